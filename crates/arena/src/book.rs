@@ -1,0 +1,174 @@
+//! Opening books: the positions that games start from.
+
+use crate::random::SplitMix;
+use std::io::{self, BufRead};
+use std::path::Path;
+use tandem_chess::{Board, Move, Position, epd, input, pgn};
+use thiserror::Error;
+
+/// What is wrong with a book.
+#[derive(Debug, Error)]
+pub enum BookError {
+    /// It cannot be read.
+    #[error("opening book {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line that is no position, or a game that cannot be played.
+    #[error("opening book {path}, {place}: {what}")]
+    Entry {
+        /// The file.
+        path: String,
+        /// Line or game within it.
+        place: String,
+        /// What is wrong there.
+        what: String,
+    },
+    /// Nothing in it.
+    #[error("opening book {0} holds no openings")]
+    Empty(String),
+    /// An ending that says nothing.
+    #[error("opening book {0} should be .epd, .fen or .pgn, plain or with .zst or .gz")]
+    Format(String),
+}
+
+/// The start of a game.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The position it starts from.
+    pub start: Board,
+    /// Moves that are played before the players think.
+    pub moves: Vec<Move>,
+}
+
+impl Opening {
+    /// The usual start, without moves.
+    pub fn standard() -> Self {
+        Self { start: Board::default(), moves: Vec::new() }
+    }
+}
+
+/// In which order openings are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BookOrder {
+    /// As they stand in the file.
+    Sequential,
+    /// Shuffled with this seed.
+    Random(u64),
+}
+
+/// A book, read and checked to its end.
+#[derive(Clone, Debug)]
+pub struct Book {
+    openings: Vec<Opening>,
+    order: Vec<u32>,
+}
+
+impl Book {
+    /// A book with one entry: the usual start.
+    pub fn standard() -> Self {
+        Self { openings: vec![Opening::standard()], order: vec![0] }
+    }
+
+    /// Reads a book. Every entry is checked, for a bad line should stop a match before it starts and not in the
+    /// night.
+    pub fn open(path: &Path, order: BookOrder, max_plies: Option<usize>) -> Result<Self, BookError> {
+        let name = path.display().to_string();
+        let io_error = |source| BookError::Io { path: name.clone(), source };
+        let reader = input::open(path).map_err(io_error)?;
+        let plain = name.trim_end_matches(".zst").trim_end_matches(".gz").to_ascii_lowercase();
+        let openings = if plain.ends_with(".pgn") {
+            read_pgn(reader, &name, max_plies.unwrap_or(usize::MAX))?
+        } else if plain.ends_with(".epd") || plain.ends_with(".fen") || plain.ends_with(".txt") {
+            read_epd(reader, &name)?
+        } else {
+            return Err(BookError::Format(name));
+        };
+        if openings.is_empty() {
+            return Err(BookError::Empty(name));
+        }
+        let mut indices: Vec<u32> = (0..openings.len() as u32).collect();
+        if let BookOrder::Random(seed) = order {
+            SplitMix::new(seed).shuffle(&mut indices);
+        }
+        Ok(Self { openings, order: indices })
+    }
+
+    /// Number of openings.
+    pub fn len(&self) -> usize {
+        self.openings.len()
+    }
+
+    /// Whether there are none; a book that was opened has some.
+    pub fn is_empty(&self) -> bool {
+        self.openings.is_empty()
+    }
+
+    /// The opening of the `n`-th pair of games, and its number in the file; after the last comes the first again.
+    pub fn opening(&self, n: usize) -> (usize, &Opening) {
+        let index = self.order[n % self.order.len()] as usize;
+        (index, &self.openings[index])
+    }
+
+    /// Whether some opening can only be played as Chess960.
+    pub fn needs_chess960(&self) -> bool {
+        self.openings.iter().any(|opening| tandem_chess::fen::is_chess960(&opening.start))
+    }
+}
+
+fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError> {
+    let mut openings = Vec::new();
+    for (index, line) in reader.lines().enumerate() {
+        let line = line.map_err(|source| BookError::Io { path: path.into(), source })?;
+        let text = line.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let entry = |what: String| BookError::Entry {
+            path: path.into(),
+            place: format!("line {}", index + 1),
+            what,
+        };
+        // A FEN is an EPD with two clocks; either may stand in a book.
+        let board = match tandem_chess::fen::parse(text) {
+            Ok(board) => board,
+            Err(fen_error) => epd::parse(text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?,
+        };
+        if is_over(&Position::from(board.clone())) {
+            return Err(entry("the game is already over in this position".into()));
+        }
+        openings.push(Opening { start: board, moves: Vec::new() });
+    }
+    Ok(openings)
+}
+
+fn read_pgn(reader: impl BufRead, path: &str, max_plies: usize) -> Result<Vec<Opening>, BookError> {
+    let mut openings = Vec::new();
+    let mut reader = pgn::Reader::new(reader);
+    loop {
+        let entry = |what: String| BookError::Entry {
+            path: path.into(),
+            place: format!("game {}", openings.len() + 1),
+            what,
+        };
+        let Some(game) = reader.next_game() else { return Ok(openings) };
+        let game = game.map_err(|error| entry(error.to_string()))?;
+        let moves: Vec<Move> = game.moves.iter().take(max_plies).map(|ply| ply.mv).collect();
+        let mut position = Position::from(game.start.clone());
+        for &mv in &moves {
+            position.try_play(mv).map_err(|error| entry(error.to_string()))?;
+        }
+        if is_over(&position) {
+            return Err(entry("the game is already over after its moves".into()));
+        }
+        openings.push(Opening { start: game.start, moves });
+    }
+}
+
+fn is_over(position: &Position) -> bool {
+    !position.has_legal_move() || position.is_insufficient_material() || position.is_fifty_moves()
+}

@@ -1,0 +1,56 @@
+//! Matches between chess engines, and what they prove.
+//!
+//! - [`UciPlayer`] speaks to an engine in its own process; [`Player`] is the seam behind which others can sit;
+//! - [`play_game`] plays one game with real clocks; [`Tournament`] plays many at once and survives crashes, its own
+//!   included;
+//! - [`stats`] turns results into Elo with error bars.
+//!
+//! ```
+//! use tandem_arena::stats::{Estimate, Pentanomial};
+//!
+//! let estimate = Estimate::of_pairs(&Pentanomial([10, 50, 120, 60, 20])).unwrap();
+//! assert!(estimate.elo > 0.0 && estimate.los > 0.9);
+//! ```
+
+mod adjudication;
+mod affinity;
+mod book;
+mod files;
+mod game;
+mod info;
+mod journal;
+mod limits;
+mod outcome;
+mod player;
+mod process;
+mod random;
+mod record;
+mod schedule;
+mod score;
+mod spec;
+mod standings;
+pub mod stats;
+pub mod summary;
+mod tablebase;
+mod tournament;
+mod uci_option;
+mod uci_player;
+
+pub use adjudication::{Adjudication, Adjudicator, DrawRule, ResignRule, RuleError};
+pub use book::{Book, BookError, BookOrder, Opening};
+pub use files::write_whole;
+pub use game::{GameRecord, GameRules, Overhead, PlayedMove, PlayedThought, play_game};
+pub use info::Info;
+pub use journal::JournalError;
+pub use limits::{Clock, Limits, Overrun, TimeControlError, TimeLimit, seconds};
+pub use outcome::{Outcome, Termination};
+pub use player::{Fault, GameSoFar, Player, Thought};
+pub use random::SplitMix;
+pub use schedule::{Format, Pairing, Schedule};
+pub use score::Score;
+pub use spec::{EngineSpec, SpecError};
+pub use standings::{GameResult, Standings};
+pub use tablebase::Tablebase;
+pub use tournament::{Observer, Report, Tournament, TournamentError, cpu_time};
+pub use uci_option::{OptionError, OptionKind, UciOption};
+pub use uci_player::{Patience, Search, StartError, UciPlayer};

@@ -1,0 +1,296 @@
+//! How long an engine may think, and the clock that watches it.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr, time::Duration};
+use thiserror::Error;
+
+/// A time control that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("time control '{0}' should look like 5+0.05, 40/60, 40/60+0.1 or inf, in seconds")]
+pub struct TimeControlError(String);
+
+/// The time an engine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeLimit {
+    /// As much as it wants.
+    #[default]
+    Unlimited,
+    /// A chess clock.
+    Clock {
+        /// Time for the game, or for each `moves` moves.
+        base: Duration,
+        /// Time added after each move.
+        increment: Duration,
+        /// Moves after which `base` is added again.
+        moves: Option<u32>,
+    },
+    /// The same time for each move.
+    PerMove(Duration),
+}
+
+/// What ends an engine's thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The clock.
+    pub time: TimeLimit,
+    /// Depth of the search.
+    pub depth: Option<u32>,
+    /// Nodes of the search.
+    pub nodes: Option<u64>,
+    /// How far an engine may overstep its time before it loses: room for what the operating system needs to carry
+    /// a line from one process to another.
+    pub margin: Duration,
+}
+
+impl Limits {
+    /// The margin used where none is asked for.
+    pub const DEFAULT_MARGIN: Duration = Duration::from_millis(20);
+
+    /// Whether anything ends the thinking at all.
+    pub fn is_bounded(&self) -> bool {
+        self.time != TimeLimit::Unlimited || self.depth.is_some() || self.nodes.is_some()
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { time: TimeLimit::Unlimited, depth: None, nodes: None, margin: Self::DEFAULT_MARGIN }
+    }
+}
+
+impl FromStr for TimeLimit {
+    type Err = TimeControlError;
+
+    fn from_str(text: &str) -> Result<Self, TimeControlError> {
+        let wrong = || TimeControlError(text.chars().take(40).collect());
+        if text == "inf" {
+            return Ok(Self::Unlimited);
+        }
+        let (moves, rest) = match text.split_once('/') {
+            Some((moves, rest)) => {
+                let moves = moves.parse().ok().filter(|&moves: &u32| moves > 0).ok_or_else(wrong)?;
+                (Some(moves), rest)
+            }
+            None => (None, text),
+        };
+        let (base, increment) = rest.split_once('+').unwrap_or((rest, "0"));
+        let base = seconds(base).ok_or_else(wrong)?;
+        let increment = seconds(increment).ok_or_else(wrong)?;
+        if base.is_zero() {
+            return Err(wrong());
+        }
+        Ok(Self::Clock { base, increment, moves })
+    }
+}
+
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match *self {
+            Self::Unlimited => write!(f, "inf"),
+            Self::Clock { base, increment, moves } => {
+                if let Some(moves) = moves {
+                    write!(f, "{moves}/")?;
+                }
+                write!(f, "{}", base.as_secs_f64())?;
+                if !increment.is_zero() {
+                    write!(f, "+{}", increment.as_secs_f64())?;
+                }
+                Ok(())
+            }
+            Self::PerMove(time) => write!(f, "{} s/move", time.as_secs_f64()),
+        }
+    }
+}
+
+/// In words, such as `5+0.05` or `10000 nodes`.
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.time != TimeLimit::Unlimited {
+            parts.push(self.time.to_string());
+        }
+        parts.extend(self.depth.map(|depth| format!("depth {depth}")));
+        parts.extend(self.nodes.map(|nodes| format!("{nodes} nodes")));
+        if parts.is_empty() {
+            parts.push("inf".into());
+        }
+        write!(f, "{}", parts.join(", "))
+    }
+}
+
+/// Seconds written as a decimal number, `minutes:seconds` included.
+pub fn seconds(text: &str) -> Option<Duration> {
+    let (minutes, seconds) = match text.split_once(':') {
+        Some((minutes, seconds)) => (minutes.parse::<u32>().ok()?, seconds),
+        None => (0, text),
+    };
+    let seconds = seconds.parse::<f64>().ok()? + 60.0 * f64::from(minutes);
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| time.as_secs() < 10_000_000)
+}
+
+/// One side's clock during a game.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    limits: Limits,
+    /// Time left, for a [`TimeLimit::Clock`].
+    left: Duration,
+    /// Moves to the next time control, where there is one.
+    moves_to_go: Option<u32>,
+}
+
+/// The time ran out by this much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun(pub Duration);
+
+impl Clock {
+    /// A clock at the start of a game.
+    pub fn new(limits: Limits) -> Self {
+        match limits.time {
+            TimeLimit::Clock { base, moves, .. } => Self { limits, left: base, moves_to_go: moves },
+            _ => Self { limits, left: Duration::ZERO, moves_to_go: None },
+        }
+    }
+
+    /// What this clock counts.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Time until the move is late, without the margin; none when there is no such time.
+    pub fn allowance(&self) -> Option<Duration> {
+        match self.limits.time {
+            TimeLimit::Unlimited => None,
+            TimeLimit::Clock { .. } => Some(self.left),
+            TimeLimit::PerMove(time) => Some(time),
+        }
+    }
+
+    /// Time left on a clock that runs through the game.
+    pub fn left(&self) -> Option<Duration> {
+        matches!(self.limits.time, TimeLimit::Clock { .. }).then_some(self.left)
+    }
+
+    /// The increment of a clock that runs through the game.
+    pub fn increment(&self) -> Duration {
+        match self.limits.time {
+            TimeLimit::Clock { increment, .. } => increment,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Moves to the next time control.
+    pub fn moves_to_go(&self) -> Option<u32> {
+        self.moves_to_go
+    }
+
+    /// Books the time of a move, and adds what the move earns.
+    pub fn spend(&mut self, elapsed: Duration) -> Result<(), Overrun> {
+        let Some(allowed) = self.allowance() else { return Ok(()) };
+        if elapsed > allowed + self.limits.margin {
+            return Err(Overrun(elapsed - allowed));
+        }
+        if let TimeLimit::Clock { base, increment, moves } = self.limits.time {
+            self.left = self.left.saturating_sub(elapsed) + increment;
+            if let Some(to_go) = &mut self.moves_to_go {
+                *to_go -= 1;
+                if *to_go == 0 {
+                    self.left += base;
+                    self.moves_to_go = moves;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments of `go` for the side with this clock.
+    pub fn go_arguments(&self, opponent: &Self, white: bool) -> String {
+        let mut text = String::new();
+        match self.limits.time {
+            TimeLimit::Unlimited => {}
+            TimeLimit::PerMove(time) => text += &format!(" movetime {}", millis(time)),
+            TimeLimit::Clock { .. } => {
+                // An opponent without a clock is shown as one with ours: engines want both numbers.
+                let their = if opponent.left().is_some() { opponent } else { self };
+                let (w, b) = if white { (self, their) } else { (their, self) };
+                text += &format!(" wtime {} btime {}", millis(w.left), millis(b.left));
+                text += &format!(" winc {} binc {}", w.increment().as_millis(), b.increment().as_millis());
+                if let Some(moves) = self.moves_to_go {
+                    text += &format!(" movestogo {moves}");
+                }
+            }
+        }
+        if let Some(depth) = self.limits.depth {
+            text += &format!(" depth {depth}");
+        }
+        if let Some(nodes) = self.limits.nodes {
+            text += &format!(" nodes {nodes}");
+        }
+        if text.is_empty() {
+            text.push_str(" infinite");
+        }
+        text
+    }
+}
+
+/// Whole milliseconds, never zero: some engines read 0 as "no limit".
+fn millis(time: Duration) -> u128 {
+    time.as_millis().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(text: &str) -> Clock {
+        Clock::new(Limits { time: text.parse().unwrap(), margin: Duration::ZERO, ..Limits::default() })
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn time_controls_are_read_and_written() {
+        for text in ["5+0.05", "60", "40/60", "40/60+0.1", "inf"] {
+            assert_eq!(text.parse::<TimeLimit>().unwrap().to_string(), text);
+        }
+        assert_eq!("1:30+1".parse::<TimeLimit>().unwrap().to_string(), "90+1");
+        for text in ["", "0", "x", "5+", "-1", "0/5", "1e99", "NaN", "5+0.1+1"] {
+            assert!(text.parse::<TimeLimit>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_increment_comes_after_the_move() {
+        let mut clock = clock("1+0.1");
+        clock.spend(400 * MS).unwrap();
+        assert_eq!(clock.left(), Some(700 * MS));
+        assert_eq!(clock.spend(701 * MS), Err(Overrun(MS)));
+    }
+
+    #[test]
+    fn the_base_comes_again_after_its_moves() {
+        let mut clock = clock("2/1");
+        clock.spend(100 * MS).unwrap();
+        assert_eq!(clock.moves_to_go(), Some(1));
+        clock.spend(100 * MS).unwrap();
+        assert_eq!((clock.left(), clock.moves_to_go()), (Some(1800 * MS), Some(2)));
+    }
+
+    #[test]
+    fn the_margin_forgives_but_gives_nothing() {
+        let mut clock = clock("1+0.1");
+        clock.limits.margin = 10 * MS;
+        clock.spend(1005 * MS).unwrap();
+        assert_eq!(clock.left(), Some(100 * MS));
+    }
+
+    #[test]
+    fn go_names_both_clocks() {
+        let (white, black) = (clock("2+0.1"), clock("40/1"));
+        assert_eq!(white.go_arguments(&black, true), " wtime 2000 btime 1000 winc 100 binc 0");
+        assert_eq!(black.go_arguments(&white, false), " wtime 2000 btime 1000 winc 100 binc 0 movestogo 40");
+        let nodes = Clock::new(Limits { nodes: Some(5000), ..Limits::default() });
+        assert_eq!(nodes.go_arguments(&white, true), " nodes 5000");
+        assert_eq!(white.go_arguments(&nodes, true), " wtime 2000 btime 2000 winc 100 binc 100");
+    }
+}

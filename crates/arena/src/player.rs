@@ -1,0 +1,71 @@
+//! The two sides of a game.
+//!
+//! A game knows its players only through [`Player`]: an engine in its own process ([`crate::UciPlayer`]) is one, a
+//! search or a network within this program can be another.
+
+use crate::{Clock, Score};
+use std::time::Duration;
+use tandem_chess::{Board, Move, Position};
+
+/// The game that a player is asked to continue.
+#[derive(Clone, Copy, Debug)]
+pub struct GameSoFar<'a> {
+    /// Where it started.
+    pub start: &'a Board,
+    /// The moves since then, as UCI text separated by spaces.
+    pub moves: &'a str,
+    /// Where it stands.
+    pub position: &'a Position,
+    /// Castling is written as king takes rook.
+    pub chess960: bool,
+}
+
+/// A move with what the player thought.
+#[derive(Clone, Debug)]
+pub struct Thought {
+    /// The move, legal in the position.
+    pub mv: Move,
+    /// The player's evaluation, for the side to move.
+    pub score: Option<Score>,
+    /// Depth of its search.
+    pub depth: Option<u32>,
+    /// Nodes of its search.
+    pub nodes: Option<u64>,
+    /// Time it took.
+    pub elapsed: Duration,
+    /// Time that passed since the move was known: what the arena itself needed.
+    pub known_for: Duration,
+}
+
+/// How a player failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The program ended.
+    Crash(String),
+    /// It did not answer, not even to `stop`.
+    Hang(String),
+    /// It answered after its time.
+    Time(Duration),
+    /// It played a move that is none.
+    Illegal(String),
+    /// Nothing is wrong with it: the game was called off.
+    Cancelled,
+}
+
+/// Someone who plays chess.
+pub trait Player: Send {
+    /// What it is called in tables and PGN.
+    fn name(&self) -> &str;
+
+    /// Prepares for a new game.
+    fn new_game(&mut self, chess960: bool) -> Result<(), Fault>;
+
+    /// Chooses a move. `clock` is the player's own.
+    fn think(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) -> Result<Thought, Fault>;
+
+    /// Told after its own move, with the game as the opponent sees it: the moment to ponder.
+    fn opponent_thinks(&mut self, _game: &GameSoFar, _clock: &Clock, _opponent: &Clock) {}
+
+    /// Whether it can go on after a fault, or must be made anew.
+    fn is_well(&self) -> bool;
+}

@@ -1,0 +1,62 @@
+//! The generator behind shuffled books and simulated matches.
+//!
+//! A match that is resumed, or repeated years later, must see the same openings: the sequence is part of what a seed
+//! means, so it is fixed here and does not follow a library's version.
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+#[derive(Clone, Copy, Debug)]
+pub struct SplitMix(u64);
+
+impl SplitMix {
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, each equally likely to one part in 2^32 for any bound we use.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u32
+    }
+
+    /// A number from 0 to below 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Puts items into a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u32 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_is_that_of_the_paper() {
+        let mut random = SplitMix::new(1_234_567);
+        assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
+        assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn a_shuffle_keeps_every_item() {
+        let mut items: Vec<u32> = (0..1000).collect();
+        SplitMix::new(7).shuffle(&mut items);
+        assert!(!items.is_sorted());
+        items.sort_unstable();
+        assert!(items.into_iter().eq(0..1000));
+    }
+}

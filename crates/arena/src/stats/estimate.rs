@@ -1,0 +1,121 @@
+//! Elo with error bars.
+
+use super::{NELO_PER_SIGMA, Pentanomial, Wdl, Z95, normal_cdf};
+use serde::Serialize;
+
+/// The Elo difference that means a score between 0 and 1.
+pub fn elo_of_score(score: f64) -> f64 {
+    -400.0 * (1.0 / score - 1.0).log10()
+}
+
+/// The score that an Elo difference means.
+pub fn score_of_elo(elo: f64) -> f64 {
+    1.0 / (1.0 + 10f64.powf(-elo / 400.0))
+}
+
+/// Strength estimated from results. Infinite values (a perfect score) become `null` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Points per game.
+    pub score: f64,
+    /// Half the width of its 95 % interval.
+    pub score_error: f64,
+    /// Logistic Elo difference.
+    pub elo: f64,
+    /// The 95 % interval of the Elo difference.
+    pub elo_low: f64,
+    /// Its upper end.
+    pub elo_high: f64,
+    /// Normalised Elo: the score's excess in standard deviations of a game, on the scale of Elo.
+    pub nelo: f64,
+    /// Half the width of its 95 % interval.
+    pub nelo_error: f64,
+    /// Likelihood of superiority.
+    pub los: f64,
+}
+
+impl Estimate {
+    /// From pairs of games; none if there are none.
+    pub fn of_pairs(pairs: &Pentanomial) -> Option<Self> {
+        Self::of_counts(&pairs.0, 2.0)
+    }
+
+    /// From single games, taken as independent; none if there are none.
+    pub fn of_games(games: &Wdl) -> Option<Self> {
+        Self::of_counts(&[games.losses, games.draws, games.wins], 1.0)
+    }
+
+    /// From pairs where there are some, else from games.
+    pub fn of(pairs: &Pentanomial, games: &Wdl) -> Option<Self> {
+        Self::of_pairs(pairs).or_else(|| Self::of_games(games))
+    }
+
+    /// From counts of observations whose values are spread evenly from 0 to 1, each made of some games.
+    fn of_counts(counts: &[u64], games_each: f64) -> Option<Self> {
+        let n = counts.iter().sum::<u64>() as f64;
+        if n == 0.0 {
+            return None;
+        }
+        let top = (counts.len() - 1) as f64;
+        let moment = |f: &dyn Fn(f64) -> f64| {
+            counts.iter().enumerate().map(|(i, &count)| count as f64 * f(i as f64 / top)).sum::<f64>() / n
+        };
+        let score = moment(&|x| x);
+        let variance = moment(&|x| (x - score).powi(2));
+        let deviation = (variance / n).sqrt();
+        let sigma_game = (variance * games_each).sqrt();
+        let excess = score - 0.5;
+        // Without variance there is no unit to count in, except that nothing is nothing.
+        let in_units = |unit: f64| if excess == 0.0 { 0.0 } else { excess / unit };
+        Some(Self {
+            score,
+            score_error: Z95 * deviation,
+            elo: elo_of_score(score),
+            elo_low: elo_of_score((score - Z95 * deviation).max(0.0)),
+            elo_high: elo_of_score((score + Z95 * deviation).min(1.0)),
+            nelo: in_units(sigma_game) * NELO_PER_SIGMA,
+            nelo_error: Z95 * NELO_PER_SIGMA / (n * games_each).sqrt(),
+            los: normal_cdf(in_units(deviation)),
+        })
+    }
+
+    /// Half the width of the Elo interval, as tables show it.
+    pub fn elo_error(&self) -> f64 {
+        (self.elo_high - self.elo_low) / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: f64, b: f64, tolerance: f64) {
+        assert!((a - b).abs() <= tolerance, "{a} is not {b}");
+    }
+
+    #[test]
+    fn elo_and_score_are_inverse() {
+        close(elo_of_score(0.75), 190.848_501_887_865, 1e-9);
+        for elo in [-700.0, -3.0, 0.0, 5.5, 400.0] {
+            close(elo_of_score(score_of_elo(elo)), elo, 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_perfect_score_is_infinite_and_level_is_zero() {
+        let won = Estimate::of_games(&Wdl { wins: 10, draws: 0, losses: 0 }).unwrap();
+        assert_eq!((won.elo, won.los), (f64::INFINITY, 1.0));
+        let level = Estimate::of_games(&Wdl { wins: 0, draws: 10, losses: 0 }).unwrap();
+        assert_eq!((level.elo, level.nelo, level.los), (0.0, 0.0, 0.5));
+        assert_eq!(Estimate::of_games(&Wdl::default()), None);
+    }
+
+    #[test]
+    fn correlated_games_have_a_smaller_error_in_pairs() {
+        // Every pair one win each: the openings decide all games, and the players are equal without doubt.
+        let pairs = Estimate::of_pairs(&Pentanomial([0, 0, 50, 0, 0])).unwrap();
+        assert_eq!((pairs.elo, pairs.elo_error()), (0.0, 0.0));
+        let games = Estimate::of_games(&Wdl { wins: 50, draws: 0, losses: 50 }).unwrap();
+        assert!(games.elo_error() > 60.0);
+    }
+}

@@ -1,0 +1,130 @@
+//! A match in words for people, and in JSON for machines.
+
+use crate::stats::{Estimate, Pentanomial, Wdl};
+use crate::{Report, Standings, Termination};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// One meeting: who played whom.
+pub type Meeting = (usize, usize);
+
+/// Two lines on a meeting: the score, and what it means.
+pub fn meeting_lines(standings: &Standings, (a, b): Meeting) -> String {
+    let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
+    let mut text = format!(
+        "{} vs {}: {wdl}, {} of {} points ({:.2} %)\n",
+        standings.names[a],
+        standings.names[b],
+        wdl.points(),
+        wdl.games(),
+        100.0 * wdl.score()
+    );
+    if let Some(estimate) = Estimate::of(&pairs, &wdl) {
+        let _ = writeln!(
+            text,
+            "Elo {}  nElo {}  LOS {:.1} %  draws {:.1} %  pairs {pairs}{}",
+            interval(estimate.elo, estimate.elo_error()),
+            interval(estimate.nelo, estimate.nelo_error),
+            100.0 * estimate.los,
+            100.0 * wdl.draw_ratio(),
+            pairs.pair_ratio().map_or(String::new(), |ratio| format!(" ratio {ratio:.2}")),
+        );
+    }
+    text
+}
+
+/// `+12.3 +- 4.5`, infinite values included.
+pub fn interval(value: f64, error: f64) -> String {
+    let show = |x: f64| if x.is_finite() { format!("{x:.1}") } else { "inf".into() };
+    let sign = if value >= 0.0 { "+" } else { "-" };
+    format!("{sign}{} +- {}", show(value.abs()), show(error))
+}
+
+/// How the games ended: first what should be zero, shown even if it is.
+pub fn termination_lines(standings: &Standings) -> String {
+    let counts = standings.terminations();
+    let count = |kind: Termination| counts.get(&kind).copied().unwrap_or(0);
+    let mut text = format!(
+        "forfeits: {} on time, {} illegal moves, {} crashes, {} hangs\n",
+        count(Termination::TimeLoss),
+        count(Termination::IllegalMove),
+        count(Termination::Crash),
+        count(Termination::Hang)
+    );
+    let ended: Vec<String> = counts
+        .iter()
+        .filter(|&(kind, &count)| count > 0 && !kind.is_forfeit())
+        .map(|(kind, count)| format!("{kind} {count}"))
+        .collect();
+    if !ended.is_empty() {
+        let _ = writeln!(text, "ended by: {}", ended.join(", "));
+    }
+    for (engine, name) in standings.names.iter().enumerate() {
+        let forfeits: Vec<String> = standings
+            .forfeits(engine)
+            .iter()
+            .filter(|&(_, &count)| count > 0)
+            .map(|(kind, count)| format!("{count} by {kind}"))
+            .collect();
+        if !forfeits.is_empty() {
+            let _ = writeln!(text, "{name} forfeited {}", forfeits.join(", "));
+        }
+    }
+    text
+}
+
+/// What the arena itself cost.
+pub fn cost_line(report: &Report) -> String {
+    let moves = f64::from(report.overhead.moves.max(1));
+    let wall = report.wall.as_secs_f64();
+    let share = if wall > 0.0 { report.cpu.as_secs_f64() / wall } else { 0.0 };
+    format!(
+        "runner: {:.3} ms a move (worst {:.2} ms), {:.2} % of a core, {:.1} s, {}\n",
+        1000.0 * report.overhead.total.as_secs_f64() / moves,
+        1000.0 * report.overhead.worst.as_secs_f64(),
+        100.0 * share,
+        wall,
+        if report.bound { "games bound to processors" } else { "games not bound to processors" }
+    )
+}
+
+/// The whole match for machines.
+pub fn to_json(report: &Report, meetings: &[Meeting]) -> Value {
+    let standings = &report.standings;
+    let meeting = |&(a, b): &Meeting| {
+        let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
+        meeting_json(&standings.names[a], &standings.names[b], &wdl, &pairs)
+    };
+    let engine = |(index, name): (usize, &String)| {
+        json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) })
+    };
+    json!({
+        "engines": standings.names.iter().enumerate().map(engine).collect::<Vec<_>>(),
+        "games": standings.games(),
+        "planned": report.total,
+        "meetings": meetings.iter().map(meeting).collect::<Vec<_>>(),
+        "terminations": standings.terminations(),
+        "runner": {
+            "moves": report.overhead.moves,
+            "milliseconds_per_move":
+                1000.0 * report.overhead.total.as_secs_f64() / f64::from(report.overhead.moves.max(1)),
+            "worst_milliseconds": 1000.0 * report.overhead.worst.as_secs_f64(),
+            "cpu_seconds": report.cpu.as_secs_f64(),
+            "wall_seconds": report.wall.as_secs_f64(),
+            "bound_to_processors": report.bound,
+        },
+        "results": standings.results().collect::<Vec<_>>(),
+    })
+}
+
+/// One meeting for machines.
+pub fn meeting_json(first: &str, second: &str, wdl: &Wdl, pairs: &Pentanomial) -> Value {
+    json!({
+        "first": first,
+        "second": second,
+        "wdl": wdl,
+        "draw_ratio": wdl.draw_ratio(),
+        "pairs": pairs,
+        "estimate": Estimate::of(pairs, wdl),
+    })
+}

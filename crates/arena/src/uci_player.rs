@@ -1,0 +1,438 @@
+//! An engine in its own process, spoken to in UCI.
+
+use crate::process::{Answer, Event, Process, clip};
+use crate::uci_option::{OptionError, UciOption};
+use crate::{Clock, EngineSpec, Fault, GameSoFar, Info, Player, Thought};
+use std::fmt::Write as _;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use std::time::{Duration, Instant};
+use tandem_chess::{Board, fen, uci};
+use thiserror::Error;
+
+/// Why an engine could not be started.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The program does not run.
+    #[error("engine {engine}: cannot run {path}: {source}")]
+    Spawn {
+        /// The engine's name.
+        engine: String,
+        /// Its program.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It ended instead of answering.
+    #[error("engine {engine} {epitaph}; expected '{expected}' in answer to '{asked}' (is it a UCI engine?)")]
+    Ended {
+        /// The engine's name.
+        engine: String,
+        /// How it ended.
+        epitaph: String,
+        /// What it was asked.
+        asked: &'static str,
+        /// What it should have said.
+        expected: &'static str,
+    },
+    /// It did not answer in time.
+    #[error("engine {engine} did not answer '{expected}' to '{asked}' within {seconds} s (is it a UCI engine?)")]
+    Silent {
+        /// The engine's name.
+        engine: String,
+        /// What it was asked.
+        asked: &'static str,
+        /// What it should have said.
+        expected: &'static str,
+        /// How long it had.
+        seconds: u64,
+    },
+    /// An option that it does not have, or a value that it does not take.
+    #[error("engine {engine}: {source}")]
+    Option {
+        /// The engine's name.
+        engine: String,
+        /// What is wrong.
+        source: OptionError,
+    },
+}
+
+/// How long engines may take where no chess clock says.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For `uciok` after the start.
+    pub start: Duration,
+    /// For `readyok`, with tables to clear and networks to load.
+    pub ready: Duration,
+    /// For a move under a limit of depth or nodes.
+    pub untimed_move: Duration,
+    /// For `bestmove` after `stop`, before the engine counts as hanging.
+    pub after_stop: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            start: Duration::from_secs(10),
+            ready: Duration::from_secs(30),
+            untimed_move: Duration::from_secs(300),
+            after_stop: Duration::from_secs(3),
+        }
+    }
+}
+
+/// A UCI engine that plays.
+#[derive(Debug)]
+pub struct UciPlayer {
+    name: String,
+    process: Process,
+    options: Vec<UciOption>,
+    patience: Patience,
+    ponder: bool,
+    /// The position it ponders on, by the moves that lead there.
+    pondering: Option<String>,
+    /// The ponder move of the last answer.
+    ponder_move: Option<String>,
+    /// Set when nobody waits for moves any more.
+    cancel: Arc<AtomicBool>,
+    well: bool,
+}
+
+impl UciPlayer {
+    /// Starts the engine, sets its options and waits until it is ready. Once `cancel` is set, searches end with
+    /// [`Fault::Cancelled`].
+    pub fn start(spec: &EngineSpec, patience: Patience, cancel: Arc<AtomicBool>) -> Result<Self, StartError> {
+        let process = Process::start(spec).map_err(|source| StartError::Spawn {
+            engine: spec.label(),
+            path: spec.command.display().to_string(),
+            source,
+        })?;
+        let mut player = Self {
+            name: spec.label(),
+            process,
+            options: Vec::new(),
+            patience,
+            ponder: spec.ponder,
+            pondering: None,
+            ponder_move: None,
+            cancel,
+            well: true,
+        };
+        for line in player.ask("uci", "uciok", patience.start)? {
+            if let Some(name) = line.strip_prefix("id name ")
+                && spec.name.is_none()
+            {
+                player.name = clip(name);
+            } else if let Some(option) = UciOption::parse(&line) {
+                player.options.push(option);
+            }
+        }
+        let mut commands = String::new();
+        for (name, value) in &spec.options {
+            commands += &player.setting(name, value)?;
+        }
+        if let Ok(ponder) = player.setting("Ponder", if spec.ponder { "true" } else { "false" }) {
+            commands += &ponder;
+        }
+        player.tell(&commands)?;
+        player.ask("isready", "readyok", patience.ready)?;
+        Ok(player)
+    }
+
+    /// The options that the engine offers.
+    pub fn options(&self) -> &[UciOption] {
+        &self.options
+    }
+
+    /// Whether the engine has an option.
+    pub fn has_option(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Sets an option.
+    pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), StartError> {
+        let command = self.setting(name, value)?;
+        self.tell(&command)
+    }
+
+    fn setting(&self, name: &str, value: &str) -> Result<String, StartError> {
+        UciOption::command(&self.options, name, value)
+            .map_err(|source| StartError::Option { engine: self.name.clone(), source })
+    }
+
+    fn tell(&mut self, commands: &str) -> Result<(), StartError> {
+        match self.process.send(commands) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.ended("setoption", "readyok")),
+        }
+    }
+
+    fn ended(&mut self, asked: &'static str, expected: &'static str) -> StartError {
+        self.well = false;
+        StartError::Ended { engine: self.name.clone(), epitaph: self.process.epitaph(), asked, expected }
+    }
+
+    /// Sends a question and collects the lines up to its answer.
+    fn ask(
+        &mut self,
+        asked: &'static str,
+        expected: &'static str,
+        patience: Duration,
+    ) -> Result<Vec<String>, StartError> {
+        let deadline = Instant::now() + patience;
+        if self.process.send(&format!("{asked}\n")).is_err() {
+            return Err(self.ended(asked, expected));
+        }
+        let mut lines = Vec::new();
+        loop {
+            match self.process.next(deadline) {
+                Some(Event::Line(line)) if line.split_ascii_whitespace().next() == Some(expected) => {
+                    return Ok(lines);
+                }
+                Some(Event::Line(line)) => lines.push(line),
+                Some(Event::BestMove(_)) => {}
+                Some(Event::Closed(_)) => return Err(self.ended(asked, expected)),
+                None => {
+                    self.well = false;
+                    let seconds = patience.as_secs();
+                    return Err(StartError::Silent { engine: self.name.clone(), asked, expected, seconds });
+                }
+            }
+        }
+    }
+
+    /// Keeps every `info` line of the coming searches, for [`Self::search`].
+    pub fn keep_all_infos(&mut self, keep: bool) {
+        self.process.keep_all_infos(keep);
+    }
+
+    /// Searches a position: `position` and `go` are sent in one write, and the clock runs from just before it, for
+    /// the engine may think from the moment of the write, and we may be put aside in its favour.
+    fn run(&mut self, commands: &str, allowance: Option<Duration>, margin: Duration) -> Result<Reply, Fault> {
+        self.process.forget_events();
+        let start = Instant::now();
+        if self.process.send(commands).is_err() {
+            return Err(self.crash(""));
+        }
+        self.await_answer(start, allowance, margin)
+    }
+
+    fn await_answer(
+        &mut self,
+        start: Instant,
+        allowance: Option<Duration>,
+        margin: Duration,
+    ) -> Result<Reply, Fault> {
+        let patience = allowance.map_or(self.patience.untimed_move, |time| time + margin);
+        // A move that is late by a hair is still read, so that the record tells by how much.
+        let deadline = start + patience + Duration::from_millis(5);
+        let mut answer = self.next_answer(deadline)?;
+        if answer.is_none() {
+            // It is late. Whether it is merely slow or does not answer at all decides if it lives on.
+            if self.process.send("stop\n").is_err() {
+                return Err(self.crash(""));
+            }
+            answer = self.next_answer(Instant::now() + self.patience.after_stop)?;
+            if answer.is_none() {
+                self.well = false;
+                let waited = start.elapsed().as_secs_f64();
+                return Err(Fault::Hang(format!("no bestmove after {waited:.1} s, not even to 'stop'")));
+            }
+            if allowance.is_none() {
+                let waited = start.elapsed().as_secs_f64();
+                return Err(Fault::Hang(format!("no bestmove within {waited:.1} s")));
+            }
+        }
+        match answer {
+            Some(answer) => Ok(Reply { elapsed: answer.at.saturating_duration_since(start), start, answer }),
+            None => Err(self.crash("")),
+        }
+    }
+
+    fn next_answer(&mut self, deadline: Instant) -> Result<Option<Answer>, Fault> {
+        loop {
+            // Long waits are cut into pieces, so that Ctrl-C need not wait for the engine.
+            let piece = deadline.min(Instant::now() + Duration::from_millis(200));
+            match self.process.next(piece) {
+                Some(Event::BestMove(answer)) => return Ok(Some(answer)),
+                Some(Event::Line(_)) => {}
+                Some(Event::Closed(partial)) => return Err(self.crash(&partial)),
+                None if self.cancel.load(Ordering::Relaxed) => {
+                    self.well = false;
+                    return Err(Fault::Cancelled);
+                }
+                None if Instant::now() >= deadline => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
+    fn crash(&mut self, partial: &str) -> Fault {
+        self.well = false;
+        let mut text = self.process.epitaph();
+        if !partial.trim().is_empty() {
+            write!(text, " in the middle of the line '{}'", clip(partial)).unwrap_or_default();
+        }
+        Fault::Crash(text)
+    }
+
+    /// Ends a ponder search that was not answered.
+    fn stop_pondering(&mut self) -> Result<(), Fault> {
+        if self.pondering.take().is_some() {
+            if self.process.send("stop\n").is_err() {
+                return Err(self.crash(""));
+            }
+            if self.next_answer(Instant::now() + self.patience.after_stop)?.is_none() {
+                self.well = false;
+                return Err(Fault::Hang("no bestmove to 'stop' while pondering".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// One search outside a game, with every `info` line about the best variation.
+    pub fn search(&mut self, board: &Board, clock: &Clock, chess960: bool) -> Result<Search, Fault> {
+        let white = board.side_to_move() == tandem_chess::Color::White;
+        let commands =
+            format!("position fen {}\ngo{}\n", fen::format(board), clock.go_arguments(clock, white));
+        self.process.keep_all_infos(true);
+        let reply = self.run(&commands, clock.allowance(), clock.limits().margin)?;
+        let text = best_move_word(&reply.answer.line);
+        let best = uci::parse(board, text).map_err(|_| illegal(text))?;
+        let infos = reply.answer.infos.iter().map(|(at, line)| {
+            (at.saturating_duration_since(reply.start), Info::parse(line))
+        });
+        let _ = chess960;
+        Ok(Search { best, elapsed: reply.elapsed, infos: infos.collect() })
+    }
+}
+
+/// A search outside a game.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The move it chose.
+    pub best: tandem_chess::Move,
+    /// Time it took.
+    pub elapsed: Duration,
+    /// What it said on the way, with the time since the start.
+    pub infos: Vec<(Duration, Info)>,
+}
+
+#[derive(Debug)]
+struct Reply {
+    start: Instant,
+    elapsed: Duration,
+    answer: Answer,
+}
+
+fn best_move_word(line: &str) -> &str {
+    line.split_ascii_whitespace().nth(1).unwrap_or("")
+}
+
+fn illegal(text: &str) -> Fault {
+    Fault::Illegal(clip(text))
+}
+
+fn position_command(game: &GameSoFar) -> String {
+    let mut text = String::with_capacity(game.moves.len() + 128);
+    if *game.start == Board::default() && !game.chess960 {
+        text.push_str("position startpos");
+    } else {
+        text.push_str("position fen ");
+        text.push_str(&fen::format(game.start));
+    }
+    if !game.moves.is_empty() {
+        text.push_str(" moves ");
+        text.push_str(game.moves);
+    }
+    text.push('\n');
+    text
+}
+
+impl Player for UciPlayer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn new_game(&mut self, chess960: bool) -> Result<(), Fault> {
+        self.stop_pondering()?;
+        self.ponder_move = None;
+        let mut commands = String::new();
+        if let Ok(setting) = self.setting("UCI_Chess960", if chess960 { "true" } else { "false" }) {
+            commands += &setting;
+        }
+        commands += "ucinewgame\n";
+        if self.process.send(&commands).is_err() {
+            return Err(self.crash(""));
+        }
+        match self.ask("isready", "readyok", self.patience.ready) {
+            Ok(_) => Ok(()),
+            Err(StartError::Ended { epitaph, .. }) => Err(Fault::Crash(epitaph)),
+            Err(error) => Err(Fault::Hang(error.to_string())),
+        }
+    }
+
+    fn think(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) -> Result<Thought, Fault> {
+        let (allowance, margin) = (clock.allowance(), clock.limits().margin);
+        let reply = if self.pondering.as_deref() == Some(game.moves) {
+            self.pondering = None;
+            let start = Instant::now();
+            if self.process.send("ponderhit\n").is_err() {
+                return Err(self.crash(""));
+            }
+            self.await_answer(start, allowance, margin)?
+        } else {
+            self.stop_pondering()?;
+            let white = game.position.side_to_move() == tandem_chess::Color::White;
+            let mut commands = position_command(game);
+            commands.push_str("go");
+            commands.push_str(&clock.go_arguments(opponent, white));
+            commands.push('\n');
+            self.run(&commands, allowance, margin)?
+        };
+        if let Some(allowed) = allowance
+            && reply.elapsed > allowed + margin
+        {
+            return Err(Fault::Time(reply.elapsed - allowed));
+        }
+        let text = best_move_word(&reply.answer.line);
+        let Ok(mv) = uci::parse(game.position.board(), text) else {
+            self.well = false;
+            return Err(illegal(text));
+        };
+        self.ponder_move = reply.answer.line.split_ascii_whitespace().nth(3).map(str::to_owned);
+        let info = reply.answer.infos.last().map(|(_, line)| Info::parse(line)).unwrap_or_default();
+        Ok(Thought {
+            mv,
+            score: info.score,
+            depth: info.depth,
+            nodes: info.nodes,
+            elapsed: reply.elapsed,
+            known_for: reply.answer.at.elapsed(),
+        })
+    }
+
+    fn opponent_thinks(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) {
+        let Some(expected) = self.ponder_move.take().filter(|_| self.ponder) else { return };
+        let Ok(mv) = uci::parse(game.position.board(), &expected) else { return };
+        let expected = uci::format(game.position.board(), mv, game.chess960);
+        let moves = format!("{}{}{expected}", game.moves, if game.moves.is_empty() { "" } else { " " });
+        let white = game.position.side_to_move() == tandem_chess::Color::Black;
+        let commands = format!(
+            "{}go ponder{}\n",
+            position_command(&GameSoFar { moves: &moves, ..*game }),
+            clock.go_arguments(opponent, white)
+        );
+        self.process.forget_events();
+        // A failure here shows when the move is asked for.
+        if self.process.send(&commands).is_ok() {
+            self.pondering = Some(moves);
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        self.well
+    }
+}

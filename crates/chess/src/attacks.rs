@@ -1,0 +1,85 @@
+//! Who attacks what.
+
+use crate::{
+    BitBoard, Board, Color, File, Piece, Square, get_bishop_moves, get_king_moves, get_knight_moves,
+    get_pawn_attacks, get_rook_moves,
+};
+
+/// Pieces of both sides that attack `square` when the board is occupied as `occupied`.
+#[inline]
+pub fn attackers_to(board: &Board, square: Square, occupied: BitBoard) -> BitBoard {
+    let queens = board.pieces(Piece::Queen);
+    get_pawn_attacks(square, Color::White) & board.colored_pieces(Color::Black, Piece::Pawn)
+        | get_pawn_attacks(square, Color::Black) & board.colored_pieces(Color::White, Piece::Pawn)
+        | get_knight_moves(square) & board.pieces(Piece::Knight)
+        | get_king_moves(square) & board.pieces(Piece::King)
+        | get_bishop_moves(square, occupied) & (board.pieces(Piece::Bishop) | queens)
+        | get_rook_moves(square, occupied) & (board.pieces(Piece::Rook) | queens)
+}
+
+/// Squares that one side's pieces attack.
+#[inline]
+pub fn attacks_by(board: &Board, color: Color) -> BitBoard {
+    attacks_by_kind(board, color, &Piece::ALL)
+}
+
+/// Squares that one side's pieces of the given kinds attack.
+#[inline]
+pub fn attacks_by_kind(board: &Board, color: Color, kinds: &[Piece]) -> BitBoard {
+    let occupied = board.occupied();
+    let mut attacks = BitBoard::EMPTY;
+    for &kind in kinds {
+        if kind == Piece::Pawn {
+            attacks |= pawn_attacks(board, color);
+            continue;
+        }
+        for square in board.colored_pieces(color, kind) {
+            attacks |= match kind {
+                Piece::Knight => get_knight_moves(square),
+                Piece::Bishop => get_bishop_moves(square, occupied),
+                Piece::Rook => get_rook_moves(square, occupied),
+                Piece::Queen => get_bishop_moves(square, occupied) | get_rook_moves(square, occupied),
+                _ => get_king_moves(square),
+            };
+        }
+    }
+    attacks
+}
+
+/// Squares that one side's pawns attack.
+pub fn pawn_attacks(board: &Board, color: Color) -> BitBoard {
+    let pawns = board.colored_pieces(color, Piece::Pawn);
+    let east = BitBoard((pawns & !File::H.bitboard()).0 << 1);
+    let west = BitBoard((pawns & !File::A.bitboard()).0 >> 1);
+    let both = east | west;
+    match color {
+        Color::White => BitBoard(both.0 << 8),
+        Color::Black => BitBoard(both.0 >> 8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slow definition: a square is attacked if some piece of the colour is among its attackers.
+    #[test]
+    fn both_views_of_an_attack_agree() {
+        for fen in [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+            "rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8",
+        ] {
+            let board: Board = fen.parse().unwrap();
+            for color in Color::ALL {
+                let slow: BitBoard = Square::ALL
+                    .into_iter()
+                    .filter(|&square| {
+                        !(attackers_to(&board, square, board.occupied()) & board.colors(color)).is_empty()
+                    })
+                    .collect();
+                assert_eq!(attacks_by(&board, color), slow, "{fen} {color}");
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a move changes on the board, for observers that follow a game piece by piece.
+
+use crate::{Color, Piece, Square};
+
+/// A piece standing on a square.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placed {
+    /// Kind of the piece.
+    pub piece: Piece,
+    /// Whose piece it is.
+    pub color: Color,
+    /// Where it stands.
+    pub square: Square,
+}
+
+/// The pieces that a move takes off the board and puts on it.
+///
+/// A quiet move removes one piece and adds one; a capture removes two and adds one; castling removes two and
+/// adds two; a promotion removes a pawn and adds the new piece; a null move changes nothing. The mover always
+/// comes first in both lists.
+#[derive(Clone, Copy, Debug)]
+pub struct Changes {
+    removed: [Placed; 2],
+    added: [Placed; 2],
+    removed_len: u8,
+    added_len: u8,
+}
+
+const NOTHING: Placed = Placed { piece: Piece::Pawn, color: Color::White, square: Square::A1 };
+
+impl Changes {
+    /// No change: the log of a null move, and of a position that was set up rather than reached.
+    pub const NONE: Self = Self { removed: [NOTHING; 2], added: [NOTHING; 2], removed_len: 0, added_len: 0 };
+
+    pub(crate) fn moved(from: Placed, to: Placed) -> Self {
+        Self { removed: [from, NOTHING], added: [to, NOTHING], removed_len: 1, added_len: 1 }
+    }
+
+    pub(crate) fn capturing(mut self, victim: Placed) -> Self {
+        self.removed[1] = victim;
+        self.removed_len = 2;
+        self
+    }
+
+    pub(crate) fn castling(king: [Placed; 2], rook: [Placed; 2]) -> Self {
+        Self { removed: [king[0], rook[0]], added: [king[1], rook[1]], removed_len: 2, added_len: 2 }
+    }
+
+    /// Pieces taken off the board, the mover first.
+    #[inline]
+    pub fn removed(&self) -> &[Placed] {
+        &self.removed[..usize::from(self.removed_len)]
+    }
+
+    /// Pieces put on the board, the mover first.
+    #[inline]
+    pub fn added(&self) -> &[Placed] {
+        &self.added[..usize::from(self.added_len)]
+    }
+
+    /// The enemy piece that was captured, if any.
+    #[inline]
+    pub fn captured(&self) -> Option<Placed> {
+        (self.removed_len == 2 && self.added_len == 1).then_some(self.removed[1])
+    }
+}
+
+impl PartialEq for Changes {
+    fn eq(&self, other: &Self) -> bool {
+        self.removed() == other.removed() && self.added() == other.added()
+    }
+}
+
+impl Eq for Changes {}

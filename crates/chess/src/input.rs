@@ -1,0 +1,98 @@
+//! Files that may be compressed.
+
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::Path;
+
+/// Large enough that a system call or a decoder's turn is rare.
+const BUFFER: usize = 256 * 1024;
+
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+
+/// The longest window a zstd file may ask for; `--long=31` is the most that its own program writes.
+const ZSTD_WINDOW_LOG: u32 = 31;
+
+/// Opens a file for reading, through zstd or gzip where its first bytes call for it; its name does not matter. An
+/// error names the file.
+pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+    File::open(path)
+        .and_then(decode)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// Reads any source, through zstd or gzip where its first bytes call for it.
+pub fn decode(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
+    let mut magic = Vec::with_capacity(4);
+    source.by_ref().take(4).read_to_end(&mut magic)?;
+    let is_zstd = magic == ZSTD_MAGIC || is_skippable_frame(&magic);
+    let is_gzip = magic.starts_with(&GZIP_MAGIC);
+    let whole = BufReader::with_capacity(BUFFER, Cursor::new(magic).chain(source));
+    if is_zstd {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(whole)?;
+        decoder.window_log_max(ZSTD_WINDOW_LOG)?;
+        Ok(Box::new(BufReader::with_capacity(BUFFER, decoder)))
+    } else if is_gzip {
+        Ok(Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(whole))))
+    } else {
+        Ok(Box::new(whole))
+    }
+}
+
+/// Parallel zstd compressors put their bookkeeping in front, in a frame that every decoder skips.
+fn is_skippable_frame(magic: &[u8]) -> bool {
+    matches!(magic, [0x50..=0x5F, 0x2A, 0x4D, 0x18])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write;
+
+    fn read(bytes: Vec<u8>) -> io::Result<String> {
+        let mut text = String::new();
+        decode(Cursor::new(bytes))?.read_to_string(&mut text)?;
+        Ok(text)
+    }
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn plain_text_of_any_length_passes_through() {
+        for text in ["", "a", "abc", "abcd", "a longer text"] {
+            assert_eq!(read(text.into()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn every_frame_and_member_is_read() {
+        let mut frames = zstd::encode_all("one ".as_bytes(), 1).unwrap();
+        frames.extend(zstd::encode_all("two".as_bytes(), 1).unwrap());
+        assert_eq!(read(frames.clone()).unwrap(), "one two");
+        let mut skippable = vec![0x50, 0x2A, 0x4D, 0x18, 2, 0, 0, 0, 7, 7];
+        skippable.extend(frames);
+        assert_eq!(read(skippable).unwrap(), "one two");
+        assert_eq!(read([gzip("one "), gzip("two")].concat()).unwrap(), "one two");
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error() {
+        let mut cut = zstd::encode_all("some text that goes on".as_bytes(), 1).unwrap();
+        cut.truncate(cut.len() - 3);
+        assert!(read(cut).is_err());
+        assert!(read(vec![0x1F, 0x8B, 0xFF]).is_err());
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let error = open(Path::new("no/such/file.pgn")).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("no/such/file.pgn: "), "{error}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Zobrist keys: one for the whole position, and one for each group of pieces that a history table may ask for.
+
+use crate::{Board, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
+
+/// Keys of the groups of pieces in a position. Each is the exclusive or of its pieces' numbers, so it is
+/// updated by the same operation when a piece comes and when it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    /// Pawns of both sides.
+    pub pawn: u64,
+    /// Knights, bishops and kings of both sides.
+    pub minor: u64,
+    /// Rooks, queens and kings of both sides.
+    pub major: u64,
+    /// Everything but the pawns, by colour.
+    pub non_pawn: [u64; 2],
+}
+
+impl Keys {
+    /// Puts a piece on the board or takes it off.
+    #[inline]
+    pub(crate) fn toggle(&mut self, placed: Placed) {
+        let number = PIECES[placed.color as usize][placed.piece as usize][placed.square as usize];
+        if placed.piece == Piece::Pawn {
+            self.pawn ^= number;
+            return;
+        }
+        self.non_pawn[placed.color as usize] ^= number;
+        match placed.piece {
+            Piece::Knight | Piece::Bishop => self.minor ^= number,
+            Piece::Rook | Piece::Queen => self.major ^= number,
+            _ => {
+                self.minor ^= number;
+                self.major ^= number;
+            }
+        }
+    }
+
+    /// The key of all pieces, without side to move, castling and en passant.
+    #[inline]
+    pub fn pieces(&self) -> u64 {
+        self.pawn ^ self.non_pawn[0] ^ self.non_pawn[1]
+    }
+
+    /// Keys of a position, computed from nothing.
+    pub(crate) fn of(board: &Board) -> Self {
+        let mut keys = Self::default();
+        for color in Color::ALL {
+            for piece in Piece::ALL {
+                for square in board.colored_pieces(color, piece) {
+                    keys.toggle(Placed { piece, color, square });
+                }
+            }
+        }
+        keys
+    }
+}
+
+/// The number of one piece on one square.
+#[inline]
+pub(crate) fn piece_number(color: Color, piece: Piece, square: Square) -> u64 {
+    PIECES[color as usize][piece as usize][square as usize]
+}
+
+/// What the side to move, castling rights and en passant add to the key of the pieces.
+#[inline]
+pub(crate) fn state_number(board: &Board) -> u64 {
+    let mut number = if board.side_to_move() == Color::Black { BLACK_TO_MOVE } else { 0 };
+    for color in Color::ALL {
+        let rights = board.castle_rights(color);
+        for file in [rights.short, rights.long].into_iter().flatten() {
+            number ^= CASTLING[color as usize][file as usize];
+        }
+    }
+    if let Some(file) = board.en_passant()
+        && en_passant_is_legal(board)
+    {
+        number ^= EN_PASSANT[file as usize];
+    }
+    number
+}
+
+/// The number of Black to move: what a null move changes in the key, en passant apart.
+pub(crate) const fn side_number() -> u64 {
+    BLACK_TO_MOVE
+}
+
+/// Whether the en passant file of `board` can really be used: two positions that differ only in a right nobody
+/// can exercise are the same position.
+pub(crate) fn en_passant_is_legal(board: &Board) -> bool {
+    let Some(file) = board.en_passant() else { return false };
+    let us = board.side_to_move();
+    let target = Square::new(file, Rank::Sixth.relative_to(us));
+    let pawns = get_pawn_attacks(target, !us) & board.colored_pieces(us, Piece::Pawn);
+    pawns.into_iter().any(|from| board.is_legal(Move { from, to: target, promotion: None }))
+}
+
+struct Numbers {
+    pieces: [[[u64; 64]; 6]; 2],
+    castling: [[u64; 8]; 2],
+    en_passant: [u64; 8],
+    black_to_move: u64,
+}
+
+/// SplitMix64: every output of a counter is distinct, so no two numbers are equal.
+const fn split_mix(counter: u64) -> u64 {
+    let mut z = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+const fn numbers() -> Numbers {
+    let mut numbers = Numbers {
+        pieces: [[[0; 64]; 6]; 2],
+        castling: [[0; 8]; 2],
+        en_passant: [0; 8],
+        black_to_move: split_mix(0x7A4D_E301),
+    };
+    let mut counter = 0x7A4D_E302;
+    let mut i = 0;
+    while i < 2 * 6 * 64 {
+        numbers.pieces[i / 384][(i / 64) % 6][i % 64] = split_mix(counter);
+        counter += 1;
+        i += 1;
+    }
+    i = 0;
+    while i < 16 {
+        numbers.castling[i / 8][i % 8] = split_mix(counter);
+        counter += 1;
+        i += 1;
+    }
+    i = 0;
+    while i < 8 {
+        numbers.en_passant[i] = split_mix(counter);
+        counter += 1;
+        i += 1;
+    }
+    numbers
+}
+
+const NUMBERS: Numbers = numbers();
+static PIECES: [[[u64; 64]; 6]; 2] = NUMBERS.pieces;
+static CASTLING: [[u64; 8]; 2] = NUMBERS.castling;
+static EN_PASSANT: [u64; 8] = NUMBERS.en_passant;
+const BLACK_TO_MOVE: u64 = NUMBERS.black_to_move;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn all_numbers_differ() {
+        let mut seen = HashSet::new();
+        for number in PIECES.iter().flatten().flatten().chain(CASTLING.iter().flatten()).chain(&EN_PASSANT) {
+            assert!(seen.insert(*number));
+        }
+        assert!(seen.insert(BLACK_TO_MOVE));
+    }
+
+    #[test]
+    fn an_en_passant_right_that_nobody_can_use_is_not_in_the_key() {
+        let usable: Board = "4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1".parse().unwrap();
+        let unusable: Board = "4k3/8/8/8/4P3/8/p7/4K3 b - e3 0 1".parse().unwrap();
+        // The pawn on d4 is pinned along the rank once both pawns leave it.
+        let pinned: Board = "8/8/8/8/k2pP2R/8/8/4K3 b - e3 0 1".parse().unwrap();
+        assert!(en_passant_is_legal(&usable));
+        assert!(!en_passant_is_legal(&unusable));
+        assert!(!en_passant_is_legal(&pinned));
+    }
+}

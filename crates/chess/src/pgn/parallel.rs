@@ -1,0 +1,137 @@
+//! Games from a stream, read on several threads.
+
+use super::Game;
+use super::error::{PgnError, PgnErrorKind};
+use super::reader::Texts;
+use super::split::{Place, Splitter};
+use std::io::BufRead;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Texts are handed to the threads in batches of about this many bytes, so that the handing costs nothing.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Reads games on `threads` threads, puts each through `work` there, and hands the results to `sink` in the order
+/// of the games, errors among them. Cutting the stream, and unpacking it, happens on a thread of its own.
+///
+/// Memory holds a few batches of games, no more than that.
+pub fn read_parallel<R, T>(
+    input: R,
+    threads: usize,
+    work: impl Fn(Game) -> T + Sync,
+    mut sink: impl FnMut(Result<T, PgnError>),
+) where
+    R: BufRead + Send,
+    T: Send,
+{
+    let threads = threads.max(1);
+    let (batches, waiting) = sync_channel::<(Batch, Sender<Done<T>>)>(threads);
+    let (promises, in_order) = sync_channel::<Receiver<Done<T>>>(2 * threads);
+    let waiting = Mutex::new(waiting);
+    thread::scope(|scope| {
+        scope.spawn(|| cut(input, batches, promises));
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((batch, done)) = batch else { return };
+                    let _ = done.send(batch.read(&work));
+                }
+            });
+        }
+        let mut games = 0;
+        for promise in in_order {
+            // A thread that is gone has panicked; the scope passes the panic on.
+            let Ok(done) = promise.recv() else { return };
+            for outcome in done {
+                games += 1;
+                sink(outcome.map_err(|error| PgnError { game: games, ..error }));
+            }
+        }
+    });
+}
+
+/// What became of the games of a batch; the numbers of games are not yet known.
+type Done<T> = Vec<Result<T, PgnError>>;
+
+/// Texts to be read, one behind the other.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// Where each text ends, and where in the stream it begins.
+    texts: Vec<(usize, Place)>,
+    /// What is wrong with the stream behind the last text.
+    failure: Option<(PgnErrorKind, Place)>,
+}
+
+impl Batch {
+    fn read<T>(self, work: impl Fn(Game) -> T) -> Done<T> {
+        let mut reader = Texts::new();
+        let mut done = Vec::with_capacity(self.texts.len() + 1);
+        let mut start = 0;
+        for (end, place) in self.texts {
+            let mut at = 0;
+            while let Some(outcome) = reader.next_game(&self.bytes[start..end], &mut at, place) {
+                done.push(outcome.map(&work));
+            }
+            start = end;
+        }
+        done.extend(
+            self.failure.map(|(kind, Place { line, offset })| Err(reader.count_failure(kind, line, offset))),
+        );
+        done
+    }
+}
+
+/// Cuts the stream into batches. Each goes to the threads, and a promise of what they make of it to the end of the
+/// queue. Stops early when nobody listens any more.
+fn cut<T>(
+    input: impl BufRead,
+    batches: SyncSender<(Batch, Sender<Done<T>>)>,
+    promises: SyncSender<Receiver<Done<T>>>,
+) {
+    let mut splitter = Splitter::new(input);
+    let mut ended = false;
+    while !ended {
+        let mut batch = Batch::default();
+        while batch.bytes.len() < BATCH_BYTES && batch.failure.is_none() && !ended {
+            match splitter.advance() {
+                Ok(true) => {
+                    let (text, place) = splitter.text();
+                    batch.bytes.extend_from_slice(text);
+                    batch.texts.push((batch.bytes.len(), place));
+                }
+                Ok(false) => ended = true,
+                Err(kind) => batch.failure = Some((kind, splitter.text().1)),
+            }
+        }
+        let (done, promise) = channel();
+        if promises.send(promise).is_err() || batches.send((batch, done)).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgn::Reader;
+
+    #[test]
+    fn parallel_reading_equals_reading_one_by_one() {
+        let mut text = String::new();
+        for round in 0..20_000 {
+            text += &format!("[Round \"{round}\"]\n\n");
+            text += ["1. e4 e5 *\n", "1. e4 Ke7 *\n", "1. d4 d5 1-0 1. c4 0-1\n", "\n"][round % 4];
+        }
+        let describe = |outcome: Result<String, PgnError>| outcome.unwrap_or_else(|error| error.to_string());
+        let name = |game: Game| format!("{} {:?}", game.tag("Round").unwrap_or("none"), game.moves.len());
+        let expected: Vec<_> = Reader::new(text.as_bytes()).map(|game| describe(game.map(name))).collect();
+        for threads in [0, 1, 3] {
+            let mut games = Vec::new();
+            read_parallel(text.as_bytes(), threads, name, |outcome| games.push(describe(outcome)));
+            assert!(games == expected, "{threads} threads");
+        }
+    }
+}

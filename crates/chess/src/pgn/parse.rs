@@ -1,0 +1,639 @@
+//! One game from its text.
+
+use super::error::PgnErrorKind;
+use super::split::without_bom;
+use super::{Game, GameResult, Ply};
+use crate::text::{clip_bytes, decode};
+use crate::{Board, Move, fen, san};
+
+/// How deep variations may be nested; annotators stop long before.
+const MAX_DEPTH: usize = 100;
+
+/// What is wrong, and at which byte of the text.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub at: usize,
+    pub kind: PgnErrorKind,
+}
+
+/// Reads the game that begins at byte `at` of a text, and moves `at` behind it. `None` if only white space and
+/// comments are left.
+pub(super) fn next_game(text: &[u8], at: &mut usize, usual_start: &Board) -> Option<Result<Game, Failure>> {
+    let mut cursor = Cursor { text, at: *at };
+    let outcome = read_game(&mut cursor, usual_start);
+    if outcome.is_err() {
+        skip_game(&mut cursor);
+    }
+    *at = cursor.at;
+    outcome.transpose()
+}
+
+fn read_game(cursor: &mut Cursor<'_>, usual_start: &Board) -> Result<Option<Game>, Failure> {
+    let tags = read_tags(cursor)?;
+    let mut game = Game {
+        start: start_of(&tags)
+            .map_err(|(name, kind)| cursor.failure_at_tag(name, kind))?
+            .unwrap_or_else(|| usual_start.clone()),
+        tags,
+        moves: Vec::new(),
+        result: GameResult::Unknown,
+        comment: None,
+    };
+    let result = read_moves(cursor, &mut game)?;
+    if game.tags.is_empty() && game.moves.is_empty() && result.is_none() {
+        return Ok(None);
+    }
+    game.result = result.or_else(|| GameResult::parse(game.tag("Result")?)).unwrap_or_default();
+    Ok(Some(game))
+}
+
+/// The position that the tags speak of, or the name of the tag that is wrong. `None` is the usual start.
+fn start_of(tags: &[(String, String)]) -> Result<Option<Board>, (&'static str, PgnErrorKind)> {
+    let value = |name: &str| tags.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    if let Some(variant) = value("Variant").filter(|variant| !is_known_variant(variant)) {
+        return Err(("Variant", PgnErrorKind::Variant(clip_bytes(variant.as_bytes()))));
+    }
+    match value("FEN") {
+        Some(text) => fen::parse(text).map(Some).map_err(|error| ("FEN", error.into())),
+        None => Ok(None),
+    }
+}
+
+/// Whether a game by this name is played by the rules of chess or Chess960, of which every program has a name of
+/// its own.
+fn is_known_variant(name: &str) -> bool {
+    let letters = name.chars().filter(|letter| letter.is_alphanumeric());
+    let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    matches!(name.as_str(), "" | "standard" | "chess" | "normal" | "fromposition")
+        || ["960", "fischer", "frc", "freestyle"].iter().any(|part| name.contains(part))
+}
+
+fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> {
+    let mut tags = Vec::new();
+    if cursor.at == 0 {
+        cursor.at = cursor.text.len() - without_bom(cursor.text).len();
+    }
+    loop {
+        cursor.skip_space();
+        match cursor.peek() {
+            Some(b'[') => {
+                if tags.is_empty() {
+                    tags.reserve(12);
+                }
+                tags.push(read_tag(cursor)?);
+            }
+            _ => return Ok(tags),
+        }
+    }
+}
+
+/// Reads `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value, since people
+/// forget to protect it; the end of the line ends every tag.
+fn read_tag(cursor: &mut Cursor<'_>) -> Result<(String, String), Failure> {
+    let at = cursor.at;
+    let text = &cursor.text[at..];
+    let line = &text[..find(text, b'\n').unwrap_or(text.len())];
+    let read = || {
+        let inner = line[1..].trim_ascii_start();
+        let name_length = inner.iter().position(|&byte| !is_name_byte(byte))?;
+        let (name, rest) = inner.split_at(name_length);
+        let value = rest.trim_ascii_start().strip_prefix(b"\"")?;
+        let mut bytes = Vec::with_capacity(value.len());
+        let mut rest = value;
+        loop {
+            rest = match rest {
+                [b'\\', protected @ (b'"' | b'\\'), after @ ..] => {
+                    bytes.push(*protected);
+                    after
+                }
+                [b'"', after @ ..] => {
+                    if let [b']', behind @ ..] = after.trim_ascii_start() {
+                        return (!name.is_empty())
+                            .then(|| (decode(name), decode(&bytes), line.len() - behind.len()));
+                    }
+                    bytes.push(b'"');
+                    after
+                }
+                [byte, after @ ..] => {
+                    bytes.push(*byte);
+                    after
+                }
+                [] => return None,
+            };
+        }
+    };
+    match read() {
+        Some((name, value, length)) => {
+            cursor.at += length;
+            Ok((name, value))
+        }
+        None => Err(Failure { at, kind: PgnErrorKind::Tag(clip_bytes(line.trim_ascii_end())) }),
+    }
+}
+
+pub(super) fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'#' | b'=' | b':' | b'-')
+}
+
+/// A line of moves while it is read: that of the game, or a variation.
+struct Line {
+    plies: Vec<Ply>,
+    board: Board,
+    /// The board before the last move, where a variation begins.
+    before: Board,
+    /// A comment that stands before the first move.
+    comment: Option<String>,
+    /// Where it was opened.
+    at: usize,
+}
+
+impl Line {
+    fn new(board: Board, at: usize) -> Self {
+        Self { plies: Vec::new(), before: board.clone(), board, comment: None, at }
+    }
+
+    fn push(&mut self, mv: Move) {
+        self.before.clone_from(&self.board);
+        self.board.play_unchecked(mv);
+        self.plies.push(Ply::new(mv));
+    }
+
+    fn add_comment(&mut self, text: String) {
+        let comment = match self.plies.last_mut() {
+            Some(ply) => &mut ply.comment,
+            None => &mut self.comment,
+        };
+        join(comment, text);
+    }
+}
+
+/// Adds a comment to what has been said.
+fn join(comment: &mut Option<String>, text: String) {
+    match comment {
+        Some(earlier) => {
+            earlier.push(' ');
+            earlier.push_str(&text);
+        }
+        None => *comment = Some(text),
+    }
+}
+
+/// Reads the moves into the game, up to and with the result. Returns the result if there is one.
+fn read_moves(cursor: &mut Cursor<'_>, game: &mut Game) -> Result<Option<GameResult>, Failure> {
+    let mut line = Line::new(game.start.clone(), cursor.at);
+    line.plies.reserve(100);
+    // The lines that the variation `line` stands in, the game first.
+    let mut outer: Vec<Line> = Vec::new();
+    let mut result = None;
+    while let Some((at, token)) = cursor.next_token()? {
+        let fail = |kind| Err(Failure { at, kind });
+        match token {
+            Token::Move(text) => match san::parse_bytes(&line.board, text) {
+                Ok(mv) => line.push(mv),
+                Err(_) if text == b"Z0" => return fail(PgnErrorKind::NullMove("Z0".to_owned())),
+                Err(error) => return fail(error.into()),
+            },
+            Token::Comment(text) => {
+                let text = tidy(text);
+                if !text.is_empty() {
+                    line.add_comment(text);
+                }
+            }
+            Token::Nag(nag) => {
+                if let Some(ply) = line.plies.last_mut() {
+                    ply.nags.push(nag);
+                }
+            }
+            Token::Open if line.plies.is_empty() => return fail(PgnErrorKind::VariationWithoutMove),
+            Token::Open if outer.len() == MAX_DEPTH => return fail(PgnErrorKind::TooDeep(MAX_DEPTH)),
+            Token::Open => {
+                let variation = Line::new(line.before.clone(), at);
+                outer.push(std::mem::replace(&mut line, variation));
+            }
+            Token::Close => {
+                let Some(enclosing) = outer.pop() else { return fail(PgnErrorKind::UnopenedVariation) };
+                close_variation(std::mem::replace(&mut line, enclosing), &mut line);
+            }
+            // Some annotators end a variation with the result it would have led to.
+            Token::Result(_) if !outer.is_empty() => {}
+            Token::Result(found) => {
+                result = Some(found);
+                break;
+            }
+        }
+    }
+    if !outer.is_empty() {
+        return Err(Failure { at: line.at, kind: PgnErrorKind::UnclosedVariation });
+    }
+    game.moves = line.plies;
+    game.comment = line.comment;
+    Ok(result)
+}
+
+/// Hangs a variation on the last move of its line.
+fn close_variation(mut variation: Line, line: &mut Line) {
+    match (variation.plies.first_mut(), variation.comment.take()) {
+        // There is no place for a comment before the first move of a variation: it goes behind.
+        (Some(first), Some(before)) => match &mut first.comment {
+            Some(comment) => *comment = format!("{before} {comment}"),
+            none => *none = Some(before),
+        },
+        (None, Some(only)) => line.add_comment(only),
+        _ => {}
+    }
+    if let Some(ply) = line.plies.last_mut()
+        && !variation.plies.is_empty()
+    {
+        ply.variations.push(variation.plies);
+    }
+}
+
+/// The text of a comment, on one line. Line breaks stand anywhere, so all white space counts as one space.
+fn tidy(comment: &[u8]) -> String {
+    let comment = decode(comment);
+    let mut text = String::with_capacity(comment.len());
+    for word in comment.split_ascii_whitespace() {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text
+}
+
+/// After a failure: goes behind the result of the game, or to the end of the text.
+fn skip_game(cursor: &mut Cursor<'_>) {
+    let mut depth = 0_usize;
+    loop {
+        match cursor.next_token() {
+            Ok(None) => return,
+            Ok(Some((_, Token::Open))) => depth += 1,
+            Ok(Some((_, Token::Close))) => depth = depth.saturating_sub(1),
+            Ok(Some((_, Token::Result(_)))) if depth == 0 => return,
+            Ok(Some(_)) => {}
+            Err(_) => {}
+        }
+    }
+}
+
+enum Token<'a> {
+    Move(&'a [u8]),
+    Comment(&'a [u8]),
+    Nag(u8),
+    Open,
+    Close,
+    Result(GameResult),
+}
+
+/// A place in a text.
+struct Cursor<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    /// Whether a line begins here.
+    fn at_start_of_line(&self) -> bool {
+        self.at == 0 || self.text[self.at - 1] == b'\n'
+    }
+
+    /// Skips white space, and lines that `%` hides from readers.
+    #[inline]
+    fn skip_space(&mut self) {
+        while let Some(byte) = self.peek() {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' | b'\x0B' | b'\x0C' => self.at += 1,
+                b'%' if self.at_start_of_line() => self.skip_line(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Goes to the end of the line.
+    fn skip_line(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += find(rest, b'\n').unwrap_or(rest.len());
+    }
+
+    /// A failure in a tag that has been read already.
+    fn failure_at_tag(&self, name: &str, kind: PgnErrorKind) -> Failure {
+        let tag = format!("[{name} ");
+        let at = self.text[..self.at].windows(tag.len()).rposition(|window| window == tag.as_bytes());
+        Failure { at: at.unwrap_or(self.at), kind }
+    }
+
+    /// The next token and where it begins. A failure is behind its cause, so that one can go on.
+    fn next_token(&mut self) -> Result<Option<(usize, Token<'a>)>, Failure> {
+        loop {
+            self.skip_space();
+            let at = self.at;
+            let Some(byte) = self.peek() else { return Ok(None) };
+            let token = match byte {
+                b'.' => {
+                    self.at += 1;
+                    continue;
+                }
+                b'0'..=b'9' => match self.number() {
+                    Some(token) => token,
+                    None => continue,
+                },
+                b'a'..=b'z' | b'A'..=b'Z' => match self.word() {
+                    b"e.p." | b"ep" => continue,
+                    word => Token::Move(word),
+                },
+                b'{' => Token::Comment(self.brace_comment()?),
+                b';' => {
+                    self.skip_line();
+                    Token::Comment(&self.text[at + 1..self.at])
+                }
+                b'(' => self.one(Token::Open),
+                b')' => self.one(Token::Close),
+                b'*' => self.one(Token::Result(GameResult::Unknown)),
+                b'$' => self.nag()?,
+                b'!' | b'?' => self.judgement(),
+                _ => {
+                    let word = self.word();
+                    let null = word == b"--";
+                    let kind = if null { PgnErrorKind::NullMove } else { PgnErrorKind::Unexpected };
+                    return Err(Failure { at, kind: kind(clip_bytes(word)) });
+                }
+            };
+            return Ok(Some((at, token)));
+        }
+    }
+
+    fn one(&mut self, token: Token<'a>) -> Token<'a> {
+        self.at += 1;
+        token
+    }
+
+    /// Skips bytes while a test holds, and returns them.
+    #[inline]
+    fn take_while(&mut self, test: impl Fn(u8) -> bool) -> &'a [u8] {
+        let rest = &self.text[self.at..];
+        let taken = &rest[..rest.iter().position(|&byte| !test(byte)).unwrap_or(rest.len())];
+        self.at += taken.len();
+        taken
+    }
+
+    /// A word: a move, as a rule. At least one byte is taken, whatever it is.
+    fn word(&mut self) -> &'a [u8] {
+        let start = self.at;
+        self.at += 1;
+        self.take_while(is_word_byte);
+        // A promotion may be in brackets, which would else open a variation.
+        if let [b'(', b'Q' | b'R' | b'B' | b'N', b')', ..] = self.text[self.at..] {
+            self.at += 3;
+            self.take_while(is_word_byte);
+        }
+        &self.text[start..self.at]
+    }
+
+    /// What begins with a digit: a result, castling, or the number of a move, which is skipped.
+    #[inline]
+    fn number(&mut self) -> Option<Token<'a>> {
+        let start = self.at;
+        self.take_while(|byte| byte.is_ascii_digit());
+        if !matches!(self.peek(), Some(b'-' | b'/')) {
+            return None;
+        }
+        self.take_while(is_word_byte);
+        let word = &self.text[start..self.at];
+        Some(GameResult::from_bytes(word).map_or(Token::Move(word), Token::Result))
+    }
+
+    /// The text between braces.
+    fn brace_comment(&mut self) -> Result<&'a [u8], Failure> {
+        let at = self.at;
+        let rest = &self.text[at + 1..];
+        match find(rest, b'}') {
+            Some(length) => {
+                self.at += length + 2;
+                Ok(&rest[..length])
+            }
+            None => {
+                self.at = self.text.len();
+                Err(Failure { at, kind: PgnErrorKind::UnclosedComment(clip_bytes(rest.trim_ascii())) })
+            }
+        }
+    }
+
+    /// `$` and a number.
+    fn nag(&mut self) -> Result<Token<'a>, Failure> {
+        let at = self.at;
+        self.at += 1;
+        let digits = self.take_while(|byte| byte.is_ascii_digit());
+        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
+        number.map(Token::Nag).ok_or_else(|| {
+            let kind = PgnErrorKind::Nag(clip_bytes(&self.text[at..self.at]));
+            Failure { at, kind }
+        })
+    }
+
+    /// `!`, `?` and their pairs; of a longer row the first two count.
+    fn judgement(&mut self) -> Token<'a> {
+        Token::Nag(match self.take_while(|byte| matches!(byte, b'!' | b'?')) {
+            [b'!'] => 1,
+            [b'?'] => 2,
+            [b'!', b'!', ..] => 3,
+            [b'?', b'?', ..] => 4,
+            [b'!', ..] => 5,
+            _ => 6,
+        })
+    }
+}
+
+/// What goes on with a word. A comment, variation, glyph or judgement ends it without a space, too.
+#[inline]
+fn is_word_byte(byte: u8) -> bool {
+    !matches!(byte, b'\t'..=b'\r' | b' ' | b'{' | b'}' | b'(' | b')' | b'$' | b'!' | b'?' | b';' | b'*')
+}
+
+fn find(text: &[u8], wanted: u8) -> Option<usize> {
+    text.iter().position(|&byte| byte == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Game, Failure> {
+        next_game(text.as_bytes(), &mut 0, &Board::default()).expect("a game")
+    }
+
+    /// The game's moves and variations with what is said about them.
+    fn outline(line: &[Ply]) -> String {
+        let mut text = String::new();
+        for ply in line {
+            text += &format!("{}", ply.mv);
+            for nag in &ply.nags {
+                text += &format!("${nag}");
+            }
+            if let Some(comment) = &ply.comment {
+                text += &format!("{{{comment}}}");
+            }
+            for variation in &ply.variations {
+                text += &format!("({})", outline(variation));
+            }
+            text.push(' ');
+        }
+        text.trim_end().to_owned()
+    }
+
+    #[test]
+    fn everything_that_may_stand_among_moves() {
+        for (text, expected) in [
+            ("1.e4 e5 2.Nf3 *", "e2e4 e7e5 g1f3"),
+            ("1. e4 1... e5 2 Nf3 *", "e2e4 e7e5 g1f3"),
+            ("e4!e5?Nf3!!Nc6??Bb5!?a6?!Ba4!!!", "e2e4$1 e7e5$2 g1f3$3 b8c6$4 f1b5$5 a7a6$6 b5a4$3"),
+            ("1. e4 $1 $255 e5$14 *", "e2e4$1$255 e7e5$14"),
+            (
+                "1. e4 { good\r\n move } {yes} e5 ; to the end } (\n2. Nf3",
+                "e2e4{good move yes} e7e5{to the end } (} g1f3",
+            ),
+            ("1. e4 (1. d4 d5 (1... Nf6)) (1. c4) e5", "e2e4(d2d4 d7d5(g8f6))(c2c4) e7e5"),
+            ("1. e4 ({first} 1. d4 {then}) ({only}) e5", "e2e4{only}(d2d4{first then}) e7e5"),
+            ("1. e4 (1. d4 1-0) e5", "e2e4(d2d4) e7e5"),
+            ("1. e4\n% hidden ) } 1-0\ne5", "e2e4 e7e5"),
+            ("1. e4 {} e5", "e2e4 e7e5"),
+            ("$1 1. e4", "e2e4"),
+        ] {
+            assert_eq!(outline(&read(text).unwrap().moves), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn castling_with_zeros_is_no_result() {
+        let game = read("[FEN \"r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1\"]\n1.0-0 0-0-0+ 2. Kg2 0-1").unwrap();
+        assert_eq!(outline(&game.moves), "e1h1 e8a8 g1g2");
+        assert_eq!(game.result, GameResult::BlackWins);
+    }
+
+    #[test]
+    fn a_promotion_in_brackets_is_no_variation() {
+        let game = read("[FEN \"7k/4P3/8/8/8/8/8/4K3 w - - 0 1\"]\n1.e8(Q)+ Kg7 (1... Kh7) *").unwrap();
+        assert_eq!(outline(&game.moves), "e7e8q h8g7(h8h7)");
+    }
+
+    #[test]
+    fn en_passant_may_be_said() {
+        let game = read("[FEN \"4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1\"]\n1.exd6 e.p. Kd7 *").unwrap();
+        assert_eq!(outline(&game.moves), "e5d6 e8d7");
+    }
+
+    #[test]
+    fn results_come_from_the_moves_or_else_from_the_tag() {
+        for (text, result) in [
+            ("1. e4 1-0", GameResult::WhiteWins),
+            ("1. e4 0-1", GameResult::BlackWins),
+            ("1. e4 1/2-1/2", GameResult::Draw),
+            ("1. e4 1/2", GameResult::Draw),
+            ("1. e4 *", GameResult::Unknown),
+            ("1. e4", GameResult::Unknown),
+            ("[Result \"1-0\"]\n\n1. e4", GameResult::WhiteWins),
+            ("[Result \"1-0\"]\n\n1. e4 0-1", GameResult::BlackWins),
+            ("[Result \"nobody knows\"]\n\n1. e4", GameResult::Unknown),
+        ] {
+            assert_eq!(read(text).unwrap().result, result, "{text}");
+        }
+    }
+
+    #[test]
+    fn tags() {
+        let text = concat!(
+            "\u{FEFF}[Event \"a \\\"b\\\" \\\\ c\"]\r\n  [ Site  \"x\" ] [Round \"\"]\n% [Hidden \"x\"]\n",
+            "[White \"the \"great\" one\"]\n\n[Black \"a\\b\"]\n\n{before} 1. e4 *"
+        );
+        let game = read(text).unwrap();
+        let expected = [
+            ("Event", r#"a "b" \ c"#),
+            ("Site", "x"),
+            ("Round", ""),
+            ("White", "the \"great\" one"),
+            ("Black", r"a\b"),
+        ];
+        let tags: Vec<_> = game.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(tags, expected);
+        assert_eq!(game.comment.as_deref(), Some("before"));
+    }
+
+    #[test]
+    fn latin_1_is_read_field_by_field() {
+        let text = b"[White \"R\xE9ti\"]\n[Black \"R\xC3\xA9ti\"]\n\n1. e4 {tr\xE8s bien} *";
+        let game = next_game(text, &mut 0, &Board::default()).unwrap().unwrap();
+        assert_eq!((game.tag("White"), game.tag("Black")), (Some("Réti"), Some("Réti")));
+        assert_eq!(game.moves[0].comment.as_deref(), Some("très bien"));
+    }
+
+    #[test]
+    fn start_positions() {
+        let fen = "1rk1r3/8/8/8/8/8/8/1RK1R3 w KQkq - 2 9";
+        let game =
+            read(&format!("[Variant \"Fischer Random\"]\n[SetUp \"1\"]\n[FEN \"{fen}\"]\n\n9. O-O-O *"))
+                .unwrap();
+        assert_eq!(game.start, fen::parse(fen).unwrap());
+        assert_eq!(outline(&game.moves), "c1b1");
+        for name in ["Standard", "From Position", "chess 960", "fischerandom"] {
+            assert!(read(&format!("[Variant \"{name}\"]\n\n1. e4 *")).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn games_that_share_a_line() {
+        let text = "1. e4 e5 1-0 1. Zz9 (1. d4 1-0) 0-1 1. d4 d5 0-1 {the end}";
+        let (mut at, start) = (0, Board::default());
+        let mut next = || next_game(text.as_bytes(), &mut at, &start);
+        assert_eq!(outline(&next().unwrap().unwrap().moves), "e2e4 e7e5");
+        assert_eq!(next().unwrap().unwrap_err().at, 16);
+        assert_eq!(outline(&next().unwrap().unwrap().moves), "d2d4 d7d5");
+        assert!(next().is_none());
+    }
+
+    #[test]
+    fn each_mistake_has_its_name_and_place() {
+        let deep = format!("1. e4 {}", "(1. d4 ".repeat(200));
+        for (text, at, message) in [
+            ("1. e4 e5 2. Ke3", 12, "'Ke3' is not a legal move here"),
+            ("1. e4 hm", 6, "'hm' is not a move in algebraic notation (such as Nf3, exd5, O-O or e8=Q)"),
+            ("1. e4 -- 2. d4", 6, "'--' is a null move, which is not legal"),
+            ("1. e4 Z0 2. d4", 6, "'Z0' is a null move, which is not legal"),
+            ("1. e4 { what", 6, "the comment that begins with 'what' is not closed by '}'"),
+            ("1. e4 (1. d4", 6, "a variation is not closed by ')'"),
+            ("1. e4 ) e5", 6, "')' closes a variation that was not opened"),
+            ("(1. e4)", 0, "a variation begins before there is a move to replace"),
+            ("1. e4 $256", 6, "'$256' is not a numeric annotation glyph ($0 to $255)"),
+            ("1. e4 $ e5", 6, "'$' is not a numeric annotation glyph ($0 to $255)"),
+            ("1. e4 <x> e5", 6, "'<x>' has no meaning among the moves"),
+            ("1. e4 } e5", 6, "'}' has no meaning among the moves"),
+            (&deep, 706, "variations are nested more than 100 deep"),
+            ("[Event]\n\n1. e4", 0, "'[Event]' is not a tag; it should look like [Name \"value\"]"),
+            (
+                "[A \"b\"]\n[Event \"x]\n\n",
+                8,
+                "'[Event \"x]' is not a tag; it should look like [Name \"value\"]",
+            ),
+            (
+                "[A \"b\"]\n[FEN \"x\"]\n\n*",
+                8,
+                "in the tag FEN: the board has 1 ranks; it should have 8, separated by '/'",
+            ),
+            ("[Variant \"Atomic\"]\n\n*", 0, "the variant 'Atomic' is not chess or Chess960"),
+        ] {
+            let failure = read(text).unwrap_err();
+            assert_eq!((failure.at, failure.kind.to_string().as_str()), (at, message), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_game() {
+        for text in ["", " \n", "{only a comment}\n", "% hidden\n", "\u{FEFF}"] {
+            assert!(next_game(text.as_bytes(), &mut 0, &Board::default()).is_none(), "{text}");
+        }
+        assert!(read("*").unwrap().moves.is_empty());
+    }
+}

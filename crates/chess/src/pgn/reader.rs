@@ -1,0 +1,140 @@
+//! Games from a stream, one after another.
+
+use super::Game;
+use super::error::{PgnError, PgnErrorKind};
+use super::parse::{self, Failure};
+use super::split::{Place, Splitter};
+use crate::Board;
+use std::io::BufRead;
+
+/// Reads games from a stream of any length, one at a time. After an error it goes on with the next game.
+///
+/// ```
+/// use tandem_chess::pgn::Reader;
+///
+/// let text = "1. e4 e5 2. Ke3 1-0\n\n1. d4 d5 0-1\n";
+/// let games: Vec<_> = Reader::new(text.as_bytes()).collect();
+/// let error = games[0].as_ref().unwrap_err();
+/// assert_eq!(error.to_string(), "game 1, line 1 (byte 12): 'Ke3' is not a legal move here");
+/// assert_eq!(games[1].as_ref().unwrap().moves.len(), 2);
+/// ```
+pub struct Reader<R> {
+    splitter: Splitter<R>,
+    texts: Texts,
+    /// Where to go on in the current text.
+    at: usize,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// A reader of a stream, such as [`crate::input::open`] gives.
+    pub fn new(input: R) -> Self {
+        Self { splitter: Splitter::new(input), texts: Texts::new(), at: 0 }
+    }
+
+    /// The next game, or what is wrong with it; `None` at the end of the stream.
+    pub fn next_game(&mut self) -> Option<Result<Game, PgnError>> {
+        loop {
+            let (text, place) = self.splitter.text();
+            if let Some(outcome) = self.texts.next_game(text, &mut self.at, place) {
+                return Some(outcome);
+            }
+            self.at = 0;
+            match self.splitter.advance() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(kind) => {
+                    let Place { line, offset } = self.splitter.text().1;
+                    return Some(Err(self.texts.count_failure(kind, line, offset)));
+                }
+            }
+        }
+    }
+}
+
+impl<R: BufRead> Iterator for Reader<R> {
+    type Item = Result<Game, PgnError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_game()
+    }
+}
+
+/// Turns texts into games, and counts them.
+pub(super) struct Texts {
+    games: u64,
+    /// Building a board from nothing costs as much as a whole opening; most games start from here.
+    usual_start: Board,
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        Self { games: 0, usual_start: Board::default() }
+    }
+
+    /// The next game of a text that begins at `place`; `None` at its end.
+    pub(super) fn next_game(
+        &mut self,
+        text: &[u8],
+        at: &mut usize,
+        place: Place,
+    ) -> Option<Result<Game, PgnError>> {
+        if *at >= text.len() {
+            return None;
+        }
+        let outcome = parse::next_game(text, at, &self.usual_start)?;
+        Some(match outcome {
+            Ok(game) => {
+                self.games += 1;
+                Ok(game)
+            }
+            Err(Failure { at, kind }) => {
+                let lines = text[..at].iter().filter(|&&byte| byte == b'\n').count() as u64;
+                Err(self.count_failure(kind, place.line + lines, place.offset + at as u64))
+            }
+        })
+    }
+
+    pub(super) fn count_failure(&mut self, kind: PgnErrorKind, line: u64, offset: u64) -> PgnError {
+        self.games += 1;
+        PgnError { game: self.games, line, offset, kind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{self, BufReader, Read};
+
+    #[test]
+    fn errors_say_where_and_reading_goes_on() {
+        let text = concat!(
+            "[Event \"one\"]\r\n\r\n1. e4\r\ne5 2. Ke3 1-0\r\n\r\n",
+            "[Event \"two\"]\n\n1. e4 *\n\n",
+            "[Event \"three\"]\n\n1. e4 { what *\n\n",
+            "[Event \"four\"]\n\n1. e4 e5"
+        );
+        let games: Vec<_> = Reader::new(text.as_bytes()).collect();
+        assert_eq!(games.len(), 4);
+        let first = games[0].as_ref().unwrap_err();
+        assert_eq!((first.game, first.line, first.offset), (1, 4, text.find("Ke3").unwrap() as u64));
+        assert_eq!(games[1].as_ref().unwrap().tag("Event"), Some("two"));
+        let third = games[2].as_ref().unwrap_err();
+        assert_eq!((third.game, third.line, third.offset), (3, 12, text.find("{ what").unwrap() as u64));
+        assert_eq!(games[3].as_ref().unwrap().moves.len(), 2);
+    }
+
+    #[test]
+    fn a_stream_that_fails_ends() {
+        struct Failing;
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken disk"))
+            }
+        }
+        let text = "1. e4 *\n1. d4".as_bytes();
+        let games: Vec<_> = Reader::new(BufReader::new(text.chain(Failing))).collect();
+        assert_eq!(games.len(), 2);
+        assert!(games[0].is_ok());
+        assert_eq!(games[1].as_ref().unwrap_err().to_string(), "game 2, line 2 (byte 8): broken disk");
+    }
+}

@@ -1,0 +1,267 @@
+//! Cutting a stream into the texts of single games, without looking at what they say.
+
+use super::error::PgnErrorKind;
+use std::io::{self, BufRead, Read};
+
+/// The longest text of a game. Books of annotated games stay below a hundredth of this.
+pub(super) const MAX_GAME_BYTES: usize = 16 << 20;
+
+/// Cuts a stream where a game ends: before the tags of the next one, or after a line that ends with a result.
+///
+/// A text can hold more than one game if they share a line, and none if it is blank or only a comment.
+pub(super) struct Splitter<R> {
+    input: R,
+    /// The current text, and behind it the first line of the next if that had to be seen to find the end.
+    buffer: Vec<u8>,
+    /// Length of the current text.
+    end: usize,
+    /// Lines of the current text.
+    lines: u64,
+    /// Lines and bytes before the current text.
+    place: Place,
+    state: State,
+    max_bytes: usize,
+}
+
+/// Where in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// From one.
+    pub line: u64,
+    /// Bytes before.
+    pub offset: u64,
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The text was too long: the rest of it has to be skipped.
+    Lost,
+    Ended,
+}
+
+impl<R: BufRead> Splitter<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            buffer: Vec::new(),
+            end: 0,
+            lines: 0,
+            place: Place { line: 1, offset: 0 },
+            state: State::Reading,
+            max_bytes: MAX_GAME_BYTES,
+        }
+    }
+
+    /// The current text and where it begins.
+    pub(super) fn text(&self) -> (&[u8], Place) {
+        (&self.buffer[..self.end], self.place)
+    }
+
+    /// Goes to the next text. Returns false at the end of the stream. After an error the next call goes on with
+    /// the next game, or ends if the stream itself failed.
+    pub(super) fn advance(&mut self) -> Result<bool, PgnErrorKind> {
+        self.place.offset += self.end as u64;
+        self.place.line += self.lines;
+        self.buffer.drain(..self.end);
+        (self.end, self.lines) = (0, 0);
+        match self.state {
+            State::Ended => return Ok(false),
+            State::Lost => self.skip_to_tags().inspect_err(|_| self.state = State::Ended)?,
+            State::Reading => {}
+        }
+
+        let mut outline = Outline::default();
+        loop {
+            self.complete_line().inspect_err(|_| self.state = State::Ended)?;
+            if self.buffer.len() > self.max_bytes {
+                self.state = State::Lost;
+                return Err(PgnErrorKind::TooLong(self.max_bytes));
+            }
+            let line = &self.buffer[self.end..];
+            if line.is_empty() {
+                self.state = State::Ended;
+                return Ok(self.end > 0);
+            }
+            let cut = outline.add(line);
+            if cut == Cut::Before {
+                return Ok(true);
+            }
+            self.end = self.buffer.len();
+            self.lines += 1;
+            if cut == Cut::After {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads on to the end of the line behind the current text. It stays empty at the end of the stream.
+    fn complete_line(&mut self) -> io::Result<()> {
+        if self.buffer.len() == self.end || self.buffer.last() != Some(&b'\n') {
+            let room = self.max_bytes + 1 - self.buffer.len().min(self.max_bytes);
+            self.input.by_ref().take(room as u64).read_until(b'\n', &mut self.buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Drops everything up to a line that looks like a tag.
+    fn skip_to_tags(&mut self) -> io::Result<()> {
+        self.state = State::Reading;
+        let mut at_start_of_line = false;
+        loop {
+            if at_start_of_line && is_tag(&self.buffer) {
+                return Ok(());
+            }
+            at_start_of_line = self.buffer.last() == Some(&b'\n');
+            self.place.offset += self.buffer.len() as u64;
+            self.place.line += u64::from(at_start_of_line);
+            self.buffer.clear();
+            if self.input.by_ref().take(1 << 16).read_until(b'\n', &mut self.buffer)? == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whether a line begins with a tag. `[%clk` and the like, which a broken line can bring to the front, is none.
+fn is_tag(line: &[u8]) -> bool {
+    matches!(without_bom(line).trim_ascii_start(), [b'[', letter, ..] if letter.is_ascii_alphabetic())
+}
+
+/// A byte order mark stands where files were joined, as well as at the very start.
+pub(super) fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
+}
+
+/// What has been seen of a game, line by line: as much as is needed to tell where it ends.
+#[derive(Default)]
+struct Outline {
+    part: Part,
+    in_comment: bool,
+    depth: usize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Start,
+    Tags,
+    BlankAfterTags,
+    Moves,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    No,
+    Before,
+    After,
+}
+
+impl Outline {
+    fn add(&mut self, line: &[u8]) -> Cut {
+        if self.in_comment {
+            // A comment that is never closed must not swallow the rest of the file.
+            if line.starts_with(b"[Event \"") {
+                return Cut::Before;
+            }
+        } else if line.starts_with(b"%") {
+            return Cut::No;
+        } else if line.trim_ascii().is_empty() {
+            if self.part == Part::Tags {
+                self.part = Part::BlankAfterTags;
+            }
+            return Cut::No;
+        } else if is_tag(line) {
+            let next_game = match self.part {
+                Part::Start | Part::Tags => false,
+                // Either a gap among the tags, or a game without moves before this one.
+                Part::BlankAfterTags => line.trim_ascii_start().starts_with(b"[Event "),
+                Part::Moves => true,
+            };
+            if next_game {
+                return Cut::Before;
+            }
+            self.part = Part::Tags;
+            return Cut::No;
+        }
+        self.part = Part::Moves;
+        let code = self.scan(line);
+        if !self.in_comment && self.depth == 0 && ends_with_result(code) { Cut::After } else { Cut::No }
+    }
+
+    /// Follows comments and variations through a line. Returns the line without a comment up to its end.
+    fn scan<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
+        for (at, byte) in line.iter().enumerate() {
+            match byte {
+                b'}' => self.in_comment = false,
+                b'{' => self.in_comment = true,
+                b'(' if !self.in_comment => self.depth += 1,
+                b')' if !self.in_comment => self.depth = self.depth.saturating_sub(1),
+                b';' if !self.in_comment => return &line[..at],
+                _ => {}
+            }
+        }
+        line
+    }
+}
+
+fn ends_with_result(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let word = line.rsplit(|byte| byte.is_ascii_whitespace() || matches!(byte, b'}' | b')')).next();
+    matches!(word, Some(b"1-0" | b"0-1" | b"1/2-1/2" | b"1/2" | b"*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts, with "too long" for each error, and the places where they begin.
+    fn split(text: &str, max_bytes: usize) -> (Vec<String>, Vec<(u64, u64)>) {
+        // A tiny buffer, so that every line crosses its edge.
+        let input = io::BufReader::with_capacity(3, text.as_bytes());
+        let mut splitter = Splitter { max_bytes, ..Splitter::new(input) };
+        let (mut texts, mut places) = (Vec::new(), Vec::new());
+        loop {
+            match splitter.advance() {
+                Ok(false) => return (texts, places),
+                Ok(true) => texts.push(String::from_utf8(splitter.text().0.to_vec()).unwrap()),
+                Err(_) => texts.push("too long".into()),
+            }
+            let place = splitter.text().1;
+            places.push((place.line, place.offset));
+        }
+    }
+
+    #[test]
+    fn games_end_at_a_result_or_at_the_next_tags() {
+        let games = [
+            "[Event \"a\"]\r\n[Site \"b\"]\n\n1. e4\n\ne5 1-0\n",
+            "\n\n[White \"missing result\"]\n1. e4 e5\n",
+            "[Event \"no moves\"]\n\n",
+            "[Event \"blank among tags\"]\n\n[White \"x\"]\n\n1. d4 { [not a tag] *\n[neither \"\"] *\n} (1. e4 *\n) 2. c4 *\n",
+            "1. e4 e5 0-1 ; no tags\n",
+            "1. e4 e5 1-0 1. d4 d5 0-1\n",
+            "[Event \"unclosed\"]\n\n1. e4 { what 1-0\n\n",
+            "[Event \"last\"]\n\n1. e4 *",
+        ];
+        let (texts, places) = split(&games.concat(), 1000);
+        assert_eq!(texts, games);
+        assert_eq!(places[1], (7, games[0].len() as u64));
+    }
+
+    #[test]
+    fn a_text_too_long_is_dropped_up_to_the_next_tags() {
+        let long = format!("[Event \"a\"]\n\n{}\n1. e4 *\n", "x".repeat(200));
+        let next = "[Event \"b\"]\n\n1. e4 *\n";
+        let (texts, places) = split(&(long.clone() + next), 100);
+        assert_eq!(texts, ["too long", next]);
+        assert_eq!(places, [(1, 0), (5, long.len() as u64)]);
+        let (texts, _) = split(&"x".repeat(1000), 100);
+        assert_eq!(texts, ["too long"]);
+    }
+
+    #[test]
+    fn an_empty_stream_has_no_text() {
+        assert_eq!(split("", 100).0, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,515 @@
+//! A position with the game that led to it.
+
+use crate::keys::{self, Keys};
+use crate::{
+    BitBoard, Board, Changes, Color, File, Move, Piece, Placed, Rank, Square, attackers_to, fen,
+    get_bishop_moves, get_knight_moves, get_pawn_attacks, get_rook_moves,
+};
+use arrayvec::ArrayVec;
+use thiserror::Error;
+
+/// All legal moves of a position; no position has more than 218.
+pub type MoveList = ArrayVec<Move, 256>;
+
+/// A move that the position does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{0} is not a legal move here")]
+pub struct IllegalMove(pub Move);
+
+/// A board with its history: it plays moves and takes them back, knows repetitions and the fifty-move rule, keeps
+/// keys for tables, and logs what the last move changed.
+#[derive(Clone, Debug)]
+pub struct Position {
+    board: Board,
+    keys: Keys,
+    key: u64,
+    changes: Changes,
+    /// Plies since the last null move, or since the position was set up.
+    plies_from_null: u16,
+    /// The piece on each square; the board itself only has one set of squares per piece.
+    pieces: [Option<Piece>; 64],
+    /// What is needed to take moves back, oldest first.
+    stack: Vec<Saved>,
+    /// Keys of every position of the game, the current one last.
+    past_keys: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Saved {
+    board: Board,
+    keys: Keys,
+    changes: Changes,
+    plies_from_null: u16,
+}
+
+impl From<Board> for Position {
+    fn from(board: Board) -> Self {
+        let keys = Keys::of(&board);
+        let key = keys.pieces() ^ keys::state_number(&board);
+        let mut pieces = [None; 64];
+        for piece in Piece::ALL {
+            for square in board.pieces(piece) {
+                pieces[square as usize] = Some(piece);
+            }
+        }
+        Self {
+            board,
+            keys,
+            key,
+            changes: Changes::NONE,
+            plies_from_null: 0,
+            pieces,
+            stack: Vec::with_capacity(512),
+            past_keys: {
+                let mut past_keys = Vec::with_capacity(512);
+                past_keys.push(key);
+                past_keys
+            },
+        }
+    }
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self::startpos()
+    }
+}
+
+impl Position {
+    /// The usual starting position.
+    pub fn startpos() -> Self {
+        Board::default().into()
+    }
+
+    /// A position from FEN, X-FEN or Shredder-FEN.
+    pub fn from_fen(text: &str) -> Result<Self, fen::FenError> {
+        Ok(fen::parse(text)?.into())
+    }
+
+    /// The position as FEN; as Shredder-FEN where plain FEN could not tell the castling rooks.
+    pub fn fen(&self) -> String {
+        fen::format(&self.board)
+    }
+
+    /// The board, which knows the legal moves.
+    #[inline]
+    pub fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// The side to move.
+    #[inline]
+    pub fn side_to_move(&self) -> Color {
+        self.board.side_to_move()
+    }
+
+    /// Whether the side to move is in check.
+    #[inline]
+    pub fn in_check(&self) -> bool {
+        !self.board.checkers().is_empty()
+    }
+
+    /// The key of the position: equal for equal positions in the sense of the repetition rule.
+    #[inline]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Keys of the groups of pieces.
+    #[inline]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    /// What the last move changed on the board.
+    #[inline]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Number of moves that [`Self::undo`] can take back.
+    #[inline]
+    pub fn ply(&self) -> usize {
+        self.stack.len()
+    }
+
+    /// The piece on a square.
+    #[inline]
+    pub fn piece_on(&self, square: Square) -> Option<Piece> {
+        self.pieces[square as usize]
+    }
+
+    /// The legal moves.
+    pub fn legal_moves(&self) -> MoveList {
+        let mut moves = MoveList::new();
+        self.board.generate_moves(|piece_moves| {
+            moves.extend(piece_moves);
+            false
+        });
+        moves
+    }
+
+    /// Whether there is any legal move.
+    pub fn has_legal_move(&self) -> bool {
+        self.board.generate_moves(|_| true)
+    }
+
+    /// Whether a move castles, that is, takes a rook of its own side.
+    #[inline]
+    pub fn is_castling(&self, mv: Move) -> bool {
+        self.board.colors(self.side_to_move()).has(mv.to)
+    }
+
+    /// Whether a move takes a pawn in passing.
+    #[inline]
+    pub fn is_en_passant(&self, mv: Move) -> bool {
+        self.piece_on(mv.from) == Some(Piece::Pawn)
+            && mv.from.file() != mv.to.file()
+            && self.piece_on(mv.to).is_none()
+    }
+
+    /// The kind of enemy piece that a legal move takes.
+    #[inline]
+    pub fn captured_by(&self, mv: Move) -> Option<Piece> {
+        if self.is_castling(mv) {
+            None
+        } else if self.is_en_passant(mv) {
+            Some(Piece::Pawn)
+        } else {
+            self.piece_on(mv.to)
+        }
+    }
+
+    /// What a legal move will change on the board.
+    pub fn changes_of(&self, mv: Move) -> Changes {
+        let color = self.side_to_move();
+        let piece = self.piece_on(mv.from).unwrap_or(Piece::Pawn);
+        let placed = |piece, square| Placed { piece, color, square };
+        if self.is_castling(mv) {
+            let [king, rook] = castling_targets(mv);
+            return Changes::castling(
+                [placed(Piece::King, mv.from), placed(Piece::King, king)],
+                [placed(Piece::Rook, mv.to), placed(Piece::Rook, rook)],
+            );
+        }
+        let quiet = Changes::moved(placed(piece, mv.from), placed(mv.promotion.unwrap_or(piece), mv.to));
+        if let Some(victim) = self.piece_on(mv.to) {
+            quiet.capturing(Placed { piece: victim, color: !color, square: mv.to })
+        } else if piece == Piece::Pawn && mv.from.file() != mv.to.file() {
+            let square = Square::new(mv.to.file(), mv.from.rank());
+            quiet.capturing(Placed { piece: Piece::Pawn, color: !color, square })
+        } else {
+            quiet
+        }
+    }
+
+    /// Plays a move after checking that it is legal.
+    pub fn try_play(&mut self, mv: Move) -> Result<(), IllegalMove> {
+        if !self.board.is_legal(mv) {
+            return Err(IllegalMove(mv));
+        }
+        self.play(mv);
+        Ok(())
+    }
+
+    /// Plays a move that is known to be legal. An illegal one leaves a position that makes no sense.
+    #[inline]
+    pub fn play(&mut self, mv: Move) {
+        debug_assert!(self.board.is_legal(mv), "{mv} in {}", self.fen());
+        let changes = self.changes_of(mv);
+        self.save(changes);
+        for &gone in changes.removed() {
+            self.keys.toggle(gone);
+            self.pieces[gone.square as usize] = None;
+        }
+        for &come in changes.added() {
+            self.keys.toggle(come);
+            self.pieces[come.square as usize] = Some(come.piece);
+        }
+        self.board.play_unchecked(mv);
+        self.plies_from_null = self.plies_from_null.saturating_add(1);
+        self.key = self.keys.pieces() ^ keys::state_number(&self.board);
+        self.past_keys.push(self.key);
+    }
+
+    /// Passes the move. Returns false, and does nothing, when in check.
+    pub fn play_null(&mut self) -> bool {
+        let Some(board) = self.board.null_move() else { return false };
+        self.save(Changes::NONE);
+        self.board = board;
+        self.plies_from_null = 0;
+        self.key = self.keys.pieces() ^ keys::state_number(&self.board);
+        self.past_keys.push(self.key);
+        true
+    }
+
+    fn save(&mut self, changes: Changes) {
+        self.stack.push(Saved {
+            board: self.board.clone(),
+            keys: self.keys,
+            changes: self.changes,
+            plies_from_null: self.plies_from_null,
+        });
+        self.changes = changes;
+    }
+
+    /// Takes the last move back. Returns false if there is none.
+    pub fn undo(&mut self) -> bool {
+        let Some(saved) = self.stack.pop() else { return false };
+        for come in self.changes.added() {
+            self.pieces[come.square as usize] = None;
+        }
+        for gone in self.changes.removed() {
+            self.pieces[gone.square as usize] = Some(gone.piece);
+        }
+        self.board = saved.board;
+        self.keys = saved.keys;
+        self.changes = saved.changes;
+        self.plies_from_null = saved.plies_from_null;
+        self.past_keys.pop();
+        self.key = self.past_keys[self.past_keys.len() - 1];
+        true
+    }
+
+    /// The key that a move leads to, cheaply: castling rights and a new en passant right are not seen. Good enough
+    /// to fetch a table's line early.
+    #[inline]
+    pub fn key_after(&self, mv: Move) -> u64 {
+        let us = self.side_to_move();
+        let piece = self.piece_on(mv.from).unwrap_or(Piece::Pawn);
+        let mut key = self.key
+            ^ keys::side_number()
+            ^ keys::piece_number(us, piece, mv.from)
+            ^ keys::piece_number(us, mv.promotion.unwrap_or(piece), mv.to);
+        if let Some(victim) = self.piece_on(mv.to) {
+            key ^= keys::piece_number(!us, victim, mv.to);
+        }
+        key
+    }
+
+    /// Whether a legal move gives check.
+    pub fn gives_check(&self, mv: Move) -> bool {
+        let us = self.side_to_move();
+        let king = self.board.king(!us);
+        let changes = self.changes_of(mv);
+        let mut occupied = self.board.occupied();
+        let mut ours = self.board.colors(us);
+        for gone in changes.removed() {
+            occupied ^= gone.square.bitboard();
+            ours &= !gone.square.bitboard();
+        }
+        for come in changes.added() {
+            occupied |= come.square.bitboard();
+        }
+        // Pieces that stayed can only give check by discovery, along a line.
+        let queens = self.board.pieces(Piece::Queen);
+        let diagonal = ours & (self.board.pieces(Piece::Bishop) | queens);
+        let straight = ours & (self.board.pieces(Piece::Rook) | queens);
+        if !(get_bishop_moves(king, occupied) & diagonal).is_empty()
+            || !(get_rook_moves(king, occupied) & straight).is_empty()
+        {
+            return true;
+        }
+        changes.added().iter().any(|come| {
+            let reach = match come.piece {
+                Piece::Pawn => get_pawn_attacks(come.square, us),
+                Piece::Knight => get_knight_moves(come.square),
+                Piece::Bishop => get_bishop_moves(come.square, occupied),
+                Piece::Rook => get_rook_moves(come.square, occupied),
+                Piece::Queen => {
+                    get_bishop_moves(come.square, occupied) | get_rook_moves(come.square, occupied)
+                }
+                Piece::King => BitBoard::EMPTY,
+            };
+            reach.has(king)
+        })
+    }
+
+    /// How many plies back the game can be searched for this position: no capture, pawn move or null move lies
+    /// within.
+    #[inline]
+    pub(crate) fn reversible_plies(&self) -> usize {
+        usize::from(self.board.halfmove_clock()).min(usize::from(self.plies_from_null))
+    }
+
+    /// Keys of the game so far, the current position's last.
+    #[inline]
+    pub(crate) fn past_keys(&self) -> &[u64] {
+        &self.past_keys
+    }
+
+    /// How often this position stood on the board before.
+    pub fn repetitions(&self) -> usize {
+        let n = self.past_keys.len() - 1;
+        let limit = self.reversible_plies().min(n);
+        (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == self.key).count()
+    }
+
+    /// Whether this position is a draw by repetition for a search whose root lies `ply` plies back: once more since
+    /// the root, or twice more in the whole game.
+    #[inline]
+    pub fn is_repetition(&self, ply: usize) -> bool {
+        let n = self.past_keys.len() - 1;
+        let limit = self.reversible_plies().min(n);
+        let mut seen = 0;
+        let mut back = 4;
+        while back <= limit {
+            if self.past_keys[n - back] == self.key {
+                seen += 1;
+                if back < ply || seen == 2 {
+                    return true;
+                }
+            }
+            back += 2;
+        }
+        false
+    }
+
+    /// Whether fifty moves of each side have passed without capture or pawn move, and the last one did not mate.
+    #[inline]
+    pub fn is_fifty_moves(&self) -> bool {
+        self.board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
+    }
+
+    /// Whether neither side has the material to mate by any sequence of moves: bare kings, one minor piece, or
+    /// bishops that all stand on squares of one colour.
+    pub fn is_insufficient_material(&self) -> bool {
+        let heavy =
+            self.board.pieces(Piece::Pawn) | self.board.pieces(Piece::Rook) | self.board.pieces(Piece::Queen);
+        if !heavy.is_empty() {
+            return false;
+        }
+        let pieces = self.board.occupied().len();
+        if pieces <= 3 {
+            return true;
+        }
+        let bishops = self.board.pieces(Piece::Bishop);
+        self.board.pieces(Piece::Knight).is_empty()
+            && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
+    }
+
+    /// Static exchange evaluation: see [`crate::see_ge`].
+    #[inline]
+    pub fn see_ge(&self, mv: Move, threshold: i32) -> bool {
+        crate::see::see_ge(self, mv, threshold)
+    }
+
+    /// Pieces of both sides that attack a square.
+    pub fn attackers_to(&self, square: Square) -> BitBoard {
+        attackers_to(&self.board, square, self.board.occupied())
+    }
+}
+
+/// Where king and rook stand after the king on `mv.from` castles with the rook on `mv.to`.
+pub(crate) fn castling_targets(mv: Move) -> [Square; 2] {
+    let rank: Rank = mv.from.rank();
+    let (king, rook) = if mv.from.file() < mv.to.file() { (File::G, File::F) } else { (File::C, File::D) };
+    [Square::new(king, rank), Square::new(rook, rank)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uci;
+
+    fn play(position: &mut Position, moves: &str) {
+        for text in moves.split_whitespace() {
+            let mv = uci::parse(position.board(), text).unwrap();
+            position.play(mv);
+        }
+    }
+
+    /// Walks a tree of moves and compares everything kept incrementally with the same computed from nothing.
+    fn check_tree(position: &mut Position, depth: u32) {
+        let fresh = Position::from(position.board().clone());
+        assert_eq!(position.key(), fresh.key(), "{}", position.fen());
+        assert_eq!(position.keys(), fresh.keys(), "{}", position.fen());
+        assert_eq!(position.pieces, fresh.pieces, "{}", position.fen());
+        if depth == 0 {
+            return;
+        }
+        for mv in position.legal_moves() {
+            let check = position.gives_check(mv);
+            let before = position.key();
+            let captured = position.captured_by(mv);
+            position.play(mv);
+            assert_eq!(check, position.in_check(), "{mv} to {}", position.fen());
+            assert_eq!(captured, position.changes().captured().map(|placed| placed.piece));
+            check_tree(position, depth - 1);
+            assert!(position.undo());
+            assert_eq!(position.key(), before);
+        }
+    }
+
+    #[test]
+    fn everything_incremental_equals_everything_fresh() {
+        for fen in [
+            "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+            "r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1",
+            "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+            // Chess960: king and rook swap, and castle over each other.
+            "1rk1r3/8/8/8/8/8/8/1RK1R3 w EBeb - 0 1",
+            "5rkr/8/8/8/8/8/8/RK1R4 w DAhf - 0 1",
+        ] {
+            check_tree(&mut Position::from_fen(fen).unwrap(), 3);
+        }
+    }
+
+    #[test]
+    fn repetition_is_counted_in_the_game_and_in_the_search() {
+        let mut position = Position::startpos();
+        play(&mut position, "g1f3 g8f6 f3g1 f6g8");
+        assert_eq!(position.repetitions(), 1);
+        assert!(!position.is_repetition(0));
+        assert!(!position.is_repetition(4), "the first occurrence is the root itself, not after it");
+        assert!(position.is_repetition(5));
+        play(&mut position, "g1f3 g8f6 f3g1 f6g8");
+        assert_eq!(position.repetitions(), 2);
+        assert!(position.is_repetition(0));
+    }
+
+    #[test]
+    fn a_pawn_move_ends_the_search_for_repetitions() {
+        let mut position = Position::startpos();
+        play(&mut position, "g1f3 g8f6 f3g1 f6g8 e2e4");
+        assert_eq!(position.repetitions(), 0);
+    }
+
+    #[test]
+    fn fifty_moves_are_a_draw_unless_the_last_one_mates() {
+        let drawn = Position::from_fen("8/8/8/8/8/2k5/8/K6R w - - 100 90").unwrap();
+        assert!(drawn.is_fifty_moves());
+        let mated = Position::from_fen("R5k1/5ppp/8/8/8/8/8/K7 b - - 100 90").unwrap();
+        assert!(!mated.is_fifty_moves());
+    }
+
+    #[test]
+    fn material_that_cannot_mate() {
+        for (fen, dead) in [
+            ("8/8/8/8/8/2k5/8/K7 w - - 0 1", true),
+            ("8/8/8/8/8/2k5/8/K1N5 w - - 0 1", true),
+            ("8/8/8/8/2b5/2k5/8/K7 w - - 0 1", true),
+            ("8/8/8/8/1b6/2k5/8/KB6 w - - 0 1", false),
+            ("8/8/8/8/2b5/2k5/8/KB6 w - - 0 1", true),
+            ("8/8/8/8/8/2k5/8/K1N1N3 w - - 0 1", false),
+            ("8/8/8/8/8/2k5/P7/K7 w - - 0 1", false),
+        ] {
+            assert_eq!(Position::from_fen(fen).unwrap().is_insufficient_material(), dead, "{fen}");
+        }
+    }
+
+    #[test]
+    fn null_moves_come_back() {
+        let mut position = Position::from_fen("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1").unwrap();
+        let (key, fen) = (position.key(), position.fen());
+        assert!(position.play_null());
+        assert_eq!(position.changes(), &Changes::NONE);
+        assert_ne!(position.key(), key);
+        position.undo();
+        assert_eq!((position.key(), position.fen()), (key, fen));
+        let mut checked = Position::from_fen("4k3/8/8/8/8/8/4q3/4K3 w - - 0 1").unwrap();
+        assert!(!checked.play_null());
+    }
+}

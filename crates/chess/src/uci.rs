@@ -1,0 +1,85 @@
+//! Moves as UCI text.
+
+use crate::{Board, File, Move, Piece, Square, position::castling_targets, text::clip};
+use thiserror::Error;
+
+/// Why a text is not a move of the position.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UciMoveError {
+    /// Not of the form e2e4 or e7e8q.
+    #[error("'{0}' is not a move in UCI notation (such as e2e4 or e7e8q)")]
+    Syntax(String),
+    /// A move, but not one that the position allows.
+    #[error("{0} is not a legal move here")]
+    Illegal(String),
+}
+
+/// Reads a move of `board` and checks that it is legal. Castling may be written as the king's own move (e1g1) or,
+/// as Chess960 needs it, as the king taking the rook (e1h1).
+pub fn parse(board: &Board, text: &str) -> Result<Move, UciMoveError> {
+    let mv: Move = text.parse().map_err(|_| UciMoveError::Syntax(clip(text)))?;
+    legal(board, mv).ok_or_else(|| UciMoveError::Illegal(clip(text)))
+}
+
+/// The legal move that two squares mean, with castling written either way.
+pub(crate) fn legal(board: &Board, mv: Move) -> Option<Move> {
+    if board.is_legal(mv) {
+        return Some(mv);
+    }
+    castling_by_king_move(board, mv).filter(|&castling| board.is_legal(castling))
+}
+
+/// The castling move meant by a king that moves two squares from the e-file.
+fn castling_by_king_move(board: &Board, mv: Move) -> Option<Move> {
+    let us = board.side_to_move();
+    if mv.from != board.king(us) || mv.from.file() != File::E || mv.from.rank() != mv.to.rank() {
+        return None;
+    }
+    let rights = board.castle_rights(us);
+    let rook = match mv.to.file() {
+        File::G => rights.short?,
+        File::C => rights.long?,
+        _ => return None,
+    };
+    Some(Move { from: mv.from, to: Square::new(rook, mv.from.rank()), promotion: None })
+}
+
+/// Writes a legal move of `board`. Castling is the king's own move, or, with `chess960`, the king taking the rook.
+pub fn format(board: &Board, mv: Move, chess960: bool) -> String {
+    if !chess960 && board.colors(board.side_to_move()).has(mv.to) && board.pieces(Piece::King).has(mv.from) {
+        let [king, _] = castling_targets(mv);
+        return Move { to: king, ..mv }.to_string();
+    }
+    mv.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn castling_is_read_both_ways_and_written_as_asked() {
+        let board: Board = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1".parse().unwrap();
+        for (king_move, king_takes_rook) in [("e1g1", "e1h1"), ("e1c1", "e1a1")] {
+            let mv = parse(&board, king_move).unwrap();
+            assert_eq!(mv, parse(&board, king_takes_rook).unwrap());
+            assert_eq!(format(&board, mv, false), king_move);
+            assert_eq!(format(&board, mv, true), king_takes_rook);
+        }
+    }
+
+    #[test]
+    fn a_king_that_only_walks_does_not_castle() {
+        let board: Board = "4k3/8/8/8/8/8/8/4K2R w - - 0 1".parse().unwrap();
+        assert_eq!(parse(&board, "e1g1"), Err(UciMoveError::Illegal("e1g1".into())));
+        assert!(parse(&board, "e1f1").is_ok());
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        let board = Board::default();
+        assert!(matches!(parse(&board, "castle"), Err(UciMoveError::Syntax(_))));
+        assert!(matches!(parse(&board, "e2e5"), Err(UciMoveError::Illegal(_))));
+        assert!(matches!(parse(&board, "ß2e4"), Err(UciMoveError::Syntax(_))));
+    }
+}

@@ -1,0 +1,746 @@
+//! The search proper: principal variation search with everything that lets it look away from what does not matter.
+
+use crate::history::PieceTo;
+use crate::movepick::{MovePicker, is_noisy};
+use crate::params::*;
+use crate::syzygy::TableResult;
+use crate::tt::{Bound, Entry};
+use crate::value::*;
+use crate::worker::Worker;
+use arrayvec::ArrayVec;
+use tandem_chess::{Color, Move, Piece, attacks_by, exchange_value};
+
+/// What kind of node is searched, known when the code is compiled.
+pub(crate) trait NodeType {
+    /// Searched with an open window.
+    const PV: bool;
+    /// The position the search was asked about.
+    const ROOT: bool;
+}
+
+pub(crate) struct Root;
+pub(crate) struct Pv;
+pub(crate) struct NonPv;
+
+impl NodeType for Root {
+    const PV: bool = true;
+    const ROOT: bool = true;
+}
+
+impl NodeType for Pv {
+    const PV: bool = true;
+    const ROOT: bool = false;
+}
+
+impl NodeType for NonPv {
+    const PV: bool = false;
+    const ROOT: bool = false;
+}
+
+/// A bonus that grows with depth up to a ceiling.
+fn bonus(depth: i32, slope: i32, base: i32, max: i32) -> i32 {
+    (slope * depth - base).clamp(0, max)
+}
+
+/// Moves tried before the best one, whose record suffers from it.
+type Tried = ArrayVec<Move, 64>;
+
+impl Worker {
+    /// The value of the position within the window, to the given depth.
+    pub(crate) fn search<N: NodeType>(
+        &mut self,
+        mut alpha: Value,
+        mut beta: Value,
+        mut depth: i32,
+        ply: usize,
+        cut_node: bool,
+    ) -> Value {
+        // Step 1. At the horizon, only captures are looked at.
+        if depth <= 0 {
+            return if N::PV { self.quiesce::<Pv>(alpha, beta, ply) } else { self.quiesce::<NonPv>(alpha, beta, ply) };
+        }
+        depth = depth.min(MAX_PLY as i32 - 1);
+
+        // Step 2. The side to move can force a repetition: it has at least a draw.
+        if !N::ROOT && use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
+            alpha = self.draw_value();
+            if alpha >= beta {
+                return alpha;
+            }
+        }
+
+        self.frames[ply].pv.clear();
+        if N::PV {
+            self.sel_depth = self.sel_depth.max(ply + 1);
+        }
+        if self.should_stop() {
+            return DRAW;
+        }
+        let in_check = self.position.in_check();
+        if !N::ROOT {
+            // Step 3. Draws, and lines that are too long.
+            if self.position.is_repetition(ply)
+                || self.position.is_fifty_moves()
+                || self.position.is_insufficient_material()
+            {
+                return self.draw_value();
+            }
+            if ply >= MAX_PLY - 1 {
+                return if in_check { DRAW } else { self.raw_eval() };
+            }
+            // Step 4. Mate distance: a quicker mate is already found, or nothing here can be worse than being mated.
+            if use_mate_distance() != 0 {
+                alpha = alpha.max(mated_in(ply));
+                beta = beta.min(mate_in(ply + 1));
+                if alpha >= beta {
+                    return alpha;
+                }
+            }
+        }
+
+        let us = self.position.side_to_move();
+        let excluded = self.frames[ply].excluded;
+        self.frames[ply + 1].excluded = None;
+        self.frames[ply + 2].cutoffs = 0;
+        let prior_reduction = std::mem::take(&mut self.frames[ply].reduction);
+
+        // Step 5. What the table knows. Its move is not trusted before it is seen to be legal.
+        let key = self.position.key();
+        let entry = self.shared.table.probe(key, ply);
+        let mut tt_move = entry.and_then(|entry| entry.mv).filter(|&mv| self.position.board().is_legal(mv));
+        if use_tt_move() == 0 {
+            tt_move = None;
+        }
+        if N::ROOT {
+            tt_move = Some(self.root_moves[self.pv_index].mv);
+        }
+        let tt_score = entry.map_or(NONE, |entry| entry.score);
+        let tt_depth = entry.map_or(-100, |entry| entry.depth);
+        let tt_bound = entry.map_or(Bound::None, |entry| entry.bound);
+        let tt_noisy = tt_move.is_some_and(|mv| is_noisy(&self.position, mv));
+        if excluded.is_none() {
+            self.frames[ply].tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
+        }
+        let tt_pv = self.frames[ply].tt_pv;
+
+        // Step 6. The table may settle the matter.
+        if !N::PV
+            && excluded.is_none()
+            && use_tt_cutoff() != 0
+            && tt_score != NONE
+            && tt_depth > depth - i32::from(tt_score <= beta)
+            && tt_bound.proves(tt_score, beta)
+            && (cut_node == (tt_score >= beta) || depth > 5)
+        {
+            if tt_score >= beta
+                && let Some(mv) = tt_move
+                && !tt_noisy
+            {
+                let threats = attacks_by(self.position.board(), !us);
+                let credit = bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max());
+                self.reward_quiet(mv, threats, credit);
+            }
+            // Near the fifty-move rule a score from another path through the game may be wrong.
+            if self.position.board().halfmove_clock() < 90 {
+                return tt_score;
+            }
+        }
+
+        // Step 7. Endgame tables.
+        let mut best_score = -INFINITE;
+        let mut max_score = INFINITE;
+        if !N::ROOT
+            && excluded.is_none()
+            && let Some(result) = self.probe_tables(depth)
+        {
+            let (score, bound) = match result {
+                TableResult::Win => (TB_WIN - ply as Value, Bound::Lower),
+                TableResult::Loss => (ply as Value - TB_WIN, Bound::Upper),
+                TableResult::Draw => (self.draw_value(), Bound::Exact),
+            };
+            if bound == Bound::Exact || bound.proves(score, if bound == Bound::Lower { beta } else { alpha + 1 }) {
+                let entry = Entry { mv: None, score, eval: NONE, depth: depth + 6, bound, pv: tt_pv };
+                self.shared.table.store(key, ply, entry);
+                return score;
+            }
+            if N::PV {
+                if bound == Bound::Lower {
+                    best_score = score;
+                    alpha = alpha.max(score);
+                } else {
+                    max_score = score;
+                }
+            }
+        }
+
+        // Step 8. Static evaluation, corrected by experience and by the table where it knows better.
+        let correction = self.histories.correction(&self.position, &self.line);
+        let mut raw_eval = NONE;
+        let (static_eval, eval) = if in_check {
+            (NONE, NONE)
+        } else if excluded.is_some() {
+            (self.frames[ply].static_eval, self.frames[ply].static_eval)
+        } else {
+            raw_eval = match entry {
+                Some(entry) if entry.eval != NONE => entry.eval,
+                _ => self.raw_eval(),
+            };
+            let static_eval = self.adjusted_eval(raw_eval, correction);
+            let trusted = tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
+            (static_eval, if trusted { tt_score } else { static_eval })
+        };
+        self.frames[ply].static_eval = static_eval;
+        if !in_check && excluded.is_none() && entry.is_none() {
+            let entry = Entry { mv: None, score: NONE, eval: raw_eval, depth: -6, bound: Bound::None, pv: tt_pv };
+            self.shared.table.store(key, ply, entry);
+        }
+
+        // Whether things get better for us from move to move, or worse for the enemy.
+        let eval_before = |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.frames[ply].static_eval);
+        let improving = !in_check
+            && use_improving() != 0
+            && match (eval_before(2), eval_before(4)) {
+                (NONE, NONE) => true,
+                (NONE, before) | (before, _) => static_eval > before,
+            };
+        let worsening = !in_check && eval_before(1) != NONE && static_eval > -eval_before(1);
+
+        // Step 9. Hindsight: was the reduction that led here right?
+        if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
+            if prior_reduction >= 3 && !worsening {
+                depth += 1;
+            } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin() {
+                depth -= 1;
+            }
+        }
+        let threats = attacks_by(self.position.board(), !us);
+        self.frames[ply].threats = threats;
+
+        let has_pieces = {
+            let board = self.position.board();
+            !(board.colors(us) & !(board.pieces(Piece::Pawn) | board.pieces(Piece::King))).is_empty()
+        };
+
+        if !N::PV && !in_check && excluded.is_none() {
+            // Step 10. Razoring: hopeless unless captures help.
+            if use_razoring() != 0
+                && depth <= razor_max_depth()
+                && alpha < 2000
+                && eval < alpha - razor_base() - razor_depth() * depth * depth
+            {
+                let score = self.quiesce::<NonPv>(alpha, alpha + 1, ply);
+                if score <= alpha && !is_proven(score) {
+                    return score;
+                }
+            }
+
+            // Step 11. Reverse futility: so far above beta that a shallow search will not bring it below.
+            let margin = (rfp_margin() * depth
+                - rfp_improving() * i32::from(improving)
+                - rfp_worsening() * i32::from(worsening)
+                + correction.abs() * rfp_complexity() / 100)
+                .max(20);
+            if use_rfp() != 0
+                && depth <= rfp_depth()
+                && !tt_pv
+                && eval >= beta + margin
+                && (tt_move.is_none() || tt_noisy)
+                && !is_loss(beta)
+                && !is_win(eval)
+            {
+                return beta + (eval - beta) / 3;
+            }
+
+            // Step 12. Null move: if passing still holds beta, a move surely would.
+            if use_nmp() != 0
+                && cut_node
+                && has_pieces
+                && eval >= beta
+                && static_eval >= beta - nmp_margin_depth() * depth + nmp_margin()
+                && ply >= self.null_min_ply
+                && !is_loss(beta)
+                && ply > 0
+                && self.frames[ply - 1].mv.is_some()
+                && let Some(score) = self.try_null_move(beta, depth, ply, eval)
+            {
+                return score;
+            }
+        }
+
+        // Step 13. Internal iterative reduction: without a move from the table, a shallower search finds one.
+        if use_iir() != 0 && (N::PV || cut_node) && depth >= 4 && excluded.is_none() {
+            if tt_move.is_none() {
+                depth -= 1;
+            } else if cut_node && depth >= 8 && tt_depth + 4 < depth {
+                depth -= 1;
+            }
+        }
+
+        // Step 14. ProbCut: a good capture that beats beta by a margin in a shallow search will do so in a deep one.
+        let probcut_beta = beta + probcut_margin() - probcut_improving() * i32::from(improving);
+        if use_probcut() != 0
+            && !N::PV
+            && !in_check
+            && excluded.is_none()
+            && depth >= 4
+            && !is_proven(beta)
+            && !(tt_score != NONE && tt_depth >= depth - 3 && tt_score < probcut_beta)
+            && let Some(score) = self.try_probcut(probcut_beta, depth, ply, cut_node, raw_eval, tt_move, static_eval)
+        {
+            return if is_proven(score) { score } else { score - (probcut_beta - beta) };
+        }
+        // Step 15. Small ProbCut: the table alone says so.
+        let small_beta = beta + probcut_small_margin();
+        if use_probcut() != 0
+            && !N::PV
+            && tt_bound.is_lower()
+            && tt_depth >= depth - 4
+            && tt_score >= small_beta
+            && excluded.is_none()
+            && !is_proven(beta)
+            && !is_proven(tt_score)
+        {
+            return small_beta;
+        }
+
+        // Step 16. Through the moves, best first.
+        let mut picker = MovePicker::all(tt_move);
+        let mut best_move = None;
+        let mut move_count = 0;
+        let mut quiets = Tried::new();
+        let mut noisies = Tried::new();
+        let mut alpha_raised = 0;
+        let start_alpha = alpha;
+
+        while let Some(mv) = {
+            let context = self.quiet_context(threats);
+            picker.next(&self.position, &self.histories, &context)
+        } {
+            if Some(mv) == excluded {
+                continue;
+            }
+            if N::ROOT && !self.is_searched_at_root(mv) {
+                continue;
+            }
+            move_count += 1;
+            self.frames[ply].move_count = move_count;
+
+            let noisy = is_noisy(&self.position, mv);
+            let piece = self.moving_piece(mv);
+            let captured = self.position.captured_by(mv);
+            let history = match captured {
+                Some(victim) => self.histories.capture(us, piece, mv.to, victim),
+                None => self.histories.quiet_record(&self.quiet_context(threats), mv, piece),
+            };
+            let mut new_depth = depth - 1;
+            let mut reduction = self.logarithms.reduction(depth, move_count, noisy);
+
+            // Step 17. Pruning at shallow depth, once a move that does not lose is known.
+            if !N::ROOT && has_pieces && !is_loss(best_score) {
+                // Late moves: the picker has put the good ones first.
+                let late = lmp_base() + lmp_factor() * depth * depth / if improving { 100 } else { 200 };
+                if use_lmp() != 0 && move_count as i32 >= late {
+                    picker.skip_quiets();
+                }
+                let lmr_depth = (new_depth - reduction / 1024).max(0);
+                let checks = self.position.gives_check(mv);
+                if noisy {
+                    let gain = captured.map_or(0, exchange_value);
+                    if use_futility() != 0
+                        && !checks
+                        && lmr_depth < 7
+                        && !in_check
+                        && static_eval + capture_futility_base() + capture_futility_margin() * lmr_depth + gain
+                            + history / 16
+                            <= alpha
+                    {
+                        continue;
+                    }
+                    let margin = see_noisy() * depth + history / see_noisy_history();
+                    if use_see_pruning() != 0 && picker.is_late() && !self.position.see_ge(mv, -margin.max(0)) {
+                        continue;
+                    }
+                } else {
+                    if use_history_pruning() != 0
+                        && lmr_depth < history_prune_depth()
+                        && history < -history_prune() * depth
+                    {
+                        continue;
+                    }
+                    let lmr_depth = (lmr_depth + history / 4096).max(0);
+                    let futility = static_eval
+                        + futility_base()
+                        + futility_margin() * lmr_depth
+                        + history / futility_history().max(1);
+                    if use_futility() != 0
+                        && !in_check
+                        && !checks
+                        && lmr_depth < futility_depth()
+                        && futility <= alpha
+                    {
+                        if best_score <= futility && !is_proven(best_score) {
+                            best_score = futility.min(MAX_EVAL);
+                        }
+                        picker.skip_quiets();
+                        continue;
+                    }
+                    if use_see_pruning() != 0
+                        && !self.position.see_ge(mv, -see_quiet() * lmr_depth * lmr_depth)
+                    {
+                        continue;
+                    }
+                }
+            }
+
+            // Step 18. Extensions: is the table's move the only one that holds?
+            let mut extension = 0;
+            if !N::ROOT
+                && use_singular() != 0
+                && Some(mv) == tt_move
+                && excluded.is_none()
+                && depth >= singular_depth() + i32::from(tt_pv)
+                && tt_depth >= depth - 3
+                && tt_bound.is_lower()
+                && tt_score != NONE
+                && !is_proven(tt_score)
+                && ply < 2 * self.root_depth as usize
+            {
+                let margin = (singular_margin() + singular_pv_margin() * i32::from(tt_pv && !N::PV)) * depth / 60;
+                let singular_beta = tt_score - margin;
+                self.frames[ply].excluded = Some(mv);
+                let score =
+                    self.search::<NonPv>(singular_beta - 1, singular_beta, new_depth / 2, ply, cut_node);
+                self.frames[ply].excluded = None;
+                self.frames[ply].move_count = move_count;
+                if self.stopped {
+                    return DRAW;
+                }
+                if score < singular_beta {
+                    extension = 1;
+                    if use_double_extension() != 0 {
+                        let pv = i32::from(N::PV);
+                        let quiet = i32::from(!noisy);
+                        extension +=
+                            i32::from(score < singular_beta - double_margin() - double_pv_margin() * pv);
+                        extension += i32::from(
+                            score < singular_beta - triple_margin() - triple_pv_margin() * pv - 40 * (1 - quiet),
+                        );
+                        extension = extension.min(3);
+                    }
+                } else if use_multicut() != 0 && score >= beta && !is_proven(score) {
+                    // Multi-cut: even without the best move beta is beaten.
+                    return score;
+                } else if use_negative_extension() != 0 {
+                    if tt_score >= beta {
+                        extension = -3 + i32::from(N::PV);
+                    } else if cut_node {
+                        extension = -2;
+                    }
+                }
+            }
+            new_depth += extension;
+
+            // Step 19. Make the move.
+            let nodes_before = self.nodes;
+            self.make(mv, ply);
+            let gives_check = self.position.in_check();
+
+            // Step 20. Late move reductions: what is unlikely to be best is searched less deep first.
+            reduction += lmr_offset();
+            if !improving {
+                reduction += lmr_improving();
+            }
+            if cut_node {
+                reduction += lmr_cut_node() + lmr_cut_no_tt() * i32::from(tt_move.is_none());
+            }
+            if tt_pv {
+                reduction -= lmr_tt_pv()
+                    + lmr_tt_pv_score() * i32::from(tt_score != NONE && tt_score > alpha)
+                    + lmr_tt_pv_depth() * i32::from(tt_depth >= depth);
+            }
+            if N::PV {
+                reduction -= lmr_pv() + lmr_window() * (beta - alpha) / self.root_delta.max(1);
+            }
+            if tt_noisy && !noisy {
+                reduction += lmr_tt_noisy();
+            }
+            if self.frames[ply + 1].cutoffs > 3 {
+                reduction += lmr_cutoffs();
+            }
+            if gives_check {
+                reduction -= lmr_check();
+            }
+            reduction += lmr_alpha_raised() * alpha_raised;
+            reduction -= correction.abs() * lmr_correction();
+            reduction -= history * if noisy { lmr_noisy_history() } else { lmr_quiet_history() } / 100;
+
+            let mut score = alpha;
+            let mut full_search = !N::PV || move_count > 1;
+            if use_lmr() != 0 && depth >= 2 && move_count > 1 + usize::from(N::ROOT) {
+                let reduced = (new_depth - reduction / 1024).clamp(1, new_depth.max(1) + i32::from(N::PV));
+                self.frames[ply + 1].reduction = new_depth - reduced;
+                score = -self.search::<NonPv>(-alpha - 1, -alpha, reduced, ply + 1, true);
+                self.frames[ply + 1].reduction = 0;
+                full_search = false;
+                if score > alpha && reduced < new_depth {
+                    // It was not as bad as thought; how good it looks says how deep to look again.
+                    let deeper = score > best_score + deeper_base() + deeper_depth() * new_depth;
+                    let shallower = score < best_score + shallower_margin();
+                    new_depth += i32::from(deeper) - i32::from(shallower);
+                    full_search = new_depth > reduced;
+                    if !noisy {
+                        let moved = PieceTo::new(us, piece, mv.to);
+                        let credit = post_lmr_bonus() * depth;
+                        let before = self.line.len() - 1;
+                        self.histories.update_continuation(&self.line[..before], moved, credit.min(1500));
+                    }
+                }
+            }
+            // Step 21. Full depth with a closed window.
+            if full_search {
+                let shorter = i32::from(use_lmr() != 0 && reduction > 3700 && move_count > 1 && tt_move.is_none());
+                score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth - shorter, ply + 1, !cut_node);
+            }
+            // Step 22. Full depth with an open window, for the first move and for one that raises alpha.
+            if N::PV && (move_count == 1 || score > alpha) {
+                // A move the table has searched before is not dropped straight into quiescence.
+                if Some(mv) == tt_move && self.root_depth > 8 && tt_depth > 1 {
+                    new_depth = new_depth.max(1);
+                }
+                score = -self.search::<Pv>(-beta, -alpha, new_depth, ply + 1, false);
+            }
+
+            // Step 23. Take it back.
+            self.unmake();
+            if self.stopped {
+                return DRAW;
+            }
+            if N::ROOT {
+                self.note_root_move(mv, score, move_count == 1 || score > alpha, nodes_before);
+            }
+
+            // Step 24. A new best move?
+            if score > best_score {
+                best_score = score;
+                if score > alpha {
+                    best_move = Some(mv);
+                    if N::PV {
+                        self.update_pv(ply, mv);
+                    }
+                    if score >= beta {
+                        self.frames[ply].cutoffs += 1 + u32::from(tt_move.is_none());
+                        break;
+                    }
+                    alpha = score;
+                    alpha_raised += 1;
+                }
+            }
+            if Some(mv) != best_move {
+                let tried = if noisy { &mut noisies } else { &mut quiets };
+                let _ = tried.try_push(mv);
+            }
+        }
+
+        // Step 25. No move: mate or stalemate, unless the only move was left out.
+        if move_count == 0 {
+            return match excluded {
+                Some(_) => alpha,
+                None if in_check => mated_in(ply),
+                None => self.draw_value(),
+            };
+        }
+
+        // Step 26. Remember which moves were good and which were not.
+        if let Some(mv) = best_move {
+            let depth = depth + i32::from(best_score > beta + 60);
+            self.update_histories(mv, depth, threats, &quiets, &noisies);
+        } else if !N::ROOT
+            && let Some(prior) = self.frames[ply - 1].mv
+            && self.line.last().is_some_and(|last| last.is_some_and(|last| !last.noisy))
+        {
+            // Everything failed low, so the move before was a good one.
+            let scale = 100 + 60 * i32::from(self.frames[ply - 1].move_count > 6) + 40 * i32::from(depth > 5);
+            let credit = bonus(depth, prior_bonus(), 40, prior_bonus_max()) * scale / 100;
+            let before = self.line.len() - 1;
+            if let Some(Some(last)) = self.line.last().copied() {
+                self.histories.update_continuation(&self.line[..before], last.moved, credit);
+            }
+            self.histories.update_butterfly(!us, self.frames[ply - 1].threats, prior, credit / 2);
+        }
+
+        // Step 27. Remember the result.
+        if N::PV {
+            best_score = best_score.min(max_score);
+        }
+        if best_score <= start_alpha && ply > 0 {
+            self.frames[ply].tt_pv = tt_pv || (self.frames[ply - 1].tt_pv && depth > 3);
+        }
+        let bound = if best_score >= beta {
+            Bound::Lower
+        } else if N::PV && best_move.is_some() {
+            Bound::Exact
+        } else {
+            Bound::Upper
+        };
+        if excluded.is_none() && !(N::ROOT && self.pv_index > 0) {
+            let entry =
+                Entry { mv: best_move, score: best_score, eval: raw_eval, depth, bound, pv: self.frames[ply].tt_pv };
+            self.shared.table.store(key, ply, entry);
+        }
+
+        // Step 28. Remember how far the evaluation was off, unless captures explain it.
+        if !in_check
+            && excluded.is_none()
+            && best_move.is_none_or(|mv| !is_noisy(&self.position, mv))
+            && !(bound == Bound::Lower && best_score <= static_eval)
+            && !(bound == Bound::Upper && best_score >= static_eval)
+        {
+            self.histories.update_correction(&self.position, &self.line, best_score - static_eval, depth);
+        }
+        best_score
+    }
+
+    fn probe_tables(&mut self, depth: i32) -> Option<TableResult> {
+        let tables = self.shared.tablebases.as_ref()?;
+        let pieces = self.position.board().occupied().len();
+        if pieces > tables.max_pieces() || (pieces == tables.max_pieces() && depth < self.shared.tb_probe_depth) {
+            return None;
+        }
+        let result = tables.probe(&self.position)?;
+        self.tb_hits += 1;
+        Some(result)
+    }
+
+    fn try_null_move(&mut self, beta: Value, depth: i32, ply: usize, eval: Value) -> Option<Value> {
+        let reduction =
+            nmp_base() + depth / nmp_depth_div() + ((eval - beta) / nmp_eval_div()).min(nmp_eval_max());
+        self.make_null(ply);
+        let score = -self.search::<NonPv>(-beta, -beta + 1, depth - reduction, ply + 1, false);
+        self.unmake();
+        if self.stopped {
+            return Some(DRAW);
+        }
+        if score < beta || is_win(score) {
+            return None;
+        }
+        if self.null_min_ply > 0 || depth < nmp_verify_depth() {
+            return Some(score);
+        }
+        // At high depth zugzwang is worth a second look: the same search, without null moves near the root.
+        self.null_min_ply = ply + (3 * (depth - reduction).max(0) / 4) as usize;
+        let verified = self.search::<NonPv>(beta - 1, beta, depth - reduction, ply, false);
+        self.null_min_ply = 0;
+        (verified >= beta).then_some(score)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is the node's state")]
+    fn try_probcut(
+        &mut self,
+        probcut_beta: Value,
+        depth: i32,
+        ply: usize,
+        cut_node: bool,
+        raw_eval: Value,
+        tt_move: Option<Move>,
+        static_eval: Value,
+    ) -> Option<Value> {
+        let mut picker = MovePicker::winning(&self.position, tt_move, probcut_beta - static_eval);
+        let probcut_depth = (depth - 4).max(0);
+        while let Some(mv) = {
+            let context = self.quiet_context(self.frames[ply].threats);
+            picker.next(&self.position, &self.histories, &context)
+        } {
+            self.make(mv, ply);
+            let mut score = -self.quiesce::<NonPv>(-probcut_beta, -probcut_beta + 1, ply + 1);
+            if score >= probcut_beta && probcut_depth > 0 {
+                score = -self.search::<NonPv>(-probcut_beta, -probcut_beta + 1, probcut_depth, ply + 1, !cut_node);
+            }
+            self.unmake();
+            if self.stopped {
+                return Some(DRAW);
+            }
+            if score >= probcut_beta {
+                let entry = Entry {
+                    mv: Some(mv),
+                    score,
+                    eval: raw_eval,
+                    depth: probcut_depth + 1,
+                    bound: Bound::Lower,
+                    pv: self.frames[ply].tt_pv,
+                };
+                self.shared.table.store(self.position.key(), ply, entry);
+                return Some(score);
+            }
+        }
+        None
+    }
+
+    /// Whether a root move belongs to the line being searched: not one of the lines before it, and no worse by the
+    /// endgame tables than the best that is left.
+    fn is_searched_at_root(&self, mv: Move) -> bool {
+        let rest = &self.root_moves[self.pv_index..];
+        rest.iter().any(|root| root.mv == mv && root.tb_rank == rest[0].tb_rank)
+    }
+
+    fn note_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
+        let nodes = self.nodes - nodes_before;
+        let sel_depth = self.sel_depth;
+        let pv: Vec<Move> = self.frames[1].pv.iter().copied().collect();
+        let Some(root) = self.root_moves.iter_mut().find(|root| root.mv == mv) else { return };
+        root.nodes += nodes;
+        root.average = if root.average == NONE { score } else { (score + root.average) / 2 };
+        if is_best {
+            root.score = score;
+            root.sel_depth = sel_depth;
+            root.pv.clear();
+            root.pv.push(mv);
+            root.pv.extend(pv);
+        } else {
+            // Not shown to be better than the best: only its place in the order is kept.
+            root.score = -INFINITE;
+        }
+    }
+
+    fn reward_quiet(&mut self, mv: Move, threats: tandem_chess::BitBoard, credit: i32) {
+        let piece = self.moving_piece(mv);
+        let context = crate::history::QuietContext {
+            color: self.position.side_to_move(),
+            threats,
+            pawn_key: self.position.keys().pawn,
+            earlier: &self.line,
+        };
+        self.histories.update_quiet(&context, mv, piece, credit);
+    }
+
+    fn update_histories(
+        &mut self,
+        best: Move,
+        depth: i32,
+        threats: tandem_chess::BitBoard,
+        quiets: &[Move],
+        noisies: &[Move],
+    ) {
+        let us: Color = self.position.side_to_move();
+        let malus = bonus(depth, noisy_malus(), noisy_malus_base(), noisy_malus_max());
+        match self.position.captured_by(best) {
+            Some(victim) => {
+                let credit = bonus(depth, noisy_bonus(), noisy_bonus_base(), noisy_bonus_max());
+                let piece = self.moving_piece(best);
+                self.histories.update_capture(us, piece, best.to, victim, credit);
+            }
+            None => {
+                self.reward_quiet(best, threats, bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max()));
+                let malus = bonus(depth, quiet_malus(), quiet_malus_base(), quiet_malus_max());
+                for &mv in quiets {
+                    self.reward_quiet(mv, threats, -malus);
+                }
+            }
+        }
+        for &mv in noisies {
+            if let Some(victim) = self.position.captured_by(mv) {
+                let piece = self.moving_piece(mv);
+                self.histories.update_capture(us, piece, mv.to, victim, -malus);
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Iterative deepening: search to depth 1, 2, 3, …, each iteration ordering the moves of the next.
+
+use crate::alphabeta::Root;
+use crate::params::*;
+use crate::report::{Info, ScoreBound};
+use crate::time::Clarity;
+use crate::value::*;
+use crate::worker::Worker;
+use std::time::Duration;
+
+/// Fail highs and lows are reported only once a search has gone on for so long.
+const QUIET_PERIOD: Duration = Duration::from_secs(3);
+
+impl Worker {
+    /// Searches deeper and deeper until a limit is met. The main thread reports.
+    pub(crate) fn deepen(&mut self, multipv: usize, mut report: Option<&mut dyn FnMut(Info)>) {
+        let lines = multipv.clamp(1, self.root_moves.len().max(1));
+        let max_depth = self.limits.depth.map_or(MAX_PLY as i32 - 1, |depth| depth.clamp(1, MAX_PLY as u32 - 1) as i32);
+        let mut stable_for = 0;
+        let mut last_best = None;
+        let mut recent = NONE;
+
+        for depth in 1..=max_depth {
+            self.root_depth = depth;
+            for root in &mut self.root_moves {
+                root.previous = root.score;
+            }
+            for pv_index in 0..lines {
+                self.pv_index = pv_index;
+                self.sel_depth = 0;
+                self.aspirate(depth, &mut report);
+                self.sort_root_moves(0, pv_index + 1);
+                if self.stopped {
+                    break;
+                }
+                self.report_line(pv_index, ScoreBound::Exact, &mut report);
+            }
+            if self.stopped {
+                break;
+            }
+            self.completed_depth = depth;
+            self.publish_counters();
+            if self.id != 0 {
+                continue;
+            }
+
+            // The main thread decides whether to go on.
+            let best = &self.root_moves[0];
+            stable_for = if last_best == Some(best.mv) { stable_for + 1 } else { 0 };
+            last_best = Some(best.mv);
+            let drop = if recent == NONE { 0 } else { recent - best.score };
+            recent = if recent == NONE { best.score } else { (2 * recent + best.score) / 3 };
+            let clarity = Clarity {
+                best_share: best.nodes as f64 / self.nodes.max(1) as f64,
+                stable_for,
+                drop,
+                forced: self.root_moves.len() == 1,
+            };
+            let score = best.score;
+            if self.is_satisfied(score) || self.time.is_enough(clarity) {
+                // While pondering the clock is not ours: go on until it is.
+                self.enough = true;
+                if !self.shared.signals.is_pondering() {
+                    self.shared.signals.stop();
+                    break;
+                }
+            }
+            if self.shared.signals.is_stopped() {
+                break;
+            }
+        }
+        self.publish_counters();
+    }
+
+    /// Whether what was found meets a limit other than the clock.
+    fn is_satisfied(&self, score: Value) -> bool {
+        let mate_found = self
+            .limits
+            .mate
+            .is_some_and(|moves| score >= MATE_BOUND && MATE - score <= 2 * i32::try_from(moves).unwrap_or(i32::MAX / 2));
+        mate_found || self.limits.soft_nodes.is_some_and(|limit| self.shared.nodes() >= limit)
+    }
+
+    /// One iteration of one line, in a narrow window around the expected score that is widened as needed.
+    fn aspirate(&mut self, depth: i32, report: &mut Option<&mut dyn FnMut(Info)>) {
+        let average = self.root_moves[self.pv_index].average;
+        let mut delta = INFINITE;
+        let (mut alpha, mut beta) = (-INFINITE, INFINITE);
+        if use_aspiration() != 0 && depth >= 4 && average != NONE && !is_proven(average) {
+            delta = asp_delta() + average * average / asp_score_div();
+            alpha = (average - delta).max(-INFINITE);
+            beta = (average + delta).min(INFINITE);
+        }
+        let mut fail_highs = 0;
+        loop {
+            self.root_delta = beta - alpha;
+            let score = self.search::<Root>(alpha, beta, (depth - fail_highs).max(1), 0, false);
+            self.sort_root_moves(self.pv_index, self.root_moves.len());
+            if self.stopped {
+                return;
+            }
+            let bound = if score <= alpha {
+                beta = (alpha + beta) / 2;
+                alpha = (score - delta).max(-INFINITE);
+                fail_highs = 0;
+                ScoreBound::Upper
+            } else if score >= beta {
+                beta = (score + delta).min(INFINITE);
+                fail_highs += 1;
+                ScoreBound::Lower
+            } else {
+                return;
+            };
+            if self.time.elapsed() >= QUIET_PERIOD {
+                self.report_line(self.pv_index, bound, report);
+            }
+            delta += delta * asp_growth() / 100;
+            // Far from zero, or after many misses, a window is only in the way.
+            if delta > 600 || is_proven(score) {
+                delta = INFINITE;
+                (alpha, beta) = if bound == ScoreBound::Upper { (-INFINITE, beta) } else { (alpha, INFINITE) };
+            }
+        }
+    }
+
+    /// Sorts the root moves in `from..to` by score, moves that were not shown to be good keeping their order.
+    fn sort_root_moves(&mut self, from: usize, to: usize) {
+        self.root_moves[from..to]
+            .sort_by_key(|root| std::cmp::Reverse((root.tb_rank, root.score, root.previous)));
+    }
+
+    fn report_line(&self, index: usize, bound: ScoreBound, report: &mut Option<&mut dyn FnMut(Info)>) {
+        let Some(report) = report else { return };
+        self.publish_counters();
+        report(self.info(index, bound));
+    }
+
+    /// What this thread has to say of a line.
+    pub(crate) fn info(&self, index: usize, bound: ScoreBound) -> Info {
+        let root = &self.root_moves[index];
+        let value = if root.score == -INFINITE { root.previous } else { root.score };
+        Info {
+            depth: self.root_depth as u32,
+            sel_depth: root.sel_depth as u32,
+            multipv: index + 1,
+            score: Score::from_value(table_value(value, root.tb_rank)),
+            bound,
+            nodes: self.shared.nodes(),
+            time: self.time.elapsed(),
+            hashfull: self.shared.table.permille_used(),
+            tb_hits: self.shared.tb_hits(),
+            pv: root.pv.clone(),
+        }
+    }
+}
+
+/// The endgame tables know better than an estimate.
+pub(crate) fn table_value(value: Value, tb_rank: i32) -> Value {
+    match tb_rank {
+        _ if is_proven(value) => value,
+        900.. => TB_WIN,
+        ..=-900 => -TB_WIN,
+        _ => value,
+    }
+}

@@ -1,0 +1,303 @@
+//! What the search remembers of moves that did well or badly, to try the good ones first, and of evaluations that
+//! turned out wrong, to correct the next ones.
+
+use crate::params::*;
+use crate::value::Value;
+use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square};
+
+/// A number that drifts towards the bonuses it gets and never leaves ±`MAX`: the nearer it is to the end, the less
+/// another bonus of the same sign moves it.
+#[derive(Clone, Copy, Default)]
+#[repr(transparent)]
+pub(crate) struct Gauge<const MAX: i32>(i16);
+
+impl<const MAX: i32> Gauge<MAX> {
+    #[inline]
+    pub(crate) fn get(self) -> i32 {
+        i32::from(self.0)
+    }
+
+    #[inline]
+    pub(crate) fn update(&mut self, bonus: i32) {
+        let bonus = bonus.clamp(-MAX, MAX);
+        let value = i32::from(self.0);
+        self.0 = (value + bonus - value * bonus.abs() / MAX) as i16;
+    }
+}
+
+/// A piece of some colour arriving on a square: what continuation tables are indexed by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PieceTo(u16);
+
+impl PieceTo {
+    const COUNT: usize = 2 * 6 * 64;
+
+    #[inline]
+    pub(crate) fn new(color: Color, piece: Piece, to: Square) -> Self {
+        Self((color as u16 * 6 + piece as u16) * 64 + to as u16)
+    }
+
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self.0) % Self::COUNT
+    }
+}
+
+/// Index of a continuation table: the move made some plies ago, and whether it took something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Continuation {
+    pub(crate) moved: PieceTo,
+    pub(crate) noisy: bool,
+}
+
+impl Continuation {
+    #[inline]
+    fn index(self) -> usize {
+        usize::from(self.noisy) * PieceTo::COUNT + self.moved.index()
+    }
+}
+
+type Quiet = Gauge<8192>;
+type Capture = Gauge<8192>;
+type Follow = Gauge<16384>;
+type Correction = Gauge<1024>;
+
+const PAWN_STRUCTURES: usize = 1024;
+const CORRECTIONS: usize = 16384;
+
+/// All tables of one search thread.
+pub(crate) struct Histories {
+    /// By colour, whether the enemy attacks the square left and the square reached, from and to.
+    butterfly: Box<[[[[Quiet; 64]; 64]; 4]; 2]>,
+    /// By piece, square and victim.
+    capture: Box<[[Capture; 6]; PieceTo::COUNT]>,
+    /// By an earlier move, then by piece and square.
+    continuation: Box<[[Follow; PieceTo::COUNT]]>,
+    /// By pawn structure, then by piece and square.
+    pawn: Box<[[Quiet; PieceTo::COUNT]]>,
+    /// Corrections of the evaluation by side to move and each key, and by the last two moves.
+    corrections: Box<[[[Correction; CORRECTIONS]; 2]; 5]>,
+    correction_continuation: Box<[[Correction; PieceTo::COUNT]]>,
+}
+
+impl Histories {
+    pub(crate) fn new() -> Self {
+        Self {
+            butterfly: array_of([[[Gauge::default(); 64]; 64]; 4]),
+            capture: array_of([Gauge::default(); 6]),
+            continuation: vec![[Gauge::default(); PieceTo::COUNT]; 2 * PieceTo::COUNT].into_boxed_slice(),
+            pawn: vec![[Gauge::default(); PieceTo::COUNT]; PAWN_STRUCTURES].into_boxed_slice(),
+            corrections: array_of([[Gauge::default(); CORRECTIONS]; 2]),
+            correction_continuation: vec![[Gauge::default(); PieceTo::COUNT]; PieceTo::COUNT].into_boxed_slice(),
+        }
+    }
+
+    /// Forgets everything, for a new game.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    #[inline]
+    pub(crate) fn quiet(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
+        let mut score = 0;
+        let to = PieceTo::new(context.color, piece, mv.to);
+        if use_butterfly() != 0 {
+            score += 2 * self.butterfly[context.color as usize][threat_index(context.threats, mv)]
+                [mv.from as usize][mv.to as usize]
+                .get();
+        }
+        if use_pawn_history() != 0 {
+            score += 2 * self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()].get();
+        }
+        if use_continuation() != 0 {
+            for (back, weight) in [(0, 2), (1, 2), (3, 1), (5, 1)] {
+                if let Some(earlier) = context.earlier(back) {
+                    score += weight * self.continuation[earlier.index()][to.index()].get() / 2;
+                }
+            }
+        }
+        score
+    }
+
+    /// The part of a quiet move's record that pruning and reductions read: how it did here and as an answer.
+    #[inline]
+    pub(crate) fn quiet_record(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
+        let to = PieceTo::new(context.color, piece, mv.to);
+        let mut score = 0;
+        if use_butterfly() != 0 {
+            score += self.butterfly[context.color as usize][threat_index(context.threats, mv)][mv.from as usize]
+                [mv.to as usize]
+                .get();
+        }
+        if use_continuation() != 0 {
+            for back in [0, 1] {
+                if let Some(earlier) = context.earlier(back) {
+                    score += self.continuation[earlier.index()][to.index()].get() / 2;
+                }
+            }
+        }
+        if use_pawn_history() != 0 {
+            score += self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()].get() / 2;
+        }
+        score
+    }
+
+    #[inline]
+    pub(crate) fn capture(&self, color: Color, piece: Piece, to: Square, victim: Piece) -> i32 {
+        if use_capture_history() == 0 {
+            return 0;
+        }
+        self.capture[PieceTo::new(color, piece, to).index()][victim as usize].get()
+    }
+
+    pub(crate) fn update_quiet(&mut self, context: &QuietContext<'_>, mv: Move, piece: Piece, bonus: i32) {
+        let to = PieceTo::new(context.color, piece, mv.to);
+        self.butterfly[context.color as usize][threat_index(context.threats, mv)][mv.from as usize]
+            [mv.to as usize]
+            .update(bonus);
+        self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()]
+            .update(bonus * pawn_bonus_percent() / 100);
+        self.update_continuation(context.earlier, to, bonus * cont_bonus_percent() / 100);
+    }
+
+    /// Credits a move as an answer to the moves before it.
+    pub(crate) fn update_continuation(&mut self, earlier: &[Option<Continuation>], to: PieceTo, bonus: i32) {
+        for (back, percent) in [(0, 100), (1, 100), (2, 30), (3, 60), (5, 40)] {
+            if let Some(Some(earlier)) = earlier.len().checked_sub(1 + back).map(|index| earlier[index]) {
+                self.continuation[earlier.index()][to.index()].update(bonus * percent / 100);
+            }
+        }
+    }
+
+    pub(crate) fn update_butterfly(&mut self, color: Color, threats: BitBoard, mv: Move, bonus: i32) {
+        self.butterfly[color as usize][threat_index(threats, mv)][mv.from as usize][mv.to as usize].update(bonus);
+    }
+
+    pub(crate) fn update_capture(&mut self, color: Color, piece: Piece, to: Square, victim: Piece, bonus: i32) {
+        self.capture[PieceTo::new(color, piece, to).index()][victim as usize].update(bonus);
+    }
+
+    /// How far the evaluation has been off in positions like this one, in centipawns.
+    pub(crate) fn correction(&self, position: &Position, earlier: &[Option<Continuation>]) -> Value {
+        if use_correction() == 0 {
+            return 0;
+        }
+        let side = position.side_to_move() as usize;
+        let weights = [corr_pawn(), corr_minor(), corr_major(), corr_non_pawn(), corr_non_pawn()];
+        let mut sum = 0;
+        for ((table, key), weight) in self.corrections.iter().zip(correction_keys(position)).zip(weights) {
+            sum += table[side][key].get() * weight;
+        }
+        if let Some((last, before)) = last_two(earlier) {
+            sum += self.correction_continuation[before.moved.index()][last.moved.index()].get() * corr_continuation();
+        }
+        sum / (1024 * 12)
+    }
+
+    /// The search found the evaluation off by `error` at `depth`.
+    pub(crate) fn update_correction(
+        &mut self,
+        position: &Position,
+        earlier: &[Option<Continuation>],
+        error: Value,
+        depth: i32,
+    ) {
+        let bonus = (error * depth / 8).clamp(-256, 256);
+        let side = position.side_to_move() as usize;
+        for (table, key) in self.corrections.iter_mut().zip(correction_keys(position)) {
+            table[side][key].update(bonus);
+        }
+        if let Some((last, before)) = last_two(earlier) {
+            self.correction_continuation[before.moved.index()][last.moved.index()].update(bonus);
+        }
+    }
+}
+
+/// An array on the heap that was never on the stack, where it would not fit.
+fn array_of<T: Copy, const N: usize>(element: T) -> Box<[T; N]> {
+    match vec![element; N].into_boxed_slice().try_into() {
+        Ok(array) => array,
+        Err(_) => unreachable!("a vector of N elements fills an array of N"),
+    }
+}
+
+fn last_two(earlier: &[Option<Continuation>]) -> Option<(Continuation, Continuation)> {
+    let [.., Some(before), Some(last)] = earlier else { return None };
+    Some((*last, *before))
+}
+
+fn correction_keys(position: &Position) -> [usize; 5] {
+    let keys = position.keys();
+    [keys.pawn, keys.minor, keys.major, keys.non_pawn[0], keys.non_pawn[1]].map(|key| key as usize % CORRECTIONS)
+}
+
+#[inline]
+fn threat_index(threats: BitBoard, mv: Move) -> usize {
+    usize::from(threats.has(mv.from)) * 2 + usize::from(threats.has(mv.to))
+}
+
+/// Where a quiet move is tried: what the tables need besides the move.
+pub(crate) struct QuietContext<'a> {
+    pub(crate) color: Color,
+    /// Squares the enemy attacks.
+    pub(crate) threats: BitBoard,
+    pub(crate) pawn_key: u64,
+    /// Moves that led here, the last one at the end; `None` for null moves.
+    pub(crate) earlier: &'a [Option<Continuation>],
+}
+
+impl QuietContext<'_> {
+    /// The move made `back` plies before the last one.
+    #[inline]
+    fn earlier(&self, back: usize) -> Option<Continuation> {
+        self.earlier.len().checked_sub(1 + back).and_then(|index| self.earlier[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gauge_never_leaves_its_range() {
+        let mut gauge = Gauge::<8192>::default();
+        for _ in 0..100 {
+            gauge.update(3000);
+        }
+        assert!((8000..=8192).contains(&gauge.get()), "{}", gauge.get());
+        for _ in 0..100 {
+            gauge.update(-100_000);
+        }
+        assert_eq!(gauge.get(), -8192);
+    }
+
+    #[test]
+    fn a_move_that_did_well_scores_higher_where_it_did() {
+        let mut histories = Histories::new();
+        let position = Position::startpos();
+        let context = QuietContext {
+            color: Color::White,
+            threats: BitBoard::EMPTY,
+            pawn_key: position.keys().pawn,
+            earlier: &[],
+        };
+        let good = Move { from: Square::G1, to: Square::F3, promotion: None };
+        let other = Move { from: Square::B1, to: Square::C3, promotion: None };
+        histories.update_quiet(&context, good, Piece::Knight, 1000);
+        assert!(histories.quiet(&context, good, Piece::Knight) > 0);
+        assert_eq!(histories.quiet(&context, other, Piece::Knight), 0);
+        let elsewhere = QuietContext { color: Color::Black, ..context };
+        assert_eq!(histories.quiet(&elsewhere, good, Piece::Knight), 0);
+    }
+
+    #[test]
+    fn corrections_go_the_way_of_the_error() {
+        let mut histories = Histories::new();
+        let position = Position::startpos();
+        for _ in 0..50 {
+            histories.update_correction(&position, &[], 80, 8);
+        }
+        let correction = histories.correction(&position, &[]);
+        assert!(correction > 20, "{correction}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Alpha-beta search over any [`Evaluator`].
+//!
+//! A [`Searcher`] owns the hash table and the threads; [`Limits`] say how long it may think; [`Signals`] stop it
+//! from outside. The search itself reads as numbered steps in `alphabeta.rs`; every tuned number is a row of the
+//! table in [`params`].
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tandem_chess::Position;
+//! use tandem_search::{Bootstrap, Evaluator, Limits, Score, Searcher};
+//!
+//! let evaluator = || Box::new(Bootstrap::default()) as Box<dyn Evaluator>;
+//! let mut searcher = Searcher::new(Arc::new(evaluator), 16)?;
+//! let position = Position::from_fen("6k1/5ppp/8/8/8/8/8/K6R w - - 0 1").unwrap();
+//! let limits = Limits { depth: Some(4), ..Limits::default() };
+//! let result = searcher.search(&position, &limits, &mut |_| ());
+//! assert!(result.best.is_some());
+//! # Ok::<(), tandem_search::OutOfMemory>(())
+//! ```
+
+mod alphabeta;
+mod bootstrap;
+mod deepening;
+mod evaluator;
+mod history;
+mod limits;
+mod movepick;
+pub mod params;
+mod pool;
+mod quiescence;
+mod report;
+mod shared;
+mod strength;
+mod syzygy;
+mod time;
+mod tt;
+mod value;
+mod worker;
+
+pub use bootstrap::Bootstrap;
+pub use evaluator::{Evaluator, EvaluatorFactory};
+pub use limits::{Clock, Limits};
+pub use pool::{STACK_SIZE, Searcher, Settings};
+pub use report::{Info, ScoreBound, SearchResult, Wdl};
+pub use shared::Signals;
+pub use strength::Strength;
+pub use syzygy::{SyzygyError, TableResult, Tablebases};
+pub use tt::OutOfMemory;
+pub use value::{Centipawns, Score};

@@ -1,0 +1,252 @@
+//! Every tuned number of the search, in one table: name, default, range and step.
+//!
+//! In an ordinary build a number is a constant. With the feature `tune` each is a UCI option that a tuner can turn,
+//! and so is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    /// Name, and name of the UCI option in a tuning build.
+    pub name: &'static str,
+    /// Value unless a tuner says otherwise.
+    pub default: i32,
+    /// Least sensible value.
+    pub min: i32,
+    /// Greatest sensible value.
+    pub max: i32,
+    /// A change worth trying.
+    pub step: i32,
+}
+
+macro_rules! params {
+    ($( $(#[doc = $doc:literal])* $name:ident = $default:literal in $min:literal ..= $max:literal, step $step:literal; )*) => {
+        /// The table.
+        pub const TABLE: &[Param] = &[$(
+            Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step },
+        )*];
+
+        #[cfg(feature = "tune")]
+        #[expect(non_camel_case_types, reason = "an index for each name of the table")]
+        enum Index { $($name,)* }
+
+        #[cfg(feature = "tune")]
+        static VALUES: [std::sync::atomic::AtomicI32; TABLE.len()] =
+            [$(std::sync::atomic::AtomicI32::new($default),)*];
+
+        $(
+            $(#[doc = $doc])*
+            #[inline(always)]
+            pub(crate) fn $name() -> i32 {
+                #[cfg(feature = "tune")]
+                return VALUES[Index::$name as usize].load(std::sync::atomic::Ordering::Relaxed);
+                #[cfg(not(feature = "tune"))]
+                return $default;
+            }
+        )*
+    };
+}
+
+/// Sets a number of the table for all searches that follow. Returns false if there is none of that name or the
+/// value is out of its range.
+#[cfg(feature = "tune")]
+pub fn set(name: &str, value: i32) -> bool {
+    let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };
+    let in_range = (TABLE[index].min..=TABLE[index].max).contains(&value);
+    if in_range {
+        VALUES[index].store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+    in_range
+}
+
+params! {
+    // --- Switches, one for each feature that the lab-book measures.
+    use_tt_cutoff = 1 in 0..=1, step 1;
+    use_tt_move = 1 in 0..=1, step 1;
+    use_butterfly = 1 in 0..=1, step 1;
+    use_capture_history = 1 in 0..=1, step 1;
+    use_continuation = 1 in 0..=1, step 1;
+    use_pawn_history = 1 in 0..=1, step 1;
+    use_correction = 1 in 0..=1, step 1;
+    use_lmr = 1 in 0..=1, step 1;
+    use_rfp = 1 in 0..=1, step 1;
+    use_nmp = 1 in 0..=1, step 1;
+    use_razoring = 1 in 0..=1, step 1;
+    use_probcut = 1 in 0..=1, step 1;
+    use_futility = 1 in 0..=1, step 1;
+    use_lmp = 1 in 0..=1, step 1;
+    use_see_pruning = 1 in 0..=1, step 1;
+    use_history_pruning = 1 in 0..=1, step 1;
+    use_singular = 1 in 0..=1, step 1;
+    use_multicut = 1 in 0..=1, step 1;
+    use_double_extension = 1 in 0..=1, step 1;
+    use_negative_extension = 1 in 0..=1, step 1;
+    use_iir = 1 in 0..=1, step 1;
+    use_improving = 1 in 0..=1, step 1;
+    use_aspiration = 1 in 0..=1, step 1;
+    use_hindsight = 1 in 0..=1, step 1;
+    use_qs_tt = 1 in 0..=1, step 1;
+    use_qs_see = 1 in 0..=1, step 1;
+    use_upcoming_repetition = 1 in 0..=1, step 1;
+    use_mate_distance = 1 in 0..=1, step 1;
+    use_fifty_damping = 1 in 0..=1, step 1;
+
+    // --- Aspiration windows.
+    /// Half-width of the first window.
+    asp_delta = 14 in 5..=50, step 3;
+    /// How much a wild score widens the first window.
+    asp_score_div = 12000 in 4000..=40000, step 2000;
+    /// Growth of the window after a miss, in percent.
+    asp_growth = 45 in 10..=150, step 10;
+
+    // --- Reverse futility.
+    rfp_depth = 10 in 4..=16, step 1;
+    rfp_margin = 78 in 30..=150, step 6;
+    rfp_improving = 62 in 0..=150, step 8;
+    rfp_worsening = 18 in 0..=80, step 5;
+    rfp_complexity = 60 in 0..=200, step 12;
+
+    // --- Null move.
+    nmp_base = 4 in 2..=7, step 1;
+    nmp_depth_div = 3 in 2..=6, step 1;
+    nmp_eval_div = 180 in 80..=400, step 20;
+    nmp_eval_max = 3 in 1..=6, step 1;
+    nmp_margin = 130 in 0..=400, step 20;
+    nmp_margin_depth = 14 in 0..=50, step 3;
+    nmp_verify_depth = 14 in 8..=24, step 1;
+
+    // --- Razoring.
+    razor_base = 220 in 50..=600, step 25;
+    razor_depth = 170 in 50..=400, step 15;
+    razor_max_depth = 4 in 1..=8, step 1;
+
+    // --- ProbCut.
+    probcut_margin = 170 in 60..=350, step 12;
+    probcut_improving = 45 in 0..=120, step 8;
+    probcut_small_margin = 380 in 150..=700, step 25;
+
+    // --- Futility of quiet moves and of captures.
+    futility_depth = 11 in 4..=16, step 1;
+    futility_base = 90 in 20..=250, step 12;
+    futility_margin = 95 in 40..=200, step 8;
+    futility_history = 60 in 20..=200, step 8;
+    capture_futility_base = 200 in 60..=450, step 18;
+    capture_futility_margin = 190 in 80..=400, step 16;
+
+    // --- Late moves.
+    lmp_base = 3 in 1..=8, step 1;
+    lmp_factor = 100 in 50..=200, step 8;
+
+    // --- Exchange pruning, in centipawns a ply (or a ply squared).
+    see_quiet = 23 in 5..=60, step 3;
+    see_noisy = 105 in 40..=220, step 8;
+    see_noisy_history = 36 in 10..=120, step 5;
+
+    // --- History pruning.
+    history_prune = 3600 in 1000..=9000, step 350;
+    history_prune_depth = 5 in 2..=10, step 1;
+
+    // --- Singular extensions.
+    singular_depth = 6 in 4..=10, step 1;
+    singular_margin = 56 in 20..=130, step 6;
+    singular_pv_margin = 50 in 0..=150, step 8;
+    double_margin = 6 in -40..=60, step 5;
+    double_pv_margin = 190 in 0..=400, step 20;
+    triple_margin = 85 in 20..=250, step 10;
+    triple_pv_margin = 280 in 60..=600, step 25;
+
+    // --- Late move reductions, in 1/1024 of a ply.
+    lmr_quiet_base = 820 in 200..=1600, step 60;
+    lmr_quiet_factor = 470 in 250..=800, step 22;
+    lmr_noisy_base = 180 in -300..=900, step 60;
+    lmr_noisy_factor = 330 in 150..=650, step 22;
+    lmr_improving = 520 in 0..=1500, step 60;
+    lmr_cut_node = 1350 in 0..=3000, step 110;
+    lmr_cut_no_tt = 900 in 0..=2500, step 100;
+    lmr_tt_pv = 1050 in 0..=2500, step 90;
+    lmr_tt_pv_score = 500 in 0..=1500, step 60;
+    lmr_tt_pv_depth = 550 in 0..=1500, step 60;
+    lmr_pv = 950 in 0..=2500, step 90;
+    lmr_window = 600 in 0..=1500, step 60;
+    lmr_tt_noisy = 800 in 0..=2000, step 80;
+    lmr_cutoffs = 900 in 0..=2000, step 80;
+    lmr_check = 700 in 0..=2000, step 80;
+    lmr_correction = 9 in 0..=40, step 2;
+    lmr_quiet_history = 9 in 3..=24, step 1;
+    lmr_noisy_history = 14 in 3..=32, step 2;
+    lmr_alpha_raised = 450 in 0..=1500, step 60;
+    lmr_offset = 120 in -800..=800, step 60;
+    /// How far a reduced search must beat the best to be searched deeper, or fall short to be searched less.
+    deeper_base = 42 in 10..=120, step 6;
+    deeper_depth = 2 in 0..=8, step 1;
+    shallower_margin = 8 in 0..=30, step 2;
+    hindsight_margin = 170 in 50..=400, step 16;
+
+    // --- Quiescence.
+    qs_futility = 190 in 60..=400, step 16;
+    qs_see = -60 in -200..=50, step 12;
+
+    // --- Histories: bonus and malus as line through depth, with a ceiling.
+    quiet_bonus = 155 in 50..=350, step 14;
+    quiet_bonus_base = 60 in 0..=300, step 14;
+    quiet_bonus_max = 1500 in 600..=3000, step 110;
+    quiet_malus = 150 in 50..=350, step 14;
+    quiet_malus_base = 40 in 0..=300, step 14;
+    quiet_malus_max = 1300 in 600..=3000, step 110;
+    noisy_bonus = 120 in 40..=350, step 14;
+    noisy_bonus_base = 50 in 0..=300, step 14;
+    noisy_bonus_max = 1300 in 600..=3000, step 110;
+    noisy_malus = 130 in 40..=350, step 14;
+    noisy_malus_base = 40 in 0..=300, step 14;
+    noisy_malus_max = 1300 in 600..=3000, step 110;
+    cont_bonus_percent = 95 in 40..=200, step 8;
+    pawn_bonus_percent = 90 in 40..=200, step 8;
+    prior_bonus = 110 in 0..=300, step 14;
+    prior_bonus_max = 1100 in 400..=2500, step 100;
+    post_lmr_bonus = 90 in 0..=250, step 12;
+
+    // --- Correction histories: weight of each, in 1/1024.
+    corr_pawn = 900 in 0..=2500, step 90;
+    corr_minor = 700 in 0..=2500, step 90;
+    corr_major = 500 in 0..=2500, step 90;
+    corr_non_pawn = 850 in 0..=2500, step 90;
+    corr_continuation = 750 in 0..=2500, step 90;
+
+    // --- Move ordering.
+    capture_victim = 14 in 4..=40, step 2;
+    good_capture_see = 24 in 8..=80, step 4;
+    threat_escape = 9000 in 0..=25000, step 1200;
+    check_bonus = 8000 in 0..=25000, step 1200;
+
+    // --- Time, in percent.
+    /// Share of the remaining time that an ordinary move may take.
+    tm_share = 25 in 10..=60, step 2;
+    tm_increment = 75 in 30..=100, step 4;
+    tm_hard = 500 in 200..=900, step 30;
+    tm_node_base = 215 in 130..=300, step 8;
+    tm_node_factor = 165 in 80..=260, step 8;
+    tm_stability_base = 135 in 100..=190, step 5;
+    tm_stability_step = 7 in 2..=15, step 1;
+    tm_drop = 14 in 0..=40, step 2;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_lies_in_its_range_under_a_name_of_its_own() {
+        for (index, param) in TABLE.iter().enumerate() {
+            assert!((param.min..=param.max).contains(&param.default), "{}", param.name);
+            assert!(param.step > 0, "{}", param.name);
+            assert!(TABLE[..index].iter().all(|other| other.name != param.name), "{}", param.name);
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "tune")]
+    fn a_tuner_stays_in_range() {
+        assert!(!set("no_such_number", 1));
+        assert!(!set("rfp_margin", 100_000));
+        assert!(set("rfp_margin", 78));
+    }
+}

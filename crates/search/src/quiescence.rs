@@ -1,0 +1,153 @@
+//! The search beyond the horizon: captures only, until the position is quiet enough to be judged.
+
+use crate::alphabeta::NodeType;
+use crate::movepick::{MovePicker, is_noisy};
+use crate::params::*;
+use crate::tt::{Bound, Entry};
+use crate::value::*;
+use crate::worker::Worker;
+use tandem_chess::{BitBoard, exchange_value};
+
+impl Worker {
+    /// The value of the position when only captures are played, or every move out of check.
+    pub(crate) fn quiesce<N: NodeType>(&mut self, mut alpha: Value, beta: Value, ply: usize) -> Value {
+        if use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
+            alpha = self.draw_value();
+            if alpha >= beta {
+                return alpha;
+            }
+        }
+        self.frames[ply].pv.clear();
+        if N::PV {
+            self.sel_depth = self.sel_depth.max(ply + 1);
+        }
+        if self.should_stop() {
+            return DRAW;
+        }
+        let in_check = self.position.in_check();
+        if self.position.is_repetition(ply)
+            || self.position.is_fifty_moves()
+            || self.position.is_insufficient_material()
+        {
+            return self.draw_value();
+        }
+        if ply >= MAX_PLY - 1 {
+            return if in_check { DRAW } else { self.raw_eval() };
+        }
+
+        let key = self.position.key();
+        let entry = if use_qs_tt() != 0 { self.shared.table.probe(key, ply) } else { None };
+        let tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
+        if !N::PV
+            && let Some(entry) = entry
+            && entry.score != NONE
+            && entry.bound.proves(entry.score, beta)
+        {
+            return entry.score;
+        }
+        let tt_move = entry.and_then(|entry| entry.mv).filter(|&mv| self.position.board().is_legal(mv));
+
+        // Standing pat: the side to move need not capture.
+        let mut raw_eval = NONE;
+        let mut best_score = mated_in(ply);
+        let mut futility = -INFINITE;
+        if !in_check {
+            raw_eval = match entry {
+                Some(entry) if entry.eval != NONE => entry.eval,
+                _ => self.raw_eval(),
+            };
+            let correction = self.histories.correction(&self.position, &self.line);
+            let static_eval = self.adjusted_eval(raw_eval, correction);
+            best_score = match entry {
+                Some(entry)
+                    if entry.score != NONE
+                        && !is_proven(entry.score)
+                        && entry.bound.proves(entry.score, static_eval + 1) =>
+                {
+                    entry.score
+                }
+                _ => static_eval,
+            };
+            if best_score >= beta {
+                if !is_proven(best_score) {
+                    best_score = (best_score + beta) / 2;
+                }
+                if entry.is_none() {
+                    let entry =
+                        Entry { mv: None, score: best_score, eval: raw_eval, depth: -2, bound: Bound::Lower, pv: false };
+                    self.shared.table.store(key, ply, entry);
+                }
+                return best_score;
+            }
+            alpha = alpha.max(best_score);
+            futility = static_eval + qs_futility();
+        }
+
+        let mut picker = if in_check { MovePicker::all(tt_move) } else { MovePicker::noisy(&self.position, tt_move) };
+        let mut best_move = None;
+        while let Some(mv) = {
+            let context = self.quiet_context(BitBoard::EMPTY);
+            picker.next(&self.position, &self.histories, &context)
+        } {
+            if !is_loss(best_score) {
+                if in_check {
+                    // One way out of check is known; quiet ones besides it are not worth the time.
+                    if !is_noisy(&self.position, mv) {
+                        picker.skip_quiets();
+                        continue;
+                    }
+                } else if !self.position.gives_check(mv) && mv.promotion.is_none() {
+                    let gain = self.position.captured_by(mv).map_or(0, exchange_value);
+                    let hope = futility + gain;
+                    if use_qs_see() != 0 && hope <= alpha {
+                        best_score = best_score.max(hope.min(MAX_EVAL));
+                        continue;
+                    }
+                    if use_qs_see() != 0 && futility <= alpha && !self.position.see_ge(mv, 1) {
+                        best_score = best_score.max(futility.min(MAX_EVAL));
+                        continue;
+                    }
+                }
+                if use_qs_see() != 0 && !self.position.see_ge(mv, qs_see()) {
+                    continue;
+                }
+            }
+
+            self.make(mv, ply);
+            let score = -self.quiesce::<N>(-beta, -alpha, ply + 1);
+            self.unmake();
+            if self.stopped {
+                return DRAW;
+            }
+
+            if score > best_score {
+                best_score = score;
+                if score > alpha {
+                    best_move = Some(mv);
+                    if N::PV {
+                        self.update_pv(ply, mv);
+                    }
+                    if score >= beta {
+                        break;
+                    }
+                    alpha = score;
+                }
+            }
+        }
+
+        if best_score >= beta && !is_proven(best_score) {
+            best_score = (best_score + beta) / 2;
+        }
+        let bound = if best_score >= beta { Bound::Lower } else { Bound::Upper };
+        let entry = Entry {
+            mv: best_move,
+            score: best_score,
+            eval: raw_eval,
+            depth: if in_check { 0 } else { -1 },
+            bound,
+            pv: tt_pv,
+        };
+        self.shared.table.store(key, ply, entry);
+        best_score
+    }
+}

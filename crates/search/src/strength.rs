@@ -1,0 +1,110 @@
+//! Playing weaker on purpose.
+//!
+//! A weaker player sees less and misjudges more: the number of nodes falls with the rating, and the choice among
+//! the best lines is blurred by a random error that grows as the rating falls.
+
+use crate::value::Value;
+use crate::worker::RootMove;
+
+/// A strength on the Elo scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strength {
+    elo: u32,
+}
+
+impl Strength {
+    /// The weakest rating offered.
+    pub const MIN: u32 = 1320;
+    /// The strongest rating offered; above it the engine plays at full strength.
+    pub const MAX: u32 = 3190;
+    /// How many lines a limited player chooses from.
+    pub(crate) const LINES: usize = 4;
+
+    /// A rating, brought into the range offered.
+    pub fn new(elo: u32) -> Self {
+        Self { elo: elo.clamp(Self::MIN, Self::MAX) }
+    }
+
+    /// Zero for the weakest, one for the strongest.
+    fn level(self) -> f64 {
+        f64::from(self.elo - Self::MIN) / f64::from(Self::MAX - Self::MIN)
+    }
+
+    /// Nodes that a player of this strength looks at.
+    pub(crate) fn nodes(self) -> u64 {
+        (150.0 * 10f64.powf(self.level() * 4.2)) as u64
+    }
+
+    /// The line that a player of this strength chooses, given a source of random bits.
+    pub(crate) fn choose(self, moves: &[RootMove], mut random: impl FnMut() -> u64) -> usize {
+        let blur = 220.0 * (1.0 - self.level()).powi(2);
+        let mut choice = 0;
+        let mut best = f64::MIN;
+        for (index, root) in moves.iter().take(Self::LINES).enumerate() {
+            let error = (random() >> 11) as f64 / (1u64 << 53) as f64;
+            let seen = f64::from(seen_value(root)) + error * blur;
+            if seen > best {
+                (choice, best) = (index, seen);
+            }
+        }
+        choice
+    }
+}
+
+fn seen_value(root: &RootMove) -> Value {
+    root.score.max(root.previous).max(-3000)
+}
+
+/// A small generator for choices that need not be repeatable.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn from_clock() -> Self {
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |time| time.as_nanos() as u64);
+        Self(nanos | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::{Move, Square};
+
+    fn moves(scores: &[Value]) -> Vec<RootMove> {
+        let mv = Move { from: Square::A1, to: Square::A2, promotion: None };
+        scores.iter().map(|&score| RootMove { score, ..RootMove::new(mv, 0) }).collect()
+    }
+
+    #[test]
+    fn the_strongest_always_takes_the_best_and_the_weakest_often_does_not() {
+        let moves = moves(&[30, 0, -20, -40]);
+        let mut random = Random(42);
+        let mut missed = |elo: u32| {
+            (0..1000).filter(|_| Strength::new(elo).choose(&moves, || random.next()) != 0).count()
+        };
+        assert_eq!(missed(Strength::MAX), 0);
+        assert!(missed(Strength::MIN) > 300);
+    }
+
+    #[test]
+    fn nobody_gives_away_a_queen_for_a_blur() {
+        let moves = moves(&[500, -400]);
+        let mut random = Random(7);
+        assert!((0..1000).all(|_| Strength::new(Strength::MIN).choose(&moves, || random.next()) == 0));
+    }
+
+    #[test]
+    fn more_rating_means_more_nodes() {
+        let nodes: Vec<u64> = [1320, 1800, 2300, 2800, 3190].map(|elo| Strength::new(elo).nodes()).to_vec();
+        assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+}

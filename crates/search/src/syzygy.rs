@@ -1,0 +1,207 @@
+//! Endgame tables: exact results of positions with few pieces.
+
+use pyrrhic_rs::{DtzProbeValue, EngineAdapter, TableBases, WdlProbeResult};
+use std::path::Path;
+use tandem_chess::{
+    BitBoard, Color, Move, Piece, Position, Rank, Square, get_bishop_moves, get_king_moves, get_knight_moves,
+    get_pawn_attacks, get_rook_moves,
+};
+use thiserror::Error;
+
+/// Why tables cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SyzygyError {
+    /// None of the folders holds a table.
+    #[error("no Syzygy tables (*.rtbw) in '{0}'")]
+    NoTables(String),
+    /// The tables are there but could not be opened.
+    #[error("the Syzygy tables in '{0}' could not be opened")]
+    Unreadable(String),
+}
+
+/// The result of a position for the side to move, the fifty-move rule included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableResult {
+    /// Lost.
+    Loss,
+    /// Drawn, be it only by the fifty-move rule.
+    Draw,
+    /// Won.
+    Win,
+}
+
+impl From<WdlProbeResult> for TableResult {
+    fn from(result: WdlProbeResult) -> Self {
+        match result {
+            WdlProbeResult::Loss => Self::Loss,
+            WdlProbeResult::Win => Self::Win,
+            _ => Self::Draw,
+        }
+    }
+}
+
+/// Open tables. The library behind them keeps its state for the whole process, so there is one at a time.
+pub struct Tablebases {
+    tables: TableBases<Attacks>,
+}
+
+impl Tablebases {
+    /// Opens the tables in one or more folders, separated as the system separates paths.
+    pub fn open(path: &str) -> Result<Self, SyzygyError> {
+        // A folder without tables would leave the library marked as in use for good: look before asking.
+        if !std::env::split_paths(path).any(|folder| holds_tables(&folder)) {
+            return Err(SyzygyError::NoTables(path.to_owned()));
+        }
+        let tables = TableBases::new(path).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
+        Ok(Self { tables })
+    }
+
+    /// Most pieces, kings included, that a table here knows.
+    pub fn max_pieces(&self) -> u32 {
+        self.tables.max_pieces()
+    }
+
+    fn covers(&self, position: &Position) -> bool {
+        let board = position.board();
+        let castling = Color::ALL.into_iter().any(|color| {
+            let rights = board.castle_rights(color);
+            rights.short.is_some() || rights.long.is_some()
+        });
+        !castling && board.occupied().len() <= self.max_pieces()
+    }
+
+    /// The result of a position that was just reached by a capture or pawn move; `None` if no table has it. Safe to
+    /// ask from many threads.
+    pub fn probe(&self, position: &Position) -> Option<TableResult> {
+        let board = position.board();
+        if board.halfmove_clock() != 0 || !self.covers(position) {
+            return None;
+        }
+        let kind = |piece: Piece| board.pieces(piece).0;
+        self.tables
+            .probe_wdl(
+                board.colors(Color::White).0,
+                board.colors(Color::Black).0,
+                kind(Piece::King),
+                kind(Piece::Queen),
+                kind(Piece::Rook),
+                kind(Piece::Bishop),
+                kind(Piece::Knight),
+                kind(Piece::Pawn),
+                en_passant(position),
+                position.side_to_move() == Color::White,
+            )
+            .ok()
+            .map(TableResult::from)
+    }
+
+    /// The root's legal moves that keep its result, and the result; `None` if no table has the position. Moves that
+    /// make progress come with a higher rank. Not to be asked while a search runs.
+    pub(crate) fn rank_root(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
+        if !self.covers(position) {
+            return None;
+        }
+        let board = position.board();
+        let kind = |piece: Piece| board.pieces(piece).0;
+        let result = self
+            .tables
+            .probe_root(
+                board.colors(Color::White).0,
+                board.colors(Color::Black).0,
+                kind(Piece::King),
+                kind(Piece::Queen),
+                kind(Piece::Rook),
+                kind(Piece::Bishop),
+                kind(Piece::Knight),
+                kind(Piece::Pawn),
+                u32::from(board.halfmove_clock()),
+                en_passant(position),
+                position.side_to_move() == Color::White,
+            )
+            .ok()?;
+        let mut ranked = Vec::new();
+        let repeated = position.repetitions() > 0;
+        for value in result.moves.iter().take(result.num_moves) {
+            let DtzProbeValue::DtzResult(entry) = value else { continue };
+            let promotion = match entry.promotion {
+                pyrrhic_rs::Piece::Queen => Some(Piece::Queen),
+                pyrrhic_rs::Piece::Rook => Some(Piece::Rook),
+                pyrrhic_rs::Piece::Bishop => Some(Piece::Bishop),
+                pyrrhic_rs::Piece::Knight => Some(Piece::Knight),
+                _ => None,
+            };
+            let mv = Move {
+                from: Square::try_index(usize::from(entry.from_square))?,
+                to: Square::try_index(usize::from(entry.to_square))?,
+                promotion,
+            };
+            let dtz = i32::from(entry.dtz);
+            let clock = i32::from(board.halfmove_clock());
+            // A win that the fifty-move rule cannot spoil is as good as any other, unless the game goes in circles.
+            let rank = match entry.wdl {
+                WdlProbeResult::Win if dtz + clock <= 99 && !repeated => 1000,
+                WdlProbeResult::Win => 1000 - (dtz + clock),
+                WdlProbeResult::CursedWin => 1,
+                WdlProbeResult::Draw => 0,
+                WdlProbeResult::BlessedLoss => -1,
+                WdlProbeResult::Loss if dtz * 2 + clock < 100 => -1000,
+                WdlProbeResult::Loss => -1000 + dtz + clock,
+            };
+            if board.is_legal(mv) {
+                ranked.push((mv, rank));
+            }
+        }
+        (!ranked.is_empty()).then_some(ranked)
+    }
+}
+
+fn holds_tables(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|entries| {
+        entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "rtbw"))
+    })
+}
+
+fn en_passant(position: &Position) -> u32 {
+    let board = position.board();
+    board.en_passant().map_or(0, |file| {
+        Square::new(file, Rank::Sixth.relative_to(board.side_to_move())) as u32
+    })
+}
+
+/// Lends our attack tables to the prober.
+#[derive(Clone)]
+struct Attacks;
+
+fn square(index: u64) -> Square {
+    Square::index(index as usize & 63)
+}
+
+impl EngineAdapter for Attacks {
+    fn pawn_attacks(color: pyrrhic_rs::Color, from: u64) -> u64 {
+        let color = match color {
+            pyrrhic_rs::Color::White => Color::White,
+            pyrrhic_rs::Color::Black => Color::Black,
+        };
+        get_pawn_attacks(square(from), color).0
+    }
+
+    fn knight_attacks(from: u64) -> u64 {
+        get_knight_moves(square(from)).0
+    }
+
+    fn bishop_attacks(from: u64, occupied: u64) -> u64 {
+        get_bishop_moves(square(from), BitBoard(occupied)).0
+    }
+
+    fn rook_attacks(from: u64, occupied: u64) -> u64 {
+        get_rook_moves(square(from), BitBoard(occupied)).0
+    }
+
+    fn queen_attacks(from: u64, occupied: u64) -> u64 {
+        Self::bishop_attacks(from, occupied) | Self::rook_attacks(from, occupied)
+    }
+
+    fn king_attacks(from: u64) -> u64 {
+        get_king_moves(square(from)).0
+    }
+}

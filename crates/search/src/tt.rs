@@ -1,0 +1,391 @@
+//! The transposition table: what is known of positions met before, shared by all threads without locks.
+//!
+//! A cluster is half a cache line: three entries of eight bytes, and one word with sixteen bits of each entry's key.
+//! Words are read and written whole but not together, so two threads can leave a key beside another position's
+//! entry. That is no worse than two positions sharing their sixteen bits: the search never trusts a move from here
+//! before it has checked that the move is legal.
+
+use crate::value::{MATE_BOUND, NONE, PROVEN, Value};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use tandem_chess::{Move, PackedMove};
+use thiserror::Error;
+
+/// What an entry's score says of the true one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Bound {
+    None = 0,
+    Upper = 1,
+    Lower = 2,
+    Exact = 3,
+}
+
+impl Bound {
+    fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            1 => Self::Upper,
+            2 => Self::Lower,
+            3 => Self::Exact,
+            _ => Self::None,
+        }
+    }
+
+    /// Whether a true score of at least the entry's is possible evidence for `score >= beta`, or at most for
+    /// `score < beta`.
+    #[inline]
+    pub(crate) fn proves(self, score: Value, beta: Value) -> bool {
+        let needed = if score >= beta { Self::Lower } else { Self::Upper };
+        self as u8 & needed as u8 != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_lower(self) -> bool {
+        self as u8 & Self::Lower as u8 != 0
+    }
+}
+
+/// An entry, unpacked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) mv: Option<Move>,
+    pub(crate) score: Value,
+    /// The evaluator's value, before any correction; [`NONE`] in check.
+    pub(crate) eval: Value,
+    pub(crate) depth: i32,
+    pub(crate) bound: Bound,
+    /// The position was once on a principal variation.
+    pub(crate) pv: bool,
+}
+
+/// Depths are stored with this added, so that zero means an empty entry.
+const DEPTH_OFFSET: i32 = 8;
+const AGES: u8 = 32;
+
+#[derive(Clone, Copy)]
+struct Packed(u64);
+
+impl Packed {
+    fn new(entry: &Entry, mv: PackedMove, age: u8) -> Self {
+        let depth = (entry.depth + DEPTH_OFFSET).clamp(1, 255) as u64;
+        let flags = u64::from(age << 3 | u8::from(entry.pv) << 2 | entry.bound as u8);
+        Self(
+            u64::from(mv.bits())
+                | u64::from(entry.score as i16 as u16) << 16
+                | u64::from(entry.eval as i16 as u16) << 32
+                | depth << 48
+                | flags << 56,
+        )
+    }
+
+    fn mv(self) -> PackedMove {
+        PackedMove::from_bits(self.0 as u16)
+    }
+
+    fn depth(self) -> i32 {
+        (self.0 >> 48) as u8 as i32 - DEPTH_OFFSET
+    }
+
+    fn is_empty(self) -> bool {
+        (self.0 >> 48) as u8 == 0
+    }
+
+    fn flags(self) -> u8 {
+        (self.0 >> 56) as u8
+    }
+
+    fn relative_age(self, now: u8) -> i32 {
+        i32::from((AGES + now - (self.flags() >> 3)) % AGES)
+    }
+
+    fn unpack(self, ply: usize) -> Entry {
+        Entry {
+            mv: self.mv().unpack(),
+            score: from_table(Value::from((self.0 >> 16) as i16), ply),
+            eval: Value::from((self.0 >> 32) as i16),
+            depth: self.depth(),
+            bound: Bound::from_bits(self.flags()),
+            pv: self.flags() & 4 != 0,
+        }
+    }
+}
+
+/// Proven scores count from the root; in the table they count from the position.
+fn to_table(score: Value, ply: usize) -> Value {
+    match score {
+        NONE => NONE,
+        _ if score >= PROVEN => score + ply as Value,
+        _ if score <= -PROVEN => score - ply as Value,
+        _ => score,
+    }
+}
+
+fn from_table(score: Value, ply: usize) -> Value {
+    match score {
+        NONE => NONE,
+        _ if score >= PROVEN => (score - ply as Value).max(PROVEN.min(MATE_BOUND)),
+        _ if score <= -PROVEN => (score + ply as Value).min(-PROVEN),
+        _ => score,
+    }
+}
+
+const ENTRIES: usize = 3;
+
+#[repr(C, align(32))]
+struct Cluster {
+    entries: [AtomicU64; ENTRIES],
+    keys: AtomicU64,
+}
+
+impl Cluster {
+    fn key(&self, index: usize) -> u16 {
+        (self.keys.load(Relaxed) >> (16 * index)) as u16
+    }
+
+    fn store(&self, index: usize, key: u16, packed: Packed) {
+        let shift = 16 * index;
+        let keys = self.keys.load(Relaxed) & !(0xFFFF << shift) | u64::from(key) << shift;
+        self.keys.store(keys, Relaxed);
+        self.entries[index].store(packed.0, Relaxed);
+    }
+}
+
+/// The machine has no room for a table of that size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("cannot allocate a hash table of {mib} MiB; the machine does not have that much memory to give")]
+pub struct OutOfMemory {
+    /// The size that was asked for.
+    pub mib: usize,
+}
+
+/// The table.
+pub(crate) struct Table {
+    clusters: NonNull<Cluster>,
+    count: usize,
+    layout: Layout,
+    age: AtomicU8,
+}
+
+// SAFETY: the memory behind `clusters` belongs to this table alone, lives as long as it does, and is only reached
+// through shared references to atomics.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// Size and alignment of a huge page, which spares the processor most misses of its page table.
+const HUGE_PAGE: usize = 2 << 20;
+
+impl Table {
+    /// A table of so many MiB, empty. The system hands out zeroed pages as they are touched.
+    pub(crate) fn new(mib: usize) -> Result<Self, OutOfMemory> {
+        let error = OutOfMemory { mib };
+        let bytes = mib.max(1).checked_mul(1 << 20).ok_or(error)?;
+        let count = bytes / size_of::<Cluster>();
+        let layout = Layout::from_size_align(bytes, HUGE_PAGE).map_err(|_| error)?;
+        // SAFETY: the layout is not empty, and zero bytes are valid clusters.
+        let pointer = unsafe { alloc_zeroed(layout) };
+        let clusters = NonNull::new(pointer.cast::<Cluster>()).ok_or(error)?;
+        #[cfg(target_os = "linux")]
+        advise_huge_pages(pointer, bytes);
+        Ok(Self { clusters, count, layout, age: AtomicU8::new(0) })
+    }
+
+    fn clusters(&self) -> &[Cluster] {
+        // SAFETY: `count` clusters were allocated, zeroed, and are freed only when the table is dropped.
+        unsafe { std::slice::from_raw_parts(self.clusters.as_ptr(), self.count) }
+    }
+
+    #[inline]
+    fn cluster(&self, key: u64) -> &Cluster {
+        let index = ((u128::from(key) * self.count as u128) >> 64) as usize;
+        &self.clusters()[index]
+    }
+
+    /// Empties the table with several threads; gives up between two chunks when `cancel` is raised.
+    pub(crate) fn clear(&self, threads: usize, cancel: &AtomicBool) {
+        const CHUNK: usize = 1 << 15;
+        let share = self.count.div_ceil(threads.max(1)).max(1);
+        std::thread::scope(|scope| {
+            for part in self.clusters().chunks(share) {
+                scope.spawn(move || {
+                    for chunk in part.chunks(CHUNK) {
+                        if cancel.load(Relaxed) {
+                            return;
+                        }
+                        for cluster in chunk {
+                            for word in cluster.entries.iter().chain([&cluster.keys]) {
+                                word.store(0, Relaxed);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        self.age.store(0, Relaxed);
+    }
+
+    /// A new search begins: entries of earlier ones may be replaced sooner.
+    pub(crate) fn new_search(&self) {
+        self.age.store((self.age.load(Relaxed) + 1) % AGES, Relaxed);
+    }
+
+    /// Asks the processor to bring a position's cluster near.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: u64) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let cluster: *const Cluster = self.cluster(key);
+            // SAFETY: a prefetch has no effect on what the program sees, and the address is a live cluster's.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(cluster.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = key;
+    }
+
+    /// What is known of a position met `ply` plies from the root.
+    #[inline]
+    pub(crate) fn probe(&self, key: u64, ply: usize) -> Option<Entry> {
+        let cluster = self.cluster(key);
+        (0..ENTRIES).find_map(|index| {
+            let packed = Packed(cluster.entries[index].load(Relaxed));
+            (cluster.key(index) == key as u16 && !packed.is_empty()).then(|| packed.unpack(ply))
+        })
+    }
+
+    /// Remembers a position. An entry of the same position keeps its move if the new one has none, and is not
+    /// replaced by one that says much less; otherwise the least useful entry of the cluster goes.
+    pub(crate) fn store(&self, key: u64, ply: usize, mut entry: Entry) {
+        let cluster = self.cluster(key);
+        let age = self.age.load(Relaxed);
+        let key = key as u16;
+        let mut victim = 0;
+        let mut least = i32::MAX;
+        let mut old = Packed(0);
+        for index in 0..ENTRIES {
+            let packed = Packed(cluster.entries[index].load(Relaxed));
+            if packed.is_empty() || cluster.key(index) == key {
+                (victim, old) = (index, packed);
+                break;
+            }
+            let worth = packed.depth() - 4 * packed.relative_age(age);
+            if worth < least {
+                (victim, least, old) = (index, worth, packed);
+            }
+        }
+        let same = !old.is_empty() && cluster.key(victim) == key;
+        let mut mv = PackedMove::new(entry.mv);
+        if mv == PackedMove::NONE && same {
+            mv = old.mv();
+        }
+        let keep = same
+            && entry.bound != Bound::Exact
+            && old.relative_age(age) == 0
+            && entry.depth + 4 + 2 * i32::from(entry.pv) <= old.depth();
+        if !keep {
+            entry.score = to_table(entry.score, ply);
+            cluster.store(victim, key, Packed::new(&entry, mv, age));
+        }
+    }
+
+    /// How many of a thousand entries the current search has filled.
+    pub(crate) fn permille_used(&self) -> usize {
+        let age = self.age.load(Relaxed);
+        let sample = &self.clusters()[..self.count.min(1000)];
+        let used = sample
+            .iter()
+            .flat_map(|cluster| &cluster.entries)
+            .map(|entry| Packed(entry.load(Relaxed)))
+            .filter(|packed| !packed.is_empty() && packed.relative_age(age) == 0)
+            .count();
+        used * 1000 / (sample.len() * ENTRIES)
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very layout.
+        unsafe { dealloc(self.clusters.as_ptr().cast(), self.layout) };
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(pointer: *mut u8, bytes: usize) {
+    // SAFETY: the range was just allocated, is aligned to a page, and the advice changes no contents. A refusal
+    // costs speed only.
+    unsafe { libc::madvise(pointer.cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{mate_in, mated_in};
+    use tandem_chess::Square;
+
+    fn entry(depth: i32, score: Value) -> Entry {
+        let mv = Some(Move { from: Square::E2, to: Square::E4, promotion: None });
+        Entry { mv, score, eval: -37, depth, bound: Bound::Exact, pv: true }
+    }
+
+    #[test]
+    fn what_is_stored_is_found() {
+        let table = Table::new(1).unwrap();
+        for (n, score) in [0, 25, -300, mate_in(7), mated_in(9), PROVEN, -PROVEN].into_iter().enumerate() {
+            let key = (n as u64) << 57 | n as u64 + 1;
+            table.store(key, 3, entry(n as i32, score));
+            let found = table.probe(key, 3).unwrap();
+            assert_eq!((found.score, found.depth, found.eval), (score, n as i32, -37));
+            assert_eq!((found.bound, found.pv, found.mv), (Bound::Exact, true, entry(0, 0).mv));
+        }
+    }
+
+    #[test]
+    fn a_mate_is_counted_from_where_it_is_met() {
+        let table = Table::new(1).unwrap();
+        table.store(99, 4, entry(5, mate_in(10)));
+        assert_eq!(table.probe(99, 2).unwrap().score, mate_in(8));
+    }
+
+    #[test]
+    fn old_and_shallow_entries_go_first() {
+        let table = Table::new(1).unwrap();
+        for key in 1..=3 {
+            table.store(key, 0, entry(10 * key as i32, 0));
+        }
+        table.store(4, 0, entry(1, 0));
+        assert!(table.probe(1, 0).is_none(), "the shallowest was replaced");
+        for _ in 0..10 {
+            table.new_search();
+        }
+        table.store(5, 0, entry(0, 0));
+        table.store(6, 0, entry(0, 0));
+        assert!(table.probe(5, 0).is_some() && table.probe(6, 0).is_some());
+    }
+
+    #[test]
+    fn a_move_outlives_an_entry_without_one() {
+        let table = Table::new(1).unwrap();
+        table.store(7, 0, entry(5, 10));
+        table.store(7, 0, Entry { mv: None, ..entry(6, 20) });
+        let found = table.probe(7, 0).unwrap();
+        assert_eq!((found.mv, found.score), (entry(0, 0).mv, 20));
+    }
+
+    #[test]
+    fn clearing_empties_every_cluster() {
+        let table = Table::new(2).unwrap();
+        for key in 0..100_000u64 {
+            table.store(key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 0, entry(3, 1));
+        }
+        assert!(table.permille_used() > 500);
+        table.clear(2, &AtomicBool::new(false));
+        assert_eq!(table.permille_used(), 0);
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused() {
+        assert!(Table::new(usize::MAX).is_err());
+        assert!(Table::new(usize::MAX >> 21).is_err());
+    }
+}

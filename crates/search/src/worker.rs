@@ -1,0 +1,297 @@
+//! One search thread: its position, its memory, and the moves at the root.
+
+use crate::evaluator::Evaluator;
+use crate::history::{Continuation, Histories, PieceTo, QuietContext};
+use crate::limits::Limits;
+use crate::movepick::is_noisy;
+use crate::params::*;
+use crate::shared::{Logarithms, Shared};
+use crate::time::TimeManager;
+use crate::value::{DRAW, INFINITE, MAX_EVAL, MAX_PLY, NONE, Value};
+use arrayvec::ArrayVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tandem_chess::{BitBoard, Color, Move, Piece, Position};
+
+/// What a thread keeps for each ply of the line it is looking at.
+#[derive(Clone)]
+pub(crate) struct Frame {
+    /// The corrected evaluation; [`NONE`] in check.
+    pub(crate) static_eval: Value,
+    /// The move left out of the search here, to see whether it is the only good one.
+    pub(crate) excluded: Option<Move>,
+    /// On or once on a principal variation.
+    pub(crate) tt_pv: bool,
+    /// By how much the search that led here was reduced, in plies.
+    pub(crate) reduction: i32,
+    /// How many children of this node failed high.
+    pub(crate) cutoffs: u32,
+    /// The move being searched, and squares the enemy attacked before it.
+    pub(crate) mv: Option<Move>,
+    pub(crate) threats: BitBoard,
+    /// Rank of the move among those tried.
+    pub(crate) move_count: usize,
+    /// The best line from here.
+    pub(crate) pv: ArrayVec<Move, MAX_PLY>,
+}
+
+impl Default for Frame {
+    fn default() -> Self {
+        Self {
+            static_eval: NONE,
+            excluded: None,
+            tt_pv: false,
+            reduction: 0,
+            cutoffs: 0,
+            mv: None,
+            threats: BitBoard::EMPTY,
+            move_count: 0,
+            pv: ArrayVec::new(),
+        }
+    }
+}
+
+/// A legal move at the root.
+#[derive(Clone, Debug)]
+pub(crate) struct RootMove {
+    pub(crate) mv: Move,
+    pub(crate) score: Value,
+    pub(crate) previous: Value,
+    /// Mean of the scores of recent iterations, around which the window is laid.
+    pub(crate) average: Value,
+    pub(crate) sel_depth: usize,
+    pub(crate) nodes: u64,
+    pub(crate) pv: Vec<Move>,
+    /// Rank by the endgame tables; moves of equal rank are told apart by the search.
+    pub(crate) tb_rank: i32,
+}
+
+impl RootMove {
+    pub(crate) fn new(mv: Move, tb_rank: i32) -> Self {
+        Self { mv, score: -INFINITE, previous: -INFINITE, average: NONE, sel_depth: 0, nodes: 0, pv: vec![mv], tb_rank }
+    }
+}
+
+/// A search thread.
+pub(crate) struct Worker {
+    pub(crate) id: usize,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) position: Position,
+    pub(crate) evaluator: Box<dyn Evaluator>,
+    pub(crate) histories: Box<Histories>,
+    pub(crate) frames: Box<[Frame]>,
+    /// The moves of the line, for tables that look at what a move answers.
+    pub(crate) line: Vec<Option<Continuation>>,
+    pub(crate) logarithms: Logarithms,
+
+    pub(crate) root_moves: Vec<RootMove>,
+    /// The root moves before this one are already reported lines of this iteration.
+    pub(crate) pv_index: usize,
+    pub(crate) root_depth: i32,
+    pub(crate) root_delta: Value,
+    pub(crate) completed_depth: i32,
+    pub(crate) sel_depth: usize,
+    /// Null moves are not tried above this ply while one is being verified.
+    pub(crate) null_min_ply: usize,
+
+    pub(crate) nodes: u64,
+    pub(crate) tb_hits: u64,
+    /// When to look at clock and limits again.
+    next_check: u64,
+    pub(crate) stopped: bool,
+    /// Enough was seen while pondering: answer as soon as the expected move is played.
+    pub(crate) enough: bool,
+    pub(crate) limits: Limits,
+    pub(crate) time: TimeManager,
+    /// What a draw is worth to White, in centipawns.
+    pub(crate) draw_for_white: Value,
+}
+
+/// Nodes between two looks at the clock.
+const CHECK_INTERVAL: u64 = 1024;
+
+impl Worker {
+    pub(crate) fn new(id: usize, shared: Arc<Shared>, evaluator: Box<dyn Evaluator>) -> Self {
+        Self {
+            id,
+            shared,
+            position: Position::startpos(),
+            evaluator,
+            histories: Box::new(Histories::new()),
+            frames: vec![Frame::default(); MAX_PLY + 4].into_boxed_slice(),
+            line: Vec::with_capacity(MAX_PLY + 4),
+            logarithms: Logarithms::new(),
+            root_moves: Vec::new(),
+            pv_index: 0,
+            root_depth: 0,
+            root_delta: 1,
+            completed_depth: 0,
+            sel_depth: 0,
+            null_min_ply: 0,
+            nodes: 0,
+            tb_hits: 0,
+            next_check: 0,
+            stopped: false,
+            enough: false,
+            limits: Limits::default(),
+            time: TimeManager::new(std::time::Instant::now(), &Limits::default(), std::time::Duration::ZERO),
+            draw_for_white: DRAW,
+        }
+    }
+
+    /// Makes the thread ready for a search from `position`.
+    pub(crate) fn prepare(&mut self, shared: Arc<Shared>, position: &Position, limits: &Limits, time: &TimeManager) {
+        self.shared = shared;
+        self.position = position.clone();
+        self.evaluator.reset(position);
+        self.frames.fill(Frame::default());
+        self.line.clear();
+        self.pv_index = 0;
+        self.root_depth = 0;
+        self.completed_depth = 0;
+        self.sel_depth = 0;
+        self.null_min_ply = 0;
+        self.nodes = 0;
+        self.tb_hits = 0;
+        self.stopped = false;
+        self.enough = false;
+        self.limits = limits.clone();
+        self.time = time.clone();
+        self.next_check = self.following_check();
+    }
+
+    #[inline]
+    pub(crate) fn make(&mut self, mv: Move, ply: usize) {
+        self.shared.table.prefetch(self.position.key_after(mv));
+        let moved = self.piece_to(mv);
+        let noisy = is_noisy(&self.position, mv);
+        self.line.push(Some(Continuation { moved, noisy }));
+        self.frames[ply].mv = Some(mv);
+        self.position.play(mv);
+        self.evaluator.push(self.position.changes());
+        self.nodes += 1;
+    }
+
+    #[inline]
+    pub(crate) fn make_null(&mut self, ply: usize) {
+        self.line.push(None);
+        self.frames[ply].mv = None;
+        self.position.play_null();
+        self.shared.table.prefetch(self.position.key());
+        self.evaluator.push(self.position.changes());
+        self.nodes += 1;
+    }
+
+    #[inline]
+    pub(crate) fn unmake(&mut self) {
+        self.line.pop();
+        self.position.undo();
+        self.evaluator.pop();
+    }
+
+    #[inline]
+    pub(crate) fn moving_piece(&self, mv: Move) -> Piece {
+        self.position.piece_on(mv.from).unwrap_or(Piece::Pawn)
+    }
+
+    #[inline]
+    pub(crate) fn piece_to(&self, mv: Move) -> PieceTo {
+        PieceTo::new(self.position.side_to_move(), self.moving_piece(mv), mv.to)
+    }
+
+    #[inline]
+    pub(crate) fn quiet_context(&self, threats: BitBoard) -> QuietContext<'_> {
+        QuietContext {
+            color: self.position.side_to_move(),
+            threats,
+            pawn_key: self.position.keys().pawn,
+            earlier: &self.line,
+        }
+    }
+
+    /// The evaluator's word on the position, kept clear of proven scores.
+    #[inline]
+    pub(crate) fn raw_eval(&mut self) -> Value {
+        self.evaluator.evaluate(&self.position).0.clamp(-MAX_EVAL, MAX_EVAL)
+    }
+
+    /// The evaluation as the search uses it: drawn towards zero as the fifty-move rule nears, and corrected by what
+    /// was learnt of positions like this.
+    #[inline]
+    pub(crate) fn adjusted_eval(&self, raw: Value, correction: Value) -> Value {
+        let mut value = raw;
+        if use_fifty_damping() != 0 {
+            value = value * (200 - i32::from(self.position.board().halfmove_clock())) / 200;
+        }
+        (value + correction).clamp(-MAX_EVAL, MAX_EVAL)
+    }
+
+    /// What a draw is worth to the side to move. A last bit that flickers keeps the search from being blind to
+    /// ways around a repetition.
+    #[inline]
+    pub(crate) fn draw_value(&self) -> Value {
+        let flicker = (self.nodes & 2) as Value - 1;
+        match self.position.side_to_move() {
+            Color::White => self.draw_for_white + flicker,
+            Color::Black => -self.draw_for_white + flicker,
+        }
+    }
+
+    /// Looks at clock and limits now and then. Returns whether the search is over.
+    #[inline]
+    pub(crate) fn should_stop(&mut self) -> bool {
+        if self.nodes >= self.next_check {
+            self.check_limits();
+        }
+        self.stopped
+    }
+
+    #[cold]
+    fn check_limits(&mut self) {
+        self.publish_counters();
+        self.next_check = self.following_check();
+        if self.shared.signals.is_stopped() {
+            self.stopped = true;
+            return;
+        }
+        // The first iteration must finish, or there would be no move to play but a random one.
+        if self.id != 0 || self.completed_depth < 1 && !self.out_of_nodes() {
+            return;
+        }
+        let over = !self.shared.signals.is_pondering() && (self.enough || self.time.is_over() || self.out_of_nodes());
+        if over {
+            self.shared.signals.stop();
+            self.stopped = true;
+        }
+    }
+
+    fn out_of_nodes(&self) -> bool {
+        self.limits.nodes.is_some_and(|limit| self.shared.nodes() >= limit)
+    }
+
+    /// With one thread a node limit is kept to the node.
+    fn following_check(&self) -> u64 {
+        let next = self.nodes + CHECK_INTERVAL;
+        match self.limits.nodes {
+            Some(limit) if self.nodes < limit => next.min(limit),
+            _ => next,
+        }
+    }
+
+    pub(crate) fn publish_counters(&self) {
+        let counters = &self.shared.counters[self.id];
+        counters.nodes.store(self.nodes, Relaxed);
+        counters.tb_hits.store(self.tb_hits, Relaxed);
+    }
+
+    /// Puts `mv` before the line of the next ply.
+    #[inline]
+    pub(crate) fn update_pv(&mut self, ply: usize, mv: Move) {
+        let [frame, next] = &mut self.frames[ply..ply + 2] else { return };
+        frame.pv.clear();
+        frame.pv.push(mv);
+        for &mv in next.pv.iter().take(MAX_PLY - 1) {
+            frame.pv.push(mv);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A fixed set of searches: its node count is the engine's signature, its speed the machine's.
+
+use crate::output::say;
+use crate::positions::BENCH;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_chess::Position;
+use tandem_search::{Limits, OutOfMemory, Searcher, Signals};
+
+/// How a bench is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bench {
+    pub(crate) depth: u32,
+    pub(crate) threads: usize,
+    pub(crate) hash: usize,
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self { depth: 13, threads: 1, hash: 16 }
+    }
+}
+
+/// Searches every position to a fixed depth. With one thread, the same build or any other counts the same nodes.
+pub(crate) fn run(bench: Bench, parent: &Arc<Signals>) -> Result<(), OutOfMemory> {
+    let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
+    let (nodes, time) = search_all(bench, &limits, true, parent)?;
+    let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+    say(format_args!("Bench: {nodes} nodes {nps} nps"));
+    Ok(())
+}
+
+/// Searches the positions for a fixed time in all, with every core, and tells the speed.
+pub(crate) fn speedtest(seconds: u64, threads: usize, hash: usize, parent: &Arc<Signals>) -> Result<(), OutOfMemory> {
+    let each = Duration::from_secs(seconds) / BENCH.len() as u32;
+    let limits = Limits { move_time: Some(each), ..Limits::default() };
+    let bench = Bench { depth: 0, threads, hash };
+    let (nodes, time) = search_all(bench, &limits, false, parent)?;
+    let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+    say(format_args!("Threads     {threads}"));
+    say(format_args!("Hash        {hash} MiB"));
+    say(format_args!("Time        {:.2} s", time.as_secs_f64()));
+    say(format_args!("Nodes       {nodes}"));
+    say(format_args!("Nodes/s     {nps}"));
+    Ok(())
+}
+
+fn search_all(
+    bench: Bench,
+    limits: &Limits,
+    show: bool,
+    parent: &Arc<Signals>,
+) -> Result<(u64, Duration), OutOfMemory> {
+    let mut searcher =
+        Searcher::new(crate::uci::evaluator_factory(), bench.hash)?.part_of(Arc::clone(parent));
+    searcher.set_threads(bench.threads);
+    let signals = searcher.signals();
+    let (mut nodes, mut time) = (0, Duration::ZERO);
+    for (index, fen) in BENCH.iter().enumerate() {
+        if parent.is_stopped() {
+            break;
+        }
+        let Ok(position) = Position::from_fen(fen) else { continue };
+        signals.arm(false);
+        let start = Instant::now();
+        let result = searcher.search(&position, limits, &mut |_| ());
+        time += start.elapsed();
+        nodes += result.nodes;
+        if show {
+            let number = index + 1;
+            say(format_args!("{number:>2}/{} {:>10} nodes  {:<9} {fen}", BENCH.len(), result.nodes, result.score));
+        }
+    }
+    Ok((nodes, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bench_position_is_legal() {
+        for fen in BENCH {
+            assert_eq!(Position::from_fen(fen).map(|position| position.fen()).as_deref(), Ok(*fen));
+        }
+    }
+
+    #[test]
+    fn the_signature_is_the_same_each_time() {
+        let bench = Bench { depth: 6, ..Bench::default() };
+        let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
+        let count = || search_all(bench, &limits, false, &Arc::default()).unwrap().0;
+        assert_eq!(count(), count());
+    }
+}

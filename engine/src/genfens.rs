@@ -1,0 +1,159 @@
+//! Random openings for generating games, as OpenBench asks for them.
+
+use crate::output::{complain, say};
+use std::io::BufRead;
+use std::sync::Arc;
+use tandem_chess::{Board, Position, fen};
+use tandem_search::{Limits, Score, Searcher, Signals};
+use thiserror::Error;
+
+/// What is asked for: `genfens N seed S book <None|path> [dfrc]`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    count: usize,
+    seed: u64,
+    book: Option<String>,
+    chess960: bool,
+}
+
+/// Why openings cannot be made.
+#[derive(Debug, Error)]
+pub(crate) enum GenfensError {
+    #[error("usage: genfens N seed S book <None|path> [dfrc]")]
+    Usage,
+    #[error("genfens: {path}: {error}")]
+    Book { path: String, error: std::io::Error },
+    #[error("genfens: {0} holds no position")]
+    EmptyBook(String),
+    #[error("genfens: {0}")]
+    Memory(#[from] tandem_search::OutOfMemory),
+}
+
+/// An opening further from even than this is not worth playing.
+const MAX_SCORE: i32 = 500;
+const CHECK_NODES: u64 = 20_000;
+
+impl Request {
+    /// Reads the words after `genfens`.
+    pub(crate) fn parse(arguments: &str) -> Result<Self, GenfensError> {
+        let words: Vec<&str> = arguments.split_ascii_whitespace().collect();
+        let after = |name: &str| {
+            let index = words.iter().position(|&word| word == name)?;
+            words.get(index + 1).copied()
+        };
+        let count = words.first().and_then(|word| word.parse().ok()).ok_or(GenfensError::Usage)?;
+        let seed = after("seed").and_then(|word| word.parse().ok()).ok_or(GenfensError::Usage)?;
+        let book = after("book").filter(|book| !book.eq_ignore_ascii_case("none")).map(str::to_owned);
+        let chess960 = words.iter().any(|&word| word == "dfrc");
+        Ok(Self { count, seed, book, chess960 })
+    }
+
+    /// Prints the openings.
+    pub(crate) fn run(&self, parent: &Arc<Signals>) -> Result<(), GenfensError> {
+        let book = self.read_book()?;
+        let mut random = SplitMix(self.seed);
+        let mut searcher = Searcher::new(crate::uci::evaluator_factory(), 1)?.part_of(Arc::clone(parent));
+        let signals = searcher.signals();
+        let mut made = 0;
+        while made < self.count && !parent.is_stopped() {
+            let start = self.start(&book, &mut random);
+            let plies = if book.is_empty() { 8 + random.below(2) } else { 2 + random.below(2) };
+            let Some(position) = walk(start, plies, &mut random) else { continue };
+            signals.arm(false);
+            let limits = Limits { nodes: Some(CHECK_NODES), ..Limits::default() };
+            let result = searcher.search(&position, &limits, &mut |_| ());
+            let even = matches!(result.score, Score::Centipawns(score) if score.0.abs() <= MAX_SCORE);
+            if even {
+                say(format_args!("info string genfens {}", position.fen()));
+                made += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, book: &[Board], random: &mut SplitMix) -> Board {
+        if !book.is_empty() {
+            book[random.below(book.len())].clone()
+        } else if self.chess960 {
+            Board::double_chess960_startpos(random.below(960) as u32, random.below(960) as u32)
+        } else {
+            Board::default()
+        }
+    }
+
+    /// Positions of an EPD or FEN book; lines that are none are skipped.
+    fn read_book(&self) -> Result<Vec<Board>, GenfensError> {
+        let Some(path) = &self.book else { return Ok(Vec::new()) };
+        let problem = |error| GenfensError::Book { path: path.clone(), error };
+        let file = std::fs::File::open(path).map_err(problem)?;
+        let mut boards = Vec::new();
+        let mut skipped = 0;
+        for line in std::io::BufReader::new(file).lines() {
+            let line = line.map_err(problem)?;
+            let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
+            match fen::parse(&fields.join(" ")) {
+                Ok(board) => boards.push(board),
+                Err(_) => skipped += 1,
+            }
+        }
+        if skipped > 0 {
+            complain(format_args!("genfens: {skipped} lines of {path} are no positions"));
+        }
+        if boards.is_empty() { Err(GenfensError::EmptyBook(path.clone())) } else { Ok(boards) }
+    }
+}
+
+/// Plays random moves; `None` if the game ends on the way.
+fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
+    let mut position = Position::from(start);
+    for _ in 0..plies {
+        let moves = position.legal_moves();
+        if moves.is_empty() {
+            return None;
+        }
+        position.play(moves[random.below(moves.len())]);
+    }
+    position.has_legal_move().then_some(position)
+}
+
+/// A small generator that gives every seed its own sequence.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_read_as_openbench_writes_it() {
+        let request = Request::parse("8 seed 123 book None").unwrap();
+        assert_eq!(request, Request { count: 8, seed: 123, book: None, chess960: false });
+        let request = Request::parse("3 seed 9 book books/x.epd dfrc").unwrap();
+        assert_eq!((request.book.as_deref(), request.chess960), (Some("books/x.epd"), true));
+        assert!(Request::parse("many seed 1 book None").is_err());
+        assert!(Request::parse("5").is_err());
+    }
+
+    #[test]
+    fn a_seed_always_leads_to_the_same_positions() {
+        let fens = |seed| {
+            let mut random = SplitMix(seed);
+            (0..20).filter_map(|_| Some(walk(Board::default(), 8, &mut random)?.fen())).collect::<Vec<_>>()
+        };
+        assert_eq!(fens(1), fens(1));
+        assert_ne!(fens(1), fens(2));
+    }
+}

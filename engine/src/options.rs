@@ -1,0 +1,192 @@
+//! The UCI options: their names, kinds and ranges.
+
+use crate::output::say;
+use std::time::Duration;
+use tandem_search::{Searcher, Strength};
+use thiserror::Error;
+
+/// Default size of the hash table, in MiB.
+pub(crate) const DEFAULT_HASH: usize = 16;
+/// A terabyte, in MiB.
+const MAX_HASH: i64 = 1 << 20;
+const MAX_THREADS: i64 = 1024;
+
+/// Settings of the protocol rather than of the search.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) chess960: bool,
+    pub(crate) show_wdl: bool,
+    limit_strength: bool,
+    elo: u32,
+    pub(crate) hash: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { chess960: false, show_wdl: false, limit_strength: false, elo: Strength::MAX, hash: DEFAULT_HASH }
+    }
+}
+
+/// Why an option was not set.
+#[derive(Debug, Error)]
+pub(crate) enum OptionError {
+    #[error("there is no option '{0}'; 'uci' lists the options")]
+    Unknown(String),
+    #[error("option {name} takes a whole number from {min} to {max}, not '{value}'")]
+    Number { name: &'static str, min: i64, max: i64, value: String },
+    #[error("option {name} takes true or false, not '{value}'")]
+    Check { name: &'static str, value: String },
+    #[error("{0}; the old one stays in use")]
+    Hash(#[from] tandem_search::OutOfMemory),
+    #[error("{0}")]
+    Syzygy(#[from] tandem_search::SyzygyError),
+    #[error("usage: setoption name <name> [value <value>]")]
+    Usage,
+}
+
+/// Lists the options, as `uci` asks.
+pub(crate) fn list() {
+    say(format_args!("option name Hash type spin default {DEFAULT_HASH} min 1 max {MAX_HASH}"));
+    say(format_args!("option name Threads type spin default 1 min 1 max {MAX_THREADS}"));
+    say("option name MultiPV type spin default 1 min 1 max 256");
+    say("option name Ponder type check default false");
+    say("option name Move Overhead type spin default 10 min 0 max 5000");
+    say("option name SyzygyPath type string default <empty>");
+    say("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
+    say("option name Contempt type spin default 0 min -200 max 200");
+    say("option name UCI_Chess960 type check default false");
+    say("option name UCI_ShowWDL type check default false");
+    say("option name UCI_LimitStrength type check default false");
+    let (min, max) = (Strength::MIN, Strength::MAX);
+    say(format_args!("option name UCI_Elo type spin default {max} min {min} max {max}"));
+    say("option name Clear Hash type button");
+    #[cfg(feature = "tune")]
+    for param in tandem_search::params::TABLE {
+        let tandem_search::params::Param { name, default, min, max, .. } = param;
+        say(format_args!("option name {name} type spin default {default} min {min} max {max}"));
+    }
+}
+
+/// Carries out `setoption` with what follows it. `cancel` ends slow work early.
+pub(crate) fn set(
+    arguments: &str,
+    options: &mut Options,
+    searcher: &mut Searcher,
+    cancel: &std::sync::atomic::AtomicBool,
+) -> Result<(), OptionError> {
+    let (name, value) = split(arguments).ok_or(OptionError::Usage)?;
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "hash" => {
+            let mib = number("Hash", value, 1, MAX_HASH)? as usize;
+            searcher.set_hash(mib)?;
+            options.hash = mib;
+        }
+        "threads" => searcher.set_threads(number("Threads", value, 1, MAX_THREADS)? as usize),
+        "multipv" => searcher.settings.multipv = number("MultiPV", value, 1, 256)? as usize,
+        // Pondering is the GUI's to begin; the engine only needs to know that it may.
+        "ponder" => drop(check("Ponder", value)?),
+        "move overhead" => {
+            let overhead = number("Move Overhead", value, 0, 5000)? as u64;
+            searcher.settings.move_overhead = Duration::from_millis(overhead);
+        }
+        "syzygypath" => {
+            let path = if value == "<empty>" { "" } else { value };
+            let pieces = searcher.set_syzygy(path)?;
+            if pieces > 0 {
+                crate::output::complain(format_args!("Syzygy tables with up to {pieces} pieces"));
+            }
+        }
+        "syzygyprobedepth" => {
+            searcher.settings.syzygy_probe_depth = number("SyzygyProbeDepth", value, 1, 100)? as i32;
+        }
+        "contempt" => searcher.settings.contempt = number("Contempt", value, -200, 200)? as i32,
+        "uci_chess960" => options.chess960 = check("UCI_Chess960", value)?,
+        "uci_showwdl" => options.show_wdl = check("UCI_ShowWDL", value)?,
+        "uci_limitstrength" => options.limit_strength = check("UCI_LimitStrength", value)?,
+        "uci_elo" => {
+            options.elo = number("UCI_Elo", value, i64::from(Strength::MIN), i64::from(Strength::MAX))? as u32;
+        }
+        "clear hash" => searcher.clear(cancel),
+        _ => set_tuned(name, value)?,
+    }
+    searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
+    Ok(())
+}
+
+#[cfg(feature = "tune")]
+fn set_tuned(name: &str, value: &str) -> Result<(), OptionError> {
+    use tandem_search::params;
+    let param = params::TABLE
+        .iter()
+        .find(|param| param.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| OptionError::Unknown(clip(name)))?;
+    let value = number(param.name, value, i64::from(param.min), i64::from(param.max))?;
+    params::set(param.name, value as i32);
+    Ok(())
+}
+
+#[cfg(not(feature = "tune"))]
+fn set_tuned(name: &str, _value: &str) -> Result<(), OptionError> {
+    Err(OptionError::Unknown(clip(name)))
+}
+
+/// Splits `name <name> value <value>`; both may contain spaces, and the value may be missing.
+fn split(arguments: &str) -> Option<(&str, &str)> {
+    let rest = arguments.trim().strip_prefix("name")?;
+    if !rest.starts_with(char::is_whitespace) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    if let Some(name) = rest.strip_suffix(" value") {
+        return Some((name.trim(), ""));
+    }
+    match rest.split_once(" value ") {
+        Some((name, value)) => Some((name.trim(), value.trim())),
+        None => (!rest.is_empty()).then_some((rest, "")),
+    }
+}
+
+fn number(name: &'static str, value: &str, min: i64, max: i64) -> Result<i64, OptionError> {
+    value
+        .parse::<i64>()
+        .ok()
+        .filter(|number| (min..=max).contains(number))
+        .ok_or_else(|| OptionError::Number { name, min, max, value: clip(value) })
+}
+
+fn check(name: &'static str, value: &str) -> Result<bool, OptionError> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(OptionError::Check { name, value: clip(value) }),
+    }
+}
+
+fn clip(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_may_hold_spaces() {
+        assert_eq!(split("name Move Overhead value 30"), Some(("Move Overhead", "30")));
+        assert_eq!(split("name SyzygyPath value /a folder/x"), Some(("SyzygyPath", "/a folder/x")));
+        assert_eq!(split("name Clear Hash"), Some(("Clear Hash", "")));
+        assert_eq!(split("name Hash value"), Some(("Hash", "")));
+        assert_eq!(split("Hash 3"), None);
+        assert_eq!(split("name"), None);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        assert!(number("Hash", "0", 1, 10).is_err());
+        assert!(number("Hash", "11", 1, 10).is_err());
+        assert!(number("Hash", "ten", 1, 10).is_err());
+        assert!(number("Hash", "99999999999999999999", 1, 10).is_err());
+        assert_eq!(number("Hash", "7", 1, 10).unwrap(), 7);
+    }
+}

@@ -1,0 +1,517 @@
+//! The UCI protocol: one thread reads lines, one carries them out, and a third thinks.
+//!
+//! The reader does nothing slow, so `stop` and `quit` are seen at once, whatever the engine is doing. Nothing that
+//! comes in can crash or hang it: a line that makes no sense gets one `info string`, and the last good position
+//! stays.
+
+use crate::bench::{self, Bench};
+use crate::board_text;
+use crate::genfens;
+use crate::go::{self, Go};
+use crate::help::HELP;
+use crate::options::{self, DEFAULT_HASH, Options};
+use crate::output::{complain, say};
+use std::io::BufRead;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use tandem_chess::{Color, Position, perft, uci};
+use tandem_search::{
+    Bootstrap, Evaluator, EvaluatorFactory, Info, Limits, STACK_SIZE, Score, ScoreBound, SearchResult, Searcher,
+    Signals, Wdl,
+};
+
+/// Makes the evaluator of each search thread.
+pub(crate) fn evaluator_factory() -> Arc<EvaluatorFactory> {
+    Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>)
+}
+
+/// Where the searcher is: at hand, or away thinking.
+enum Work {
+    Idle(Box<Searcher>),
+    Busy { thread: JoinHandle<Box<Searcher>>, bounded: bool },
+    /// A thread of work could not be had back. Only seen in passing.
+    Lost,
+}
+
+/// The engine's side of the protocol.
+pub(crate) struct Uci {
+    position: Position,
+    options: Options,
+    signals: Arc<Signals>,
+    work: Work,
+    /// Raised by the reader as soon as `quit` comes in, to end whatever is slow.
+    quitting: Arc<AtomicBool>,
+}
+
+/// Whether to go on reading.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Line,
+    Quit,
+}
+
+/// The longest line that is read; a game of thousands of moves fits many times over.
+const MAX_LINE: usize = 1 << 20;
+
+impl Uci {
+    /// The engine as it starts.
+    pub(crate) fn new() -> Self {
+        let searcher = match Searcher::new(evaluator_factory(), DEFAULT_HASH) {
+            Ok(searcher) => searcher,
+            Err(error) => {
+                eprintln!("tandem: {error}");
+                std::process::exit(1);
+            }
+        };
+        Self {
+            position: Position::startpos(),
+            options: Options::default(),
+            signals: searcher.signals(),
+            work: Work::Idle(Box::new(searcher)),
+            quitting: Arc::default(),
+        }
+    }
+
+    /// Carries out lines given as arguments, to the end of each.
+    pub(crate) fn run_lines(mut self, lines: &[String]) -> ExitCode {
+        for line in lines {
+            if self.execute(line) == Next::Quit {
+                return ExitCode::SUCCESS;
+            }
+            self.settle();
+        }
+        ExitCode::SUCCESS
+    }
+
+    /// Reads lines until `quit` or the end of the input.
+    pub(crate) fn run(mut self, input: impl BufRead + Send + 'static) -> ExitCode {
+        let (sender, receiver) = mpsc::channel::<String>();
+        let (signals, quitting) = (Arc::clone(&self.signals), Arc::clone(&self.quitting));
+        // The reader may wait for input for ever; nobody waits for it.
+        std::thread::spawn(move || read_lines(input, &sender, &signals, &quitting));
+        for line in receiver {
+            if self.execute(&line) == Next::Quit {
+                self.signals.stop();
+                self.finish();
+                return ExitCode::SUCCESS;
+            }
+        }
+        // The input ended. A search that ends by itself may do so; any other has nobody left to stop it.
+        if let Work::Busy { bounded: false, .. } = self.work {
+            self.signals.stop();
+        }
+        self.finish();
+        ExitCode::SUCCESS
+    }
+
+    fn execute(&mut self, line: &str) -> Next {
+        let line = line.trim();
+        let (command, arguments) = match line.split_once(|c: char| c.is_ascii_whitespace()) {
+            Some((command, arguments)) => (command, arguments.trim()),
+            None => (line, ""),
+        };
+        match command {
+            "" => {}
+            "uci" => self.introduce(),
+            "isready" => say("readyok"),
+            "ucinewgame" => {
+                let quitting = Arc::clone(&self.quitting);
+                if let Some(searcher) = self.searcher() {
+                    searcher.clear(&quitting);
+                }
+            }
+            "setoption" => self.set_option(arguments),
+            "position" => self.set_position(arguments),
+            "go" => self.go(arguments),
+            "stop" => self.signals.stop(),
+            "ponderhit" => self.signals.ponder_hit(),
+            "quit" => return Next::Quit,
+            "d" => say(board_text::describe(&self.position)),
+            "eval" => self.evaluate(arguments),
+            "perft" => self.perft(arguments),
+            "bench" => self.bench(arguments),
+            "speedtest" => self.speedtest(arguments),
+            "genfens" => self.genfens(arguments),
+            "help" | "--help" | "-h" => say(HELP),
+            "--version" => say(format_args!("tandem {}", env!("CARGO_PKG_VERSION"))),
+            other => {
+                let other: String = other.chars().take(40).collect();
+                complain(format_args!("unknown command '{other}'; 'help' lists the commands"));
+            }
+        }
+        Next::Line
+    }
+
+    fn introduce(&self) {
+        say(format_args!("id name Tandem {}", env!("CARGO_PKG_VERSION")));
+        say("id author the Tandem authors");
+        options::list();
+        say("uciok");
+    }
+
+    fn set_option(&mut self, arguments: &str) {
+        let mut options = self.options.clone();
+        let quitting = Arc::clone(&self.quitting);
+        let Some(searcher) = self.searcher() else { return };
+        match options::set(arguments, &mut options, searcher, &quitting) {
+            Ok(()) => self.options = options,
+            Err(error) => complain(error),
+        }
+    }
+
+    fn set_position(&mut self, arguments: &str) {
+        match parse_position(arguments) {
+            Ok(position) => self.position = position,
+            Err(error) => complain(error),
+        }
+    }
+
+    fn go(&mut self, arguments: &str) {
+        match go::parse(arguments, &self.position) {
+            Ok(Go::Search(limits)) => self.search(limits),
+            Ok(Go::Perft(depth)) => self.count(depth),
+            Err(error) => complain(error),
+        }
+    }
+
+    fn search(&mut self, limits: Limits) {
+        let position = self.position.clone();
+        let speaker = Speaker { position: position.clone(), options: self.options.clone() };
+        let bounded = limits.is_bounded();
+        let ponder = limits.ponder;
+        self.work(bounded, ponder, move |searcher| {
+            let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
+            speaker.best_move(&result);
+        });
+    }
+
+    fn count(&mut self, depth: u32) {
+        let mut position = self.position.clone();
+        let chess960 = self.options.chess960;
+        self.work(true, false, move |searcher| {
+            let signals = searcher.signals();
+            let start = std::time::Instant::now();
+            let mut total = 0;
+            for mv in position.legal_moves() {
+                if depth == 0 || signals.is_stopped() {
+                    break;
+                }
+                let text = uci::format(position.board(), mv, chess960);
+                position.play(mv);
+                let nodes = count_leaves(&mut position, depth - 1, &signals);
+                position.undo();
+                total += nodes;
+                if !signals.is_stopped() {
+                    say(format_args!("{text}: {nodes}"));
+                }
+            }
+            let total = if depth == 0 { 1 } else { total };
+            if signals.is_stopped() {
+                complain("perft stopped");
+            } else {
+                let nps = total as f64 / start.elapsed().as_secs_f64().max(1e-6);
+                say(format_args!("\nNodes searched: {total} ({nps:.0} nodes/s)\n"));
+            }
+        });
+    }
+
+    fn perft(&mut self, arguments: &str) {
+        match arguments.parse::<u32>() {
+            Ok(depth) if depth <= 100 => self.count(depth),
+            _ => complain("usage: perft <depth>"),
+        }
+    }
+
+    fn evaluate(&mut self, arguments: &str) {
+        let position = match arguments {
+            "" => self.position.clone(),
+            fen => match Position::from_fen(fen) {
+                Ok(position) => position,
+                Err(error) => return complain(error),
+            },
+        };
+        let Some(searcher) = self.searcher() else { return };
+        let value = searcher.evaluate(&position);
+        let white = if position.side_to_move() == Color::White { value.0 } else { -value.0 };
+        let wdl = Wdl::from_score(Score::Centipawns(value));
+        say(board_text::describe(&position));
+        say(format_args!("Evaluation: {:+.2} (White's side, bootstrap evaluation)", f64::from(white) / 100.0));
+        say(format_args!("For the side to move: win {} draw {} loss {} of 1000", wdl.win, wdl.draw, wdl.loss));
+    }
+
+    fn bench(&mut self, arguments: &str) {
+        let Some([depth, threads, hash]) = numbers(arguments) else {
+            return complain("usage: bench [depth [threads [MiB]]]");
+        };
+        let standard = Bench::default();
+        let bench = Bench {
+            depth: depth.map_or(standard.depth, |depth| depth.clamp(1, 200) as u32),
+            threads: threads.map_or(standard.threads, |threads| threads.clamp(1, 1024) as usize),
+            hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
+        };
+        self.work(true, false, move |searcher| {
+            if let Err(error) = bench::run(bench, &searcher.signals()) {
+                complain(error);
+            }
+        });
+    }
+
+    fn speedtest(&mut self, arguments: &str) {
+        let Some([seconds, threads, hash]) = numbers(arguments) else {
+            return complain("usage: speedtest [seconds [threads [MiB]]]");
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let seconds = seconds.unwrap_or(20).clamp(1, 3600);
+        let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
+        let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
+        self.work(true, false, move |searcher| {
+            if let Err(error) = bench::speedtest(seconds, threads, hash, &searcher.signals()) {
+                complain(error);
+            }
+        });
+    }
+
+    fn genfens(&mut self, arguments: &str) {
+        match genfens::Request::parse(arguments) {
+            Ok(request) => self.work(true, false, move |searcher| {
+                if let Err(error) = request.run(&searcher.signals()) {
+                    complain(error);
+                }
+            }),
+            Err(error) => complain(error),
+        }
+    }
+
+    /// Sends the searcher away to do something that takes its time.
+    fn work(&mut self, bounded: bool, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) {
+        if self.searcher().is_none() {
+            return;
+        }
+        let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return };
+        self.signals.arm(ponder);
+        if self.quitting.load(Relaxed) {
+            self.signals.stop();
+        }
+        let spawned = std::thread::Builder::new().stack_size(STACK_SIZE).spawn(move || {
+            task(&mut searcher);
+            searcher
+        });
+        match spawned {
+            Ok(thread) => self.work = Work::Busy { thread, bounded },
+            Err(error) => {
+                complain(format_args!("no thread to search with: {error}"));
+                self.restore();
+            }
+        }
+    }
+
+    /// The searcher, once it has nothing else to do. While it thinks without end, the answer is `None`, and the user
+    /// is told why.
+    fn searcher(&mut self) -> Option<&mut Searcher> {
+        if let Work::Busy { thread, bounded } = &self.work
+            && !bounded
+            && !self.signals.is_stopped()
+            && !thread.is_finished()
+        {
+            complain("busy thinking; send 'stop' first");
+            return None;
+        }
+        self.finish();
+        match &mut self.work {
+            Work::Idle(searcher) => Some(searcher),
+            _ => None,
+        }
+    }
+
+    /// Waits for the work in hand.
+    fn finish(&mut self) {
+        match std::mem::replace(&mut self.work, Work::Lost) {
+            Work::Busy { thread, .. } => match thread.join() {
+                Ok(searcher) => self.work = Work::Idle(searcher),
+                Err(_) => {
+                    complain("the search failed; this is a bug, please report it with the commands that led to it");
+                    self.restore();
+                }
+            },
+            Work::Idle(searcher) => self.work = Work::Idle(searcher),
+            Work::Lost => self.restore(),
+        }
+    }
+
+    /// As [`Self::finish`], for a user who waits at a shell.
+    fn settle(&mut self) {
+        if let Work::Busy { bounded: false, .. } = self.work {
+            self.signals.stop();
+        }
+        self.finish();
+    }
+
+    /// A new searcher, when the old one is gone for good.
+    fn restore(&mut self) {
+        let made = Searcher::new(evaluator_factory(), self.options.hash)
+            .or_else(|_| Searcher::new(evaluator_factory(), DEFAULT_HASH));
+        if let Ok(searcher) = made {
+            self.signals = searcher.signals();
+            self.work = Work::Idle(Box::new(searcher));
+        }
+    }
+}
+
+/// Passes lines on, and acts at once on those that cannot wait.
+fn read_lines(
+    mut input: impl BufRead,
+    lines: &mpsc::Sender<String>,
+    signals: &Signals,
+    quitting: &AtomicBool,
+) {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        match read_line(&mut input, &mut bytes) {
+            Ok(true) => {}
+            Ok(false) | Err(_) => return,
+        }
+        let line = String::from_utf8_lossy(&bytes).into_owned();
+        match line.trim() {
+            "stop" => signals.stop(),
+            "quit" => {
+                quitting.store(true, Relaxed);
+                signals.stop();
+            }
+            _ => {}
+        }
+        if lines.send(line).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads one line of any length, keeping at most [`MAX_LINE`] bytes of it. False at the end of the input.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
+    let mut seen = false;
+    loop {
+        let buffer = match input.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if buffer.is_empty() {
+            return Ok(seen);
+        }
+        seen = true;
+        let (part, used) = match buffer.iter().position(|&byte| byte == b'\n') {
+            Some(end) => (&buffer[..end], end + 1),
+            None => (buffer, buffer.len()),
+        };
+        let room = MAX_LINE.saturating_sub(line.len());
+        line.extend_from_slice(&part[..part.len().min(room)]);
+        let ended = used > part.len();
+        input.consume(used);
+        if ended {
+            return Ok(true);
+        }
+    }
+}
+
+/// Up to three whole numbers.
+fn numbers(arguments: &str) -> Option<[Option<u64>; 3]> {
+    let mut found = [None; 3];
+    for (index, word) in arguments.split_ascii_whitespace().enumerate() {
+        *found.get_mut(index)? = Some(word.parse().ok()?);
+    }
+    Some(found)
+}
+
+fn parse_position(arguments: &str) -> Result<Position, String> {
+    let (setup, moves) = match arguments.split_once("moves") {
+        Some((setup, moves)) => (setup.trim(), moves),
+        None => (arguments, ""),
+    };
+    let mut position = match setup.split_once(|c: char| c.is_ascii_whitespace()) {
+        _ if setup == "startpos" => Position::startpos(),
+        Some(("fen", text)) => Position::from_fen(text).map_err(|error| format!("position: {error}"))?,
+        _ => return Err("usage: position startpos | fen <fen> [moves <move>...]".into()),
+    };
+    for (index, text) in moves.split_ascii_whitespace().enumerate() {
+        let mv = uci::parse(position.board(), text)
+            .map_err(|error| format!("position: move {}: {error}; the old position stays", index + 1))?;
+        position.play(mv);
+    }
+    Ok(position)
+}
+
+/// Counts leaves, giving up when told to.
+fn count_leaves(position: &mut Position, depth: u32, signals: &Signals) -> u64 {
+    if depth <= 3 {
+        return perft(position, depth);
+    }
+    let mut nodes = 0;
+    for mv in position.legal_moves() {
+        if signals.is_stopped() {
+            break;
+        }
+        position.play(mv);
+        nodes += count_leaves(position, depth - 1, signals);
+        position.undo();
+    }
+    nodes
+}
+
+/// Puts what a search says into UCI's words.
+struct Speaker {
+    position: Position,
+    options: Options,
+}
+
+impl Speaker {
+    fn info(&self, info: &Info) {
+        let Info { depth, sel_depth, multipv, score, nodes, hashfull, tb_hits, .. } = info;
+        let bound = match info.bound {
+            ScoreBound::Exact => "",
+            ScoreBound::Lower => " lowerbound",
+            ScoreBound::Upper => " upperbound",
+        };
+        let wdl = if self.options.show_wdl {
+            let Wdl { win, draw, loss } = Wdl::from_score(*score);
+            format!(" wdl {win} {draw} {loss}")
+        } else {
+            String::new()
+        };
+        let mut position = self.position.clone();
+        let mut line = String::new();
+        for &mv in &info.pv {
+            if !position.board().is_legal(mv) {
+                break;
+            }
+            line.push(' ');
+            line.push_str(&uci::format(position.board(), mv, self.options.chess960));
+            position.play(mv);
+        }
+        let (nps, time) = (info.nps(), info.time.as_millis());
+        say(format_args!(
+            "info depth {depth} seldepth {sel_depth} multipv {multipv} score {score}{bound}{wdl} nodes {nodes} \
+             nps {nps} hashfull {hashfull} tbhits {tb_hits} time {time} pv{line}"
+        ));
+    }
+
+    fn best_move(&self, result: &SearchResult) {
+        let Some(best) = result.best else {
+            say(format_args!("info depth 0 score {}", result.score));
+            return say("bestmove (none)");
+        };
+        let board = self.position.board();
+        let text = uci::format(board, best, self.options.chess960);
+        let mut after = self.position.clone();
+        after.play(best);
+        match result.ponder.filter(|&mv| after.board().is_legal(mv)) {
+            Some(ponder) => {
+                let ponder = uci::format(after.board(), ponder, self.options.chess960);
+                say(format_args!("bestmove {text} ponder {ponder}"));
+            }
+            None => say(format_args!("bestmove {text}")),
+        }
+    }
+}

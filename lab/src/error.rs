@@ -1,0 +1,31 @@
+//! Everything that can stop a command.
+
+use tandem_arena::{BookError, RuleError, SpecError, StartError, TournamentError};
+use thiserror::Error;
+
+/// Why a command failed; one line for the person who typed it.
+#[derive(Debug, Error)]
+pub(crate) enum LabError {
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    #[error(transparent)]
+    Book(#[from] BookError),
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Tournament(#[from] TournamentError),
+    #[error("{path}: {source}")]
+    File { path: String, source: std::io::Error },
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl LabError {
+    /// An error that names its file.
+    pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.display().to_string();
+        move |source| Self::File { path, source }
+    }
+}

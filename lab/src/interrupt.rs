@@ -1,0 +1,15 @@
+//! Ctrl-C: the first asks long work to stop cleanly, the second stops at once.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+/// A flag that the first SIGINT or SIGTERM sets.
+pub(crate) fn flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The order matters: the shutdown must find the flag already set by an earlier signal, not by this one.
+        // A system that refuses leaves us with the usual behaviour, which is to end at once.
+        let _ = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag));
+        let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
+    }
+    flag
+}
