@@ -31,7 +31,12 @@ pub(crate) fn run(bench: Bench, parent: &Arc<Signals>) -> Result<(), OutOfMemory
 }
 
 /// Searches the positions for a fixed time in all, with every core, and tells the speed.
-pub(crate) fn speedtest(seconds: u64, threads: usize, hash: usize, parent: &Arc<Signals>) -> Result<(), OutOfMemory> {
+pub(crate) fn speedtest(
+    seconds: u64,
+    threads: usize,
+    hash: usize,
+    parent: &Arc<Signals>,
+) -> Result<(), OutOfMemory> {
     let each = Duration::from_secs(seconds) / BENCH.len() as u32;
     let limits = Limits { move_time: Some(each), ..Limits::default() };
     let bench = Bench { depth: 0, threads, hash };
@@ -68,7 +73,12 @@ fn search_all(
         nodes += result.nodes;
         if show {
             let number = index + 1;
-            say(format_args!("{number:>2}/{} {:>10} nodes  {:<9} {fen}", BENCH.len(), result.nodes, result.score));
+            say(format_args!(
+                "{number:>2}/{} {:>10} nodes  {:<9} {fen}",
+                BENCH.len(),
+                result.nodes,
+                result.score
+            ));
         }
     }
     Ok((nodes, time))

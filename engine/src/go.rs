@@ -62,8 +62,11 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> Result<Go, GoError>
     }
     let us = position.side_to_move() as usize;
     if let Some(remaining) = time[us] {
-        limits.clock =
-            Some(Clock { remaining, increment: increment[us], moves_to_go: moves_to_go.filter(|&moves| moves > 0) });
+        limits.clock = Some(Clock {
+            remaining,
+            increment: increment[us],
+            moves_to_go: moves_to_go.filter(|&moves| moves > 0),
+        });
     }
     // A bare `go`, or one with the enemy's clock only, goes on until it is stopped.
     if !limits.is_bounded() && !limits.ponder {
@@ -74,8 +77,19 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> Result<Go, GoError>
 
 fn is_limit(word: &str) -> bool {
     [
-        "ponder", "infinite", "wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime",
-        "perft", "searchmoves",
+        "ponder",
+        "infinite",
+        "wtime",
+        "btime",
+        "winc",
+        "binc",
+        "movestogo",
+        "depth",
+        "nodes",
+        "mate",
+        "movetime",
+        "perft",
+        "searchmoves",
     ]
     .contains(&word)
 }

@@ -23,7 +23,13 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { chess960: false, show_wdl: false, limit_strength: false, elo: Strength::MAX, hash: DEFAULT_HASH }
+        Self {
+            chess960: false,
+            show_wdl: false,
+            limit_strength: false,
+            elo: Strength::MAX,
+            hash: DEFAULT_HASH,
+        }
     }
 }
 
@@ -105,7 +111,8 @@ pub(crate) fn set(
         "uci_showwdl" => options.show_wdl = check("UCI_ShowWDL", value)?,
         "uci_limitstrength" => options.limit_strength = check("UCI_LimitStrength", value)?,
         "uci_elo" => {
-            options.elo = number("UCI_Elo", value, i64::from(Strength::MIN), i64::from(Strength::MAX))? as u32;
+            options.elo =
+                number("UCI_Elo", value, i64::from(Strength::MIN), i64::from(Strength::MAX))? as u32;
         }
         "clear hash" => searcher.clear(cancel),
         _ => set_tuned(name, value)?,

@@ -19,8 +19,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tandem_chess::{Color, Position, perft, uci};
 use tandem_search::{
-    Bootstrap, Evaluator, EvaluatorFactory, Info, Limits, STACK_SIZE, Score, ScoreBound, SearchResult, Searcher,
-    Signals, Wdl,
+    Bootstrap, Evaluator, EvaluatorFactory, Info, Limits, STACK_SIZE, Score, ScoreBound, SearchResult,
+    Searcher, Signals, Wdl,
 };
 
 /// Makes the evaluator of each search thread.
@@ -31,7 +31,10 @@ pub(crate) fn evaluator_factory() -> Arc<EvaluatorFactory> {
 /// Where the searcher is: at hand, or away thinking.
 enum Work {
     Idle(Box<Searcher>),
-    Busy { thread: JoinHandle<Box<Searcher>>, bounded: bool },
+    Busy {
+        thread: JoinHandle<Box<Searcher>>,
+        bounded: bool,
+    },
     /// A thread of work could not be had back. Only seen in passing.
     Lost,
 }
@@ -238,8 +241,14 @@ impl Uci {
         let white = if position.side_to_move() == Color::White { value.0 } else { -value.0 };
         let wdl = Wdl::from_score(Score::Centipawns(value));
         say(board_text::describe(&position));
-        say(format_args!("Evaluation: {:+.2} (White's side, bootstrap evaluation)", f64::from(white) / 100.0));
-        say(format_args!("For the side to move: win {} draw {} loss {} of 1000", wdl.win, wdl.draw, wdl.loss));
+        say(format_args!(
+            "Evaluation: {:+.2} (White's side, bootstrap evaluation)",
+            f64::from(white) / 100.0
+        ));
+        say(format_args!(
+            "For the side to move: win {} draw {} loss {} of 1000",
+            wdl.win, wdl.draw, wdl.loss
+        ));
     }
 
     fn bench(&mut self, arguments: &str) {
@@ -332,7 +341,9 @@ impl Uci {
             Work::Busy { thread, .. } => match thread.join() {
                 Ok(searcher) => self.work = Work::Idle(searcher),
                 Err(_) => {
-                    complain("the search failed; this is a bug, please report it with the commands that led to it");
+                    complain(
+                        "the search failed; this is a bug, please report it with the commands that led to it",
+                    );
                     self.restore();
                 }
             },

@@ -16,6 +16,10 @@ pub(crate) enum LabError {
     Start(#[from] StartError),
     #[error(transparent)]
     Tournament(#[from] TournamentError),
+    #[error(transparent)]
+    Sprt(#[from] tandem_arena::stats::SprtError),
+    #[error(transparent)]
+    Syzygy(#[from] tandem_arena::SyzygyError),
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
     #[error("{0}")]

@@ -1,5 +1,6 @@
 //! The Tandem workshop.
 
+mod elo_command;
 mod error;
 mod interrupt;
 mod match_command;
@@ -19,11 +20,15 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Match(Box<match_command::MatchArgs>),
+    Sprt(Box<match_command::SprtArgs>),
+    Elo(elo_command::EloArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Match(args) => match_command::run(&args),
+        Command::Sprt(args) => match_command::run_sprt(&args),
+        Command::Elo(args) => elo_command::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `tandem-lab match`.
+//! `tandem-lab match`, and `tandem-lab sprt`, which is a match that knows when to stop.
 
 use crate::{error::LabError, interrupt, watch::Watch};
 use clap::Args;
@@ -7,7 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tandem_arena::{
     Adjudication, Book, BookOrder, DrawRule, EngineSpec, Format, GameRules, Patience, ResignRule, Schedule,
-    Tournament, summary, write_whole,
+    Tablebase, Tournament,
+    report::to_html,
+    stats::{Sprt, SprtModel},
+    summary, write_whole,
 };
 
 /// Play a match between UCI engines
@@ -30,9 +33,9 @@ pub(crate) struct MatchArgs {
     /// Items that hold for every engine, such as tc=5+0.05,option.Hash=16
     #[arg(long, value_name = "SPEC", default_value = "")]
     each: String,
-    /// Games of each meeting, in whole pairs
-    #[arg(long, default_value_t = 100)]
-    games: usize,
+    /// Games of each meeting, in whole pairs; 100 for a match, at most 50000 for an SPRT
+    #[arg(long)]
+    games: Option<usize>,
     /// Opening book: EPD, FEN or PGN, plain or compressed with zstd or gzip
     #[arg(long, value_name = "FILE")]
     openings: Option<PathBuf>,
@@ -60,6 +63,9 @@ pub(crate) struct MatchArgs {
     /// End games after so many moves as draws
     #[arg(long, value_name = "N")]
     max_moves: Option<u32>,
+    /// End games that stand in the Syzygy tables of these folders
+    #[arg(long, value_name = "PATH")]
+    syzygy: Option<String>,
     /// Play Chess960: sets UCI_Chess960, castling is king takes rook
     #[arg(long)]
     chess960: bool,
@@ -75,6 +81,9 @@ pub(crate) struct MatchArgs {
     /// Write the results for machines at the end
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a report with charts at the end
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// PGN's Event tag
     #[arg(long, default_value = "Tandem match")]
     event: String,
@@ -103,11 +112,13 @@ pub(crate) enum Order {
 }
 
 impl MatchArgs {
-    fn tournament(&self) -> Result<Tournament, LabError> {
+    fn tournament(&self, games: usize) -> Result<Tournament, LabError> {
         let engines = self
             .engines
             .iter()
-            .map(|text| EngineSpec::parse(text, &self.each).and_then(|spec| spec.require_limit().map(|()| spec)))
+            .map(|text| {
+                EngineSpec::parse(text, &self.each).and_then(|spec| spec.require_limit().map(|()| spec))
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let book_order = match self.order {
             Order::Sequential => BookOrder::Sequential,
@@ -130,11 +141,15 @@ impl MatchArgs {
         Ok(Tournament {
             engines,
             format: self.gauntlet.map_or(Format::RoundRobin, Format::Gauntlet),
-            games: self.games,
+            games: self.games.unwrap_or(games),
             book,
             book_path: self.openings.clone(),
             book_order,
-            rules: GameRules { adjudication, chess960: self.chess960, tablebase: None },
+            rules: GameRules {
+                adjudication,
+                chess960: self.chess960,
+                tablebase: self.syzygy.as_deref().map(Tablebase::open).transpose()?,
+            },
             concurrency: self.concurrency,
             affinity: !self.no_affinity,
             patience,
@@ -145,33 +160,94 @@ impl MatchArgs {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(args: &MatchArgs) -> Result<(), LabError> {
-    let tournament = args.tournament()?;
-    let meetings =
-        Schedule::new(tournament.engines.len(), tournament.format, tournament.games).meetings().to_vec();
-    let cancel = interrupt::flag();
-    let mut watch = Watch::new(meetings.clone(), args.quiet);
-    let report = tournament.run(&cancel, &mut watch)?;
+/// Test whether one engine is stronger than another, with as few games as that takes
+///
+/// A sequential probability ratio test on pairs of games (pentanomial): it stops when the results speak clearly enough
+/// for H1 (the first engine is stronger by elo1) or for H0 (it is stronger by no more than elo0).
+#[derive(Args, Debug)]
+pub(crate) struct SprtArgs {
+    /// The strength difference of H0
+    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    elo0: f64,
+    /// The strength difference of H1
+    #[arg(long, default_value_t = 5.0, allow_negative_numbers = true)]
+    elo1: f64,
+    /// The rate at which H1 may be accepted wrongly
+    #[arg(long, default_value_t = 0.05)]
+    alpha: f64,
+    /// The rate at which H0 may be accepted wrongly
+    #[arg(long, default_value_t = 0.05)]
+    beta: f64,
+    /// Whether the differences are logistic or normalised Elo
+    #[arg(long, value_enum, default_value_t = Model::Normalised)]
+    model: Model,
+    #[command(flatten)]
+    common: MatchArgs,
+}
 
-    println!();
-    for &meeting in &meetings {
-        print!("{}", summary::meeting_lines(&report.standings, meeting));
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Model {
+    Logistic,
+    Normalised,
+}
+
+impl From<Model> for SprtModel {
+    fn from(model: Model) -> Self {
+        match model {
+            Model::Logistic => Self::Logistic,
+            Model::Normalised => Self::Normalised,
+        }
     }
-    print!("{}", summary::termination_lines(&report.standings));
+}
+
+/// Runs `match`.
+pub(crate) fn run(args: &MatchArgs) -> Result<(), LabError> {
+    play(args, None)
+}
+
+/// Runs `sprt`.
+pub(crate) fn run_sprt(args: &SprtArgs) -> Result<(), LabError> {
+    let sprt = Sprt::new(args.elo0, args.elo1, args.alpha, args.beta, args.model.into())?;
+    if args.common.engines.len() != 2 {
+        return Err(LabError::Usage("an SPRT is between two engines".into()));
+    }
+    play(&args.common, Some(sprt))
+}
+
+fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
+    let tournament = args.tournament(if sprt.is_some() { 50_000 } else { 100 })?;
+    let schedule = Schedule::new(tournament.engines.len(), tournament.format, tournament.games);
+    let meetings = schedule.meetings().to_vec();
+    let cancel = interrupt::flag();
+    let mut watch = Watch::new(meetings.clone(), sprt, args.quiet);
+    let report = tournament.run(&cancel, &mut watch)?;
+    watch.clear();
+
+    let standings = &report.standings;
+    for &meeting in &meetings {
+        print!("{}", summary::meeting_lines(standings, meeting));
+    }
+    if standings.names.len() > 2 {
+        print!("{}", summary::rating_lines(standings, &standings.ratings()));
+    }
+    if let (Some(sprt), Some(&(a, b))) = (&sprt, meetings.first()) {
+        print!("{}", summary::sprt_line(sprt, &standings.pairs(a, b)));
+    }
+    print!("{}", summary::termination_lines(standings));
     print!("{}", summary::cost_line(&report));
     if let Some(path) = &args.json {
-        let json = serde_json::to_vec_pretty(&summary::to_json(&report, &meetings))
+        let json = serde_json::to_vec_pretty(&summary::to_json(&report, &meetings, sprt.as_ref()))
             .map_err(|error| LabError::Usage(error.to_string()))?;
         write_whole(path, &json).map_err(LabError::file(path))?;
     }
+    if let Some(path) = &args.html {
+        let html = to_html(&args.event, &report, &meetings, sprt.as_ref());
+        write_whole(path, html.as_bytes()).map_err(LabError::file(path))?;
+    }
     if cancel.load(Ordering::Relaxed) {
         let how = if args.state.is_some() { "; run the same command to go on" } else { "" };
-        return Err(LabError::Usage(format!(
-            "stopped after {} of {} games{how}",
-            report.standings.games(),
-            report.total
-        )));
+        let (games, total) = (standings.games(), report.total);
+        return Err(LabError::Usage(format!("stopped after {games} of {total} games{how}")));
     }
     Ok(())
 }

@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_lost_side_resigns_when_the_winner_agrees() {
-        let rules = Adjudication { resign: Some(ResignRule::parse("moves=2").unwrap()), ..Default::default() };
+        let rules =
+            Adjudication { resign: Some(ResignRule::parse("moves=2").unwrap()), ..Default::default() };
         let end = play(rules, &[-700, 650, -700, 500, -700, 650, -700, 650]);
         assert_eq!(end, Some((7, Outcome::BlackWins, Termination::Resignation)));
         let alone = ResignRule::parse("moves=2,score=600,twosided=off").unwrap();
@@ -182,9 +183,13 @@ mod tests {
 
     #[test]
     fn a_level_game_is_drawn_after_its_moves() {
-        let rules = Adjudication { draw: Some(DrawRule::parse("number=3,moves=2").unwrap()), ..Default::default() };
+        let rules =
+            Adjudication { draw: Some(DrawRule::parse("number=3,moves=2").unwrap()), ..Default::default() };
         assert_eq!(play(rules, &[0; 20]), Some((4, Outcome::Draw, Termination::DrawAgreed)));
-        assert_eq!(play(rules, &[0, 0, 0, 30, 0, 0, 0, 0]), Some((7, Outcome::Draw, Termination::DrawAgreed)));
+        assert_eq!(
+            play(rules, &[0, 0, 0, 30, 0, 0, 0, 0]),
+            Some((7, Outcome::Draw, Termination::DrawAgreed))
+        );
         let mut adjudicator = Adjudicator::new(rules);
         for ply in 0..40 {
             let irreversible = ply % 4 == 3;

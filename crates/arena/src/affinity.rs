@@ -5,7 +5,7 @@
 
 /// The processors of each game slot: `threads` for each, whole cores before their second hyperthreads. None if
 /// there are not enough for all slots to have their own.
-pub fn assign(slots: usize, threads: usize) -> Option<Vec<Vec<usize>>> {
+pub(crate) fn assign(slots: usize, threads: usize) -> Option<Vec<Vec<usize>>> {
     let processors = in_order_of_cores(available()?);
     (processors.len() >= slots * threads)
         .then(|| processors.chunks(threads).take(slots).map(<[usize]>::to_vec).collect())
@@ -42,7 +42,7 @@ fn available() -> Option<Vec<usize>> {
 
 /// Binds the calling thread, and what it starts from now on. Returns whether that worked.
 #[cfg(target_os = "linux")]
-pub fn bind(processors: &[usize]) -> bool {
+pub(crate) fn bind(processors: &[usize]) -> bool {
     let mut set = rustix::thread::CpuSet::new();
     for &cpu in processors {
         set.set(cpu);
@@ -52,7 +52,7 @@ pub fn bind(processors: &[usize]) -> bool {
 
 /// Binding is only known on Linux.
 #[cfg(not(target_os = "linux"))]
-pub fn bind(_: &[usize]) -> bool {
+pub(crate) fn bind(_: &[usize]) -> bool {
     false
 }
 

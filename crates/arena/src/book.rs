@@ -128,15 +128,14 @@ fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError>
         if text.is_empty() || text.starts_with('#') {
             continue;
         }
-        let entry = |what: String| BookError::Entry {
-            path: path.into(),
-            place: format!("line {}", index + 1),
-            what,
-        };
+        let entry =
+            |what: String| BookError::Entry { path: path.into(), place: format!("line {}", index + 1), what };
         // A FEN is an EPD with two clocks; either may stand in a book.
         let board = match tandem_chess::fen::parse(text) {
             Ok(board) => board,
-            Err(fen_error) => epd::parse(text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?,
+            Err(fen_error) => {
+                epd::parse(text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?
+            }
         };
         if is_over(&Position::from(board.clone())) {
             return Err(entry("the game is already over in this position".into()));

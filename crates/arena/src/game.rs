@@ -106,14 +106,12 @@ pub fn play_game(
         }
         let side = table.position.side_to_move();
         let (us, them) = (side as usize, !side as usize);
-        let asked = Instant::now();
         let thought = match players[us].think(&table.so_far(), &clocks[us], &clocks[them]) {
             Ok(thought) => thought,
             Err(Fault::Cancelled) => return None,
             Err(fault) => return Some(table.forfeit(side, fault)),
         };
-        let known = Instant::now() - thought.known_for;
-        table.book_overhead(asked, known);
+        table.book_overhead(thought.started, thought.elapsed);
         if let Err(overrun) = clocks[us].spend(thought.elapsed) {
             return Some(table.forfeit(side, Fault::Time(overrun.0)));
         }
@@ -184,9 +182,9 @@ impl<'a> Table<'a> {
         self.moves.push(played);
     }
 
-    fn book_overhead(&mut self, asked: Instant, known: Instant) {
-        if let Some(before) = self.known.replace(known) {
-            let cost = asked.saturating_duration_since(before);
+    fn book_overhead(&mut self, started: Instant, elapsed: Duration) {
+        if let Some(before) = self.known.replace(started + elapsed) {
+            let cost = started.saturating_duration_since(before);
             self.overhead.add(&Overhead { moves: 1, total: cost, worst: cost });
         }
     }
@@ -211,7 +209,7 @@ impl<'a> Table<'a> {
             return Some((Outcome::Draw, Termination::Repetition));
         }
         let tablebase = self.rules.tablebase.as_ref()?;
-        tablebase.outcome(position.board()).map(|outcome| (outcome, Termination::Tablebase))
+        tablebase.outcome(position).map(|outcome| (outcome, Termination::Tablebase))
     }
 
     fn end(self, outcome: Outcome, termination: Termination) -> GameRecord {

@@ -33,7 +33,9 @@ pub enum JournalError {
         what: String,
     },
     /// Another match.
-    #[error("state file {path} belongs to another match: {what}. Name another --state, or remove it to start anew")]
+    #[error(
+        "state file {path} belongs to another match: {what}. Name another --state, or remove it to start anew"
+    )]
     OtherMatch {
         /// The file.
         path: String,
@@ -41,7 +43,9 @@ pub enum JournalError {
         what: String,
     },
     /// The PGN lost games that the state knows.
-    #[error("{pgn} is shorter than the state file {path} says; it was changed since, and the match cannot go on")]
+    #[error(
+        "{pgn} is shorter than the state file {path} says; it was changed since, and the match cannot go on"
+    )]
     PgnChanged {
         /// The PGN file.
         pgn: String,
@@ -52,27 +56,27 @@ pub enum JournalError {
 
 /// The first line of a state file: everything that makes two runs one match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Header {
+pub(crate) struct Header {
     /// Version of this format.
-    pub tandem_match: u32,
+    pub(crate) tandem_match: u32,
     /// The engines' names.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Everything else that must not change, by its name.
-    pub settings: serde_json::Map<String, serde_json::Value>,
+    pub(crate) settings: serde_json::Map<String, serde_json::Value>,
     /// Length of the PGN file before the first game.
-    pub pgn_start: u64,
+    pub(crate) pgn_start: u64,
 }
 
 /// An open state file.
 #[derive(Debug)]
-pub struct Journal {
+pub(crate) struct Journal {
     file: File,
     path: PathBuf,
 }
 
 impl Journal {
     /// Opens a state file, or makes it. Returns the results that it holds, and where the PGN ends.
-    pub fn open(path: &Path, header: &Header) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
+    pub(crate) fn open(path: &Path, header: &Header) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
         let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
         let mut file = OpenOptions::new()
             .read(true)
@@ -89,11 +93,8 @@ impl Journal {
             journal.append(header)?;
             return Ok((journal, Vec::new(), header.pgn_start));
         };
-        let wrong = |line: usize, what: String| JournalError::Line {
-            path: path.display().to_string(),
-            line,
-            what,
-        };
+        let wrong =
+            |line: usize, what: String| JournalError::Line { path: path.display().to_string(), line, what };
         let found: Header = serde_json::from_str(first).map_err(|error| wrong(1, error.to_string()))?;
         if let Some(what) = difference(&found, header) {
             return Err(JournalError::OtherMatch { path: path.display().to_string(), what });
@@ -112,7 +113,7 @@ impl Journal {
     }
 
     /// Adds a finished game.
-    pub fn add(&mut self, result: &GameResult) -> Result<(), JournalError> {
+    pub(crate) fn add(&mut self, result: &GameResult) -> Result<(), JournalError> {
         self.append(result)
     }
 
@@ -151,7 +152,8 @@ fn difference(found: &Header, wanted: &Header) -> Option<String> {
     for key in keys {
         let (had, has) = (found.settings.get(key), wanted.settings.get(key));
         if had != has {
-            let show = |value: Option<&serde_json::Value>| value.map_or("nothing".into(), ToString::to_string);
+            let show =
+                |value: Option<&serde_json::Value>| value.map_or("nothing".into(), ToString::to_string);
             return Some(format!("its {key} is {}, not {}", show(had), show(has)));
         }
     }
@@ -160,7 +162,7 @@ fn difference(found: &Header, wanted: &Header) -> Option<String> {
 
 /// A PGN file that grows by whole games.
 #[derive(Debug)]
-pub struct PgnFile {
+pub(crate) struct PgnFile {
     file: File,
     path: PathBuf,
     end: u64,
@@ -168,12 +170,12 @@ pub struct PgnFile {
 
 impl PgnFile {
     /// Length of a PGN file as it is now; zero if there is none.
-    pub fn length(path: &Path) -> u64 {
+    pub(crate) fn length(path: &Path) -> u64 {
         std::fs::metadata(path).map_or(0, |metadata| metadata.len())
     }
 
     /// Opens a file to append to it, from `end` on: what stands after it is a game that was cut short.
-    pub fn open(path: &Path, end: u64, state: Option<&Path>) -> Result<Self, JournalError> {
+    pub(crate) fn open(path: &Path, end: u64, state: Option<&Path>) -> Result<Self, JournalError> {
         let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io_error)?;
@@ -190,7 +192,7 @@ impl PgnFile {
     }
 
     /// Appends a game in one write and waits until it is on the disk. Returns the new length.
-    pub fn append(&mut self, game: &str) -> Result<u64, JournalError> {
+    pub(crate) fn append(&mut self, game: &str) -> Result<u64, JournalError> {
         let io_error = |source| JournalError::Io { path: self.path.display().to_string(), source };
         self.file.write_all(game.as_bytes()).and_then(|()| self.file.sync_data()).map_err(io_error)?;
         self.end += game.len() as u64;

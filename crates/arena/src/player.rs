@@ -4,7 +4,7 @@
 //! search or a network within this program can be another.
 
 use crate::{Clock, Score};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tandem_chess::{Board, Move, Position};
 
 /// The game that a player is asked to continue.
@@ -31,10 +31,10 @@ pub struct Thought {
     pub depth: Option<u32>,
     /// Nodes of its search.
     pub nodes: Option<u64>,
+    /// When its clock was started.
+    pub started: Instant,
     /// Time it took.
     pub elapsed: Duration,
-    /// Time that passed since the move was known: what the arena itself needed.
-    pub known_for: Duration,
 }
 
 /// How a player failed.

@@ -53,6 +53,7 @@ pub(crate) struct Process {
     events: Receiver<Event>,
     keep_all: Arc<AtomicBool>,
     stderr: Arc<Mutex<Vec<u8>>>,
+    stderr_reader: thread::JoinHandle<()>,
 }
 
 impl Process {
@@ -73,13 +74,18 @@ impl Process {
         // Room for every line of a handshake; when it is full, the engine waits for the game, not the memory.
         let (sender, events) = sync_channel(4096);
         let keep_all = Arc::new(AtomicBool::new(false));
-        let mut reader =
-            Reader { sender, keep_all: Arc::clone(&keep_all), line: Vec::new(), too_long: false, infos: Vec::new() };
+        let mut reader = Reader {
+            sender,
+            keep_all: Arc::clone(&keep_all),
+            line: Vec::new(),
+            too_long: false,
+            infos: Vec::new(),
+        };
         thread::Builder::new().name("engine output".into()).spawn(move || reader.run(stdout))?;
 
         let stderr = Arc::new(Mutex::new(Vec::new()));
         let tail = Arc::clone(&stderr);
-        thread::Builder::new().name("engine errors".into()).spawn(move || {
+        let stderr_reader = thread::Builder::new().name("engine errors".into()).spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(n @ 1..) = errors.read(&mut chunk) {
                 let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +94,7 @@ impl Process {
                 tail.drain(..excess);
             }
         })?;
-        Ok(Self { child, stdin, events, keep_all, stderr })
+        Ok(Self { child, stdin, events, keep_all, stderr, stderr_reader })
     }
 
     /// Keeps every `info` line of the coming searches, not only the last.
@@ -119,9 +125,9 @@ impl Process {
 
     /// How the engine ended, in words for people; it gets a moment to do so.
     pub(crate) fn epitaph(&mut self) -> String {
-        let deadline = Instant::now() + Duration::from_millis(200);
+        let deadline = Instant::now() + Duration::from_secs(1);
         let mut status = self.child.try_wait();
-        while matches!(status, Ok(None)) && Instant::now() < deadline {
+        while (matches!(status, Ok(None)) || !self.stderr_reader.is_finished()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
             status = self.child.try_wait();
         }
@@ -131,7 +137,8 @@ impl Process {
         };
         let stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let stderr = String::from_utf8_lossy(&stderr);
-        let line = stderr.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("RUST_BACKTRACE"));
+        let line =
+            stderr.lines().rev().find(|line| !line.trim().is_empty() && !line.contains("RUST_BACKTRACE"));
         if let Some(line) = line {
             text += &format!("; its last words: {}", clip(line));
         }

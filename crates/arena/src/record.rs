@@ -7,21 +7,21 @@ use tandem_chess::{Color, pgn};
 
 /// What the tags of a game say.
 #[derive(Clone, Debug)]
-pub struct Heading<'a> {
+pub(crate) struct Heading<'a> {
     /// The match.
-    pub event: &'a str,
+    pub(crate) event: &'a str,
     /// The round.
-    pub round: String,
+    pub(crate) round: String,
     /// White's and Black's names.
-    pub names: [&'a str; 2],
+    pub(crate) names: [&'a str; 2],
     /// White's and Black's limits.
-    pub limits: [Limits; 2],
+    pub(crate) limits: [Limits; 2],
     /// Whether it is Chess960.
-    pub chess960: bool,
+    pub(crate) chess960: bool,
 }
 
 /// A game as PGN text, with a comment after each move: evaluation for White and depth, time left, time taken.
-pub fn to_pgn(record: &GameRecord, heading: &Heading) -> String {
+pub(crate) fn to_pgn(record: &GameRecord, heading: &Heading) -> String {
     let mut game = pgn::Game::from_start(record.start.clone());
     let (date, time) = utc(SystemTime::now());
     game.set_tag("Event", heading.event);
@@ -101,7 +101,9 @@ fn clock(time: Duration) -> String {
 /// PGN's own notation for time controls where it has one.
 fn time_control(limits: &Limits) -> String {
     match limits.time {
-        TimeLimit::Clock { .. } if limits.depth.is_none() && limits.nodes.is_none() => limits.time.to_string(),
+        TimeLimit::Clock { .. } if limits.depth.is_none() && limits.nodes.is_none() => {
+            limits.time.to_string()
+        }
         _ => limits.to_string(),
     }
 }
@@ -119,7 +121,8 @@ fn utc(now: SystemTime) -> (String, String) {
 
 /// The date, so many days after 1970-01-01: years and months are walked, which is quick enough once per game.
 fn civil(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));

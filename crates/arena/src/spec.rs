@@ -79,10 +79,10 @@ impl EngineSpec {
     pub fn label(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
-            None => self
-                .command
-                .file_name()
-                .map_or_else(|| self.command.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            None => self.command.file_name().map_or_else(
+                || self.command.display().to_string(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
         }
     }
 
@@ -113,7 +113,8 @@ impl EngineSpec {
             "tc" => self.limits.time = value.parse().map_err(|error| wrong(&format!("{error}")))?,
             "st" => {
                 let time = seconds(value).filter(|time| !time.is_zero());
-                self.limits.time = TimeLimit::PerMove(time.ok_or_else(|| wrong("should be seconds per move"))?);
+                self.limits.time =
+                    TimeLimit::PerMove(time.ok_or_else(|| wrong("should be seconds per move"))?);
             }
             "depth" => {
                 let depth = value.parse().ok().filter(|&depth| depth > 0);

@@ -1,6 +1,6 @@
 //! The results of a match so far.
 
-use crate::stats::{Pentanomial, Wdl};
+use crate::stats::{Pentanomial, RatedGame, Ratings, Wdl, rate};
 use crate::{Outcome, Termination};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,17 @@ impl Standings {
         pairs
     }
 
+    /// A rating list of all engines. Pairs of games count as one observation.
+    pub fn ratings(&self) -> Ratings {
+        let mut units: BTreeMap<usize, Vec<RatedGame>> = BTreeMap::new();
+        for game in self.results() {
+            let half_points = game.outcome.white_half_points();
+            let rated = RatedGame { white: game.white, black: game.black, half_points };
+            units.entry(game.index / 2).or_default().push(rated);
+        }
+        rate(self.names.len(), &units.into_values().collect::<Vec<_>>())
+    }
+
     /// Games by what ended them; every kind is there, even if none ended so.
     pub fn terminations(&self) -> BTreeMap<Termination, u64> {
         let mut counts: BTreeMap<_, _> = Termination::ALL.into_iter().map(|kind| (kind, 0)).collect();
@@ -132,7 +143,7 @@ impl Standings {
     }
 }
 
-fn is_between(game: &GameResult, a: usize, b: usize) -> bool {
+pub(crate) fn is_between(game: &GameResult, a: usize, b: usize) -> bool {
     (game.white, game.black) == (a, b) || (game.white, game.black) == (b, a)
 }
 

@@ -6,10 +6,12 @@
 
 mod counts;
 mod estimate;
+mod ratings;
 mod sprt;
 
 pub use counts::{Pentanomial, Wdl};
 pub use estimate::{Estimate, elo_of_score, score_of_elo};
+pub use ratings::{RatedGame, Rating, Ratings, rate};
 pub use sprt::{Sprt, SprtError, SprtModel, SprtState, Verdict};
 
 /// 95 % of a normal distribution lie within so many standard deviations.

@@ -1,6 +1,6 @@
 //! A match in words for people, and in JSON for machines.
 
-use crate::stats::{Estimate, Pentanomial, Wdl};
+use crate::stats::{Estimate, Pentanomial, Ratings, Sprt, Verdict, Wdl};
 use crate::{Report, Standings, Termination};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -11,15 +11,18 @@ pub type Meeting = (usize, usize);
 /// Two lines on a meeting: the score, and what it means.
 pub fn meeting_lines(standings: &Standings, (a, b): Meeting) -> String {
     let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
+    score_lines(&standings.names[a], &standings.names[b], &wdl, &pairs)
+}
+
+/// The same for results from anywhere.
+pub fn score_lines(first: &str, second: &str, wdl: &Wdl, pairs: &Pentanomial) -> String {
     let mut text = format!(
-        "{} vs {}: {wdl}, {} of {} points ({:.2} %)\n",
-        standings.names[a],
-        standings.names[b],
+        "{first} vs {second}: {wdl}, {} of {} points ({:.2} %)\n",
         wdl.points(),
         wdl.games(),
         100.0 * wdl.score()
     );
-    if let Some(estimate) = Estimate::of(&pairs, &wdl) {
+    if let Some(estimate) = Estimate::of(pairs, wdl) {
         let _ = writeln!(
             text,
             "Elo {}  nElo {}  LOS {:.1} %  draws {:.1} %  pairs {pairs}{}",
@@ -38,6 +41,55 @@ pub fn interval(value: f64, error: f64) -> String {
     let show = |x: f64| if x.is_finite() { format!("{x:.1}") } else { "inf".into() };
     let sign = if value >= 0.0 { "+" } else { "-" };
     format!("{sign}{} +- {}", show(value.abs()), show(error))
+}
+
+/// The rating list of more than two engines, as a table.
+pub fn rating_lines(standings: &Standings, ratings: &Ratings) -> String {
+    rating_table(&standings.names, ratings)
+}
+
+/// The same for players from anywhere.
+pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
+    let mut text = format!("  # {:width$}     Elo   +- 95 %   games   score   draws\n", "engine");
+    for (rank, rating) in ratings.list.iter().enumerate() {
+        let share = |part: f64| 100.0 * part / rating.games.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{:3} {:width$} {:7.1} {:8.1} {:7} {:5.1} % {:5.1} %",
+            rank + 1,
+            names[rating.engine],
+            rating.elo,
+            rating.error,
+            rating.games,
+            share(rating.points),
+            share(rating.draws as f64),
+        );
+    }
+    let _ = writeln!(
+        text,
+        "White's advantage {:+.1} Elo, draws between equals {:.1} %",
+        ratings.white_advantage,
+        100.0 * ratings.draw_share
+    );
+    text
+}
+
+/// Where a test stands, in one line.
+pub fn sprt_line(sprt: &Sprt, pairs: &Pentanomial) -> String {
+    let state = sprt.state(pairs);
+    let verdict = match state.verdict {
+        Verdict::Accepted => "H1 accepted",
+        Verdict::Rejected => "H0 accepted",
+        Verdict::Undecided => "undecided",
+    };
+    format!(
+        "SPRT {}: LLR {:+.2} in [{:.2}, {:.2}], {verdict}\n",
+        sprt.description(),
+        state.llr,
+        state.lower,
+        state.upper
+    )
 }
 
 /// How the games ended: first what should be zero, shown even if it is.
@@ -89,16 +141,20 @@ pub fn cost_line(report: &Report) -> String {
 }
 
 /// The whole match for machines.
-pub fn to_json(report: &Report, meetings: &[Meeting]) -> Value {
+pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Value {
     let standings = &report.standings;
     let meeting = |&(a, b): &Meeting| {
         let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
         meeting_json(&standings.names[a], &standings.names[b], &wdl, &pairs)
     };
-    let engine = |(index, name): (usize, &String)| {
-        json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) })
-    };
+    let engine = |(index, name): (usize, &String)| json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) });
+    let sprt = sprt.zip(meetings.first()).map(|(sprt, &(a, b))| {
+        json!({ "test": sprt, "state": sprt.state(&standings.pairs(a, b)) })
+    });
+    let ratings = (standings.names.len() > 2).then(|| standings.ratings());
     json!({
+        "sprt": sprt,
+        "ratings": ratings,
         "engines": standings.names.iter().enumerate().map(engine).collect::<Vec<_>>(),
         "games": standings.games(),
         "planned": report.total,

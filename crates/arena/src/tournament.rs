@@ -4,8 +4,8 @@ use crate::journal::{Header, Journal, JournalError, PgnFile};
 use crate::schedule::{Format, Pairing, Schedule};
 use crate::standings::{GameResult, Standings};
 use crate::{
-    Book, BookOrder, EngineSpec, GameRecord, GameRules, Overhead, Patience, Player, StartError, UciPlayer, affinity,
-    play_game, record,
+    Book, BookOrder, EngineSpec, GameRecord, GameRules, Overhead, Patience, Player, StartError, UciPlayer,
+    affinity, play_game, record,
 };
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -73,8 +73,11 @@ pub struct Tournament {
 
 /// What a match is watched through.
 pub trait Observer {
-    /// Before the first game: the names that the engines go by, how many games there are, and those already played.
-    fn started(&mut self, _standings: &Standings, _total: usize, _bound: bool) {}
+    /// Before the first game: the names that the engines go by, those games already played, and how many there are
+    /// in all. False if nothing is left to do.
+    fn started(&mut self, _standings: &Standings, _total: usize) -> bool {
+        true
+    }
 
     /// After each game. False ends the match: the games under way are given up.
     fn finished(&mut self, _standings: &Standings, _result: &GameResult) -> bool {
@@ -138,7 +141,7 @@ impl Tournament {
         set("book", serde_json::to_value(&self.book_path).unwrap_or_default());
         set("book order", serde_json::to_value(self.book_order).unwrap_or_default());
         set("adjudication", serde_json::to_value(self.rules.adjudication).unwrap_or_default());
-        set("tablebases", self.rules.tablebase.is_some().into());
+        set("tablebases", self.rules.tablebase.as_ref().map(|tables| tables.path()).into());
         set("chess960", self.rules.chess960.into());
         set("pgn", serde_json::to_value(&self.pgn).unwrap_or_default());
         let pgn_start = self.pgn.as_deref().map_or(0, PgnFile::length);
@@ -160,13 +163,15 @@ impl Tournament {
         }
         let names = self.check_engines(cancel)?;
         let mut keeper = Keeper::open(self, names)?;
-        let todo: VecDeque<usize> =
-            (0..schedule.len()).filter(|&index| !keeper.standings.has(index)).collect();
+        let todo: VecDeque<usize> = if observer.started(&keeper.standings, schedule.len()) {
+            (0..schedule.len()).filter(|&index| !keeper.standings.has(index)).collect()
+        } else {
+            VecDeque::new()
+        };
         let slots = self.concurrency.clamp(1, todo.len().max(1));
         let threads = self.engines.iter().map(EngineSpec::threads).max().unwrap_or(1);
         let places = if self.affinity { affinity::assign(slots, threads) } else { None };
         let bound = places.is_some();
-        observer.started(&keeper.standings, schedule.len(), bound);
 
         let todo = Mutex::new(todo);
         let halt = AtomicBool::new(false);

@@ -93,7 +93,8 @@ impl UciOption {
                 format!("a number from {min} to {max}")
             }
             OptionKind::Combo(choices)
-                if !choices.is_empty() && !choices.iter().any(|choice| choice.eq_ignore_ascii_case(value)) =>
+                if !choices.is_empty()
+                    && !choices.iter().any(|choice| choice.eq_ignore_ascii_case(value)) =>
             {
                 format!("one of {}", choices.join(", "))
             }

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use std::time::{Duration, Instant};
-use tandem_chess::{Board, fen, uci};
+use tandem_chess::{Board, Position, fen, uci};
 use thiserror::Error;
 
 /// Why an engine could not be started.
@@ -38,7 +38,9 @@ pub enum StartError {
         expected: &'static str,
     },
     /// It did not answer in time.
-    #[error("engine {engine} did not answer '{expected}' to '{asked}' within {seconds} s (is it a UCI engine?)")]
+    #[error(
+        "engine {engine} did not answer '{expected}' to '{asked}' within {seconds} s (is it a UCI engine?)"
+    )]
     Silent {
         /// The engine's name.
         engine: String,
@@ -208,6 +210,16 @@ impl UciPlayer {
         self.process.keep_all_infos(keep);
     }
 
+    /// Waits until the engine has done everything it was told: it is awake when its clock starts, and what it still
+    /// had to say (a second `bestmove`, for one) is not taken for the answer to what comes next.
+    fn settle(&mut self) -> Result<(), Fault> {
+        match self.ask("isready", "readyok", self.patience.ready) {
+            Ok(_) => Ok(()),
+            Err(StartError::Ended { epitaph, .. }) => Err(Fault::Crash(epitaph)),
+            Err(error) => Err(Fault::Hang(error.to_string())),
+        }
+    }
+
     /// Searches a position: `position` and `go` are sent in one write, and the clock runs from just before it, for
     /// the engine may think from the moment of the write, and we may be put aside in its favour.
     fn run(&mut self, commands: &str, allowance: Option<Duration>, margin: Duration) -> Result<Reply, Fault> {
@@ -297,13 +309,16 @@ impl UciPlayer {
         let white = board.side_to_move() == tandem_chess::Color::White;
         let commands =
             format!("position fen {}\ngo{}\n", fen::format(board), clock.go_arguments(clock, white));
+        self.settle()?;
         self.process.keep_all_infos(true);
         let reply = self.run(&commands, clock.allowance(), clock.limits().margin)?;
         let text = best_move_word(&reply.answer.line);
         let best = uci::parse(board, text).map_err(|_| illegal(text))?;
-        let infos = reply.answer.infos.iter().map(|(at, line)| {
-            (at.saturating_duration_since(reply.start), Info::parse(line))
-        });
+        let infos = reply
+            .answer
+            .infos
+            .iter()
+            .map(|(at, line)| (at.saturating_duration_since(reply.start), Info::parse(line)));
         let _ = chess960;
         Ok(Search { best, elapsed: reply.elapsed, infos: infos.collect() })
     }
@@ -367,11 +382,7 @@ impl Player for UciPlayer {
         if self.process.send(&commands).is_err() {
             return Err(self.crash(""));
         }
-        match self.ask("isready", "readyok", self.patience.ready) {
-            Ok(_) => Ok(()),
-            Err(StartError::Ended { epitaph, .. }) => Err(Fault::Crash(epitaph)),
-            Err(error) => Err(Fault::Hang(error.to_string())),
-        }
+        self.settle()
     }
 
     fn think(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) -> Result<Thought, Fault> {
@@ -385,6 +396,7 @@ impl Player for UciPlayer {
             self.await_answer(start, allowance, margin)?
         } else {
             self.stop_pondering()?;
+            self.settle()?;
             let white = game.position.side_to_move() == tandem_chess::Color::White;
             let mut commands = position_command(game);
             commands.push_str("go");
@@ -409,14 +421,20 @@ impl Player for UciPlayer {
             score: info.score,
             depth: info.depth,
             nodes: info.nodes,
+            started: reply.start,
             elapsed: reply.elapsed,
-            known_for: reply.answer.at.elapsed(),
         })
     }
 
     fn opponent_thinks(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) {
         let Some(expected) = self.ponder_move.take().filter(|_| self.ponder) else { return };
         let Ok(mv) = uci::parse(game.position.board(), &expected) else { return };
+        // A move that ends the game leaves nothing to think about.
+        let mut after = Position::from(game.position.board().clone());
+        after.play(mv);
+        if !after.has_legal_move() {
+            return;
+        }
         let expected = uci::format(game.position.board(), mv, game.chess960);
         let moves = format!("{}{}{expected}", game.moves, if game.moves.is_empty() { "" } else { " " });
         let white = game.position.side_to_move() == tandem_chess::Color::Black;

@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::text::clip;
+use crate::text::{clip, decode};
 use crate::{Board, Move, fen, san};
 use std::fmt;
 use std::io::{self, BufRead};
@@ -90,21 +90,23 @@ pub fn parse(text: &str) -> Result<Epd, EpdError> {
     while let Some((operation, after)) = next_operation(rest)? {
         rest = after;
         match operation.opcode.as_str() {
-            "hmvc" => board.set_halfmove_clock(clock("hmvc", &operation)?.min(100) as u8),
-            "fmvn" => {
-                board.set_fullmove_number(clock("fmvn", &operation)?.clamp(1, u32::from(u16::MAX)) as u16)
-            }
+            "hmvc" => board.set_halfmove_clock(clock("hmvc", &operation, 0, 100)? as u8),
+            "fmvn" => board.set_fullmove_number(clock("fmvn", &operation, 1, u16::MAX)?),
             _ => operations.push(operation),
         }
     }
     Ok(Epd { board, operations })
 }
 
-/// Reads the lines of a file. Blank lines and those that begin with `#` are passed over.
+/// Reads the lines of a file. Blank lines and those that begin with `#` are passed over. When the file itself fails,
+/// nothing comes after the error.
 pub fn read(input: impl BufRead) -> impl Iterator<Item = Result<Epd, EpdFileError>> {
-    (1..).zip(input.lines()).filter_map(|(line, text)| match text {
+    let mut failed = false;
+    let lines = input.split(b'\n').take_while(move |line| !std::mem::replace(&mut failed, line.is_err()));
+    (1..).zip(lines).filter_map(|(line, bytes)| match bytes {
         Err(source) => Some(Err(EpdFileError::Io { line, source })),
-        Ok(text) => {
+        Ok(bytes) => {
+            let text = decode(&bytes);
             let text = text.trim_start_matches('\u{FEFF}').trim();
             let wanted = !text.is_empty() && !text.starts_with('#');
             wanted.then(|| parse(text).map_err(|source| EpdFileError::Line { line, source }))
@@ -180,9 +182,11 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     None
 }
 
-fn clock(opcode: &'static str, operation: &Operation) -> Result<u32, EpdError> {
+/// The number of a clock, brought within bounds.
+fn clock(opcode: &'static str, operation: &Operation, least: u16, most: u16) -> Result<u16, EpdError> {
     let text = operation.operands.first().map_or("", String::as_str);
-    text.parse().map_err(|_| EpdError::Clock { opcode, text: clip(text) })
+    let number: u32 = text.parse().map_err(|_| EpdError::Clock { opcode, text: clip(text) })?;
+    Ok(number.clamp(least.into(), most.into()) as u16)
 }
 
 impl Epd {
@@ -269,13 +273,9 @@ impl fmt::Display for Epd {
             f.write_str(field)?;
         }
         for operation in &self.operations {
-            write!(f, " {}", operation.opcode)?;
+            write_word(f, &operation.opcode, false)?;
             for operand in &operation.operands {
-                if is_text(&operation.opcode) || !is_word(operand) {
-                    write!(f, " \"{}\"", operand.replace('\\', r"\\").replace('"', r#"\""#))?;
-                } else {
-                    write!(f, " {operand}")?;
-                }
+                write_word(f, operand, is_text(&operation.opcode))?;
             }
             f.write_str(";")?;
         }
@@ -289,6 +289,14 @@ impl fmt::Display for Epd {
 /// Whether a remark is text by definition, and so quoted even where it is a single word.
 fn is_text(opcode: &str) -> bool {
     opcode == "id" || matches!(opcode.as_bytes(), [b'c' | b'v', b'0'..=b'9'])
+}
+
+fn write_word(f: &mut fmt::Formatter<'_>, word: &str, quoted: bool) -> fmt::Result {
+    if quoted || !is_word(word) {
+        write!(f, " \"{}\"", word.replace('\\', r"\\").replace('"', r#"\""#))
+    } else {
+        write!(f, " {word}")
+    }
 }
 
 fn is_word(operand: &str) -> bool {

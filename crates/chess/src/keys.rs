@@ -17,23 +17,17 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Puts a piece on the board or takes it off.
+    /// Puts a piece on the board or takes it off. Which keys it belongs to is looked up rather than branched on: the
+    /// kind of the next piece to move is what a processor guesses worst.
     #[inline]
     pub(crate) fn toggle(&mut self, placed: Placed) {
         let number = PIECES[placed.color as usize][placed.piece as usize][placed.square as usize];
-        if placed.piece == Piece::Pawn {
-            self.pawn ^= number;
-            return;
-        }
-        self.non_pawn[placed.color as usize] ^= number;
-        match placed.piece {
-            Piece::Knight | Piece::Bishop => self.minor ^= number,
-            Piece::Rook | Piece::Queen => self.major ^= number,
-            _ => {
-                self.minor ^= number;
-                self.major ^= number;
-            }
-        }
+        let [pawn, minor, major, white, black] = BELONGS[placed.color as usize][placed.piece as usize];
+        self.pawn ^= number & pawn;
+        self.minor ^= number & minor;
+        self.major ^= number & major;
+        self.non_pawn[0] ^= number & white;
+        self.non_pawn[1] ^= number & black;
     }
 
     /// The key of all pieces, without side to move, castling and en passant.
@@ -94,6 +88,25 @@ pub(crate) fn en_passant_is_legal(board: &Board) -> bool {
     let pawns = get_pawn_attacks(target, !us) & board.colored_pieces(us, Piece::Pawn);
     pawns.into_iter().any(|from| board.is_legal(Move { from, to: target, promotion: None }))
 }
+
+/// All ones for each key (pawn, minor, major, White's and Black's others) that a piece of a colour belongs to.
+static BELONGS: [[[u64; 5]; 6]; 2] = {
+    const ALL: u64 = u64::MAX;
+    let (white, black) = ([ALL, 0], [0, ALL]);
+    let mut table = [[[0; 5]; 6]; 2];
+    let mut color = 0;
+    while color < 2 {
+        let [w, b] = if color == Color::White as usize { white } else { black };
+        table[color][Piece::Pawn as usize] = [ALL, 0, 0, 0, 0];
+        table[color][Piece::Knight as usize] = [0, ALL, 0, w, b];
+        table[color][Piece::Bishop as usize] = [0, ALL, 0, w, b];
+        table[color][Piece::Rook as usize] = [0, 0, ALL, w, b];
+        table[color][Piece::Queen as usize] = [0, 0, ALL, w, b];
+        table[color][Piece::King as usize] = [0, ALL, ALL, w, b];
+        color += 1;
+    }
+    table
+};
 
 struct Numbers {
     pieces: [[[u64; 64]; 6]; 2],

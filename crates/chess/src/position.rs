@@ -20,25 +20,23 @@ pub struct IllegalMove(pub Move);
 /// keys for tables, and logs what the last move changed.
 #[derive(Clone, Debug)]
 pub struct Position {
-    board: Board,
-    keys: Keys,
+    state: State,
     key: u64,
-    changes: Changes,
-    /// Plies since the last null move, or since the position was set up.
-    plies_from_null: u16,
     /// The piece on each square; the board itself only has one set of squares per piece.
     pieces: [Option<Piece>; 64],
     /// What is needed to take moves back, oldest first.
-    stack: Vec<Saved>,
+    stack: Vec<State>,
     /// Keys of every position of the game, the current one last.
     past_keys: Vec<u64>,
 }
 
+/// What a move changes all over, and what is therefore copied rather than taken back.
 #[derive(Clone, Debug)]
-struct Saved {
+struct State {
     board: Board,
     keys: Keys,
     changes: Changes,
+    /// Plies since the last null move, or since the position was set up.
     plies_from_null: u16,
 }
 
@@ -53,11 +51,8 @@ impl From<Board> for Position {
             }
         }
         Self {
-            board,
-            keys,
+            state: State { board, keys, changes: Changes::NONE, plies_from_null: 0 },
             key,
-            changes: Changes::NONE,
-            plies_from_null: 0,
             pieces,
             stack: Vec::with_capacity(512),
             past_keys: {
@@ -88,25 +83,25 @@ impl Position {
 
     /// The position as FEN; as Shredder-FEN where plain FEN could not tell the castling rooks.
     pub fn fen(&self) -> String {
-        fen::format(&self.board)
+        fen::format(&self.state.board)
     }
 
     /// The board, which knows the legal moves.
     #[inline]
     pub fn board(&self) -> &Board {
-        &self.board
+        &self.state.board
     }
 
     /// The side to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {
-        self.board.side_to_move()
+        self.state.board.side_to_move()
     }
 
     /// Whether the side to move is in check.
     #[inline]
     pub fn in_check(&self) -> bool {
-        !self.board.checkers().is_empty()
+        !self.state.board.checkers().is_empty()
     }
 
     /// The key of the position: equal for equal positions in the sense of the repetition rule.
@@ -118,13 +113,13 @@ impl Position {
     /// Keys of the groups of pieces.
     #[inline]
     pub fn keys(&self) -> &Keys {
-        &self.keys
+        &self.state.keys
     }
 
     /// What the last move changed on the board.
     #[inline]
     pub fn changes(&self) -> &Changes {
-        &self.changes
+        &self.state.changes
     }
 
     /// Number of moves that [`Self::undo`] can take back.
@@ -142,7 +137,7 @@ impl Position {
     /// The legal moves.
     pub fn legal_moves(&self) -> MoveList {
         let mut moves = MoveList::new();
-        self.board.generate_moves(|piece_moves| {
+        self.state.board.generate_moves(|piece_moves| {
             moves.extend(piece_moves);
             false
         });
@@ -151,13 +146,13 @@ impl Position {
 
     /// Whether there is any legal move.
     pub fn has_legal_move(&self) -> bool {
-        self.board.generate_moves(|_| true)
+        self.state.board.generate_moves(|_| true)
     }
 
     /// Whether a move castles, that is, takes a rook of its own side.
     #[inline]
     pub fn is_castling(&self, mv: Move) -> bool {
-        self.board.colors(self.side_to_move()).has(mv.to)
+        self.state.board.colors(self.side_to_move()).has(mv.to)
     }
 
     /// Whether a move takes a pawn in passing.
@@ -205,7 +200,7 @@ impl Position {
 
     /// Plays a move after checking that it is legal.
     pub fn try_play(&mut self, mv: Move) -> Result<(), IllegalMove> {
-        if !self.board.is_legal(mv) {
+        if !self.state.board.is_legal(mv) {
             return Err(IllegalMove(mv));
         }
         self.play(mv);
@@ -215,57 +210,51 @@ impl Position {
     /// Plays a move that is known to be legal. An illegal one leaves a position that makes no sense.
     #[inline]
     pub fn play(&mut self, mv: Move) {
-        debug_assert!(self.board.is_legal(mv), "{mv} in {}", self.fen());
+        debug_assert!(self.state.board.is_legal(mv), "{mv} in {}", self.fen());
         let changes = self.changes_of(mv);
-        self.save(changes);
+        self.save();
+        self.state.changes = changes;
         for &gone in changes.removed() {
-            self.keys.toggle(gone);
+            self.state.keys.toggle(gone);
             self.pieces[gone.square as usize] = None;
         }
         for &come in changes.added() {
-            self.keys.toggle(come);
+            self.state.keys.toggle(come);
             self.pieces[come.square as usize] = Some(come.piece);
         }
-        self.board.play_unchecked(mv);
-        self.plies_from_null = self.plies_from_null.saturating_add(1);
-        self.key = self.keys.pieces() ^ keys::state_number(&self.board);
+        self.state.board.play_unchecked(mv);
+        self.state.plies_from_null = self.state.plies_from_null.saturating_add(1);
+        self.key = self.state.keys.pieces() ^ keys::state_number(&self.state.board);
         self.past_keys.push(self.key);
     }
 
     /// Passes the move. Returns false, and does nothing, when in check.
     pub fn play_null(&mut self) -> bool {
-        let Some(board) = self.board.null_move() else { return false };
-        self.save(Changes::NONE);
-        self.board = board;
-        self.plies_from_null = 0;
-        self.key = self.keys.pieces() ^ keys::state_number(&self.board);
+        let Some(board) = self.state.board.null_move() else { return false };
+        self.save();
+        self.state.changes = Changes::NONE;
+        self.state.board = board;
+        self.state.plies_from_null = 0;
+        self.key = self.state.keys.pieces() ^ keys::state_number(&self.state.board);
         self.past_keys.push(self.key);
         true
     }
 
-    fn save(&mut self, changes: Changes) {
-        self.stack.push(Saved {
-            board: self.board.clone(),
-            keys: self.keys,
-            changes: self.changes,
-            plies_from_null: self.plies_from_null,
-        });
-        self.changes = changes;
+    fn save(&mut self) {
+        // Unlike a push, this copies straight to where it belongs.
+        self.stack.extend_from_slice(std::slice::from_ref(&self.state));
     }
 
     /// Takes the last move back. Returns false if there is none.
     pub fn undo(&mut self) -> bool {
-        let Some(saved) = self.stack.pop() else { return false };
-        for come in self.changes.added() {
+        let Some(before) = self.stack.pop() else { return false };
+        for come in self.state.changes.added() {
             self.pieces[come.square as usize] = None;
         }
-        for gone in self.changes.removed() {
+        for gone in self.state.changes.removed() {
             self.pieces[gone.square as usize] = Some(gone.piece);
         }
-        self.board = saved.board;
-        self.keys = saved.keys;
-        self.changes = saved.changes;
-        self.plies_from_null = saved.plies_from_null;
+        self.state = before;
         self.past_keys.pop();
         self.key = self.past_keys[self.past_keys.len() - 1];
         true
@@ -290,10 +279,10 @@ impl Position {
     /// Whether a legal move gives check.
     pub fn gives_check(&self, mv: Move) -> bool {
         let us = self.side_to_move();
-        let king = self.board.king(!us);
+        let king = self.state.board.king(!us);
         let changes = self.changes_of(mv);
-        let mut occupied = self.board.occupied();
-        let mut ours = self.board.colors(us);
+        let mut occupied = self.state.board.occupied();
+        let mut ours = self.state.board.colors(us);
         for gone in changes.removed() {
             occupied ^= gone.square.bitboard();
             ours &= !gone.square.bitboard();
@@ -302,9 +291,9 @@ impl Position {
             occupied |= come.square.bitboard();
         }
         // Pieces that stayed can only give check by discovery, along a line.
-        let queens = self.board.pieces(Piece::Queen);
-        let diagonal = ours & (self.board.pieces(Piece::Bishop) | queens);
-        let straight = ours & (self.board.pieces(Piece::Rook) | queens);
+        let queens = self.state.board.pieces(Piece::Queen);
+        let diagonal = ours & (self.state.board.pieces(Piece::Bishop) | queens);
+        let straight = ours & (self.state.board.pieces(Piece::Rook) | queens);
         if !(get_bishop_moves(king, occupied) & diagonal).is_empty()
             || !(get_rook_moves(king, occupied) & straight).is_empty()
         {
@@ -329,7 +318,7 @@ impl Position {
     /// within.
     #[inline]
     pub(crate) fn reversible_plies(&self) -> usize {
-        usize::from(self.board.halfmove_clock()).min(usize::from(self.plies_from_null))
+        usize::from(self.state.board.halfmove_clock()).min(usize::from(self.state.plies_from_null))
     }
 
     /// Keys of the game so far, the current position's last.
@@ -368,23 +357,23 @@ impl Position {
     /// Whether fifty moves of each side have passed without capture or pawn move, and the last one did not mate.
     #[inline]
     pub fn is_fifty_moves(&self) -> bool {
-        self.board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
+        self.state.board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
     }
 
     /// Whether neither side has the material to mate by any sequence of moves: bare kings, one minor piece, or
     /// bishops that all stand on squares of one colour.
     pub fn is_insufficient_material(&self) -> bool {
         let heavy =
-            self.board.pieces(Piece::Pawn) | self.board.pieces(Piece::Rook) | self.board.pieces(Piece::Queen);
+            self.state.board.pieces(Piece::Pawn) | self.state.board.pieces(Piece::Rook) | self.state.board.pieces(Piece::Queen);
         if !heavy.is_empty() {
             return false;
         }
-        let pieces = self.board.occupied().len();
+        let pieces = self.state.board.occupied().len();
         if pieces <= 3 {
             return true;
         }
-        let bishops = self.board.pieces(Piece::Bishop);
-        self.board.pieces(Piece::Knight).is_empty()
+        let bishops = self.state.board.pieces(Piece::Bishop);
+        self.state.board.pieces(Piece::Knight).is_empty()
             && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
     }
 
@@ -396,7 +385,7 @@ impl Position {
 
     /// Pieces of both sides that attack a square.
     pub fn attackers_to(&self, square: Square) -> BitBoard {
-        attackers_to(&self.board, square, self.board.occupied())
+        attackers_to(&self.state.board, square, self.state.board.occupied())
     }
 }
 

@@ -48,7 +48,8 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     let diagonal = board.pieces(Piece::Bishop) | queens;
     let straight = board.pieces(Piece::Rook) | queens;
     let mut attackers = attackers_to(board, mv.to, occupied) & occupied;
-    let pinned = [Pins::of(position, Color::White), Pins::of(position, Color::Black)];
+    // Who is pinned is worked out for a side only once it has something to take with.
+    let mut pinned: [Option<Pins>; 2] = [None, None];
 
     let mut side = board.side_to_move();
     // The side that would have to show a gain next, and the balance it sees.
@@ -56,7 +57,10 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     loop {
         side = !side;
         let mut ours = attackers & board.colors(side);
-        let pins = &pinned[side as usize];
+        if ours.is_empty() {
+            break;
+        }
+        let pins = pinned[side as usize].get_or_insert_with(|| Pins::of(position, side));
         if !(pins.pinners & occupied).is_empty() {
             ours &= !pins.pinned | mv.to.bitboard();
         }

@@ -1,6 +1,6 @@
 //! The search proper: principal variation search with everything that lets it look away from what does not matter.
 
-use crate::history::PieceTo;
+use crate::history::{NO_THREATS, PieceTo, QuietContext, Threats};
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
 use crate::syzygy::TableResult;
@@ -8,7 +8,7 @@ use crate::tt::{Bound, Entry};
 use crate::value::*;
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
-use tandem_chess::{Color, Move, Piece, attacks_by, exchange_value};
+use tandem_chess::{Color, Move, Piece, exchange_value};
 
 /// What kind of node is searched, known when the code is compiled.
 pub(crate) trait NodeType {
@@ -57,20 +57,28 @@ impl Worker {
     ) -> Value {
         // Step 1. At the horizon, only captures are looked at.
         if depth <= 0 {
-            return if N::PV { self.quiesce::<Pv>(alpha, beta, ply) } else { self.quiesce::<NonPv>(alpha, beta, ply) };
+            return if N::PV {
+                self.quiesce::<Pv>(alpha, beta, ply)
+            } else {
+                self.quiesce::<NonPv>(alpha, beta, ply)
+            };
         }
         depth = depth.min(MAX_PLY as i32 - 1);
 
         // Step 2. The side to move can force a repetition: it has at least a draw.
-        if !N::ROOT && use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
+        if !N::ROOT
+            && use_upcoming_repetition() != 0
+            && alpha < self.draw_value()
+            && self.position.can_repeat(ply)
+        {
             alpha = self.draw_value();
             if alpha >= beta {
                 return alpha;
             }
         }
 
-        self.frames[ply].pv.clear();
         if N::PV {
+            self.lines[ply].clear();
             self.sel_depth = self.sel_depth.max(ply + 1);
         }
         if self.should_stop() {
@@ -136,9 +144,9 @@ impl Worker {
                 && let Some(mv) = tt_move
                 && !tt_noisy
             {
-                let threats = attacks_by(self.position.board(), !us);
+                let threats = Threats::of(&self.position);
                 let credit = bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max());
-                self.reward_quiet(mv, threats, credit);
+                self.reward_quiet(mv, &threats, credit);
             }
             // Near the fifty-move rule a score from another path through the game may be wrong.
             if self.position.board().halfmove_clock() < 90 {
@@ -158,7 +166,9 @@ impl Worker {
                 TableResult::Loss => (ply as Value - TB_WIN, Bound::Upper),
                 TableResult::Draw => (self.draw_value(), Bound::Exact),
             };
-            if bound == Bound::Exact || bound.proves(score, if bound == Bound::Lower { beta } else { alpha + 1 }) {
+            if bound == Bound::Exact
+                || bound.proves(score, if bound == Bound::Lower { beta } else { alpha + 1 })
+            {
                 let entry = Entry { mv: None, score, eval: NONE, depth: depth + 6, bound, pv: tt_pv };
                 self.shared.table.store(key, ply, entry);
                 return score;
@@ -186,17 +196,20 @@ impl Worker {
                 _ => self.raw_eval(),
             };
             let static_eval = self.adjusted_eval(raw_eval, correction);
-            let trusted = tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
+            let trusted =
+                tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
             (static_eval, if trusted { tt_score } else { static_eval })
         };
         self.frames[ply].static_eval = static_eval;
         if !in_check && excluded.is_none() && entry.is_none() {
-            let entry = Entry { mv: None, score: NONE, eval: raw_eval, depth: -6, bound: Bound::None, pv: tt_pv };
+            let entry =
+                Entry { mv: None, score: NONE, eval: raw_eval, depth: -6, bound: Bound::None, pv: tt_pv };
             self.shared.table.store(key, ply, entry);
         }
 
         // Whether things get better for us from move to move, or worse for the enemy.
-        let eval_before = |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.frames[ply].static_eval);
+        let eval_before =
+            |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.frames[ply].static_eval);
         let improving = !in_check
             && use_improving() != 0
             && match (eval_before(2), eval_before(4)) {
@@ -209,12 +222,11 @@ impl Worker {
         if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
             if prior_reduction >= 3 && !worsening {
                 depth += 1;
-            } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin() {
+            } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin()
+            {
                 depth -= 1;
             }
         }
-        let threats = attacks_by(self.position.board(), !us);
-        self.frames[ply].threats = threats;
 
         let has_pieces = {
             let board = self.position.board();
@@ -285,7 +297,8 @@ impl Worker {
             && depth >= 4
             && !is_proven(beta)
             && !(tt_score != NONE && tt_depth >= depth - 3 && tt_score < probcut_beta)
-            && let Some(score) = self.try_probcut(probcut_beta, depth, ply, cut_node, raw_eval, tt_move, static_eval)
+            && let Some(score) =
+                self.try_probcut(probcut_beta, depth, ply, cut_node, raw_eval, tt_move, static_eval)
         {
             return if is_proven(score) { score } else { score - (probcut_beta - beta) };
         }
@@ -304,6 +317,8 @@ impl Worker {
         }
 
         // Step 16. Through the moves, best first.
+        let threats = Threats::of(&self.position);
+        self.frames[ply].threats = threats.all;
         let mut picker = MovePicker::all(tt_move);
         let mut best_move = None;
         let mut move_count = 0;
@@ -312,8 +327,22 @@ impl Worker {
         let mut alpha_raised = 0;
         let start_alpha = alpha;
 
+        // Where even a quiet move with the best record would be futile, none is generated.
+        let best_hope = static_eval + futility_base() + futility_margin() * (depth - 1) + 150;
+        let hopeless = use_futility() != 0
+            && !N::PV
+            && !in_check
+            && depth <= 2
+            && excluded.is_none()
+            && best_hope <= alpha
+            && !is_loss(alpha);
+        if hopeless {
+            picker.skip_quiets();
+            best_score = best_score.max(best_hope);
+        }
+
         while let Some(mv) = {
-            let context = self.quiet_context(threats);
+            let context = self.quiet_context(&threats);
             picker.next(&self.position, &self.histories, &context)
         } {
             if Some(mv) == excluded {
@@ -330,7 +359,7 @@ impl Worker {
             let captured = self.position.captured_by(mv);
             let history = match captured {
                 Some(victim) => self.histories.capture(us, piece, mv.to, victim),
-                None => self.histories.quiet_record(&self.quiet_context(threats), mv, piece),
+                None => self.histories.quiet_record(&self.quiet_context(&threats), mv, piece),
             };
             let mut new_depth = depth - 1;
             let mut reduction = self.logarithms.reduction(depth, move_count, noisy);
@@ -343,21 +372,24 @@ impl Worker {
                     picker.skip_quiets();
                 }
                 let lmr_depth = (new_depth - reduction / 1024).max(0);
-                let checks = self.position.gives_check(mv);
                 if noisy {
                     let gain = captured.map_or(0, exchange_value);
                     if use_futility() != 0
-                        && !checks
                         && lmr_depth < 7
                         && !in_check
-                        && static_eval + capture_futility_base() + capture_futility_margin() * lmr_depth + gain
+                        && static_eval
+                            + capture_futility_base()
+                            + capture_futility_margin() * lmr_depth
+                            + gain
                             + history / 16
                             <= alpha
+                        && !self.position.gives_check(mv)
                     {
                         continue;
                     }
                     let margin = see_noisy() * depth + history / see_noisy_history();
-                    if use_see_pruning() != 0 && picker.is_late() && !self.position.see_ge(mv, -margin.max(0)) {
+                    if use_see_pruning() != 0 && picker.is_late() && !self.position.see_ge(mv, -margin.max(0))
+                    {
                         continue;
                     }
                 } else {
@@ -367,16 +399,16 @@ impl Worker {
                     {
                         continue;
                     }
-                    let lmr_depth = (lmr_depth + history / 4096).max(0);
+                    let lmr_depth = (lmr_depth + history / 8192).max(0);
                     let futility = static_eval
                         + futility_base()
                         + futility_margin() * lmr_depth
                         + history / futility_history().max(1);
                     if use_futility() != 0
                         && !in_check
-                        && !checks
                         && lmr_depth < futility_depth()
                         && futility <= alpha
+                        && !self.position.gives_check(mv)
                     {
                         if best_score <= futility && !is_proven(best_score) {
                             best_score = futility.min(MAX_EVAL);
@@ -405,7 +437,8 @@ impl Worker {
                 && !is_proven(tt_score)
                 && ply < 2 * self.root_depth as usize
             {
-                let margin = (singular_margin() + singular_pv_margin() * i32::from(tt_pv && !N::PV)) * depth / 60;
+                let margin =
+                    (singular_margin() + singular_pv_margin() * i32::from(tt_pv && !N::PV)) * depth / 60;
                 let singular_beta = tt_score - margin;
                 self.frames[ply].excluded = Some(mv);
                 let score =
@@ -423,7 +456,11 @@ impl Worker {
                         extension +=
                             i32::from(score < singular_beta - double_margin() - double_pv_margin() * pv);
                         extension += i32::from(
-                            score < singular_beta - triple_margin() - triple_pv_margin() * pv - 40 * (1 - quiet),
+                            score
+                                < singular_beta
+                                    - triple_margin()
+                                    - triple_pv_margin() * pv
+                                    - 40 * (1 - quiet),
                         );
                         extension = extension.min(3);
                     }
@@ -498,7 +535,8 @@ impl Worker {
             }
             // Step 21. Full depth with a closed window.
             if full_search {
-                let shorter = i32::from(use_lmr() != 0 && reduction > 3700 && move_count > 1 && tt_move.is_none());
+                let shorter =
+                    i32::from(use_lmr() != 0 && reduction > 3700 && move_count > 1 && tt_move.is_none());
                 score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth - shorter, ply + 1, !cut_node);
             }
             // Step 22. Full depth with an open window, for the first move and for one that raises alpha.
@@ -541,8 +579,8 @@ impl Worker {
             }
         }
 
-        // Step 25. No move: mate or stalemate, unless the only move was left out.
-        if move_count == 0 {
+        // Step 25. No move: mate or stalemate, unless moves were left out.
+        if move_count == 0 && !(hopeless && self.position.has_legal_move()) {
             return match excluded {
                 Some(_) => alpha,
                 None if in_check => mated_in(ply),
@@ -553,7 +591,7 @@ impl Worker {
         // Step 26. Remember which moves were good and which were not.
         if let Some(mv) = best_move {
             let depth = depth + i32::from(best_score > beta + 60);
-            self.update_histories(mv, depth, threats, &quiets, &noisies);
+            self.update_histories(mv, depth, &threats, &quiets, &noisies);
         } else if !N::ROOT
             && let Some(prior) = self.frames[ply - 1].mv
             && self.line.last().is_some_and(|last| last.is_some_and(|last| !last.noisy))
@@ -583,8 +621,14 @@ impl Worker {
             Bound::Upper
         };
         if excluded.is_none() && !(N::ROOT && self.pv_index > 0) {
-            let entry =
-                Entry { mv: best_move, score: best_score, eval: raw_eval, depth, bound, pv: self.frames[ply].tt_pv };
+            let entry = Entry {
+                mv: best_move,
+                score: best_score,
+                eval: raw_eval,
+                depth,
+                bound,
+                pv: self.frames[ply].tt_pv,
+            };
             self.shared.table.store(key, ply, entry);
         }
 
@@ -603,7 +647,9 @@ impl Worker {
     fn probe_tables(&mut self, depth: i32) -> Option<TableResult> {
         let tables = self.shared.tablebases.as_ref()?;
         let pieces = self.position.board().occupied().len();
-        if pieces > tables.max_pieces() || (pieces == tables.max_pieces() && depth < self.shared.tb_probe_depth) {
+        if pieces > tables.max_pieces()
+            || (pieces == tables.max_pieces() && depth < self.shared.tb_probe_depth)
+        {
             return None;
         }
         let result = tables.probe(&self.position)?;
@@ -647,13 +693,19 @@ impl Worker {
         let mut picker = MovePicker::winning(&self.position, tt_move, probcut_beta - static_eval);
         let probcut_depth = (depth - 4).max(0);
         while let Some(mv) = {
-            let context = self.quiet_context(self.frames[ply].threats);
+            let context = self.quiet_context(&NO_THREATS);
             picker.next(&self.position, &self.histories, &context)
         } {
             self.make(mv, ply);
             let mut score = -self.quiesce::<NonPv>(-probcut_beta, -probcut_beta + 1, ply + 1);
             if score >= probcut_beta && probcut_depth > 0 {
-                score = -self.search::<NonPv>(-probcut_beta, -probcut_beta + 1, probcut_depth, ply + 1, !cut_node);
+                score = -self.search::<NonPv>(
+                    -probcut_beta,
+                    -probcut_beta + 1,
+                    probcut_depth,
+                    ply + 1,
+                    !cut_node,
+                );
             }
             self.unmake();
             if self.stopped {
@@ -685,7 +737,7 @@ impl Worker {
     fn note_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
         let nodes = self.nodes - nodes_before;
         let sel_depth = self.sel_depth;
-        let pv: Vec<Move> = self.frames[1].pv.iter().copied().collect();
+        let pv: Vec<Move> = self.lines[1].iter().copied().collect();
         let Some(root) = self.root_moves.iter_mut().find(|root| root.mv == mv) else { return };
         root.nodes += nodes;
         root.average = if root.average == NONE { score } else { (score + root.average) / 2 };
@@ -701,9 +753,9 @@ impl Worker {
         }
     }
 
-    fn reward_quiet(&mut self, mv: Move, threats: tandem_chess::BitBoard, credit: i32) {
+    fn reward_quiet(&mut self, mv: Move, threats: &Threats, credit: i32) {
         let piece = self.moving_piece(mv);
-        let context = crate::history::QuietContext {
+        let context = QuietContext {
             color: self.position.side_to_move(),
             threats,
             pawn_key: self.position.keys().pawn,
@@ -716,7 +768,7 @@ impl Worker {
         &mut self,
         best: Move,
         depth: i32,
-        threats: tandem_chess::BitBoard,
+        threats: &Threats,
         quiets: &[Move],
         noisies: &[Move],
     ) {
@@ -729,7 +781,11 @@ impl Worker {
                 self.histories.update_capture(us, piece, best.to, victim, credit);
             }
             None => {
-                self.reward_quiet(best, threats, bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max()));
+                self.reward_quiet(
+                    best,
+                    threats,
+                    bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max()),
+                );
                 let malus = bonus(depth, quiet_malus(), quiet_malus_base(), quiet_malus_max());
                 for &mv in quiets {
                     self.reward_quiet(mv, threats, -malus);

@@ -51,10 +51,8 @@ const fn placed_values() -> [[[Pair; 64]; 6]; 2] {
         while square < 64 {
             // The tables are written as White sees the board, rank 8 on top.
             let Pair(mg, eg) = tables::MATERIAL[piece];
-            values[Color::White as usize][piece][square] = Pair(
-                mg + tables::MIDGAME[piece][square ^ 56],
-                eg + tables::ENDGAME[piece][square ^ 56],
-            );
+            values[Color::White as usize][piece][square] =
+                Pair(mg + tables::MIDGAME[piece][square ^ 56], eg + tables::ENDGAME[piece][square ^ 56]);
             values[Color::Black as usize][piece][square] =
                 Pair(mg + tables::MIDGAME[piece][square], eg + tables::ENDGAME[piece][square]);
             square += 1;
@@ -199,7 +197,8 @@ fn piece_terms(board: &Board, color: Color) -> Pair {
             terms += tables::ROOK_HALF_OPEN;
         }
     }
-    terms += tables::KING_SHELTER.times((SHELTER[color as usize][board.king(color) as usize] & ours & pawns).len());
+    terms += tables::KING_SHELTER
+        .times((SHELTER[color as usize][board.king(color) as usize] & ours & pawns).len());
     terms
 }
 
@@ -338,7 +337,10 @@ mod tests {
             .into_iter()
             .fold(BitBoard::EMPTY, |set, f| set | file(f, &[Rank::Second, Rank::Third]));
         assert_eq!(g1, expected);
-        assert_eq!(SHELTER[1][Square::A2 as usize], file(File::A, &[Rank::First]) | file(File::B, &[Rank::First]));
+        assert_eq!(
+            SHELTER[1][Square::A2 as usize],
+            file(File::A, &[Rank::First]) | file(File::B, &[Rank::First])
+        );
         assert_eq!(AHEAD[0][Square::E7 as usize], Rank::Eighth.bitboard());
         assert_eq!(AHEAD[1][Square::E2 as usize], Rank::First.bitboard());
     }

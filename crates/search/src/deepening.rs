@@ -15,7 +15,8 @@ impl Worker {
     /// Searches deeper and deeper until a limit is met. The main thread reports.
     pub(crate) fn deepen(&mut self, multipv: usize, mut report: Option<&mut dyn FnMut(Info)>) {
         let lines = multipv.clamp(1, self.root_moves.len().max(1));
-        let max_depth = self.limits.depth.map_or(MAX_PLY as i32 - 1, |depth| depth.clamp(1, MAX_PLY as u32 - 1) as i32);
+        let max_depth =
+            self.limits.depth.map_or(MAX_PLY as i32 - 1, |depth| depth.clamp(1, MAX_PLY as u32 - 1) as i32);
         let mut stable_for = 0;
         let mut last_best = None;
         let mut recent = NONE;
@@ -74,10 +75,9 @@ impl Worker {
 
     /// Whether what was found meets a limit other than the clock.
     fn is_satisfied(&self, score: Value) -> bool {
-        let mate_found = self
-            .limits
-            .mate
-            .is_some_and(|moves| score >= MATE_BOUND && MATE - score <= 2 * i32::try_from(moves).unwrap_or(i32::MAX / 2));
+        let mate_found = self.limits.mate.is_some_and(|moves| {
+            score >= MATE_BOUND && MATE - score <= 2 * i32::try_from(moves).unwrap_or(i32::MAX / 2)
+        });
         mate_found || self.limits.soft_nodes.is_some_and(|limit| self.shared.nodes() >= limit)
     }
 
@@ -118,7 +118,8 @@ impl Worker {
             // Far from zero, or after many misses, a window is only in the way.
             if delta > 600 || is_proven(score) {
                 delta = INFINITE;
-                (alpha, beta) = if bound == ScoreBound::Upper { (-INFINITE, beta) } else { (alpha, INFINITE) };
+                (alpha, beta) =
+                    if bound == ScoreBound::Upper { (-INFINITE, beta) } else { (alpha, INFINITE) };
             }
         }
     }

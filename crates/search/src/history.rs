@@ -3,7 +3,7 @@
 
 use crate::params::*;
 use crate::value::Value;
-use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square};
+use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square, attacks_by_kind};
 
 /// A number that drifts towards the bonuses it gets and never leaves ±`MAX`: the nearer it is to the end, the less
 /// another bonus of the same sign moves it.
@@ -39,7 +39,7 @@ impl PieceTo {
 
     #[inline]
     fn index(self) -> usize {
-        usize::from(self.0) % Self::COUNT
+        usize::from(self.0)
     }
 }
 
@@ -88,7 +88,8 @@ impl Histories {
             continuation: vec![[Gauge::default(); PieceTo::COUNT]; 2 * PieceTo::COUNT].into_boxed_slice(),
             pawn: vec![[Gauge::default(); PieceTo::COUNT]; PAWN_STRUCTURES].into_boxed_slice(),
             corrections: array_of([[Gauge::default(); CORRECTIONS]; 2]),
-            correction_continuation: vec![[Gauge::default(); PieceTo::COUNT]; PieceTo::COUNT].into_boxed_slice(),
+            correction_continuation: vec![[Gauge::default(); PieceTo::COUNT]; PieceTo::COUNT]
+                .into_boxed_slice(),
         }
     }
 
@@ -97,26 +98,20 @@ impl Histories {
         *self = Self::new();
     }
 
+    /// The tables' rows that apply to every quiet move of one position, found once.
     #[inline]
-    pub(crate) fn quiet(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
-        let mut score = 0;
-        let to = PieceTo::new(context.color, piece, mv.to);
-        if use_butterfly() != 0 {
-            score += 2 * self.butterfly[context.color as usize][threat_index(context.threats, mv)]
-                [mv.from as usize][mv.to as usize]
-                .get();
+    pub(crate) fn quiet_rows<'a>(&'a self, context: &QuietContext<'_>) -> QuietRows<'a> {
+        let follow = |back: usize| {
+            let earlier = context.earlier(back).filter(|_| use_continuation() != 0);
+            earlier.map_or(&NO_FOLLOW, |earlier| &self.continuation[earlier.index()])
+        };
+        QuietRows {
+            color: context.color,
+            threats: context.threats.all,
+            butterfly: &self.butterfly[context.color as usize],
+            pawn: &self.pawn[context.pawn_key as usize % PAWN_STRUCTURES],
+            follow: [follow(0), follow(1), follow(3), follow(5)],
         }
-        if use_pawn_history() != 0 {
-            score += 2 * self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()].get();
-        }
-        if use_continuation() != 0 {
-            for (back, weight) in [(0, 2), (1, 2), (3, 1), (5, 1)] {
-                if let Some(earlier) = context.earlier(back) {
-                    score += weight * self.continuation[earlier.index()][to.index()].get() / 2;
-                }
-            }
-        }
-        score
     }
 
     /// The part of a quiet move's record that pruning and reductions read: how it did here and as an answer.
@@ -125,8 +120,8 @@ impl Histories {
         let to = PieceTo::new(context.color, piece, mv.to);
         let mut score = 0;
         if use_butterfly() != 0 {
-            score += self.butterfly[context.color as usize][threat_index(context.threats, mv)][mv.from as usize]
-                [mv.to as usize]
+            score += self.butterfly[context.color as usize][threat_index(context.threats.all, mv)]
+                [mv.from as usize][mv.to as usize]
                 .get();
         }
         if use_continuation() != 0 {
@@ -152,7 +147,7 @@ impl Histories {
 
     pub(crate) fn update_quiet(&mut self, context: &QuietContext<'_>, mv: Move, piece: Piece, bonus: i32) {
         let to = PieceTo::new(context.color, piece, mv.to);
-        self.butterfly[context.color as usize][threat_index(context.threats, mv)][mv.from as usize]
+        self.butterfly[context.color as usize][threat_index(context.threats.all, mv)][mv.from as usize]
             [mv.to as usize]
             .update(bonus);
         self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()]
@@ -170,10 +165,18 @@ impl Histories {
     }
 
     pub(crate) fn update_butterfly(&mut self, color: Color, threats: BitBoard, mv: Move, bonus: i32) {
-        self.butterfly[color as usize][threat_index(threats, mv)][mv.from as usize][mv.to as usize].update(bonus);
+        self.butterfly[color as usize][threat_index(threats, mv)][mv.from as usize][mv.to as usize]
+            .update(bonus);
     }
 
-    pub(crate) fn update_capture(&mut self, color: Color, piece: Piece, to: Square, victim: Piece, bonus: i32) {
+    pub(crate) fn update_capture(
+        &mut self,
+        color: Color,
+        piece: Piece,
+        to: Square,
+        victim: Piece,
+        bonus: i32,
+    ) {
         self.capture[PieceTo::new(color, piece, to).index()][victim as usize].update(bonus);
     }
 
@@ -189,7 +192,8 @@ impl Histories {
             sum += table[side][key].get() * weight;
         }
         if let Some((last, before)) = last_two(earlier) {
-            sum += self.correction_continuation[before.moved.index()][last.moved.index()].get() * corr_continuation();
+            sum += self.correction_continuation[before.moved.index()][last.moved.index()].get()
+                * corr_continuation();
         }
         sum / (1024 * 12)
     }
@@ -228,7 +232,8 @@ fn last_two(earlier: &[Option<Continuation>]) -> Option<(Continuation, Continuat
 
 fn correction_keys(position: &Position) -> [usize; 5] {
     let keys = position.keys();
-    [keys.pawn, keys.minor, keys.major, keys.non_pawn[0], keys.non_pawn[1]].map(|key| key as usize % CORRECTIONS)
+    [keys.pawn, keys.minor, keys.major, keys.non_pawn[0], keys.non_pawn[1]]
+        .map(|key| key as usize % CORRECTIONS)
 }
 
 #[inline]
@@ -236,11 +241,70 @@ fn threat_index(threats: BitBoard, mv: Move) -> usize {
     usize::from(threats.has(mv.from)) * 2 + usize::from(threats.has(mv.to))
 }
 
+/// Stands in for the record of a move that was never made.
+static NO_FOLLOW: [Follow; PieceTo::COUNT] = [Gauge(0); PieceTo::COUNT];
+
+/// See [`Histories::quiet_rows`].
+pub(crate) struct QuietRows<'a> {
+    color: Color,
+    threats: BitBoard,
+    butterfly: &'a [[[Quiet; 64]; 64]; 4],
+    pawn: &'a [Quiet; PieceTo::COUNT],
+    follow: [&'a [Follow; PieceTo::COUNT]; 4],
+}
+
+impl QuietRows<'_> {
+    /// How promising a quiet move is.
+    #[inline]
+    pub(crate) fn score(&self, mv: Move, piece: Piece) -> i32 {
+        let to = PieceTo::new(self.color, piece, mv.to).index();
+        let mut score = 0;
+        if use_butterfly() != 0 {
+            score += 2 * self.butterfly[threat_index(self.threats, mv)][mv.from as usize][mv.to as usize].get();
+        }
+        if use_pawn_history() != 0 {
+            score += 2 * self.pawn[to].get();
+        }
+        let [one, two, four, six] = self.follow;
+        score + one[to].get() + two[to].get() + (four[to].get() + six[to].get()) / 2
+    }
+}
+
+/// Squares that the enemy attacks, with what.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Threats {
+    /// Pawns.
+    pub(crate) by_pawn: BitBoard,
+    /// Pawns and minor pieces.
+    pub(crate) by_minor: BitBoard,
+    /// All but queen and king.
+    pub(crate) by_rook: BitBoard,
+    pub(crate) all: BitBoard,
+}
+
+/// For searches that look at captures only.
+pub(crate) static NO_THREATS: Threats = Threats {
+    by_pawn: BitBoard::EMPTY,
+    by_minor: BitBoard::EMPTY,
+    by_rook: BitBoard::EMPTY,
+    all: BitBoard::EMPTY,
+};
+
+impl Threats {
+    pub(crate) fn of(position: &Position) -> Self {
+        let (board, enemy) = (position.board(), !position.side_to_move());
+        let by_pawn = attacks_by_kind(board, enemy, &[Piece::Pawn]);
+        let by_minor = by_pawn | attacks_by_kind(board, enemy, &[Piece::Knight, Piece::Bishop]);
+        let by_rook = by_minor | attacks_by_kind(board, enemy, &[Piece::Rook]);
+        let all = by_rook | attacks_by_kind(board, enemy, &[Piece::Queen, Piece::King]);
+        Self { by_pawn, by_minor, by_rook, all }
+    }
+}
+
 /// Where a quiet move is tried: what the tables need besides the move.
 pub(crate) struct QuietContext<'a> {
     pub(crate) color: Color,
-    /// Squares the enemy attacks.
-    pub(crate) threats: BitBoard,
+    pub(crate) threats: &'a Threats,
     pub(crate) pawn_key: u64,
     /// Moves that led here, the last one at the end; `None` for null moves.
     pub(crate) earlier: &'a [Option<Continuation>],
@@ -277,17 +341,17 @@ mod tests {
         let position = Position::startpos();
         let context = QuietContext {
             color: Color::White,
-            threats: BitBoard::EMPTY,
+            threats: &Threats::default(),
             pawn_key: position.keys().pawn,
             earlier: &[],
         };
         let good = Move { from: Square::G1, to: Square::F3, promotion: None };
         let other = Move { from: Square::B1, to: Square::C3, promotion: None };
         histories.update_quiet(&context, good, Piece::Knight, 1000);
-        assert!(histories.quiet(&context, good, Piece::Knight) > 0);
-        assert_eq!(histories.quiet(&context, other, Piece::Knight), 0);
+        assert!(histories.quiet_rows(&context).score(good, Piece::Knight) > 0);
+        assert_eq!(histories.quiet_rows(&context).score(other, Piece::Knight), 0);
         let elsewhere = QuietContext { color: Color::Black, ..context };
-        assert_eq!(histories.quiet(&elsewhere, good, Piece::Knight), 0);
+        assert_eq!(histories.quiet_rows(&elsewhere).score(good, Piece::Knight), 0);
     }
 
     #[test]

@@ -1,20 +1,52 @@
 //! The order in which moves are tried, produced in stages so that a cutoff spares the rest of the work.
 
-use crate::history::{Histories, QuietContext};
+use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
 use tandem_chess::{
-    BitBoard, Move, Piece, PieceMoves, Position, Rank, attacks_by_kind, exchange_value, get_bishop_moves,
+    BitBoard, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves,
     get_knight_moves, get_pawn_attacks, get_rook_moves,
 };
 
-#[derive(Clone, Copy)]
-struct Scored {
-    mv: Move,
-    score: i32,
+/// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
+/// that the search for the greatest is a few vector instructions.
+struct Scores {
+    moves: ArrayVec<Move, 256>,
+    /// The score above, the index below, so that the greatest key names its move; the earlier of two equals wins.
+    keys: ArrayVec<i32, 256>,
+    left: usize,
 }
 
-type Scores = ArrayVec<Scored, 256>;
+impl Scores {
+    const INDEX_BITS: u32 = 8;
+    const TAKEN: i32 = i32::MIN;
+
+    fn new() -> Self {
+        Self { moves: ArrayVec::new(), keys: ArrayVec::new(), left: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, mv: Move, score: i32) {
+        const LIMIT: i32 = (1 << 22) - 1;
+        let index = self.moves.len() as i32;
+        self.moves.push(mv);
+        self.keys.push(score.clamp(-LIMIT, LIMIT) << Self::INDEX_BITS | (255 - index));
+        self.left += 1;
+    }
+
+    /// Takes the best move out, with its score.
+    #[inline]
+    fn take_best(&mut self) -> Option<(Move, i32)> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let best = self.keys.iter().copied().max()?;
+        let index = (255 - (best & 255)) as usize;
+        self.keys[index] = Self::TAKEN;
+        Some((self.moves[index], best >> Self::INDEX_BITS))
+    }
+}
 
 /// What a picker is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,8 +75,6 @@ pub(crate) struct MovePicker {
     kind: Kind,
     stage: Stage,
     tt_move: Option<Move>,
-    /// What the generator made; quiet moves are unpacked from it only if they are asked for.
-    generated: ArrayVec<PieceMoves, 20>,
     noisy: Scores,
     bad_noisy: ArrayVec<Move, 256>,
     bad_index: usize,
@@ -74,7 +104,6 @@ impl MovePicker {
             kind,
             stage: if tt_move.is_some() { Stage::TtMove } else { Stage::ScoreNoisy },
             tt_move,
-            generated: ArrayVec::new(),
             noisy: Scores::new(),
             bad_noisy: ArrayVec::new(),
             bad_index: 0,
@@ -94,6 +123,7 @@ impl MovePicker {
     }
 
     /// The next move.
+    #[inline]
     pub(crate) fn next(
         &mut self,
         position: &Position,
@@ -107,15 +137,11 @@ impl MovePicker {
                     return self.tt_move;
                 }
                 Stage::ScoreNoisy => {
-                    position.board().generate_moves(|moves| {
-                        self.generated.push(moves);
-                        false
-                    });
                     self.score_noisy(position, histories);
                     self.stage = Stage::GoodNoisy;
                 }
                 Stage::GoodNoisy => {
-                    while let Some(Scored { mv, score }) = take_best(&mut self.noisy) {
+                    while let Some((mv, score)) = self.noisy.take_best() {
                         let threshold = match self.kind {
                             Kind::All => -score / good_capture_see(),
                             Kind::Noisy => return Some(mv),
@@ -136,7 +162,7 @@ impl MovePicker {
                 }
                 Stage::Quiets => {
                     if !self.skip_quiets
-                        && let Some(Scored { mv, .. }) = take_best(&mut self.quiets)
+                        && let Some((mv, _)) = self.quiets.take_best()
                     {
                         return Some(mv);
                     }
@@ -155,37 +181,33 @@ impl MovePicker {
         }
     }
 
+    /// Kept out of [`Self::next`], whose usual path is short.
+    #[inline(never)]
     fn score_noisy(&mut self, position: &Position, histories: &Histories) {
         let us = position.side_to_move();
-        let theirs = position.board().colors(!us);
-        let last_rank = Rank::Eighth.relative_to(us).bitboard();
-        let en_passant = position.board().en_passant().map_or(BitBoard::EMPTY, |file| {
-            tandem_chess::Square::new(file, Rank::Sixth.relative_to(us)).bitboard()
-        });
-        for generated in &self.generated {
-            let mut noisy = *generated;
-            noisy.to &= match generated.piece {
-                Piece::Pawn => theirs | last_rank | en_passant,
-                _ => theirs,
-            };
-            for mv in noisy {
-                // Underpromotions other than to a knight are left to the quiet moves.
-                if Some(mv) == self.tt_move || !is_noisy(position, mv) {
+        generate_noisy(position.board(), |generated| {
+            for mv in generated {
+                if Some(mv) == self.tt_move {
                     continue;
                 }
-                let mut score = 0;
-                if let Some(victim) = position.captured_by(mv) {
+                let victim = position.captured_by(mv);
+                let mut score = match mv.promotion {
+                    None => 0,
+                    Some(promotion @ (Piece::Queen | Piece::Knight)) => exchange_value(promotion) * capture_victim(),
+                    // Other promotions are left to the quiet moves unless they capture.
+                    Some(_) if victim.is_none() => continue,
+                    Some(_) => 0,
+                };
+                if let Some(victim) = victim {
                     score += exchange_value(victim) * capture_victim()
                         + histories.capture(us, generated.piece, mv.to, victim);
                 }
-                if let Some(promotion) = mv.promotion {
-                    score += exchange_value(promotion) * capture_victim();
-                }
-                self.noisy.push(Scored { mv, score });
+                self.noisy.push(mv, score);
             }
-        }
+        });
     }
 
+    #[inline(never)]
     fn score_quiets(&mut self, position: &Position, histories: &Histories, context: &QuietContext<'_>) {
         let us = position.side_to_move();
         let board = position.board();
@@ -204,20 +226,18 @@ impl MovePicker {
             BitBoard::EMPTY,
         ];
         // Squares where each kind of piece can be taken by something cheaper.
-        let by_pawn = attacks_by_kind(board, !us, &[Piece::Pawn]);
-        let by_minor = by_pawn | attacks_by_kind(board, !us, &[Piece::Knight, Piece::Bishop]);
-        let by_rook = by_minor | attacks_by_kind(board, !us, &[Piece::Rook]);
+        let Threats { by_pawn, by_minor, by_rook, .. } = *context.threats;
         let cheaper = [BitBoard::EMPTY, by_pawn, by_pawn, by_minor, by_rook, BitBoard::EMPTY];
-        for generated in &self.generated {
+        let rows = histories.quiet_rows(context);
+        board.generate_moves(|mut generated| {
             let piece = generated.piece;
-            let mut quiet = *generated;
-            quiet.to &= !theirs;
-            for mv in quiet {
-                if Some(mv) == self.tt_move || is_noisy(position, mv) {
+            generated.to &= !theirs;
+            let threatened = cheaper[piece as usize];
+            for mv in generated {
+                if Some(mv) == self.tt_move || piece == Piece::Pawn && is_noisy(position, mv) {
                     continue;
                 }
-                let mut score = histories.quiet(context, mv, piece);
-                let threatened = cheaper[piece as usize];
+                let mut score = rows.score(mv, piece);
                 if threatened.has(mv.from) {
                     score += threat_escape() * (1 + i32::from(piece == Piece::Queen));
                 }
@@ -229,9 +249,10 @@ impl MovePicker {
                 if mv.promotion.is_some() {
                     score -= 20_000;
                 }
-                self.quiets.push(Scored { mv, score });
+                self.quiets.push(mv, score);
             }
-        }
+            false
+        });
     }
 }
 
@@ -244,19 +265,6 @@ pub(crate) fn is_noisy(position: &Position, mv: Move) -> bool {
     }
 }
 
-/// Takes the best move out of the list. The order of the others does not matter.
-#[inline]
-fn take_best(moves: &mut Scores) -> Option<Scored> {
-    let mut best = 0;
-    let mut score = moves.first()?.score;
-    for (index, scored) in moves.iter().enumerate().skip(1) {
-        if scored.score > score {
-            (best, score) = (index, scored.score);
-        }
-    }
-    Some(moves.swap_remove(best))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,8 +272,8 @@ mod tests {
 
     fn picked(position: &Position, mut picker: MovePicker) -> Vec<Move> {
         let histories = Histories::new();
-        let context =
-            QuietContext { color: Color::White, threats: BitBoard::EMPTY, pawn_key: 0, earlier: &[] };
+        let threats = Threats::default();
+        let context = QuietContext { color: Color::White, threats: &threats, pawn_key: 0, earlier: &[] };
         std::iter::from_fn(|| picker.next(position, &histories, &context)).collect()
     }
 

@@ -128,7 +128,7 @@ params! {
     futility_depth = 11 in 4..=16, step 1;
     futility_base = 90 in 20..=250, step 12;
     futility_margin = 95 in 40..=200, step 8;
-    futility_history = 60 in 20..=200, step 8;
+    futility_history = 200 in 60..=600, step 25;
     capture_futility_base = 200 in 60..=450, step 18;
     capture_futility_margin = 190 in 80..=400, step 16;
 

@@ -156,7 +156,12 @@ impl Searcher {
     /// Searches a position until a limit is met or [`Signals::stop`] is called. [`Signals::arm`] must have been
     /// called first, where the request was read. The calling thread is the first of the search's threads, and needs
     /// [`STACK_SIZE`] bytes of stack to follow the longest line.
-    pub fn search(&mut self, position: &Position, limits: &Limits, report: &mut dyn FnMut(Info)) -> SearchResult {
+    pub fn search(
+        &mut self,
+        position: &Position,
+        limits: &Limits,
+        report: &mut dyn FnMut(Info),
+    ) -> SearchResult {
         let start = Instant::now();
         let mut limits = limits.clone();
         let mut multipv = self.settings.multipv;
@@ -182,7 +187,14 @@ impl Searcher {
         if root_moves.is_empty() {
             self.wait(&limits);
             let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
-            return SearchResult { best: None, ponder: None, score, depth: 0, nodes: 0, time: start.elapsed() };
+            return SearchResult {
+                best: None,
+                ponder: None,
+                score,
+                depth: 0,
+                nodes: 0,
+                time: start.elapsed(),
+            };
         }
 
         let (main, helpers) = self.workers.split_at_mut(1);
@@ -229,12 +241,15 @@ impl Searcher {
     /// The legal moves, those the tables like best first.
     fn root_moves(&self, position: &Position, limits: &Limits) -> Vec<RootMove> {
         let ranks = self.tablebases.as_ref().and_then(|tables| tables.rank_root(position));
-        let rank_of = |mv: Move| {
-            ranks.iter().flatten().find(|(ranked, _)| *ranked == mv).map_or(0, |&(_, rank)| rank)
-        };
+        let rank_of =
+            |mv: Move| ranks.iter().flatten().find(|(ranked, _)| *ranked == mv).map_or(0, |&(_, rank)| rank);
         let wanted = |mv: &Move| limits.search_moves.is_empty() || limits.search_moves.contains(mv);
-        let mut moves: Vec<RootMove> =
-            position.legal_moves().into_iter().filter(wanted).map(|mv| RootMove::new(mv, rank_of(mv))).collect();
+        let mut moves: Vec<RootMove> = position
+            .legal_moves()
+            .into_iter()
+            .filter(wanted)
+            .map(|mv| RootMove::new(mv, rank_of(mv)))
+            .collect();
         moves.sort_by_key(|root| std::cmp::Reverse(root.tb_rank));
         moves
     }
@@ -243,7 +258,8 @@ impl Searcher {
     fn vote(&self) -> usize {
         let value = |worker: &Worker| worker.root_moves[0].score.max(worker.root_moves[0].previous);
         let least = self.workers.iter().map(value).min().unwrap_or(0);
-        let weight = |worker: &Worker| i64::from(value(worker) - least + 14) * i64::from(worker.completed_depth);
+        let weight =
+            |worker: &Worker| i64::from(value(worker) - least + 14) * i64::from(worker.completed_depth);
         let mut votes: HashMap<u16, i64> = HashMap::new();
         let ballot = |worker: &Worker| PackedMove::new(Some(worker.root_moves[0].mv)).bits();
         for worker in &self.workers {
@@ -273,7 +289,6 @@ impl Searcher {
         after.board().is_legal(mv).then_some(mv)
     }
 }
-
 
 fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

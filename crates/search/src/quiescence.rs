@@ -1,12 +1,13 @@
 //! The search beyond the horizon: captures only, until the position is quiet enough to be judged.
 
 use crate::alphabeta::NodeType;
+use crate::history::NO_THREATS;
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
 use crate::tt::{Bound, Entry};
 use crate::value::*;
 use crate::worker::Worker;
-use tandem_chess::{BitBoard, exchange_value};
+use tandem_chess::exchange_value;
 
 impl Worker {
     /// The value of the position when only captures are played, or every move out of check.
@@ -17,8 +18,8 @@ impl Worker {
                 return alpha;
             }
         }
-        self.frames[ply].pv.clear();
         if N::PV {
+            self.lines[ply].clear();
             self.sel_depth = self.sel_depth.max(ply + 1);
         }
         if self.should_stop() {
@@ -73,8 +74,14 @@ impl Worker {
                     best_score = (best_score + beta) / 2;
                 }
                 if entry.is_none() {
-                    let entry =
-                        Entry { mv: None, score: best_score, eval: raw_eval, depth: -2, bound: Bound::Lower, pv: false };
+                    let entry = Entry {
+                        mv: None,
+                        score: best_score,
+                        eval: raw_eval,
+                        depth: -2,
+                        bound: Bound::Lower,
+                        pv: false,
+                    };
                     self.shared.table.store(key, ply, entry);
                 }
                 return best_score;
@@ -83,10 +90,11 @@ impl Worker {
             futility = static_eval + qs_futility();
         }
 
-        let mut picker = if in_check { MovePicker::all(tt_move) } else { MovePicker::noisy(&self.position, tt_move) };
+        let mut picker =
+            if in_check { MovePicker::all(tt_move) } else { MovePicker::noisy(&self.position, tt_move) };
         let mut best_move = None;
         while let Some(mv) = {
-            let context = self.quiet_context(BitBoard::EMPTY);
+            let context = self.quiet_context(&NO_THREATS);
             picker.next(&self.position, &self.histories, &context)
         } {
             if !is_loss(best_score) {
@@ -96,14 +104,17 @@ impl Worker {
                         picker.skip_quiets();
                         continue;
                     }
-                } else if !self.position.gives_check(mv) && mv.promotion.is_none() {
+                } else if futility <= alpha
+                    && mv.promotion.is_none()
+                    && !self.position.gives_check(mv)
+                {
                     let gain = self.position.captured_by(mv).map_or(0, exchange_value);
                     let hope = futility + gain;
                     if use_qs_see() != 0 && hope <= alpha {
                         best_score = best_score.max(hope.min(MAX_EVAL));
                         continue;
                     }
-                    if use_qs_see() != 0 && futility <= alpha && !self.position.see_ge(mv, 1) {
+                    if use_qs_see() != 0 && !self.position.see_ge(mv, 1) {
                         best_score = best_score.max(futility.min(MAX_EVAL));
                         continue;
                     }

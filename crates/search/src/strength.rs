@@ -88,9 +88,8 @@ mod tests {
     fn the_strongest_always_takes_the_best_and_the_weakest_often_does_not() {
         let moves = moves(&[30, 0, -20, -40]);
         let mut random = Random(42);
-        let mut missed = |elo: u32| {
-            (0..1000).filter(|_| Strength::new(elo).choose(&moves, || random.next()) != 0).count()
-        };
+        let mut missed =
+            |elo: u32| (0..1000).filter(|_| Strength::new(elo).choose(&moves, || random.next()) != 0).count();
         assert_eq!(missed(Strength::MAX), 0);
         assert!(missed(Strength::MIN) > 300);
     }

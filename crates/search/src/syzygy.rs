@@ -163,9 +163,9 @@ fn holds_tables(folder: &Path) -> bool {
 
 fn en_passant(position: &Position) -> u32 {
     let board = position.board();
-    board.en_passant().map_or(0, |file| {
-        Square::new(file, Rank::Sixth.relative_to(board.side_to_move())) as u32
-    })
+    board
+        .en_passant()
+        .map_or(0, |file| Square::new(file, Rank::Sixth.relative_to(board.side_to_move())) as u32)
 }
 
 /// Lends our attack tables to the prober.

@@ -77,8 +77,9 @@ impl TimeManager {
         }
         let percent = |value: i32| f64::from(value) / 100.0;
         let nodes = (percent(tm_node_base()) - clarity.best_share * percent(tm_node_factor())).max(0.4);
-        let stability =
-            (percent(tm_stability_base()) - f64::from(clarity.stable_for.min(10)) * percent(tm_stability_step())).max(0.6);
+        let stability = (percent(tm_stability_base())
+            - f64::from(clarity.stable_for.min(10)) * percent(tm_stability_step()))
+        .max(0.6);
         let falling = 1.0 + f64::from(clarity.drop.clamp(-20, 50)) * percent(tm_drop()) / 10.0;
         self.elapsed().as_secs_f64() >= soft.as_secs_f64() * nodes * stability * falling
     }

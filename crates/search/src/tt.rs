@@ -161,6 +161,7 @@ pub struct OutOfMemory {
 
 /// The table.
 pub(crate) struct Table {
+    base: NonNull<u8>,
     clusters: NonNull<Cluster>,
     count: usize,
     layout: Layout,
@@ -182,17 +183,22 @@ impl Table {
         let error = OutOfMemory { mib };
         let bytes = mib.max(1).checked_mul(1 << 20).ok_or(error)?;
         let count = bytes / size_of::<Cluster>();
-        let layout = Layout::from_size_align(bytes, HUGE_PAGE).map_err(|_| error)?;
-        // SAFETY: the layout is not empty, and zero bytes are valid clusters.
-        let pointer = unsafe { alloc_zeroed(layout) };
-        let clusters = NonNull::new(pointer.cast::<Cluster>()).ok_or(error)?;
+        // A page more than needed, to begin on a page's boundary. Asking the allocator for the alignment itself
+        // would make it touch every page, and leave them small.
+        let padded = bytes.checked_add(HUGE_PAGE).ok_or(error)?;
+        let layout = Layout::from_size_align(padded, 16).map_err(|_| error)?;
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(error)?;
+        // SAFETY: the offset is less than a page, and a page more than the clusters was allocated.
+        let start = unsafe { base.add(base.align_offset(HUGE_PAGE)) };
         #[cfg(target_os = "linux")]
-        advise_huge_pages(pointer, bytes);
-        Ok(Self { clusters, count, layout, age: AtomicU8::new(0) })
+        advise_huge_pages(start.as_ptr(), bytes);
+        Ok(Self { base, clusters: start.cast(), count, layout, age: AtomicU8::new(0) })
     }
 
     fn clusters(&self) -> &[Cluster] {
-        // SAFETY: `count` clusters were allocated, zeroed, and are freed only when the table is dropped.
+        // SAFETY: `count` clusters were allocated, zeroed, which is valid for them, and are freed only when the table
+        // is dropped.
         unsafe { std::slice::from_raw_parts(self.clusters.as_ptr(), self.count) }
     }
 
@@ -306,7 +312,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: allocated in `new` with this very layout.
-        unsafe { dealloc(self.clusters.as_ptr().cast(), self.layout) };
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }
 

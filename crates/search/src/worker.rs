@@ -1,7 +1,7 @@
 //! One search thread: its position, its memory, and the moves at the root.
 
 use crate::evaluator::Evaluator;
-use crate::history::{Continuation, Histories, PieceTo, QuietContext};
+use crate::history::{Continuation, Histories, PieceTo, QuietContext, Threats};
 use crate::limits::Limits;
 use crate::movepick::is_noisy;
 use crate::params::*;
@@ -31,8 +31,6 @@ pub(crate) struct Frame {
     pub(crate) threats: BitBoard,
     /// Rank of the move among those tried.
     pub(crate) move_count: usize,
-    /// The best line from here.
-    pub(crate) pv: ArrayVec<Move, MAX_PLY>,
 }
 
 impl Default for Frame {
@@ -46,7 +44,6 @@ impl Default for Frame {
             mv: None,
             threats: BitBoard::EMPTY,
             move_count: 0,
-            pv: ArrayVec::new(),
         }
     }
 }
@@ -68,7 +65,16 @@ pub(crate) struct RootMove {
 
 impl RootMove {
     pub(crate) fn new(mv: Move, tb_rank: i32) -> Self {
-        Self { mv, score: -INFINITE, previous: -INFINITE, average: NONE, sel_depth: 0, nodes: 0, pv: vec![mv], tb_rank }
+        Self {
+            mv,
+            score: -INFINITE,
+            previous: -INFINITE,
+            average: NONE,
+            sel_depth: 0,
+            nodes: 0,
+            pv: vec![mv],
+            tb_rank,
+        }
     }
 }
 
@@ -80,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) evaluator: Box<dyn Evaluator>,
     pub(crate) histories: Box<Histories>,
     pub(crate) frames: Box<[Frame]>,
+    /// The best line from each ply of an open window.
+    pub(crate) lines: Box<[ArrayVec<Move, MAX_PLY>]>,
     /// The moves of the line, for tables that look at what a move answers.
     pub(crate) line: Vec<Option<Continuation>>,
     pub(crate) logarithms: Logarithms,
@@ -119,6 +127,7 @@ impl Worker {
             evaluator,
             histories: Box::new(Histories::new()),
             frames: vec![Frame::default(); MAX_PLY + 4].into_boxed_slice(),
+            lines: vec![ArrayVec::new(); MAX_PLY + 4].into_boxed_slice(),
             line: Vec::with_capacity(MAX_PLY + 4),
             logarithms: Logarithms::new(),
             root_moves: Vec::new(),
@@ -140,7 +149,13 @@ impl Worker {
     }
 
     /// Makes the thread ready for a search from `position`.
-    pub(crate) fn prepare(&mut self, shared: Arc<Shared>, position: &Position, limits: &Limits, time: &TimeManager) {
+    pub(crate) fn prepare(
+        &mut self,
+        shared: Arc<Shared>,
+        position: &Position,
+        limits: &Limits,
+        time: &TimeManager,
+    ) {
         self.shared = shared;
         self.position = position.clone();
         self.evaluator.reset(position);
@@ -200,7 +215,7 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn quiet_context(&self, threats: BitBoard) -> QuietContext<'_> {
+    pub(crate) fn quiet_context<'a>(&'a self, threats: &'a Threats) -> QuietContext<'a> {
         QuietContext {
             color: self.position.side_to_move(),
             threats,
@@ -258,7 +273,8 @@ impl Worker {
         if self.id != 0 || self.completed_depth < 1 && !self.out_of_nodes() {
             return;
         }
-        let over = !self.shared.signals.is_pondering() && (self.enough || self.time.is_over() || self.out_of_nodes());
+        let over = !self.shared.signals.is_pondering()
+            && (self.enough || self.time.is_over() || self.out_of_nodes());
         if over {
             self.shared.signals.stop();
             self.stopped = true;
@@ -287,11 +303,9 @@ impl Worker {
     /// Puts `mv` before the line of the next ply.
     #[inline]
     pub(crate) fn update_pv(&mut self, ply: usize, mv: Move) {
-        let [frame, next] = &mut self.frames[ply..ply + 2] else { return };
-        frame.pv.clear();
-        frame.pv.push(mv);
-        for &mv in next.pv.iter().take(MAX_PLY - 1) {
-            frame.pv.push(mv);
-        }
+        let [line, next] = &mut self.lines[ply..ply + 2] else { return };
+        line.clear();
+        line.push(mv);
+        line.extend(next.iter().copied().take(MAX_PLY - 1));
     }
 }

@@ -184,8 +184,8 @@ impl Sample {
             let mean: f64 = likely.iter().zip(POINTS).map(|(p, x)| p * x).sum();
             let variance: f64 = likely.iter().zip(POINTS).map(|(p, x)| p * (x - mean).powi(2)).sum();
             let sigma = variance.sqrt();
-            let values = POINTS
-                .map(|x| x - 0.5 - excess * sigma * (1.0 + ((x - mean) / sigma).powi(2)) / 2.0);
+            let values =
+                POINTS.map(|x| x - 0.5 - excess * sigma * (1.0 + ((x - mean) / sigma).powi(2)) / 2.0);
             let next = self.most_likely_with(values);
             let change = next.iter().zip(likely).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             likely = next;
@@ -194,5 +194,133 @@ impl Sample {
             }
         }
         likely
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SplitMix;
+
+    fn sprt(elo0: f64, elo1: f64, model: SprtModel) -> Sprt {
+        Sprt::new(elo0, elo1, 0.05, 0.05, model).unwrap()
+    }
+
+    #[test]
+    fn ratios_are_those_of_fastchess() {
+        // The pairs and ratios of fastchess's own tests; pairs of two draws and of a win and a loss are one kind.
+        use SprtModel::{Logistic, Normalised};
+        for (counts, elo0, elo1, model, expected) in [
+            ([365, 16618, 36229, 16974, 390], 0.0, 2.0, Normalised, 2.25),
+            ([127, 4883, 10712, 5150, 104], -1.75, 0.25, Normalised, 3.01),
+            ([223, 9863, 21279, 10037, 246], 0.5, 2.5, Logistic, -3.07),
+            ([871, 26175, 55983, 26678, 821], 0.0, 2.0, Logistic, -4.98),
+        ] {
+            let llr = sprt(elo0, elo1, model).llr(&Pentanomial(counts));
+            assert!((llr - expected).abs() <= 0.01, "{llr} against {expected}");
+        }
+    }
+
+    #[test]
+    fn the_corridor_is_walds() {
+        let (lower, upper) = sprt(0.0, 5.0, SprtModel::Logistic).bounds();
+        assert!((upper - 2.944).abs() < 1e-3 && (lower + 2.944).abs() < 1e-3);
+        assert_eq!(sprt(0.0, 5.0, SprtModel::Normalised).llr(&Pentanomial::default()), 0.0);
+    }
+
+    #[test]
+    fn turned_results_turn_the_ratio() {
+        let pairs = Pentanomial([12, 150, 420, 170, 20]);
+        for model in [SprtModel::Logistic, SprtModel::Normalised] {
+            let llr = sprt(-3.0, 3.0, model).llr(&pairs);
+            let turned = sprt(-3.0, 3.0, model).llr(&pairs.turned());
+            assert!(llr > 0.0 && (llr + turned).abs() < 1e-6, "{llr} {turned}");
+        }
+    }
+
+    #[test]
+    fn extreme_results_stay_finite() {
+        for counts in [[1, 0, 0, 0, 0], [0, 0, 1000, 0, 0], [0, 0, 0, 0, 5000], [1, 0, 0, 0, 1]] {
+            for model in [SprtModel::Logistic, SprtModel::Normalised] {
+                let llr = sprt(0.0, 5.0, model).llr(&Pentanomial(counts));
+                assert!(llr.is_finite(), "{counts:?} {llr}");
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_that_make_no_test_are_refused() {
+        let test = |elo0, elo1, alpha| Sprt::new(elo0, elo1, alpha, 0.05, SprtModel::Logistic);
+        assert!(matches!(test(5.0, 0.0, 0.05), Err(SprtError::Bounds(..))));
+        assert!(matches!(test(0.0, f64::NAN, 0.05), Err(SprtError::Bounds(..))));
+        assert!(matches!(test(0.0, 5.0, 0.0), Err(SprtError::Rates(..))));
+        assert!(matches!(test(0.0, 5.0, 0.6), Err(SprtError::Rates(..))));
+    }
+
+    /// Plays matches whose pairs have a known distribution, and counts those that the test accepts.
+    fn accepted(sprt: &Sprt, distribution: [f64; 5], matches: u32, seed: u64) -> u32 {
+        let mut random = SplitMix::new(seed);
+        let mut one = || {
+            let mut pairs = Pentanomial::default();
+            loop {
+                // The test is looked at every ten pairs: often enough, and quick.
+                for _ in 0..10 {
+                    let x = random.unit();
+                    let mut sum = 0.0;
+                    let kind = distribution.iter().position(|p| {
+                        sum += p;
+                        x < sum
+                    });
+                    pairs.0[kind.unwrap_or(4)] += 1;
+                }
+                match sprt.state(&pairs).verdict {
+                    Verdict::Undecided => {}
+                    verdict => return verdict == Verdict::Accepted,
+                }
+            }
+        };
+        (0..matches).filter(|_| one()).count() as u32
+    }
+
+    /// A distribution of pairs with the mean that an Elo difference means.
+    fn pairs_of_elo(elo: f64) -> [f64; 5] {
+        let shift = score_of_elo(elo) - 0.5;
+        // Moving a share from 1/4 to 3/4 of the points moves the mean by half as much.
+        [0.03, 0.20 - 2.0 * shift, 0.54, 0.20 + 2.0 * shift, 0.03].map(|share: f64| share.max(0.0))
+    }
+
+    /// A distribution of pairs with a normalised Elo difference, found by halving.
+    fn pairs_of_nelo(nelo: f64) -> [f64; 5] {
+        let nelo_of = |pairs: &[f64; 5]| {
+            let mean: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * x).sum();
+            let variance: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * (x - mean).powi(2)).sum();
+            (mean - 0.5) / (2.0 * variance).sqrt() * NELO_PER_SIGMA
+        };
+        let (mut low, mut high) = (-200.0, 200.0);
+        for _ in 0..60 {
+            let elo = 0.5 * (low + high);
+            if nelo_of(&pairs_of_elo(elo)) < nelo { low = elo } else { high = elo }
+        }
+        pairs_of_elo(low)
+    }
+
+    #[test]
+    fn simulated_matches_err_as_often_as_stated() {
+        // 2,000 matches for each hypothesis and model. The stated rates are bounds that overshoot makes a little
+        // smaller; three deviations of chance are 1.5 %.
+        const MATCHES: u32 = 2000;
+        let most = MATCHES * 65 / 1000;
+        let least = MATCHES * 20 / 1000;
+        let logistic = sprt(0.0, 20.0, SprtModel::Logistic);
+        let normalised = sprt(0.0, 30.0, SprtModel::Normalised);
+        for (sprt, h0, h1) in [
+            (&logistic, pairs_of_elo(0.0), pairs_of_elo(20.0)),
+            (&normalised, pairs_of_nelo(0.0), pairs_of_nelo(30.0)),
+        ] {
+            let wrongly_accepted = accepted(sprt, h0, MATCHES, 1);
+            let wrongly_rejected = MATCHES - accepted(sprt, h1, MATCHES, 2);
+            assert!((least..=most).contains(&wrongly_accepted), "{wrongly_accepted} of {MATCHES}");
+            assert!((least..=most).contains(&wrongly_rejected), "{wrongly_rejected} of {MATCHES}");
+        }
     }
 }

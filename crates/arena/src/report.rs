@@ -1,0 +1,193 @@
+//! A match as one HTML file that needs nothing else: charts are SVG within it.
+
+mod chart;
+
+use crate::stats::{Estimate, Pentanomial, Sprt, Wdl};
+use crate::standings::is_between;
+use crate::summary::{self, Meeting};
+use crate::{Report, Standings};
+use chart::{Bars, Line};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The report of a match.
+pub fn to_html(title: &str, report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> String {
+    let standings = &report.standings;
+    let mut body = format!("<h1>{}</h1>\n", escape(title));
+    let _ = writeln!(body, "<p>{} of {} games.</p>", standings.games(), report.total);
+    if standings.names.len() > 2 {
+        body += &section("Ratings", &pre(&summary::rating_lines(standings, &standings.ratings())));
+    }
+    for &meeting in meetings {
+        body += &meeting_section(standings, meeting, sprt.filter(|_| meetings.len() == 1));
+    }
+    body += &section("How the games ended", &terminations(standings));
+    body += &section("The runner", &pre(&summary::cost_line(report)));
+    page(title, &body)
+}
+
+fn meeting_section(standings: &Standings, meeting: Meeting, sprt: Option<&Sprt>) -> String {
+    let (a, b) = meeting;
+    let names = format!("{} against {}", standings.names[a], standings.names[b]);
+    let mut lines = summary::meeting_lines(standings, meeting);
+    if let Some(sprt) = sprt {
+        lines += &summary::sprt_line(sprt, &standings.pairs(a, b));
+    }
+    let mut content = pre(&lines);
+    content += &chart::lines("Elo by game", &elo_over_time(standings, meeting), "Elo");
+    if let Some(sprt) = sprt {
+        let (lower, upper) = sprt.bounds();
+        content += &chart::lines(
+            "Log-likelihood ratio by game",
+            &Line { guides: vec![lower, upper], ..llr_over_time(standings, meeting, sprt) },
+            "LLR",
+        );
+    }
+    let pairs = standings.pairs(a, b);
+    let kinds = ["0", "½", "1", "1½", "2"].iter().zip(pairs.0);
+    let bars = kinds.map(|(kind, count)| (format!("{kind} points"), count as f64)).collect();
+    content += &chart::bars("Pairs of games by points", &Bars { bars });
+    content += &openings(standings, meeting);
+    section(&names, &content)
+}
+
+/// The estimate after each game, with its 95 % band, in the order in which games ended.
+fn elo_over_time(standings: &Standings, (a, b): Meeting) -> Line {
+    let mut line = Line::default();
+    let mut wdl = Wdl::default();
+    let mut open: BTreeMap<usize, u8> = BTreeMap::new();
+    let mut pairs = Pentanomial::default();
+    for (n, game) in standings.in_order().filter(|game| is_between(game, a, b)).enumerate() {
+        let points = game.half_points(a);
+        wdl.add(points);
+        match open.remove(&(game.index / 2)) {
+            Some(first) => pairs.add(first, points),
+            None => {
+                open.insert(game.index / 2, points);
+                continue;
+            }
+        }
+        if let Some(estimate) = Estimate::of(&pairs, &wdl)
+            && [estimate.elo, estimate.elo_low, estimate.elo_high].iter().all(|elo| elo.is_finite())
+        {
+            line.points.push(((n + 1) as f64, estimate.elo));
+            line.band.push((estimate.elo_low, estimate.elo_high));
+        }
+    }
+    line
+}
+
+fn llr_over_time(standings: &Standings, (a, b): Meeting, sprt: &Sprt) -> Line {
+    let mut line = Line::default();
+    let mut open: BTreeMap<usize, u8> = BTreeMap::new();
+    let mut pairs = Pentanomial::default();
+    for (n, game) in standings.in_order().filter(|game| is_between(game, a, b)).enumerate() {
+        let points = game.half_points(a);
+        match open.remove(&(game.index / 2)) {
+            Some(first) => {
+                pairs.add(first, points);
+                line.points.push(((n + 1) as f64, sprt.llr(&pairs)));
+            }
+            None => {
+                open.insert(game.index / 2, points);
+            }
+        }
+    }
+    line
+}
+
+/// Openings in which one side won both games: there the engines differ most.
+fn openings(standings: &Standings, (a, b): Meeting) -> String {
+    let mut by_opening: BTreeMap<usize, Wdl> = BTreeMap::new();
+    for game in standings.results().filter(|game| is_between(game, a, b)) {
+        by_opening.entry(game.opening).or_default().add(game.half_points(a));
+    }
+    let mut decided: Vec<(usize, Wdl)> =
+        by_opening.into_iter().filter(|(_, wdl)| wdl.games() >= 2 && wdl.score() != 0.5).collect();
+    decided.sort_by(|(_, x), (_, y)| {
+        let weight = |wdl: &Wdl| (wdl.points() - wdl.games() as f64 / 2.0).abs();
+        weight(y).total_cmp(&weight(x))
+    });
+    if decided.is_empty() {
+        return String::new();
+    }
+    let mut rows = String::new();
+    for (opening, wdl) in decided.iter().take(40) {
+        let _ = writeln!(
+            rows,
+            "<tr><td>{}</td><td>{wdl}</td><td>{:.1} of {}</td></tr>",
+            opening + 1,
+            wdl.points(),
+            wdl.games()
+        );
+    }
+    format!(
+        "<details><summary>Openings that one side won ({})</summary>\n<table><tr><th>opening</th><th>{}</th>\
+         <th>points</th></tr>\n{rows}</table></details>\n",
+        decided.len(),
+        escape(&standings.names[a])
+    )
+}
+
+fn terminations(standings: &Standings) -> String {
+    let counts = standings.terminations();
+    let bars = counts.iter().map(|(kind, &count)| (kind.to_string(), count as f64)).collect();
+    let mut content = chart::bars("Games by what ended them", &Bars { bars });
+    let forfeits: Vec<String> = standings
+        .results()
+        .filter(|game| game.termination.is_forfeit())
+        .take(100)
+        .map(|game| {
+            let culprit = game.culprit.map_or("", |engine| standings.names[engine].as_str());
+            format!(
+                "<li>game {}: {} by {}: {}</li>",
+                game.index + 1,
+                escape(culprit),
+                game.termination,
+                escape(game.details.as_deref().unwrap_or(""))
+            )
+        })
+        .collect();
+    if !forfeits.is_empty() {
+        let _ = writeln!(content, "<ul>{}</ul>", forfeits.join("\n"));
+    }
+    content
+}
+
+fn section(title: &str, content: &str) -> String {
+    format!("<section>\n<h2>{}</h2>\n{content}</section>\n", escape(title))
+}
+
+fn pre(text: &str) -> String {
+    format!("<pre>{}</pre>\n", escape(text.trim_end()))
+}
+
+/// Text within HTML: names come from engines, and engines write what they like.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A whole page around some content.
+pub(crate) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n\
+         <body>\n{body}</body></html>\n",
+        escape(title)
+    )
+}
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --faint: #8884; --accent: #2563eb; --band: #2563eb33 }
+@media (prefers-color-scheme: dark) { :root { --ink: #ddd; --paper: #16181d; --accent: #7aa2ff; --band: #7aa2ff33 } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 56rem;
+       margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid var(--faint) }
+pre { overflow-x: auto; font-size: 13px } figure { margin: 1rem 0 } figcaption { font-weight: 600 }
+table { border-collapse: collapse } td, th { padding: .1rem .8rem .1rem 0; text-align: left }
+svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: var(--ink) }
+.axis { stroke: var(--faint) } .line { stroke: var(--accent); fill: none; stroke-width: 1.5 }
+.band { fill: var(--band) } .bar { fill: var(--accent) } .guide { stroke: var(--ink); stroke-dasharray: 4 4 }
+";
+
+pub use chart::{Bars as BarChart, bars as bar_chart};

@@ -1,0 +1,195 @@
+//! An engine that misbehaves on request.
+//!
+//! Its arguments name the parts that it plays: `no-uciok`, `illegal`, `crash@3` (on its third move) and so on. Without
+//! arguments it is a well-behaved engine that plays random legal moves at once.
+
+use std::io::{self, BufRead, Write};
+use std::process::exit;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use tandem_arena::SplitMix;
+use tandem_chess::{Position, uci};
+
+fn main() {
+    let parts: Vec<(String, u32)> = std::env::args().skip(1).map(|arg| part(&arg)).collect();
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    Fake { parts, position: Position::startpos(), chess960: false, moves: 0, random: SplitMix::new(3) }.run(&lines);
+}
+
+/// `name` or `name@move`.
+fn part(arg: &str) -> (String, u32) {
+    match arg.split_once('@') {
+        Some((name, at)) => (name.into(), at.parse().unwrap_or(1)),
+        None => (arg.into(), 1),
+    }
+}
+
+struct Fake {
+    parts: Vec<(String, u32)>,
+    position: Position,
+    chess960: bool,
+    moves: u32,
+    random: SplitMix,
+}
+
+impl Fake {
+    /// Whether it plays a part, and the part's move has come.
+    fn plays(&self, name: &str) -> bool {
+        self.parts.iter().any(|(part, at)| part == name && self.moves >= *at)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|(part, _)| part == name)
+    }
+
+    fn run(&mut self, lines: &Receiver<String>) {
+        if self.has("exit-at-start") {
+            eprintln!("fatal: network file missing");
+            exit(3);
+        }
+        while let Ok(line) = lines.recv() {
+            let mut words = line.split_ascii_whitespace();
+            match words.next().unwrap_or("") {
+                "uci" => self.greet(),
+                "isready" if !self.has("no-readyok") => say("readyok"),
+                "ucinewgame" => self.moves = 0,
+                "setoption" if line.contains("UCI_Chess960") => self.chess960 = line.ends_with("true"),
+                "position" => self.set_position(&line),
+                "go" => self.go(&line, lines),
+                "quit" if !self.has("undying") => return,
+                _ => {}
+            }
+        }
+        if self.has("undying") {
+            sleep_for_ever();
+        }
+    }
+
+    fn greet(&self) {
+        if self.has("no-uciok") {
+            return;
+        }
+        if self.has("flood-at-start") {
+            loop {
+                say("info string flood flood flood flood flood flood flood flood flood flood flood flood");
+            }
+        }
+        if self.has("half-a-uciok") {
+            print!("id name Half\nuci");
+            let _ = io::stdout().flush();
+            sleep_for_ever();
+        }
+        say("id name Fake 1.0");
+        say("id author nobody");
+        say("option name Hash type spin default 16 min 1 max 1024");
+        say("option name Ponder type check default false");
+        if !self.has("no-chess960") {
+            say("option name UCI_Chess960 type check default false");
+        }
+        say("uciok");
+    }
+
+    fn set_position(&mut self, line: &str) {
+        let (setup, moves) = line.split_once(" moves ").unwrap_or((line, ""));
+        self.position = match setup.strip_prefix("position fen ") {
+            Some(fen) => Position::from_fen(fen).expect("the arena sends good positions"),
+            None => Position::startpos(),
+        };
+        for text in moves.split_ascii_whitespace() {
+            let mv = uci::parse(self.position.board(), text).expect("the arena sends legal moves");
+            // What the arena writes must be in the notation that it asked for.
+            assert_eq!(uci::format(self.position.board(), mv, self.chess960), text);
+            self.position.play(mv);
+        }
+    }
+
+    fn go(&mut self, line: &str, lines: &Receiver<String>) {
+        self.moves += 1;
+        if line.contains("ponder") {
+            while !matches!(lines.recv().as_deref(), Ok("stop" | "ponderhit") | Err(_)) {}
+        }
+        if self.plays("crash") {
+            eprintln!("thread 'main' panicked: index out of bounds");
+            std::process::abort();
+        }
+        if self.plays("exit") {
+            exit(7);
+        }
+        if self.plays("half-line-exit") {
+            print!("bestm");
+            let _ = io::stdout().flush();
+            exit(0);
+        }
+        if self.plays("half-line") {
+            print!("bestm");
+            let _ = io::stdout().flush();
+            sleep_for_ever();
+        }
+        if self.plays("hang") {
+            sleep_for_ever();
+        }
+        if self.plays("flood") {
+            loop {
+                say("info string flood flood flood flood flood flood flood flood flood flood flood flood");
+            }
+        }
+        if self.plays("slow") {
+            // Answers, but only when it is told to stop.
+            while !matches!(lines.recv().as_deref(), Ok("stop") | Err(_)) {}
+        }
+        if self.plays("late") {
+            std::thread::sleep(Duration::from_millis(150));
+        }
+        if self.plays("garbage") {
+            let mut bytes = vec![0xff; 200_000];
+            bytes.push(b'\n');
+            let _ = io::stdout().write_all(&bytes);
+        }
+        if self.plays("empty-bestmove") {
+            return say("bestmove");
+        }
+        for (part, text) in [("illegal", "e2e5"), ("null", "0000"), ("none", "(none)"), ("nonsense", "\u{1b}[2J")] {
+            if self.plays(part) {
+                return say(&format!("bestmove {text}"));
+            }
+        }
+        let moves = self.position.legal_moves();
+        let best = moves[self.random.below(moves.len() as u32) as usize];
+        let score = self.random.below(41) as i32 - 20;
+        say(&format!("info depth 1 seldepth 1 score cp {score} nodes 20 pv {best}"));
+        let best_text = uci::format(self.position.board(), best, self.chess960);
+        self.position.play(best);
+        // It ponders on the opponent's first move, and so meets both a hit and a miss.
+        match self.position.legal_moves().first() {
+            Some(&reply) if self.has("ponder") => {
+                let reply = uci::format(self.position.board(), reply, self.chess960);
+                say(&format!("bestmove {best_text} ponder {reply}"));
+            }
+            _ => say(&format!("bestmove {best_text}")),
+        }
+        if self.has("twice") {
+            say(&format!("bestmove {best_text}"));
+        }
+    }
+}
+
+fn say(line: &str) {
+    let mut out = io::stdout().lock();
+    // Once nobody listens, there is nothing left to play.
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        exit(0);
+    }
+}
+
+fn sleep_for_ever() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,6 @@
+//! Whole matches, between an engine that misbehaves on request and itself.
+
+mod misbehaving;
+mod records;
+mod resume;
+mod setup;

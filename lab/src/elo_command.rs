@@ -1,0 +1,203 @@
+//! `tandem-lab elo`: what results mean.
+
+use crate::error::LabError;
+use crate::match_command::Model;
+use clap::Args;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use tandem_arena::{
+    stats::{Estimate, Pentanomial, RatedGame, Ratings, Sprt, Wdl, rate},
+    summary,
+};
+use tandem_chess::{input, pgn};
+
+/// Elo with error bars, from a PGN or from numbers
+///
+/// From PGN files with two players: their match; with more: a rating list by maximum likelihood (Bradley-Terry with
+/// draws and White's advantage). Games whose Round tags are N.1 and N.2 count as one pair.
+#[derive(Args, Debug)]
+pub(crate) struct EloArgs {
+    /// PGN files, plain or compressed
+    files: Vec<PathBuf>,
+    /// Wins, draws and losses, instead of files
+    #[arg(long, value_name = "W,D,L", value_delimiter = ',', conflicts_with = "files")]
+    wdl: Option<Vec<u64>>,
+    /// Pairs of games with 0, 1/2, 1, 3/2 and 2 points, instead of files
+    #[arg(long, value_name = "A,B,C,D,E", value_delimiter = ',', conflicts_with_all = ["files", "wdl"])]
+    pairs: Option<Vec<u64>>,
+    /// Also test H0: ELO0 against H1: ELO1
+    #[arg(long, value_name = "ELO0,ELO1", value_delimiter = ',', allow_hyphen_values = true)]
+    sprt: Option<Vec<f64>>,
+    /// Whether the bounds are logistic or normalised Elo
+    #[arg(long, value_enum, default_value_t = Model::Normalised)]
+    model: Model,
+    /// Give this player of a rating list this rating
+    #[arg(long, value_name = "NAME=ELO")]
+    anchor: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
+    let sprt = match args.sprt.as_deref() {
+        None => None,
+        Some(&[elo0, elo1]) => Some(Sprt::new(elo0, elo1, 0.05, 0.05, args.model.into())?),
+        Some(_) => return Err(LabError::Usage("--sprt takes two numbers, such as 0,5".into())),
+    };
+    let usage = |what: &str| LabError::Usage(what.into());
+    if let Some(pairs) = &args.pairs {
+        let counts = <[u64; 5]>::try_from(pairs.as_slice());
+        let pairs = Pentanomial(counts.map_err(|_| usage("--pairs takes five numbers, such as 1,10,30,12,2"))?);
+        return show(args, &pairs, &wdl_of_pairs(&pairs), sprt.as_ref(), "first", "second");
+    }
+    if let Some(wdl) = &args.wdl {
+        let &[wins, draws, losses] = wdl.as_slice() else {
+            return Err(usage("--wdl takes three numbers, such as 40,30,20"));
+        };
+        if sprt.is_some() {
+            return Err(usage("--sprt needs pairs of games: give --pairs or PGN files"));
+        }
+        let wdl = Wdl { wins, draws, losses };
+        return show(args, &Pentanomial::default(), &wdl, None, "first", "second");
+    }
+    if args.files.is_empty() {
+        return Err(usage("give PGN files, --wdl W,D,L or --pairs A,B,C,D,E"));
+    }
+    let games = Games::read(&args.files)?;
+    match games.names.as_slice() {
+        [] => Err(usage("there is no finished game in these files")),
+        [first, second] => {
+            let (pairs, wdl) = games.meeting();
+            show(args, &pairs, &wdl, sprt.as_ref(), first, second)
+        }
+        _ if sprt.is_some() => Err(usage("--sprt needs games between exactly two players")),
+        _ => show_ratings(args, &games),
+    }
+}
+
+fn show(
+    args: &EloArgs,
+    pairs: &Pentanomial,
+    wdl: &Wdl,
+    sprt: Option<&Sprt>,
+    first: &str,
+    second: &str,
+) -> Result<(), LabError> {
+    if wdl.games() == 0 {
+        return Err(LabError::Usage("there are no games to count".into()));
+    }
+    if args.json {
+        let mut value = summary::meeting_json(first, second, wdl, pairs);
+        if let Some(sprt) = sprt {
+            value["sprt"] = json!({ "test": sprt, "state": sprt.state(pairs) });
+        }
+        println!("{value:#}");
+        return Ok(());
+    }
+    print!("{}", summary::score_lines(first, second, wdl, pairs));
+    if let Some(sprt) = sprt {
+        print!("{}", summary::sprt_line(sprt, pairs));
+    }
+    if let Some(estimate) = Estimate::of(pairs, wdl) {
+        println!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
+    }
+    Ok(())
+}
+
+/// Games from pairs: a pair of one point may be two draws or a win each; the share of draws is not known.
+fn wdl_of_pairs(pairs: &Pentanomial) -> Wdl {
+    let [none, half, one, more, two] = pairs.0;
+    Wdl { wins: 2 * two + more, draws: half + more + 2 * one, losses: 2 * none + half }
+}
+
+fn show_ratings(args: &EloArgs, games: &Games) -> Result<(), LabError> {
+    let mut ratings = games.ratings();
+    if let Some(anchor) = &args.anchor {
+        let parsed = anchor.rsplit_once('=').and_then(|(name, elo)| Some((name, elo.parse::<f64>().ok()?)));
+        let (name, elo) = parsed
+            .filter(|(_, elo)| elo.is_finite())
+            .ok_or_else(|| LabError::Usage(format!("--anchor '{anchor}' should be NAME=ELO")))?;
+        let engine = games.names.iter().position(|known| known == name).ok_or_else(|| {
+            LabError::Usage(format!("--anchor names '{name}', but the players are {}", games.names.join(", ")))
+        })?;
+        ratings.anchor(engine, elo);
+    }
+    if args.json {
+        println!("{:#}", json!({ "names": games.names, "ratings": ratings }));
+    } else {
+        print!("{}", summary::rating_table(&games.names, &ratings));
+    }
+    Ok(())
+}
+
+/// The finished games of some files.
+#[derive(Default)]
+struct Games {
+    names: Vec<String>,
+    /// Pairs, or single games.
+    units: Vec<Vec<RatedGame>>,
+}
+
+impl Games {
+    fn read(paths: &[PathBuf]) -> Result<Self, LabError> {
+        let mut games = Self::default();
+        for path in paths {
+            let mut reader = pgn::Reader::new(input::open(path).map_err(LabError::file(path))?);
+            // Games of one round between two players, by the round and who had White.
+            let mut rounds: BTreeMap<(String, usize, usize), usize> = BTreeMap::new();
+            while let Some(game) = reader.next_game() {
+                let game = game.map_err(|error| LabError::Usage(format!("{}: {error}", path.display())))?;
+                let half_points = match game.result {
+                    pgn::GameResult::WhiteWins => 2,
+                    pgn::GameResult::Draw => 1,
+                    pgn::GameResult::BlackWins => 0,
+                    pgn::GameResult::Unknown => continue,
+                };
+                let white = games.player(game.tag("White").unwrap_or("?"));
+                let black = games.player(game.tag("Black").unwrap_or("?"));
+                let rated = RatedGame { white, black, half_points };
+                let round = game.tag("Round").and_then(|round| round.rsplit_once('.')).map(|(round, _)| round);
+                let pair = round.and_then(|round| rounds.remove(&(round.to_owned(), black, white)));
+                match (pair, round) {
+                    (Some(unit), _) => games.units[unit].push(rated),
+                    (None, Some(round)) => {
+                        rounds.insert((round.to_owned(), white, black), games.units.len());
+                        games.units.push(vec![rated]);
+                    }
+                    (None, None) => games.units.push(vec![rated]),
+                }
+            }
+        }
+        Ok(games)
+    }
+
+    fn player(&mut self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        })
+    }
+
+    /// The match of the first player against the second.
+    fn meeting(&self) -> (Pentanomial, Wdl) {
+        let (mut pairs, mut wdl) = (Pentanomial::default(), Wdl::default());
+        for unit in &self.units {
+            let points: Vec<u8> = unit
+                .iter()
+                .map(|game| if game.white == 0 { game.half_points } else { 2 - game.half_points })
+                .collect();
+            points.iter().for_each(|&points| wdl.add(points));
+            if let &[first, second] = points.as_slice() {
+                pairs.add(first, second);
+            }
+        }
+        (pairs, wdl)
+    }
+
+    fn ratings(&self) -> Ratings {
+        rate(self.names.len(), &self.units)
+    }
+}
