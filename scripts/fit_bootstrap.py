@@ -1,286 +1,201 @@
 #!/usr/bin/env python3
-"""Fit the bootstrap evaluation: tapered material, piece squares and a few pawn, rook and king terms.
+"""Fit the bootstrap evaluation to games.
 
 Run:
 
-    pip install numpy scipy zstandard
-    python3 scripts/fit_bootstrap.py LABELLED.csv.zst... > crates/search/src/bootstrap/tables.rs
+    pip install numpy scipy
+    cargo run --release -p tandem-search --example bootstrap_features -- FEATURES PER_GAME MOST FILE...
+    python3 scripts/fit_bootstrap.py FEATURES... > crates/search/src/bootstrap/tables.rs
 
-The inputs are zstd-compressed CSV files with the columns `fen,move_uci,eval_white,depth,engine,result,frc`
-(evaluation in pawns seen from White, `M...` for a mate score, result as `1-0`, `0-1` or `1/2-1/2`).
-The Rust tables go to standard output, the progress and the losses to standard error.
+The example says which terms each quiet position of the games has; this script finds what a term is worth. With no
+FEATURES it prints tables of the priors, to build the example with after a change of the terms below. The Rust tables
+go to standard output, the progress and the losses to standard error.
 
-What is kept: standard chess, no mate scores, |evaluation| <= 12 pawns, side to move not in check, and the move
-played neither a capture nor a promotion.
+The score is linear in the weights but for the drawishness of endgames:
 
-Target: 0.6 * sigmoid(evaluation_cp / 330) + 0.4 * result. The model predicts sigmoid(score / 400), the loss is
-the cross-entropy, and the score is linear in the parameters:
+    score = (mg * phase + eg * winnable / 64 * (24 - phase)) / 24
 
-    score = (mg * phase + eg * (24 - phase)) / 24,   phase = min(24, N + B + 2R + 4Q)
+where mg and eg sum the same terms, White's minus Black's, and `winnable` is that of the side ahead in the endgame.
+The model predicts sigmoid(score / 400) and the loss is the cross-entropy with
 
-where mg and eg sum the same features, White's minus Black's, with different weights. The exact definition of
-every feature is in the doc comments of the Rust source printed below. King shelter has no endgame weight.
+    share * sigmoid(evaluation_cp / 330) + (1 - share) * result
 
-The games start from openings that favour White, so the fit has one more tapered constant, for being White. It
-keeps that advantage from leaking into the squares; it is not part of the model and is thrown away.
+where the share of the evaluation depends on the kind of game: see SOURCES. Weights are pulled to their priors, and
+neighbours in a table (of mobility, of king danger) to each other, so that rare ones stay sane. In the end all are
+scaled to make a pawn worth PAWN.
 
-Engine games have few large material imbalances, so every weight is pulled to a prior: the average value of a piece
-hard; squares gently to zero (the king in the middlegame to its first ranks, since it is seen in the open only where
-that is safe); passed pawns to a bonus that rises with the rank, since dropping promotions and mates leaves mostly
-stopped ones; and each square gently to its mirror image on the other wing. The strengths are in
-pseudo-positions (the number of even positions with that feature that would pull as hard). Averages over squares are
-weighted by how often the piece stands there. At the end the mean of each square table moves into the material value,
-and all weights are scaled so that the pawn's middlegame and endgame values average 95: a pawn is then worth about
-100 with its other terms, and a queen about 1,070.
-
-One row block in ten (blocks of consecutive rows, so that games stay together) is held out for validation.
+The tables of the engine come from three files of features, of 1,341,823 positions in all: PER_GAME 0 and MOST 420000
+with the two files of labelled TCEC positions; 6 and 450000 with otb2400.pgn.zst; 60 and 900000 with some 1,600 games
+that the engine with its former evaluation played against itself, 1,500 nodes a move, from random openings (`tandem
+genfens`). Those last games are not kept, and are 4 % of the positions.
 """
 
-import argparse
-import csv
-import io
 import sys
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-import zstandard
 
-PIECES = "PNBRQK"
-NAMES = ["Pawn", "Knight", "Bishop", "Rook", "Queen", "King"]
-PHASE = np.array([0, 1, 1, 2, 4, 0])
-FULL_PHASE = 24
+MODEL_SCALE = 400.0
+EVAL_SCALE = 330.0
+PAWN = 100.0
+HELD_OUT = 20  # One block in so many is for validation.
+BLOCK = 2000
+ITERATIONS = 150
 
-EVAL_SCALE = 330.0  # Centipawns of the labels.
-MODEL_SCALE = 400.0  # Units of the model.
-EVAL_WEIGHT = 0.6
-MAX_EVAL = 12.0
-BLOCK = 20_000
-HELD_OUT = 10
+# Kind of source: share of the evaluation in the target, weight of a position.
+SOURCES = {
+    0: (0.0, 1.0),  # Games without evaluations.
+    1: (0.4, 2.0),  # Self-play.
+    2: (0.6, 1.0),  # Labelled positions.
+}
 
-PRIOR_MATERIAL = np.array([[82, 94], [337, 281], [365, 297], [477, 512], [1025, 936], [0, 0]], float)
-# Of the king in the middlegame, rank 8 first.
-PRIOR_KING = np.array([-60, -60, -60, -60, -60, -40, -15, 0], float)
-# Rank 1 first.
-PRIOR_PASSED = np.array([[0, 0], [0, 10], [0, 15], [5, 30], [15, 55], [40, 95], [70, 150], [0, 0]], float)
+PIECES = ["Pawn", "Knight", "Bishop", "Rook", "Queen", "King"]
+RANKS = "by its rank as its own side counts (0 is rank 1)"
+# Name, number of weights, weights in a row, pull to the prior, pull to the neighbour, what it is.
+TERMS = [
+    ("MATERIAL", 6, 1, 1.0, 0, "Each piece: pawn, knight, bishop, rook, queen, king."),
+    (
+        "SQUARES",
+        768,
+        8,
+        40.0,
+        0,
+        "The square of each piece, in addition: a board for each kind of piece, rank 1 first, as its side sees it and\n"
+        "/// mirrored where needed to have its king on the files e to h; first for kings on the same side of the board,\n"
+        "/// then for kings on opposite sides.",
+    ),
+    ("TEMPO", 1, 1, 1, 0, "The side to move."),
+    ("PASSED", 8, 1, 20, 0, f"A passed pawn, {RANKS}."),
+    ("PASSED_CONNECTED", 8, 1, 60, 30, "A passed pawn that another defends or stands beside, by rank."),
+    ("PASSED_OWN_KING", 8, 1, 60, 60, "Distance of its own king to the square before a passed pawn, for each rank beyond the third."),
+    ("PASSED_ENEMY_KING", 8, 1, 60, 60, "The same of the enemy's king."),
+    ("PASSED_BLOCKED", 8, 1, 60, 30, "A passed pawn with a piece before it, by rank."),
+    ("PASSED_FREE", 8, 1, 60, 30, "A passed pawn whose way is free and not attacked, by rank."),
+    ("PASSED_STEP", 8, 1, 60, 30, "A passed pawn that can safely step on, but not all the way, by rank."),
+    ("PHALANX", 8, 1, 60, 30, "A pawn with another beside it, by rank."),
+    ("SUPPORTED", 8, 1, 60, 30, "Each pawn that defends a pawn, by the rank of the defended."),
+    ("ISOLATED", 2, 1, 20, 0, "A pawn without friends on the adjacent files: opposed by an enemy pawn on its file, not opposed."),
+    ("BACKWARD", 2, 1, 20, 0, "A pawn behind all its neighbours that cannot safely step on: opposed, not opposed."),
+    ("DOUBLED", 2, 1, 20, 0, "A pawn with a friend ahead of it on its file: not defended by a pawn, defended."),
+    ("SHELTER", 32, 8, 60, 0, "The nearest own pawn on each of three files before a king, by distance of the file from the\n/// edge and rank; rank 0 for none."),
+    ("STORM", 32, 8, 60, 0, "The nearest enemy pawn on each of three files before a king, likewise."),
+    ("KNIGHT_MOBILITY", 9, 1, 10, 60, "Squares a knight may go to that no enemy pawn attacks and no own pawn or king holds."),
+    ("BISHOP_MOBILITY", 14, 1, 10, 60, "The same of a bishop, which sees through queens."),
+    ("ROOK_MOBILITY", 15, 1, 10, 60, "The same of a rook, which sees through queens and its own rooks."),
+    ("QUEEN_MOBILITY", 28, 1, 10, 100, "The same of a queen."),
+    ("OUTPOST", 2, 1, 20, 0, "A knight, a bishop, on the ranks 4 to 6, defended by a pawn, where no enemy pawn can attack it."),
+    ("BISHOP_PAWNS", 1, 1, 1, 0, "For each bishop: each own pawn on squares of its colour."),
+    ("BISHOP_PAIR", 1, 1, 1, 0, "Two bishops or more."),
+    ("ROOK_OPEN", 1, 1, 1, 0, "A rook on a file without pawns."),
+    ("ROOK_HALF_OPEN", 1, 1, 1, 0, "A rook on a file with enemy pawns only."),
+    ("ROOK_BEHIND_PASSED", 1, 1, 1, 0, "A rook behind an own passed pawn."),
+    ("PAWN_THREAT", 4, 1, 20, 0, "Pawns attack a knight, bishop, rook, queen."),
+    ("MINOR_THREAT", 4, 1, 20, 0, "Knights or bishops attack one."),
+    ("ROOK_THREAT", 4, 1, 20, 0, "Rooks attack one."),
+    ("HANGING", 2, 1, 20, 0, "An enemy piece, a pawn, that is attacked and not defended."),
+    ("PUSH_THREAT", 1, 1, 1, 0, "An enemy piece that a safe step of a pawn would attack."),
+    ("KING_DANGER", 96, 8, 20, 100, "The attack on the enemy king, by its pressure; first without a queen, then with one."),
+]
+OFFSET = dict(zip((t[0] for t in TERMS), np.cumsum([0] + [t[1] for t in TERMS])))
+COLUMNS = sum(t[1] for t in TERMS)
 
-# Mean of the pawn's final middlegame and endgame values, before squares and passed pawns are added.
-PAWN = 95.0
-
-# Columns: material and squares (piece * 64 + square, square 0 = a8 seen from the piece's own side), then scalars.
-MATERIAL = 0
-SQUARES = 6
-PASSED = SQUARES + 6 * 64
-BISHOP_PAIR, ISOLATED, DOUBLED, ROOK_OPEN, ROOK_HALF_OPEN, SHELTER, TEMPO, WHITE = range(PASSED + 8, PASSED + 16)
-COLUMNS = PASSED + 16
-
-# Strengths of the pull, in pseudo-positions.
-PULL_MATERIAL = 5_000_000
-PULL_SQUARE = 2_000
-PULL_MIRROR = 5_000
-PULL_PASSED = 10_000
-PULL_SCALAR = 500
-
-
-def log(*words):
-    print(*words, file=sys.stderr, flush=True)
-
-
-def read_rows(paths):
-    """Return (placements, black to move, moves, evaluations, results) of the rows that may be used."""
-    points = {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5}
-    boards, black, moves, evals, results = [], [], [], [], []
-    for path in paths:
-        with open(path, "rb") as raw:
-            stream = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(raw)
-            for row in csv.DictReader(io.TextIOWrapper(stream, "utf-8", newline="")):
-                move, text = row["move_uci"], row["eval_white"]
-                if row["frc"] != "0" or "M" in text or len(move) != 4 or row["result"] not in points:
-                    continue
-                value = float(text)
-                if abs(value) > MAX_EVAL:
-                    continue
-                fen = row["fen"].split(" ", 2)
-                boards.append(fen[0])
-                black.append(fen[1] == "b")
-                moves.append(move)
-                evals.append(value)
-                results.append(points[row["result"]])
-    return boards, np.array(black), moves, np.array(evals, np.float32), np.array(results, np.float32)
-
-
-def parse_boards(placements):
-    """Piece codes, (n, 64), a8 first: 0 empty, 1..6 White's pawn to king, 7..12 Black's."""
-    text = "\n".join(placements).replace("/", "")
-    for digit in "12345678":
-        text = text.replace(digit, "." * int(digit))
-    codes = np.zeros(256, np.int8)
-    for code, letter in enumerate(PIECES + PIECES.lower(), 1):
-        codes[ord(letter)] = code
-    flat = np.frombuffer((text + "\n").encode(), np.uint8).reshape(len(placements), 65)[:, :64]
-    return codes[flat]
-
-
-def flip(boards):
-    """The same positions with the colours swapped and the board upside down."""
-    swap = np.array([0, 7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6], np.int8)
-    return swap[boards].reshape(-1, 8, 8)[:, ::-1].reshape(-1, 64)
+PRIOR = {
+    "MATERIAL": [(85, 100), (337, 290), (355, 305), (477, 530), (1025, 960), (0, 0)],
+    "PASSED": [(0, 0), (0, 5), (0, 10), (5, 25), (15, 50), (40, 90), (70, 140), (0, 0)],
+    "PASSED_FREE": [(0, 0), (0, 0), (0, 5), (0, 10), (0, 20), (10, 50), (30, 90), (0, 0)],
+    "TEMPO": [(20, 10)],
+    "BISHOP_PAIR": [(25, 50)],
+    "PAWN_THREAT": [(50, 30)] * 4,
+    "HANGING": [(30, 20), (5, 10)],
+}
 
 
-def in_check(boards):
-    """Whether White's king is attacked."""
-    n = len(boards)
-    padded = np.full((n, 12, 12), -1, np.int8)
-    padded[:, 2:10, 2:10] = boards.reshape(n, 8, 8)
-    padded = padded.reshape(n, 144)
-    square = np.argmax(padded == 6, axis=1)
-    rows = np.arange(n)
-    check = np.zeros(n, bool)
-
-    def at(step):
-        return padded[rows, square + step]
-
-    for step in (-13, -11):
-        check |= at(step) == 7
-    for step in (-25, -23, -14, -10, 10, 14, 23, 25):
-        check |= at(step) == 8
-    for step, slider in ((-13, 9), (-11, 9), (11, 9), (13, 9), (-12, 10), (-1, 10), (1, 10), (12, 10)):
-        clear = np.ones(n, bool)
-        for distance in range(1, 8):
-            # Past the edge the ray is no longer clear, so the clamped index is never used.
-            piece = padded[rows, np.clip(square + step * distance, 0, 143)]
-            check |= clear & ((piece == slider) | (piece == 11))
-            clear &= piece == 0
-    return check
+def log(message):
+    print(message, file=sys.stderr, flush=True)
 
 
-def is_capture(boards, moves):
-    """Whether the move lands on a piece, or is a pawn's diagonal move (en passant)."""
-    text = np.frombuffer("".join(moves).encode(), np.uint8).reshape(-1, 4).astype(np.int64)
-    source = (ord("8") - text[:, 1]) * 8 + text[:, 0] - ord("a")
-    target = (ord("8") - text[:, 3]) * 8 + text[:, 2] - ord("a")
-    rows = np.arange(len(boards))
-    mover = boards[rows, source]
-    pawn = (mover == 1) | (mover == 7)
-    return (boards[rows, target] != 0) | (pawn & (text[:, 0] != text[:, 2]))
+def prior():
+    weights = np.zeros((COLUMNS, 2))
+    for name, values in PRIOR.items():
+        weights[OFFSET[name] : OFFSET[name] + len(values)] = values
+    squares = weights[OFFSET["SQUARES"] : OFFSET["SQUARES"] + 768].reshape(2, 6, 8, 8, 2)
+    squares[:, 0, :, :, :] = np.array([0, 0, 0, 5, 12, 30, 50, 0])[None, :, None, None]  # Pawns forward.
+    squares[:, 5, :, :, 0] = -12 * np.arange(8)[None, :, None]  # Kings at home.
+    return weights
 
 
-def widen(files):
-    """Or each file with its neighbours; the file is the last axis."""
-    wide = files.copy()
-    wide[..., 1:] |= files[..., :-1]
-    wide[..., :-1] |= files[..., 1:]
-    return wide
+def read(path):
+    """Results, evaluations (NaN for none), phases, winnable (n, 2), kinds and the matrix of the counts of terms."""
+    raw = np.fromfile(path, dtype=np.uint8)
+    heads, at = [], 0
+    size = len(raw)
+    view = raw.tobytes()
+    while at < size:
+        heads.append(at)
+        at += 9 + 3 * (view[at + 7] | view[at + 8] << 8)
+    heads = np.array(heads)
+    head = raw[heads[:, None] + np.arange(9)]
+    count = head[:, 7].astype(np.int64) + 256 * head[:, 8].astype(np.int64)
+    evals = np.ascontiguousarray(head[:, 1:3]).view("<i2").ravel().astype(np.float64)
+    evals[evals == -32768] = np.nan
+    indptr = np.concatenate([[0], np.cumsum(count)])
+    starts = np.repeat(heads + 9 - 3 * indptr[:-1], count) + 3 * np.arange(indptr[-1])
+    indices = raw[starts].astype(np.int32) + 256 * raw[starts + 1].astype(np.int32)
+    data = raw[starts + 2].view(np.int8).astype(np.float32)
+    matrix = scipy.sparse.csr_matrix((data, indices, indptr), shape=(len(heads), COLUMNS))
+    return head[:, 0] / 2.0, evals, head[:, 3] / 24.0, head[:, 4:6] / 64.0, head[:, 6], matrix
 
 
-def white_features(boards):
-    """Counts of White's features, (n, COLUMNS), without tempo and the constant."""
-    n = len(boards)
-    out = np.zeros((n, COLUMNS), np.int8)
-    for piece in range(6):
-        here = boards == piece + 1
-        out[:, MATERIAL + piece] = here.sum(axis=1)
-        out[:, SQUARES + piece * 64 : SQUARES + piece * 64 + 64] = here
-
-    own = (boards == 1).reshape(n, 8, 8)
-    enemy = (boards == 7).reshape(n, 8, 8)
-    enemy_ahead = np.zeros_like(enemy)
-    enemy_ahead[:, 1:] = np.logical_or.accumulate(enemy, axis=1)[:, :-1]
-    own_ahead = np.zeros_like(own)
-    own_ahead[:, 1:] = np.logical_or.accumulate(own, axis=1)[:, :-1]
-    passed = own & ~widen(enemy_ahead)
-    # Row 0 of the board is rank 8; the column is by rank, rank 1 first.
-    out[:, PASSED : PASSED + 8] = passed.sum(axis=2)[:, ::-1]
-
-    own_files = own.any(axis=1)
-    enemy_files = enemy.any(axis=1)
-    neighbours = np.zeros_like(own_files)
-    neighbours[:, 1:] |= own_files[:, :-1]
-    neighbours[:, :-1] |= own_files[:, 1:]
-    out[:, ISOLATED] = (own & ~neighbours[:, None, :]).sum(axis=(1, 2))
-    out[:, DOUBLED] = (own & own_ahead).sum(axis=(1, 2))
-
-    rooks = (boards == 4).reshape(n, 8, 8).sum(axis=1)
-    out[:, ROOK_OPEN] = (rooks * (~own_files & ~enemy_files)).sum(axis=1)
-    out[:, ROOK_HALF_OPEN] = (rooks * (~own_files & enemy_files)).sum(axis=1)
-    out[:, BISHOP_PAIR] = (boards == 3).sum(axis=1) >= 2
-
-    king = widen((boards == 6).reshape(n, 8, 8))
-    shelter = np.zeros_like(king)
-    shelter[:, :-1] |= king[:, 1:]
-    shelter[:, :-2] |= king[:, 2:]
-    out[:, SHELTER] = (own & shelter).sum(axis=(1, 2))
-    return out
+def shares_of(both, phase, winnable):
+    """How much of the middlegame and of the endgame sum is in the score."""
+    return phase, (1 - phase) * np.where(both[:, 1] >= 0, winnable[:, 0], winnable[:, 1])
 
 
-def features(boards, black):
-    """White's features minus Black's as a sparse matrix, and the share of the middlegame."""
-    parts, phases = [], []
-    weights = np.concatenate([[0], PHASE, PHASE]).astype(np.int8)
-    for start in range(0, len(boards), 100_000):
-        part = boards[start : start + 100_000]
-        dense = white_features(part) - white_features(flip(part))
-        dense[:, TEMPO] = np.where(black[start : start + 100_000], -1, 1)
-        dense[:, WHITE] = 1
-        parts.append(scipy.sparse.csr_matrix(dense).astype(np.float32))
-        phases.append(np.minimum(weights[part].sum(axis=1, dtype=np.int32), FULL_PHASE) / FULL_PHASE)
-    return scipy.sparse.vstack(parts, format="csr"), np.concatenate(phases).astype(np.float32)
+def score_of(matrix, phase, winnable, weights):
+    both = (matrix @ weights.astype(np.float32)).astype(np.float64)
+    mg, eg = shares_of(both, phase, winnable)
+    return mg * both[:, 0] + eg * both[:, 1], mg, eg
 
 
 def cross_entropy(score, target):
-    """Loss of each position; `score` in units of the model."""
     x = score / MODEL_SCALE
     return np.logaddexp(0.0, x) - target * x
 
 
-def score_of(matrix, share, weights):
-    both = matrix @ weights.astype(np.float32)
-    return (share * both[:, 0] + (1 - share) * both[:, 1]).astype(np.float64)
-
-
-def average_values(weights, occupancy):
-    """The value of each piece averaged over the squares where it stands, (6, 2)."""
-    tables = weights[SQUARES:PASSED].reshape(6, 64, 2)
-    return weights[MATERIAL:SQUARES] + np.einsum("ps,psk->pk", occupancy, tables)
-
-
-def fit(matrix, share, target, prior, occupancy):
-    """Minimise the penalised loss by L-BFGS. `prior` and the result are (COLUMNS, 2): middlegame, endgame."""
-    transposed = matrix.T.tocsr()
+def fit(matrix, phase, winnable, target, weight):
+    """Minimise the penalised loss by L-BFGS. The result is (COLUMNS, 2): middlegame, endgame."""
     curvature = 0.25 / MODEL_SCALE**2
-    pull = np.full((COLUMNS, 1), PULL_SCALAR * curvature)
-    pull[MATERIAL:SQUARES] = 0  # The pull is on the averages.
-    pull[SQUARES:PASSED] = PULL_SQUARE * curvature
-    pull[PASSED : PASSED + 8] = PULL_PASSED * curvature
-    pull_average = PULL_MATERIAL * curvature
-    prior_average = average_values(prior, occupancy)
-    mirror = np.arange(SQUARES, PASSED).reshape(48, 8)[:, ::-1].ravel()
-    free = np.ones((COLUMNS, 2))
-    free[SHELTER, 1] = 0
-    # Precondition: solve for parameters that have about equal curvature.
+    start = prior()
+    pull = np.concatenate([np.full(t[1], float(t[3])) for t in TERMS])[:, None] * curvature * 10
+    smooth = np.concatenate([np.r_[np.full(t[1] - 1, float(t[4])), 0.0] for t in TERMS])
+    smooth[OFFSET["KING_DANGER"] + 47] = 0  # Without a queen and with one are two tables.
+    smooth = smooth[:-1, None] * curvature * 10
+    # The two sets of squares are alike unless the data say otherwise.
+    first = slice(OFFSET["SQUARES"], OFFSET["SQUARES"] + 384)
+    second = slice(OFFSET["SQUARES"] + 384, OFFSET["SQUARES"] + 768)
+    alike = 400 * curvature
     counts = np.asarray(matrix.multiply(matrix).sum(axis=0)).reshape(-1, 1)
-    stiffness = 0.5 * counts * curvature + pull
-    stiffness[MATERIAL:SQUARES] += pull_average
-    step = 1.0 / np.sqrt(stiffness)
+    step = 1.0 / np.sqrt(0.4 * counts * curvature + pull)
+    transposed = matrix.T.tocsr()
 
     def objective(x):
-        weights = prior + free * step * x.reshape(COLUMNS, 2)
-        score = score_of(matrix, share, weights)
-        loss = cross_entropy(score, target).sum()
-        slope = (1 / (1 + np.exp(-score / MODEL_SCALE)) - target) / MODEL_SCALE
-        sides = np.stack([slope * share, slope * (1 - share)], axis=1).astype(np.float32)
+        weights = start + step * x.reshape(COLUMNS, 2)
+        score, mg, eg = score_of(matrix, phase, winnable, weights)
+        loss = (weight * cross_entropy(score, target)).sum()
+        slope = weight * (1 / (1 + np.exp(-score / MODEL_SCALE)) - target) / MODEL_SCALE
+        sides = np.stack([slope * mg, slope * eg], axis=1).astype(np.float32)
         gradient = (transposed @ sides).astype(np.float64)
-        away = weights - prior
-        uneven = weights[SQUARES:PASSED] - weights[mirror]
-        penalty = 0.5 * (pull * away**2).sum() + 0.25 * PULL_MIRROR * curvature * (uneven**2).sum()
-        drift = average_values(weights, occupancy) - prior_average
-        penalty += 0.5 * pull_average * (drift**2).sum()
+        away = weights - start
+        uneven = weights[1:] - weights[:-1]
+        apart = weights[first] - weights[second]
+        loss += 0.5 * ((pull * away**2).sum() + (smooth * uneven**2).sum() + alike * (apart**2).sum())
         gradient += pull * away
-        gradient[MATERIAL:SQUARES] += pull_average * drift
-        gradient[SQUARES:PASSED] += pull_average * (occupancy[:, :, None] * drift[:, None, :]).reshape(-1, 2)
-        gradient[SQUARES:PASSED] += PULL_MIRROR * curvature * uneven
-        n = len(target)
-        return (loss + penalty) / n, (gradient * step * free).ravel() / n
+        gradient[1:] += smooth * uneven
+        gradient[:-1] -= smooth * uneven
+        gradient[first] += alike * apart
+        gradient[second] -= alike * apart
+        return loss / len(target), (gradient * step).ravel() / len(target)
 
     count = 0
 
@@ -290,164 +205,99 @@ def fit(matrix, share, target, prior, occupancy):
         if count % 25 == 0:
             log(f"  iteration {count}")
 
-    options = {"maxiter": 300, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-9}
-    zero = np.zeros(COLUMNS * 2)
-    found = scipy.optimize.minimize(objective, zero, jac=True, method="L-BFGS-B", callback=progress, options=options)
-    log(f"  {found.message}, {found.nit} iterations, penalised loss {found.fun:.6f}")
-    return prior + free * step * found.x.reshape(COLUMNS, 2)
-
-
-def centre(weights, occupancy):
-    """Move each table's mean into the material value; squares that cannot be occupied become 0."""
-    weights = weights.copy()
-    averages = average_values(weights, occupancy)
-    weights[SQUARES:PASSED] -= np.repeat(averages - weights[MATERIAL:SQUARES], 64, axis=0)
-    weights[MATERIAL:SQUARES] = averages
-    # One king each: a constant for the king cancels.
-    weights[MATERIAL + 5] = 0
-    pawns = weights[SQUARES : SQUARES + 64]
-    pawns[:8] = 0
-    pawns[56:] = 0
-    return weights
-
-
-def best_scale(score, target):
-    """The factor on `score` with the least loss, and that loss."""
-    found = scipy.optimize.minimize_scalar(
-        lambda k: cross_entropy(k * score, target).mean(), bounds=(0.1, 5), method="bounded"
+    options = {"maxiter": ITERATIONS, "maxcor": 20, "ftol": 1e-10, "gtol": 1e-9}
+    found = scipy.optimize.minimize(
+        objective, np.zeros(COLUMNS * 2), jac=True, method="L-BFGS-B", callback=progress, options=options
     )
-    return found.x, found.fun
+    log(f"  {found.message}, {found.nit} iterations, penalised loss {found.fun:.6f}")
+    return start + step * found.x.reshape(COLUMNS, 2)
+
+
+def centre(weights, matrix):
+    """Move what every piece has, whatever its square and mobility, into its material value."""
+    weights = weights.copy()
+    counts = np.asarray(abs(matrix).sum(axis=0)).ravel()
+    material = OFFSET["MATERIAL"]
+    for piece in range(6):
+        rows = np.r_[0:64, 384:448] + OFFSET["SQUARES"] + 64 * piece
+        if piece == 0:
+            rows = rows[(rows - OFFSET["SQUARES"]) % 64 // 8 % 7 != 0]
+        mean = np.average(weights[rows], axis=0, weights=counts[rows] + 1e-9)
+        weights[rows] -= mean
+        weights[material + piece] += mean
+    for piece, name in enumerate(["KNIGHT", "BISHOP", "ROOK", "QUEEN"], start=1):
+        size = next(t[1] for t in TERMS if t[0] == name + "_MOBILITY")
+        rows = np.arange(size) + OFFSET[name + "_MOBILITY"]
+        mean = np.average(weights[rows], axis=0, weights=counts[rows] + 1e-9)
+        weights[rows] -= mean
+        weights[material + piece] += mean
+    weights[material + 5] = 0  # One king each: it cancels.
+    return weights
 
 
 def rust(weights):
     """The Rust source of the integer weights, (COLUMNS, 2)."""
-
-    def pair(row):
-        return f"Pair({weights[row][0]}, {weights[row][1]})"
-
-    def boards(name, phase, doc):
-        lines = [
-            f"/// {doc} of each square, added to [`MATERIAL`], for each piece in the same order.",
-            "///",
-            "/// Each table is a board as White sees it, rank 8 on top: index 0 is a8, 7 is h8, 56 is a1, 63 is h1.",
-            "/// For a black piece flip the rank (`index ^ 56`) and subtract.",
-            "#[rustfmt::skip]",
-            f"pub(super) const {name}: [[i16; 64]; 6] = [",
-        ]
-        for piece in range(6):
-            lines.append(f"    // {NAMES[piece]}.")
-            lines.append("    [")
-            table = weights[SQUARES + piece * 64 : SQUARES + piece * 64 + 64, phase].reshape(8, 8)
-            lines += ["        " + " ".join(f"{value:4d}," for value in rank) for rank in table]
-            lines.append("    ],")
-        return lines + ["];"]
-
-    passed_rows = ["    " + pair(PASSED + rank) + "," for rank in range(8)]
     out = [
         "//! The weights of the bootstrap evaluation, fitted by `scripts/fit_bootstrap.py`: data only.",
         "//!",
-        "//! All in centipawns. The score is `(mg * phase + eg * (24 - phase)) / 24`, where mg and eg are the sums over",
-        "//! White's features less the sums over Black's, and the phase is the number of knights and bishops plus twice",
-        "//! the rooks plus four times the queens, of both sides, capped at 24. \"Ahead\" is towards the eighth rank as",
-        "//! seen by the side in question.",
+        "//! All in centipawns, for the side that has the term.",
         "",
         "use super::Pair;",
         "",
-        "/// Value of a piece: pawn, knight, bishop, rook, queen, king. The average over the squares it stands on.",
-        "#[rustfmt::skip]",
-        "pub(super) const MATERIAL: [Pair; 6] = [",
-        *["    " + pair(MATERIAL + piece) + "," for piece in range(6)],
-        "];",
-        "",
-        *boards("MIDGAME", 0, "Middlegame value"),
-        "",
-        *boards("ENDGAME", 1, "Endgame value"),
-        "",
-        "/// For the side to move; tapered like the rest.",
-        f"pub(super) const TEMPO: Pair = {pair(TEMPO)};",
-        "",
-        "/// For a side with two or more bishops, whatever the colours of their squares; once.",
-        f"pub(super) const BISHOP_PAIR: Pair = {pair(BISHOP_PAIR)};",
-        "",
-        "/// For each passed pawn, by its rank as its own side counts (0 is rank 1, 6 is one step from promotion).",
-        "///",
-        "/// Passed: no enemy pawn on the same or an adjacent file on any rank strictly ahead of it. Friendly pawns do",
-        "/// not matter, so both pawns of a doubled pair can be passed.",
-        "#[rustfmt::skip]",
-        "pub(super) const PASSED: [Pair; 8] = [",
-        *passed_rows,
-        "];",
-        "",
-        "/// For each pawn with no friendly pawn on any rank of the adjacent files. Each of two doubled ones counts.",
-        f"pub(super) const ISOLATED: Pair = {pair(ISOLATED)};",
-        "",
-        "/// For each pawn with a friendly pawn anywhere ahead of it on its file (so the pawns on a file less one).",
-        f"pub(super) const DOUBLED: Pair = {pair(DOUBLED)};",
-        "",
-        "/// For each rook on a file without pawns of either side.",
-        f"pub(super) const ROOK_OPEN: Pair = {pair(ROOK_OPEN)};",
-        "",
-        "/// For each rook on a file without friendly pawns but with at least one enemy pawn.",
-        f"pub(super) const ROOK_HALF_OPEN: Pair = {pair(ROOK_HALF_OPEN)};",
-        "",
-        "/// For each friendly pawn one or two ranks ahead of the king, on the king's file or an adjacent one.",
-        f"pub(super) const KING_SHELTER: Pair = {pair(SHELTER)};",
+        "/// Where each kind of term begins in [`WEIGHTS`].",
+        "pub(crate) mod term {",
     ]
-    return "\n".join(out) + "\n"
+    for name, _, _, _, _, doc in TERMS:
+        out.append("    /// " + doc.replace("\n///", "\n    ///"))
+        out.append(f"    pub(crate) const {name}: usize = {OFFSET[name]};")
+    out += [
+        "}",
+        "",
+        "const fn p(midgame: i16, endgame: i16) -> Pair {",
+        "    Pair::new(midgame, endgame)",
+        "}",
+        "",
+        "/// Middlegame and endgame value of every term.",
+        "#[rustfmt::skip]",
+        f"pub(crate) const WEIGHTS: [Pair; {COLUMNS}] = [",
+    ]
+    for name, size, width, *_ in TERMS:
+        out.append(f"    // {name}.")
+        for row in range(0, size, max(width, min(size, 8))):
+            if name == "SQUARES" and row % 64 == 0:
+                out.append(f"    // {PIECES[row // 64 % 6]}, kings on {['the same side', 'opposite sides'][row // 384]}.")
+            cells = weights[OFFSET[name] + row : OFFSET[name] + min(size, row + max(width, 8))]
+            out.append("    " + " ".join(f"p({mg}, {eg})," for mg, eg in cells))
+    return "\n".join(out + ["];"]) + "\n"
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Fit the bootstrap evaluation and print its Rust tables.")
-    parser.add_argument("labelled", nargs="+", help="zstd-compressed CSV files of labelled positions")
-    args = parser.parse_args()
+    paths = sys.argv[1:]
+    if not paths:
+        sys.stdout.write(rust(np.rint(prior()).astype(int)))
+        return
+    parts = [read(path) for path in paths]
+    result, evals, phase, winnable, kind = (np.concatenate([part[i] for part in parts]) for i in range(5))
+    matrix = scipy.sparse.vstack([part[5] for part in parts]).tocsr()
+    del parts
+    share, weight = (np.choose(kind, [SOURCES[k][i] for k in range(3)]) for i in range(2))
+    share = np.where(np.isnan(evals), 0.0, share)
+    target = share / (1 + np.exp(-np.nan_to_num(evals) / EVAL_SCALE)) + (1 - share) * result
+    log(f"{len(target)} positions, {matrix.nnz / len(target):.0f} terms each; by kind {np.bincount(kind)}")
 
-    placements, black, moves, evals, results = read_rows(args.labelled)
-    boards = parse_boards(placements)
-    log(f"{len(boards)} rows read")
-    block = np.arange(len(boards)) // BLOCK
-    keep = ~is_capture(boards, moves)
-    for start in range(0, len(boards), 200_000):
-        part = slice(start, start + 200_000)
-        keep[part] &= ~in_check(np.where(black[part, None], flip(boards[part]), boards[part]))
-    boards, black, evals, results, block = (a[keep] for a in (boards, black, evals, results, block))
-    target = EVAL_WEIGHT / (1 + np.exp(-100.0 * evals.astype(float) / EVAL_SCALE)) + (1 - EVAL_WEIGHT) * results
-    log(f"{len(boards)} quiet positions")
-
-    matrix, share = features(boards, black)
-    held_out = block % HELD_OUT == HELD_OUT - 1
-    train, check = np.flatnonzero(~held_out), np.flatnonzero(held_out)
-    flipped = flip(boards)
-    occupancy = np.array([(boards == p + 1).mean(axis=0) + (flipped == p + 1).mean(axis=0) for p in range(6)])
-    occupancy /= occupancy.sum(axis=1, keepdims=True)
-    train_matrix, check_matrix = matrix[train], matrix[check]
-    del matrix
-
-    prior = np.zeros((COLUMNS, 2))
-    prior[MATERIAL:SQUARES] = PRIOR_MATERIAL
-    scale, _ = best_scale(score_of(train_matrix, share[train], prior), target[train])
-    log(f"the prior fits best scaled by {scale:.3f}; fitting {len(train)} positions")
-    start = scale * prior
-    start[SQUARES + 5 * 64 : PASSED, 0] = np.repeat(PRIOR_KING, 8)
-    start[PASSED : PASSED + 8] = PRIOR_PASSED
-    weights = fit(train_matrix, share[train], target[train], start, occupancy)
-    log(f"constant for White (dropped): {weights[WHITE].round(1)}")
-    weights[WHITE] = 0
-    weights = centre(weights, occupancy)
-    unit = PAWN / weights[MATERIAL + 0].mean()  # Row 0 is the pawn's.
-    final = np.rint(weights * unit).astype(int)
+    check = np.arange(len(target)) // BLOCK % HELD_OUT == HELD_OUT - 1
+    train = ~check
+    weights = fit(matrix[train], phase[train], winnable[train], target[train], weight[train])
+    weights = centre(weights, matrix)
+    unit = PAWN / weights[0].mean()
     log(f"scaled by {unit:.3f} to make a pawn {PAWN:.0f}; the model's sigmoid then has scale {MODEL_SCALE * unit:.0f}")
-
-    expected = target[check]
-    base = cross_entropy(np.zeros(len(check)), expected).mean()
-    entropy = -(expected * np.log(expected) + (1 - expected) * np.log1p(-expected)).mean()
-    log(f"validation, {len(check)} positions; a perfect prediction has {entropy:.5f}, an even one {base:.5f}")
-    for name, table in (("prior", prior), ("fitted", final)):
-        score = score_of(check_matrix, share[check], table.astype(float))
-        raw = cross_entropy(score, expected).mean()
-        k, best = best_scale(score, expected)
-        log(f"  {name}: {raw:.5f} at scale {MODEL_SCALE:.0f}, {best:.5f} at its best scale {MODEL_SCALE / k:.0f}")
-
-    sys.stdout.write(rust(final))
+    for name, table, scale in (("prior", prior(), 1.0), ("fitted", weights, 1.0)):
+        score = score_of(matrix[check], phase[check], winnable[check], table * scale)[0]
+        for k in range(3):
+            rows = kind[check] == k
+            if rows.any():
+                log(f"  {name}, kind {k}: {cross_entropy(score[rows], target[check][rows]).mean():.5f}")
+    sys.stdout.write(rust(np.rint(weights * unit).astype(int)))
 
 
 if __name__ == "__main__":

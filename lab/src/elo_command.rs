@@ -50,7 +50,8 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let usage = |what: &str| LabError::Usage(what.into());
     if let Some(pairs) = &args.pairs {
         let counts = <[u64; 5]>::try_from(pairs.as_slice());
-        let pairs = Pentanomial(counts.map_err(|_| usage("--pairs takes five numbers, such as 1,10,30,12,2"))?);
+        let pairs =
+            Pentanomial(counts.map_err(|_| usage("--pairs takes five numbers, such as 1,10,30,12,2"))?);
         return show(args, &pairs, &wdl_of_pairs(&pairs), sprt.as_ref(), "first", "second");
     }
     if let Some(wdl) = &args.wdl {
@@ -121,7 +122,10 @@ fn show_ratings(args: &EloArgs, games: &Games) -> Result<(), LabError> {
             .filter(|(_, elo)| elo.is_finite())
             .ok_or_else(|| LabError::Usage(format!("--anchor '{anchor}' should be NAME=ELO")))?;
         let engine = games.names.iter().position(|known| known == name).ok_or_else(|| {
-            LabError::Usage(format!("--anchor names '{name}', but the players are {}", games.names.join(", ")))
+            LabError::Usage(format!(
+                "--anchor names '{name}', but the players are {}",
+                games.names.join(", ")
+            ))
         })?;
         ratings.anchor(engine, elo);
     }
@@ -159,7 +163,8 @@ impl Games {
                 let white = games.player(game.tag("White").unwrap_or("?"));
                 let black = games.player(game.tag("Black").unwrap_or("?"));
                 let rated = RatedGame { white, black, half_points };
-                let round = game.tag("Round").and_then(|round| round.rsplit_once('.')).map(|(round, _)| round);
+                let round =
+                    game.tag("Round").and_then(|round| round.rsplit_once('.')).map(|(round, _)| round);
                 let pair = round.and_then(|round| rounds.remove(&(round.to_owned(), black, white)));
                 match (pair, round) {
                     (Some(unit), _) => games.units[unit].push(rated),

@@ -20,6 +20,10 @@ pub(crate) enum LabError {
     Sprt(#[from] tandem_arena::stats::SprtError),
     #[error(transparent)]
     Syzygy(#[from] tandem_arena::SyzygyError),
+    #[error(transparent)]
+    Suite(#[from] tandem_arena::suite::SuiteError),
+    #[error(transparent)]
+    Puzzle(#[from] tandem_arena::puzzles::PuzzleError),
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
     #[error("{0}")]

@@ -1,9 +1,14 @@
 //! The Tandem workshop.
 
+mod board_art;
 mod elo_command;
+mod engine_args;
 mod error;
 mod interrupt;
 mod match_command;
+mod play_command;
+mod puzzles_command;
+mod suite_command;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -22,6 +27,9 @@ enum Command {
     Match(Box<match_command::MatchArgs>),
     Sprt(Box<match_command::SprtArgs>),
     Elo(elo_command::EloArgs),
+    Suite(suite_command::SuiteArgs),
+    Puzzles(puzzles_command::PuzzlesArgs),
+    Play(play_command::PlayArgs),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +37,9 @@ fn main() -> ExitCode {
         Command::Match(args) => match_command::run(&args),
         Command::Sprt(args) => match_command::run_sprt(&args),
         Command::Elo(args) => elo_command::run(&args),
+        Command::Suite(args) => suite_command::run(&args),
+        Command::Puzzles(args) => puzzles_command::run(&args),
+        Command::Play(args) => play_command::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -24,7 +24,8 @@ use tandem_arena::{
 pub(crate) struct MatchArgs {
     /// An engine, as key=value items separated by commas (give it once per engine)
     ///
-    /// cmd=PATH, arg=ARGUMENT (repeatable), dir=DIRECTORY, name=NAME, option.NAME=VALUE (any UCI option);
+    /// cmd=PATH (or @tandem, our search within this program, or @searchless, our evaluation alone),
+    /// arg=ARGUMENT (repeatable), dir=DIRECTORY, name=NAME, option.NAME=VALUE (any UCI option);
     /// limits: tc=[MOVES/]BASE[+INC] in seconds, st=SECONDS per move, depth=N, nodes=N (also together);
     /// margin=MILLISECONDS that a move may be late (20); restart=on for a new process each game;
     /// ponder=on to think in the opponent's time. A comma within a value is written \,

@@ -3,12 +3,47 @@
 //! A thread that is bound to a processor passes that on to the engines it starts. Bound together, the two engines of
 //! a game and the thread between them never run at the same time, and never disturb another game.
 
-/// The processors of each game slot: `threads` for each, whole cores before their second hyperthreads. None if
-/// there are not enough for all slots to have their own.
-pub(crate) fn assign(slots: usize, threads: usize) -> Option<Vec<Vec<usize>>> {
-    let processors = in_order_of_cores(available()?);
-    (processors.len() >= slots * threads)
-        .then(|| processors.chunks(threads).take(slots).map(<[usize]>::to_vec).collect())
+use std::fs::File;
+
+/// The processors of each game slot, kept from other matches on this machine for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Places {
+    slots: Vec<Vec<usize>>,
+    _locks: Vec<File>,
+}
+
+impl Places {
+    /// The processors of a slot.
+    pub(crate) fn of(&self, slot: usize) -> Option<&[usize]> {
+        self.slots.get(slot).map(Vec::as_slice)
+    }
+}
+
+/// Gives each slot `threads` processors, whole cores before their second hyperthreads. None if there are not enough
+/// for all slots to have their own, or other matches have taken them: two games bound to one processor would be
+/// worse than none bound at all.
+pub(crate) fn assign(slots: usize, threads: usize) -> Option<Places> {
+    let wanted = slots * threads;
+    let mut locks = Vec::new();
+    let mut free = Vec::new();
+    for processor in in_order_of_cores(available()?) {
+        if free.len() == wanted {
+            break;
+        }
+        if let Some(lock) = take(processor) {
+            locks.push(lock);
+            free.push(processor);
+        }
+    }
+    let slots = free.chunks(threads).map(<[usize]>::to_vec).collect();
+    (free.len() == wanted).then_some(Places { slots, _locks: locks })
+}
+
+/// Locks a file that stands for a processor. The system opens the lock when we end, however we end.
+fn take(processor: usize) -> Option<File> {
+    let path = std::env::temp_dir().join(format!("tandem-processor-{processor}.lock"));
+    let file = File::options().create(true).append(true).open(path).ok()?;
+    file.try_lock().ok().map(|()| file)
 }
 
 /// Puts the first hyperthread of every core first.
@@ -61,13 +96,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_do_not_share_processors() {
+    fn slots_and_matches_do_not_share_processors() {
         let all = available().unwrap();
-        let slots = assign(all.len(), 1).unwrap();
-        let mut used: Vec<usize> = slots.concat();
-        used.sort_unstable();
-        assert_eq!(used, all);
-        assert_eq!(assign(all.len() + 1, 1), None);
+        // Other matches on this machine may hold some: only what we get is looked at.
+        if let Some(places) = assign(1, all.len()) {
+            let mut used = places.of(0).unwrap().to_vec();
+            used.sort_unstable();
+            assert_eq!(used, all);
+            assert!(assign(1, 1).is_none());
+            drop(places);
+            assert!(assign(1, 1).is_some());
+        }
+        assert!(assign(all.len() + 1, 1).is_none());
     }
 
     #[test]

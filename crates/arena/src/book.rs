@@ -171,3 +171,62 @@ fn read_pgn(reader: impl BufRead, path: &str, max_plies: usize) -> Result<Vec<Op
 fn is_over(position: &Position) -> bool {
     !position.has_legal_move() || position.is_insufficient_material() || position.is_fifty_moves()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn file(name: &str, text: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("tandem-book-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn open(name: &str, text: &str) -> Result<Book, String> {
+        let path = file(name, text);
+        let book = Book::open(&path, BookOrder::Sequential, Some(4)).map_err(|error| error.to_string());
+        std::fs::remove_file(path).unwrap();
+        book
+    }
+
+    const FEN: &str = "rnbqkbnr/pp1ppppp/8/2p5/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2";
+
+    #[test]
+    fn fen_epd_and_pgn_are_read() {
+        let epd = format!(
+            "# a comment\n\n{FEN}\nrnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4; id \"x\";\n"
+        );
+        assert_eq!(open("a.epd", &epd).unwrap().len(), 2);
+        let book = open("a.pgn", "[Event \"?\"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 *\n\n1. d4 *\n").unwrap();
+        let lengths: Vec<usize> = (0..3).map(|n| book.opening(n).1.moves.len()).collect();
+        assert_eq!(lengths, [4, 1, 4], "cut at four plies, and from the start again after the last");
+    }
+
+    #[test]
+    fn a_bad_entry_is_found_before_the_match() {
+        let error = |name, text: &str| open(name, text).unwrap_err();
+        assert!(error("b.epd", &format!("{FEN}\nrnbqkbnr/9/8 w - -\n")).contains("b.epd, line 2: "));
+        assert!(
+            error("c.epd", "4k3/8/8/8/8/8/8/3QK3 b - - 0 1\n8/8/8/8/8/k7/8/K7 w - - 0 1")
+                .contains("line 2: the game is already over")
+        );
+        assert!(error("d.pgn", "1. e4 e5 *\n\n1. e4 Ke5 *\n").contains("d.pgn, game 2: "));
+        assert!(error("e.pgn", "1. f3 e5 2. g4 Qh4# 0-1").contains("already over"));
+        assert!(error("f.epd", "\n").contains("holds no openings"));
+        assert!(error("g.abk", "x").contains("should be .epd"));
+        assert!(Book::open(Path::new("/no/such.epd"), BookOrder::Sequential, None).is_err());
+    }
+
+    #[test]
+    fn a_seed_fixes_the_order() {
+        let path = file("h.epd", &format!("{FEN}\n").repeat(50));
+        let order = |seed| {
+            let book = Book::open(&path, BookOrder::Random(seed), None).unwrap();
+            (0..50).map(|n| book.opening(n).0).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 //! A game knows its players only through [`Player`]: an engine in its own process ([`crate::UciPlayer`]) is one, a
 //! search or a network within this program can be another.
 
-use crate::{Clock, Score};
+use crate::{Clock, Info, Score};
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Move, Position};
 
@@ -57,6 +57,9 @@ pub trait Player: Send {
     /// What it is called in tables and PGN.
     fn name(&self) -> &str;
 
+    /// Whether it knows Chess960.
+    fn plays_chess960(&self) -> bool;
+
     /// Prepares for a new game.
     fn new_game(&mut self, chess960: bool) -> Result<(), Fault>;
 
@@ -65,6 +68,41 @@ pub trait Player: Send {
 
     /// Told after its own move, with the game as the opponent sees it: the moment to ponder.
     fn opponent_thinks(&mut self, _game: &GameSoFar, _clock: &Clock, _opponent: &Clock) {}
+
+    /// Whether it can go on after a fault, or must be made anew.
+    fn is_well(&self) -> bool;
+}
+
+/// A search outside a game.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The move it chose.
+    pub best: Move,
+    /// Time it took.
+    pub elapsed: Duration,
+    /// What was said about the best variation on the way, with the time since the start.
+    pub infos: Vec<(Duration, Info)>,
+}
+
+impl Analysis {
+    /// The last evaluation that was not merely a bound.
+    pub fn score(&self) -> Option<Score> {
+        let scored = self.infos.iter().rev().map(|(_, info)| info).filter(|info| info.score.is_some());
+        let exact = scored.clone().find(|info| !info.bound);
+        exact.or_else(|| scored.clone().next()).and_then(|info| info.score)
+    }
+}
+
+/// Someone who can be asked about a position: an engine with a search, or a network without one.
+pub trait Analyst: Send {
+    /// What it is called in tables.
+    fn name(&self) -> &str;
+
+    /// Thinks about the position that a game has reached.
+    fn analyse(&mut self, game: &GameSoFar, clock: &Clock) -> Result<Analysis, Fault>;
+
+    /// Forgets what it knows of earlier positions.
+    fn forget(&mut self, chess960: bool) -> Result<(), Fault>;
 
     /// Whether it can go on after a fault, or must be made anew.
     fn is_well(&self) -> bool;

@@ -2,8 +2,8 @@
 
 mod chart;
 
-use crate::stats::{Estimate, Pentanomial, Sprt, Wdl};
 use crate::standings::is_between;
+use crate::stats::{Estimate, Pentanomial, Sprt, Wdl};
 use crate::summary::{self, Meeting};
 use crate::{Report, Standings};
 use chart::{Bars, Line};
@@ -167,8 +167,12 @@ pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A whole page around some content.
-pub(crate) fn page(title: &str, body: &str) -> String {
+/// A page with a title and some content, which must be HTML already.
+pub fn simple_page(title: &str, content: &str) -> String {
+    page(title, &format!("<h1>{}</h1>\n{content}", escape(title)))
+}
+
+fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n\

@@ -25,15 +25,23 @@ pub fn score_lines(first: &str, second: &str, wdl: &Wdl, pairs: &Pentanomial) ->
     if let Some(estimate) = Estimate::of(pairs, wdl) {
         let _ = writeln!(
             text,
-            "Elo {}  nElo {}  LOS {:.1} %  draws {:.1} %  pairs {pairs}{}",
+            "Elo {}  nElo {}  LOS {:.1} %  draws {:.1} %{}",
             interval(estimate.elo, estimate.elo_error()),
             interval(estimate.nelo, estimate.nelo_error),
             100.0 * estimate.los,
             100.0 * wdl.draw_ratio(),
-            pairs.pair_ratio().map_or(String::new(), |ratio| format!(" ratio {ratio:.2}")),
+            pairs_text(pairs),
         );
     }
     text
+}
+
+fn pairs_text(pairs: &Pentanomial) -> String {
+    if pairs.pairs() == 0 {
+        return String::new();
+    }
+    let ratio = pairs.pair_ratio().map_or(String::new(), |ratio| format!(" ratio {ratio:.2}"));
+    format!("  pairs {pairs}{ratio}")
 }
 
 /// `+12.3 +- 4.5`, infinite values included.
@@ -148,9 +156,9 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
         meeting_json(&standings.names[a], &standings.names[b], &wdl, &pairs)
     };
     let engine = |(index, name): (usize, &String)| json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) });
-    let sprt = sprt.zip(meetings.first()).map(|(sprt, &(a, b))| {
-        json!({ "test": sprt, "state": sprt.state(&standings.pairs(a, b)) })
-    });
+    let sprt = sprt
+        .zip(meetings.first())
+        .map(|(sprt, &(a, b))| json!({ "test": sprt, "state": sprt.state(&standings.pairs(a, b)) }));
     let ratings = (standings.names.len() > 2).then(|| standings.ratings());
     json!({
         "sprt": sprt,

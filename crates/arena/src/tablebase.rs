@@ -39,3 +39,32 @@ impl fmt::Debug for Tablebase {
         f.debug_struct("Tablebase").field("path", &self.path).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn results_are_those_of_the_tables() {
+        assert!(Tablebase::open("/no/such/folder").is_err());
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/syzygy/3-4");
+        if !Path::new(path).is_dir() {
+            eprintln!("skipped: no tables in {path}");
+            return;
+        }
+        let tables = Tablebase::open(path).unwrap();
+        for (fen, expected) in [
+            ("4k3/8/8/8/8/8/8/3QK3 w - - 0 1", Some(Outcome::WhiteWins)),
+            ("4k3/8/8/8/8/8/8/3QK3 b - - 0 1", Some(Outcome::WhiteWins)),
+            ("4k3/8/8/8/8/8/8/3qK3 w - - 0 1", Some(Outcome::Draw)),
+            ("8/8/8/8/8/5k2/5p2/5K2 w - - 0 1", Some(Outcome::Draw)),
+            // With the clock running the tables for wins, draws and losses alone prove nothing.
+            ("4k3/8/8/8/8/8/8/3QK3 w - - 5 1", None),
+            ("4k3/pppppppp/8/8/8/8/8/3QK3 w - - 0 1", None),
+            ("4k3/8/8/8/8/8/8/4K2R w K - 0 1", None),
+        ] {
+            assert_eq!(tables.outcome(&Position::from_fen(fen).unwrap()), expected, "{fen}");
+        }
+    }
+}

@@ -4,8 +4,8 @@ use crate::journal::{Header, Journal, JournalError, PgnFile};
 use crate::schedule::{Format, Pairing, Schedule};
 use crate::standings::{GameResult, Standings};
 use crate::{
-    Book, BookOrder, EngineSpec, GameRecord, GameRules, Overhead, Patience, Player, StartError, UciPlayer,
-    affinity, play_game, record,
+    Book, BookOrder, EngineSpec, GameRecord, GameRules, Overhead, Patience, Player, StartError, affinity,
+    play_game, record, start_player,
 };
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -117,8 +117,8 @@ impl Tournament {
     fn check_engines(&self, cancel: &Arc<AtomicBool>) -> Result<Vec<String>, TournamentError> {
         let mut names: Vec<String> = Vec::new();
         for spec in &self.engines {
-            let player = UciPlayer::start(spec, self.patience, Arc::clone(cancel))?;
-            if self.rules.chess960 && !player.has_option("UCI_Chess960") {
+            let player = start_player(spec, self.patience, cancel)?;
+            if self.rules.chess960 && !player.plays_chess960() {
                 return Err(TournamentError::NoChess960(player.name().into()));
             }
             let mut name = player.name().to_owned();
@@ -180,7 +180,7 @@ impl Tournament {
         let mut overhead = Overhead::default();
         let outcome = thread::scope(|scope| {
             for slot in 0..slots {
-                let place = places.as_ref().and_then(|places| places.get(slot)).cloned();
+                let place = places.as_ref().and_then(|places| places.of(slot));
                 let mut slot = Slot {
                     tournament: self,
                     schedule: &schedule,
@@ -193,7 +193,7 @@ impl Tournament {
                 let builder = thread::Builder::new().name("game".into());
                 let spawned = builder.spawn_scoped(scope, move || {
                     if let Some(place) = place {
-                        affinity::bind(&place);
+                        affinity::bind(place);
                     }
                     slot.run();
                 });
@@ -202,6 +202,8 @@ impl Tournament {
                     return Err(TournamentError::Thread(error));
                 }
             }
+            // From here only slots send: should all of them end unheard, the match ends too.
+            drop(sender);
             let mut working = slots;
             let mut failure = None;
             while working > 0 {
@@ -254,7 +256,7 @@ struct Slot<'a> {
     halt: &'a AtomicBool,
     cancel: &'a Arc<AtomicBool>,
     sender: Sender<Message>,
-    players: HashMap<usize, UciPlayer>,
+    players: HashMap<usize, Box<dyn Player>>,
 }
 
 impl Slot<'_> {
@@ -284,12 +286,12 @@ impl Slot<'_> {
         });
         let mut take = |engine: usize| match self.players.remove(&engine) {
             Some(player) => Ok(player),
-            None => UciPlayer::start(&specs[engine], self.tournament.patience, Arc::clone(self.cancel)),
+            None => start_player(&specs[engine], self.tournament.patience, self.cancel),
         };
         let (mut first, mut second) = (take(white)?, take(black)?);
         let (_, opening) = self.tournament.book.opening(pairing.round);
         let record = play_game(
-            [&mut first, &mut second],
+            [&mut *first, &mut *second],
             [specs[white].limits, specs[black].limits],
             opening,
             &self.tournament.rules,

@@ -2,7 +2,7 @@
 
 use crate::process::{Answer, Event, Process, clip};
 use crate::uci_option::{OptionError, UciOption};
-use crate::{Clock, EngineSpec, Fault, GameSoFar, Info, Player, Thought};
+use crate::{Analysis, Analyst, Clock, EngineSpec, Fault, GameSoFar, Info, Player, Thought};
 use std::fmt::Write as _;
 use std::sync::{
     Arc,
@@ -50,6 +50,14 @@ pub enum StartError {
         expected: &'static str,
         /// How long it had.
         seconds: u64,
+    },
+    /// An engine within this program cannot be made as asked.
+    #[error("engine {engine}: {what}")]
+    Inside {
+        /// The engine's name.
+        engine: String,
+        /// What is wrong.
+        what: String,
     },
     /// An option that it does not have, or a value that it does not take.
     #[error("engine {engine}: {source}")]
@@ -205,11 +213,6 @@ impl UciPlayer {
         }
     }
 
-    /// Keeps every `info` line of the coming searches, for [`Self::search`].
-    pub fn keep_all_infos(&mut self, keep: bool) {
-        self.process.keep_all_infos(keep);
-    }
-
     /// Waits until the engine has done everything it was told: it is awake when its clock starts, and what it still
     /// had to say (a second `bestmove`, for one) is not taken for the answer to what comes next.
     fn settle(&mut self) -> Result<(), Fault> {
@@ -303,36 +306,6 @@ impl UciPlayer {
         }
         Ok(())
     }
-
-    /// One search outside a game, with every `info` line about the best variation.
-    pub fn search(&mut self, board: &Board, clock: &Clock, chess960: bool) -> Result<Search, Fault> {
-        let white = board.side_to_move() == tandem_chess::Color::White;
-        let commands =
-            format!("position fen {}\ngo{}\n", fen::format(board), clock.go_arguments(clock, white));
-        self.settle()?;
-        self.process.keep_all_infos(true);
-        let reply = self.run(&commands, clock.allowance(), clock.limits().margin)?;
-        let text = best_move_word(&reply.answer.line);
-        let best = uci::parse(board, text).map_err(|_| illegal(text))?;
-        let infos = reply
-            .answer
-            .infos
-            .iter()
-            .map(|(at, line)| (at.saturating_duration_since(reply.start), Info::parse(line)));
-        let _ = chess960;
-        Ok(Search { best, elapsed: reply.elapsed, infos: infos.collect() })
-    }
-}
-
-/// A search outside a game.
-#[derive(Clone, Debug)]
-pub struct Search {
-    /// The move it chose.
-    pub best: tandem_chess::Move,
-    /// Time it took.
-    pub elapsed: Duration,
-    /// What it said on the way, with the time since the start.
-    pub infos: Vec<(Duration, Info)>,
 }
 
 #[derive(Debug)]
@@ -369,6 +342,10 @@ fn position_command(game: &GameSoFar) -> String {
 impl Player for UciPlayer {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn plays_chess960(&self) -> bool {
+        self.has_option("UCI_Chess960")
     }
 
     fn new_game(&mut self, chess960: bool) -> Result<(), Fault> {
@@ -448,6 +425,36 @@ impl Player for UciPlayer {
         if self.process.send(&commands).is_ok() {
             self.pondering = Some(moves);
         }
+    }
+
+    fn is_well(&self) -> bool {
+        self.well
+    }
+}
+
+impl Analyst for UciPlayer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn analyse(&mut self, game: &GameSoFar, clock: &Clock) -> Result<Analysis, Fault> {
+        self.stop_pondering()?;
+        self.settle()?;
+        self.process.keep_all_infos(true);
+        let white = game.position.side_to_move() == tandem_chess::Color::White;
+        let commands = format!("{}go{}\n", position_command(game), clock.go_arguments(clock, white));
+        let reply = self.run(&commands, clock.allowance(), clock.limits().margin);
+        self.process.keep_all_infos(false);
+        let reply = reply?;
+        let text = best_move_word(&reply.answer.line);
+        let best = uci::parse(game.position.board(), text).map_err(|_| illegal(text))?;
+        let since = |at: Instant| at.saturating_duration_since(reply.start);
+        let infos = reply.answer.infos.iter().map(|(at, line)| (since(*at), Info::parse(line))).collect();
+        Ok(Analysis { best, elapsed: reply.elapsed, infos })
+    }
+
+    fn forget(&mut self, chess960: bool) -> Result<(), Fault> {
+        self.new_game(chess960)
     }
 
     fn is_well(&self) -> bool {

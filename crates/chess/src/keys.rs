@@ -1,6 +1,6 @@
 //! Zobrist keys: one for the whole position, and one for each group of pieces that a history table may ask for.
 
-use crate::{Board, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
+use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
 
 /// Keys of the groups of pieces in a position. Each is the exclusive or of its pieces' numbers, so it is
 /// updated by the same operation when a piece comes and when it goes.
@@ -17,12 +17,32 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Puts a piece on the board or takes it off. Which keys it belongs to is looked up rather than branched on: the
-    /// kind of the next piece to move is what a processor guesses worst.
+    /// Follows a move.
     #[inline]
-    pub(crate) fn toggle(&mut self, placed: Placed) {
-        let number = PIECES[placed.color as usize][placed.piece as usize][placed.square as usize];
-        let [pawn, minor, major, white, black] = BELONGS[placed.color as usize][placed.piece as usize];
+    pub(crate) fn update(&mut self, changes: &Changes) {
+        match (changes.removed(), changes.added()) {
+            // Nearly always: a piece goes from one square to another, and may take something there.
+            ([gone, rest @ ..], [come]) if gone.piece == come.piece => {
+                self.toggle_number(gone.color, gone.piece, number_of(*gone) ^ number_of(*come));
+                if let [victim] = rest {
+                    self.toggle(*victim);
+                }
+            }
+            (gone, come) => gone.iter().chain(come).for_each(|&placed| self.toggle(placed)),
+        }
+    }
+
+    /// Puts a piece on the board or takes it off.
+    #[inline]
+    fn toggle(&mut self, placed: Placed) {
+        self.toggle_number(placed.color, placed.piece, number_of(placed));
+    }
+
+    /// Enters the number of a piece into every key that the piece belongs to. These are looked up rather than
+    /// branched on: the kind of the next piece to move is what a processor guesses worst.
+    #[inline]
+    fn toggle_number(&mut self, color: Color, piece: Piece, number: u64) {
+        let [pawn, minor, major, white, black] = BELONGS[color as usize][piece as usize];
         self.pawn ^= number & pawn;
         self.minor ^= number & minor;
         self.major ^= number & major;
@@ -56,16 +76,27 @@ pub(crate) fn piece_number(color: Color, piece: Piece, square: Square) -> u64 {
     PIECES[color as usize][piece as usize][square as usize]
 }
 
-/// What the side to move, castling rights and en passant add to the key of the pieces.
 #[inline]
-pub(crate) fn state_number(board: &Board) -> u64 {
-    let mut number = if board.side_to_move() == Color::Black { BLACK_TO_MOVE } else { 0 };
+fn number_of(placed: Placed) -> u64 {
+    piece_number(placed.color, placed.piece, placed.square)
+}
+
+/// What castling rights add to the key of the pieces.
+pub(crate) fn castling_number(board: &Board) -> u64 {
+    let mut number = 0;
     for color in Color::ALL {
         let rights = board.castle_rights(color);
         for file in [rights.short, rights.long].into_iter().flatten() {
             number ^= CASTLING[color as usize][file as usize];
         }
     }
+    number
+}
+
+/// What the side to move and en passant add to the key of the pieces.
+#[inline]
+pub(crate) fn turn_number(board: &Board) -> u64 {
+    let mut number = if board.side_to_move() == Color::Black { BLACK_TO_MOVE } else { 0 };
     if let Some(file) = board.en_passant()
         && en_passant_is_legal(board)
     {

@@ -6,7 +6,9 @@
 //! - [`Position`]: a board with its history, repetition, the fifty-move rule, and keys for transposition and
 //!   correction tables; it logs what each move [`Changes`], so that an observer such as an NNUE can follow a
 //!   game without the board knowing of it;
-//! - [`fen`], [`uci`]: positions and moves as text, Chess960 and double Chess960 included;
+//! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960
+//!   included; [`input`] opens the files, compressed or not;
+//! - [`move_map`]: moves as the numbers that networks give them;
 //! - exchange evaluation ([`Position::see_ge`]) and [`Position::gives_check`].
 //!
 //! ```

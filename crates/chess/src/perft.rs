@@ -1,24 +1,48 @@
 //! Counting the leaves of the tree of legal moves.
 
-use crate::Position;
+use crate::{Board, Position};
 
-/// Number of move sequences of `depth` plies. The last ply is counted without being played.
+/// Number of move sequences of `depth` plies.
+///
+/// The moves of the last ply are counted without being played, and those of the ply before it are played on a bare
+/// board, since nobody asks for the keys of these positions.
 pub fn perft(position: &mut Position, depth: u32) -> u64 {
+    if depth <= 2 {
+        return bare_perft(position.board(), depth);
+    }
+    // The moves are played while they are found, so they have to be found on a copy.
+    let board = position.board().clone();
+    let mut nodes = 0;
+    board.generate_moves(|moves| {
+        for mv in moves {
+            position.play(mv);
+            nodes += perft(position, depth - 1);
+            position.undo();
+        }
+        false
+    });
+    nodes
+}
+
+fn bare_perft(board: &Board, depth: u32) -> u64 {
     if depth == 0 {
         return 1;
     }
     let mut nodes = 0;
     if depth == 1 {
-        position.board().generate_moves(|moves| {
+        board.generate_moves(|moves| {
             nodes += moves.len() as u64;
             false
         });
         return nodes;
     }
-    for mv in position.legal_moves() {
-        position.play(mv);
-        nodes += perft(position, depth - 1);
-        position.undo();
-    }
+    board.generate_moves(|moves| {
+        for mv in moves {
+            let mut next = board.clone();
+            next.play_unchecked(mv);
+            nodes += bare_perft(&next, depth - 1);
+        }
+        false
+    });
     nodes
 }

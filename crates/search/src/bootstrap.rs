@@ -1,38 +1,97 @@
-//! A small hand-written evaluation: material, squares and a few pawn terms, blended between middlegame and endgame.
+//! A hand-written evaluation: material and squares, pawn structure, mobility, threats and king safety, blended between
+//! middlegame and endgame.
 //!
 //! It is what the engine plays with when it has no network, and the judge of the first self-play games. Its numbers
-//! in [`tables`] were fitted to engine games by `scripts/fit_bootstrap.py`.
+//! in [`tables`] were fitted to games by `scripts/fit_bootstrap.py`, which learns from `examples/bootstrap_features.rs`
+//! which terms a position has.
 
+mod endgame;
+mod pawns;
+mod pieces;
 mod tables;
 
 use crate::{Centipawns, Evaluator};
-use std::ops::{AddAssign, SubAssign};
-use tandem_chess::{BitBoard, Board, Changes, Color, Piece, Placed, Position, Square};
+use pawns::PawnCache;
+use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
+use tables::term;
+use tandem_chess::{Board, Changes, Color, File, Piece, Placed, Position, Square};
 
-/// A middlegame and an endgame value.
+/// A middlegame and an endgame value in one number, so that both are added at once: the endgame value in the upper
+/// half, less one where the lower half borrows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pair(pub(crate) i16, pub(crate) i16);
+pub(crate) struct Pair(i32);
+
+impl Pair {
+    pub(crate) const fn new(midgame: i16, endgame: i16) -> Self {
+        Self(((endgame as i32) << 16) + midgame as i32)
+    }
+
+    #[inline]
+    fn midgame(self) -> i32 {
+        i32::from(self.0 as i16)
+    }
+
+    #[inline]
+    fn endgame(self) -> i32 {
+        (self.0 + 0x8000) >> 16
+    }
+}
+
+impl Add for Pair {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Pair {
+    type Output = Self;
+
+    #[inline]
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl Mul<i32> for Pair {
+    type Output = Self;
+
+    #[inline]
+    fn mul(self, count: i32) -> Self {
+        Self(self.0 * count)
+    }
+}
 
 impl AddAssign for Pair {
     #[inline]
     fn add_assign(&mut self, other: Self) {
-        self.0 += other.0;
-        self.1 += other.1;
+        *self = *self + other;
     }
 }
 
 impl SubAssign for Pair {
     #[inline]
     fn sub_assign(&mut self, other: Self) {
-        self.0 -= other.0;
-        self.1 -= other.1;
+        *self = *self - other;
     }
 }
 
-impl Pair {
+/// Takes down the terms that a side has: to add up their values, or to see which they are.
+pub(crate) trait Ledger {
+    /// The side has the term, an index of [`tables::WEIGHTS`], so many times.
+    fn enter(&mut self, term: usize, count: i32);
+}
+
+/// Adds up values.
+#[derive(Clone, Copy, Default)]
+struct Sum(Pair);
+
+impl Ledger for Sum {
     #[inline]
-    fn times(self, count: u32) -> Self {
-        Self(self.0 * count as i16, self.1 * count as i16)
+    fn enter(&mut self, term: usize, count: i32) {
+        self.0 += tables::WEIGHTS[term] * count;
     }
 }
 
@@ -40,52 +99,72 @@ impl Pair {
 const PHASE: [u8; 6] = [0, 1, 1, 2, 4, 0];
 const FULL_PHASE: i32 = 24;
 
-/// Material and square of a piece, in one number.
-static PLACED: [[[Pair; 64]; 6]; 2] = placed_values();
+/// Where the kings stand, for the squares of the pieces: which of them are on the files a to d. The index is
+/// twice White's answer plus Black's.
+const KING_SIDES: usize = 4;
 
-const fn placed_values() -> [[[Pair; 64]; 6]; 2] {
-    let mut values = [[[Pair(0, 0); 64]; 6]; 2];
-    let mut piece = 0;
-    while piece < 6 {
-        let mut square = 0;
-        while square < 64 {
-            // The tables are written as White sees the board, rank 8 on top.
-            let Pair(mg, eg) = tables::MATERIAL[piece];
-            values[Color::White as usize][piece][square] =
-                Pair(mg + tables::MIDGAME[piece][square ^ 56], eg + tables::ENDGAME[piece][square ^ 56]);
-            values[Color::Black as usize][piece][square] =
-                Pair(mg + tables::MIDGAME[piece][square], eg + tables::ENDGAME[piece][square]);
-            square += 1;
-        }
-        piece += 1;
+#[inline]
+const fn is_west(square: Square) -> bool {
+    (square.file() as usize) < File::E as usize
+}
+
+#[inline]
+fn king_sides(board: &Board) -> usize {
+    usize::from(is_west(board.king(Color::White))) * 2 + usize::from(is_west(board.king(Color::Black)))
+}
+
+/// The term of a piece's square: seen from its own side, with its own king to the east; one set of tables for kings
+/// on the same side of the board, one for kings on opposite sides.
+pub(crate) const fn square_term(color: Color, piece: usize, square: usize, king_sides: usize) -> usize {
+    let [own_west, same] = match color {
+        Color::White => [king_sides >= 2, king_sides == 0 || king_sides == 3],
+        Color::Black => [king_sides % 2 == 1, king_sides == 0 || king_sides == 3],
+    };
+    let flip = if matches!(color, Color::White) { 0 } else { 56 } ^ if own_west { 7 } else { 0 };
+    term::SQUARES + (if same { 0 } else { 6 * 64 }) + piece * 64 + (square ^ flip)
+}
+
+/// Material and square of a piece, in one number for each arrangement of the kings, negative for Black.
+static PLACED: [[[[Pair; KING_SIDES]; 64]; 6]; 2] = placed_values();
+
+const fn placed_values() -> [[[[Pair; KING_SIDES]; 64]; 6]; 2] {
+    let mut values = [[[[Pair(0); KING_SIDES]; 64]; 6]; 2];
+    let mut index = 0;
+    while index < 6 * 64 * KING_SIDES {
+        let (piece, square, sides) = (index / 256, index / 4 % 64, index % 4);
+        let material = tables::WEIGHTS[term::MATERIAL + piece].0;
+        let white = tables::WEIGHTS[square_term(Color::White, piece, square, sides)].0;
+        let black = tables::WEIGHTS[square_term(Color::Black, piece, square, sides)].0;
+        values[Color::White as usize][piece][square][sides] = Pair(material + white);
+        values[Color::Black as usize][piece][square][sides] = Pair(-material - black);
+        index += 1;
     }
     values
 }
 
-/// Sums of [`PLACED`], kept as pieces come and go: White's minus Black's.
+/// Sums of [`PLACED`], kept as pieces come and go. Those for other arrangements of the kings are kept too, so that a
+/// king may cross the board at no cost.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Sums {
-    squares: Pair,
+    squares: [Pair; KING_SIDES],
     phase: u8,
 }
 
 impl Sums {
     #[inline]
     fn add(&mut self, placed: Placed) {
-        let value = PLACED[placed.color as usize][placed.piece as usize][placed.square as usize];
-        match placed.color {
-            Color::White => self.squares += value,
-            Color::Black => self.squares -= value,
+        let values = &PLACED[placed.color as usize][placed.piece as usize][placed.square as usize];
+        for (sum, &value) in self.squares.iter_mut().zip(values) {
+            *sum += value;
         }
         self.phase += PHASE[placed.piece as usize];
     }
 
     #[inline]
     fn remove(&mut self, placed: Placed) {
-        let value = PLACED[placed.color as usize][placed.piece as usize][placed.square as usize];
-        match placed.color {
-            Color::White => self.squares -= value,
-            Color::Black => self.squares += value,
+        let values = &PLACED[placed.color as usize][placed.piece as usize][placed.square as usize];
+        for (sum, &value) in self.squares.iter_mut().zip(values) {
+            *sum -= value;
         }
         self.phase -= PHASE[placed.piece as usize];
     }
@@ -103,38 +182,15 @@ impl Sums {
     }
 }
 
-/// The pawn terms of one pawn structure, remembered because structures recur.
-#[derive(Clone, Copy, Default)]
-struct PawnEntry {
-    key: u64,
-    value: Pair,
-}
-
-const PAWN_ENTRIES: usize = 8192;
-
 /// The evaluator.
 pub struct Bootstrap {
     stack: Vec<Sums>,
-    pawns: Box<[PawnEntry]>,
+    pawns: PawnCache,
 }
 
 impl Default for Bootstrap {
     fn default() -> Self {
-        Self {
-            stack: vec![Sums::of(&Board::default())],
-            pawns: vec![PawnEntry::default(); PAWN_ENTRIES].into_boxed_slice(),
-        }
-    }
-}
-
-impl Bootstrap {
-    fn pawn_terms(&mut self, position: &Position) -> Pair {
-        let key = position.keys().pawn;
-        let entry = &mut self.pawns[key as usize % PAWN_ENTRIES];
-        if entry.key != key {
-            *entry = PawnEntry { key, value: pawn_terms(position.board()) };
-        }
-        entry.value
+        Self { stack: vec![Sums::of(&Board::default())], pawns: PawnCache::default() }
     }
 }
 
@@ -164,113 +220,76 @@ impl Evaluator for Bootstrap {
     fn evaluate(&mut self, position: &Position) -> Centipawns {
         let board = position.board();
         let sums = self.stack.last().copied().unwrap_or_default();
-        let mut total = sums.squares;
-        total += self.pawn_terms(position);
-        total += piece_terms(board, Color::White);
-        total -= piece_terms(board, Color::Black);
-        match position.side_to_move() {
-            Color::White => total += tables::TEMPO,
-            Color::Black => total -= tables::TEMPO,
-        }
+        let pawns = self.pawns.get(position);
+        let [mut white, mut black] = [Sum::default(); 2];
+        moving_terms(position, pawns, &mut white, &mut black);
+        let total = sums.squares[king_sides(board)] + pawns.value + white.0 - black.0;
+
         let phase = i32::from(sums.phase).min(FULL_PHASE);
-        let white = (i32::from(total.0) * phase + i32::from(total.1) * (FULL_PHASE - phase)) / FULL_PHASE;
+        let strong = if total.endgame() >= 0 { Color::White } else { Color::Black };
+        let endgame = total.endgame() * endgame::winnable(board, strong) / endgame::FULL_SCALE;
+        let mut value = (total.midgame() * phase + endgame * (FULL_PHASE - phase)) / FULL_PHASE;
+        match strong {
+            Color::White => value += endgame::mop_up(board, strong),
+            Color::Black => value -= endgame::mop_up(board, strong),
+        }
         Centipawns(match position.side_to_move() {
-            Color::White => white,
-            Color::Black => -white,
+            Color::White => value,
+            Color::Black => -value,
         })
     }
 }
 
-/// Bishop pair, rooks on open files, pawns before the king.
-fn piece_terms(board: &Board, color: Color) -> Pair {
-    let mut terms = Pair::default();
-    let ours = board.colors(color);
-    let pawns = board.pieces(Piece::Pawn);
-    if (ours & board.pieces(Piece::Bishop)).len() >= 2 {
-        terms += tables::BISHOP_PAIR;
+/// The terms that any move may change.
+#[inline]
+fn moving_terms<L: Ledger>(position: &Position, pawns: &pawns::PawnEntry, white: &mut L, black: &mut L) {
+    let board = position.board();
+    let white_attacks = pieces::piece_terms(board, Color::White, pawns, white);
+    let black_attacks = pieces::piece_terms(board, Color::Black, pawns, black);
+    pieces::attack_terms(board, Color::White, &white_attacks, &black_attacks, white);
+    pieces::attack_terms(board, Color::Black, &black_attacks, &white_attacks, black);
+    pieces::passed_terms(board, Color::White, pawns.passed, &black_attacks, white);
+    pieces::passed_terms(board, Color::Black, pawns.passed, &white_attacks, black);
+    match position.side_to_move() {
+        Color::White => white.enter(term::TEMPO, 1),
+        Color::Black => black.enter(term::TEMPO, 1),
     }
-    for rook in ours & board.pieces(Piece::Rook) {
-        let file = rook.file().bitboard();
-        if (file & pawns).is_empty() {
-            terms += tables::ROOK_OPEN;
-        } else if (file & pawns & ours).is_empty() {
-            terms += tables::ROOK_HALF_OPEN;
-        }
-    }
-    terms += tables::KING_SHELTER
-        .times((SHELTER[color as usize][board.king(color) as usize] & ours & pawns).len());
-    terms
 }
 
-/// Passed, isolated and doubled pawns, White's minus Black's.
-fn pawn_terms(board: &Board) -> Pair {
-    let mut terms = Pair::default();
-    for color in Color::ALL {
-        let ours = board.colored_pieces(color, Piece::Pawn);
-        let theirs = board.colored_pieces(!color, Piece::Pawn);
-        let mut side = Pair::default();
-        for pawn in ours {
-            let file = pawn.file();
-            let ahead = AHEAD[color as usize][pawn as usize];
-            if (ahead & (file.bitboard() | file.adjacent()) & theirs).is_empty() {
-                side += tables::PASSED[pawn.relative_to(color).rank() as usize];
-            }
-            if (file.adjacent() & ours).is_empty() {
-                side += tables::ISOLATED;
-            }
-            if !(ahead & file.bitboard() & ours).is_empty() {
-                side += tables::DOUBLED;
-            }
-        }
-        match color {
-            Color::White => terms += side,
-            Color::Black => terms -= side,
-        }
-    }
-    terms
+/// What a position's value depends on besides its terms.
+#[allow(dead_code, reason = "for examples/bootstrap_features.rs, which includes this file")]
+pub(crate) struct Facts {
+    pub(crate) phase: u8,
+    /// [`endgame::winnable`] for each side.
+    pub(crate) winnable: [u8; 2],
 }
 
-/// Squares on higher ranks, as each side sees the board.
-static AHEAD: [[BitBoard; 64]; 2] = ahead();
-
-const fn ahead() -> [[BitBoard; 64]; 2] {
-    let mut sets = [[BitBoard::EMPTY; 64]; 2];
-    let mut square = 0;
-    while square < 64 {
-        let rank = square as u32 / 8;
-        sets[Color::White as usize][square] = BitBoard(if rank == 7 { 0 } else { !0 << ((rank + 1) * 8) });
-        sets[Color::Black as usize][square] = BitBoard(if rank == 0 { 0 } else { !0 >> ((8 - rank) * 8) });
-        square += 1;
+/// Takes down all terms of a position, from nothing.
+#[allow(dead_code, reason = "for examples/bootstrap_features.rs, which includes this file")]
+pub(crate) fn take_down<L: Ledger>(position: &Position, white: &mut L, black: &mut L) -> Facts {
+    let board = position.board();
+    let sums = Sums::of(board);
+    let sides = king_sides(board);
+    for (color, ledger) in [(Color::White, &mut *white), (Color::Black, &mut *black)] {
+        for piece in Piece::ALL {
+            for square in board.colored_pieces(color, piece) {
+                ledger.enter(term::MATERIAL + piece as usize, 1);
+                ledger.enter(square_term(color, piece as usize, square as usize, sides), 1);
+            }
+        }
+        pawns::pawn_terms(board, color, ledger);
+        pawns::king_terms(board, color, ledger);
     }
-    sets
-}
-
-/// Where pawns shelter a king: its own and the adjacent files, one and two ranks ahead.
-static SHELTER: [[BitBoard; 64]; 2] = shelter();
-
-const fn shelter() -> [[BitBoard; 64]; 2] {
-    let mut sets = [[BitBoard::EMPTY; 64]; 2];
-    let mut index = 0;
-    while index < 64 {
-        let square = Square::index_const(index);
-        let files = square.file().bitboard().0 | square.file().adjacent().0;
-        let rank = index as u32 / 8;
-        sets[Color::White as usize][index] =
-            BitBoard(if rank == 7 { 0 } else { files & (0xFFFFu64 << ((rank + 1) * 8)) });
-        sets[Color::Black as usize][index] = BitBoard(match rank {
-            0 => 0,
-            1 => files & 0xFF,
-            _ => files & (0xFFFFu64 << ((rank - 2) * 8)),
-        });
-        index += 1;
+    moving_terms(position, &pawns::pawn_entry(board), white, black);
+    Facts {
+        phase: sums.phase.min(FULL_PHASE as u8),
+        winnable: Color::ALL.map(|color| endgame::winnable(board, color) as u8),
     }
-    sets
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_chess::{File, Rank};
 
     fn evaluate(fen: &str) -> i32 {
         let position = Position::from_fen(fen).unwrap();
@@ -297,7 +316,7 @@ mod tests {
         let level = evaluate("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1");
         let mut least = level + 50;
         for odds in [
-            "rnbqkbnr/pppp1ppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+            "rnbqkbnr/ppppp1pp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
             "rnbqkb1r/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
             "rnbqkbn1/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQq - 0 1",
             "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
@@ -328,20 +347,38 @@ mod tests {
     }
 
     #[test]
-    fn shelter_and_ahead_are_where_they_should_be() {
-        let file = |file: File, ranks: &[Rank]| -> BitBoard {
-            ranks.iter().map(|&rank| Square::new(file, rank)).collect()
-        };
-        let g1 = SHELTER[0][Square::G1 as usize];
-        let expected = [File::F, File::G, File::H]
-            .into_iter()
-            .fold(BitBoard::EMPTY, |set, f| set | file(f, &[Rank::Second, Rank::Third]));
-        assert_eq!(g1, expected);
-        assert_eq!(
-            SHELTER[1][Square::A2 as usize],
-            file(File::A, &[Rank::First]) | file(File::B, &[Rank::First])
-        );
-        assert_eq!(AHEAD[0][Square::E7 as usize], Rank::Eighth.bitboard());
-        assert_eq!(AHEAD[1][Square::E2 as usize], Rank::First.bitboard());
+    fn the_value_is_the_sum_of_the_terms() {
+        let board = "r2q1rk1/pp1b1ppp/2n1pn2/3p4/1b1P4/2NBPN2/PPQ2PPP/R1B1K2R w KQ - 0 1";
+        let position = Position::from_fen(board).unwrap();
+        let [mut white, mut black] = [Sum::default(); 2];
+        let facts = take_down(&position, &mut white, &mut black);
+        let total = white.0 - black.0;
+        assert_eq!((facts.phase, facts.winnable), (24, [64, 64]));
+        assert_eq!(evaluate(board), total.midgame());
+    }
+
+    #[test]
+    fn a_mirrored_board_has_the_same_value() {
+        for (board, mirrored) in [
+            ("8/5pk1/6p1/3R3p/8/1P4P1/r4PKP/8 w - - 0 1", "8/1kp5/1p6/p3R3/8/1P4P1/PKP4r/8 w - - 0 1"),
+            ("1k6/pp6/8/2n5/8/8/5PPP/3R2K1 b - - 0 1", "6k1/6pp/8/5n2/8/8/PPP5/1K2R3 b - - 0 1"),
+        ] {
+            assert_eq!(evaluate(board), evaluate(mirrored));
+        }
+    }
+
+    #[test]
+    fn a_bare_king_is_driven_to_the_edge() {
+        let centre = evaluate("8/8/8/3k4/8/8/8/KR6 w - - 0 1");
+        let edge = evaluate("3k4/8/8/8/8/8/8/KR6 w - - 0 1");
+        assert!(edge > centre, "{edge} {centre}");
+        let pawnless = evaluate("3k4/8/3b4/8/8/8/8/KR6 w - - 0 1");
+        assert!(pawnless < 80, "{pawnless}");
+    }
+
+    #[test]
+    fn pairs_add_both_halves() {
+        let sum = Pair::new(-5, 300) + Pair::new(-7, -320) * 2 - Pair::new(1, -1);
+        assert_eq!((sum.midgame(), sum.endgame()), (-20, -339));
     }
 }

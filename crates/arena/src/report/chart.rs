@@ -48,11 +48,10 @@ pub(crate) fn lines(caption: &str, line: &Line, unit: &str) -> String {
     let room = ((high - low) * 0.05).max(1e-6);
     let (low, high) = (low - room, high + room);
     let x = |value: f64| LEFT + (value - first) / (last - first).max(1.0) * (WIDTH - LEFT - 10.0);
-    let y = |value: f64| {
-        TOP + (high - value.clamp(low, high)) / (high - low) * (HEIGHT - TOP - BOTTOM)
-    };
+    let y = |value: f64| TOP + (high - value.clamp(low, high)) / (high - low) * (HEIGHT - TOP - BOTTOM);
 
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n", escape(caption));
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">\n", escape(caption));
     for tick in ticks(low, high) {
         let _ = writeln!(
             svg,
@@ -85,10 +84,8 @@ pub(crate) fn lines(caption: &str, line: &Line, unit: &str) -> String {
             y(guide)
         );
     }
-    let path: Vec<String> = shown
-        .iter()
-        .map(|&i| format!("{:.1},{:.1}", x(line.points[i].0), y(line.points[i].1)))
-        .collect();
+    let path: Vec<String> =
+        shown.iter().map(|&i| format!("{:.1},{:.1}", x(line.points[i].0), y(line.points[i].1))).collect();
     let _ = writeln!(svg, "<polyline class=\"line\" points=\"{}\"/>\n</svg>", path.join(" "));
     format!("<figure><figcaption>{} ({})</figcaption>\n{svg}</figure>\n", escape(caption), escape(unit))
 }
@@ -99,7 +96,8 @@ pub fn bars(caption: &str, chart: &Bars) -> String {
     const NAME: f64 = 150.0;
     let most = chart.bars.iter().fold(0.0f64, |most, (_, value)| most.max(*value)).max(1e-9);
     let height = ROW * chart.bars.len() as f64 + 4.0;
-    let mut svg = format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">\n", escape(caption));
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">\n", escape(caption));
     for (row, (name, value)) in chart.bars.iter().enumerate() {
         let top = ROW * row as f64 + 2.0;
         let length = value / most * (WIDTH - NAME - 70.0);
@@ -143,7 +141,8 @@ mod tests {
 
     #[test]
     fn charts_of_anything_hold_only_numbers() {
-        let line = Line { points: (0..5000).map(|n| (f64::from(n), f64::from(n % 7))).collect(), ..Line::default() };
+        let line =
+            Line { points: (0..5000).map(|n| (f64::from(n), f64::from(n % 7))).collect(), ..Line::default() };
         let svg = lines("x <y>", &line, "Elo");
         assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.contains("x &lt;y&gt;"));
         let one = Line { points: vec![(1.0, 0.0)], band: vec![(0.0, 0.0)], guides: vec![] };

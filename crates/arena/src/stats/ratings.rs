@@ -65,7 +65,9 @@ pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
     let fit = Fit::new(&Counts::of(engines, units.iter()));
     let mut totals = vec![(0u64, 0u64, 0u64); engines];
     for game in units.iter().flatten() {
-        for (engine, half_points) in [(game.white, game.half_points), (game.black, 2 - game.half_points.min(2))] {
+        for (engine, half_points) in
+            [(game.white, game.half_points), (game.black, 2 - game.half_points.min(2))]
+        {
             let (games, points, draws) = &mut totals[engine];
             *games += 1;
             *points += u64::from(half_points);
@@ -89,7 +91,8 @@ pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
 impl Ratings {
     /// Shifts the list so that one engine has a given rating.
     pub fn anchor(&mut self, engine: usize, elo: f64) {
-        let Some(shift) = self.list.iter().find(|rating| rating.engine == engine).map(|rating| elo - rating.elo)
+        let Some(shift) =
+            self.list.iter().find(|rating| rating.engine == engine).map(|rating| elo - rating.elo)
         else {
             return;
         };
@@ -114,7 +117,10 @@ fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
         }
     }
     let n = RESAMPLINGS as f64;
-    sums.iter().zip(squares).map(|(sum, square)| Z95 * (square / n - (sum / n).powi(2)).max(0.0).sqrt()).collect()
+    sums.iter()
+        .zip(squares)
+        .map(|(sum, square)| Z95 * (square / n - (sum / n).powi(2)).max(0.0).sqrt())
+        .collect()
 }
 
 /// Results by who had which colour.
@@ -259,7 +265,8 @@ mod tests {
     #[test]
     fn two_engines_differ_by_the_elo_of_their_score() {
         // 60 wins, 80 draws, 60 losses as White; 90, 70, 40 as Black: 57.5 % of 400.
-        let games = [(0, 1, 2, 60), (0, 1, 1, 80), (0, 1, 0, 60), (1, 0, 0, 90), (1, 0, 1, 70), (1, 0, 2, 40)];
+        let games =
+            [(0, 1, 2, 60), (0, 1, 1, 80), (0, 1, 0, 60), (1, 0, 0, 90), (1, 0, 1, 70), (1, 0, 2, 40)];
         let ratings = rate(2, &units(&games));
         let difference = ratings.list[0].elo - ratings.list[1].elo;
         let expected = elo_of_score((60.0 + 40.0 + 90.0 + 35.0) / 400.0);

@@ -20,7 +20,8 @@ fn main() {
             }
         }
     });
-    Fake { parts, position: Position::startpos(), chess960: false, moves: 0, random: SplitMix::new(3) }.run(&lines);
+    Fake { parts, position: Position::startpos(), chess960: false, moves: 0, random: SplitMix::new(3) }
+        .run(&lines);
 }
 
 /// `name` or `name@move`.
@@ -155,7 +156,9 @@ impl Fake {
         if self.plays("empty-bestmove") {
             return say("bestmove");
         }
-        for (part, text) in [("illegal", "e2e5"), ("null", "0000"), ("none", "(none)"), ("nonsense", "\u{1b}[2J")] {
+        for (part, text) in
+            [("illegal", "e2e5"), ("null", "0000"), ("none", "(none)"), ("nonsense", "\u{1b}[2J")]
+        {
             if self.plays(part) {
                 return say(&format!("bestmove {text}"));
             }

@@ -1,8 +1,6 @@
 //! Every way in which an engine can fail: the game is forfeited with its reason, the engine is started again, and the
 //! match goes on; what is wrong from the start is said before the first game.
 
-
-
 use crate::setup::{spec, tournament};
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::{Duration, Instant};

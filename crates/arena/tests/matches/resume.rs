@@ -46,27 +46,30 @@ const SIX: [&str; 6] = ["1.1", "1.2", "2.1", "2.2", "3.1", "3.2"];
 #[test]
 fn a_match_goes_on_after_torn_writes() {
     let dir = directory("torn");
-    let tournament = kept(&dir, 6);
+    // Enough games that some are left when the match is called off, though the disk is slower than the players.
+    let tournament = kept(&dir, 40);
     let pgn = tournament.pgn.clone().unwrap();
     std::fs::write(&pgn, "[Event \"earlier\"]\n[Round \"0\"]\n\n*\n\n").unwrap();
     let report = run(&tournament, &mut StopAfter(2)).unwrap();
-    assert!((2..6).contains(&report.standings.games()));
+    assert!((2..40).contains(&report.standings.games()));
     // What a power cut may leave: half a game, half a line.
     for (path, text) in [(&pgn, "[Event \"half a ga"), (&dir.join("match.state"), "{\"index\":5,\"whi")] {
         let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
         std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
     }
     let report = run(&tournament, &mut Silent).unwrap();
-    assert_eq!(report.standings.games(), 6);
-    let found = rounds(&pgn);
+    assert_eq!(report.standings.games(), 40);
+    let mut found = rounds(&pgn);
     assert_eq!(found[0], "0", "what was there before stays");
-    assert_eq!(found[1..], SIX);
+    found.dedup();
+    assert_eq!(found.len(), 41, "every game is there once");
     // Finished: a third run has nothing to play.
     let again = run(&tournament, &mut Silent).unwrap();
-    assert_eq!((again.standings.games(), again.overhead.moves), (6, 0));
+    assert_eq!((again.standings.games(), again.overhead.moves), (40, 0));
     // More games may be added later.
-    let longer = run(&kept(&dir, 8), &mut Silent).unwrap();
-    assert_eq!(longer.standings.games(), 8);
+    let longer = run(&kept(&dir, 42), &mut Silent).unwrap();
+    assert_eq!(longer.standings.games(), 42);
+    assert_eq!(rounds(&pgn).len(), 43);
     std::fs::remove_dir_all(dir).unwrap();
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Failure {
 /// Reads the game that begins at byte `at` of a text, and moves `at` behind it. `None` if only white space and
 /// comments are left.
 pub(super) fn next_game(text: &[u8], at: &mut usize, usual_start: &Board) -> Option<Result<Game, Failure>> {
-    let mut cursor = Cursor { text, at: *at };
+    let mut cursor = Cursor { text, start: *at, at: *at };
     let outcome = read_game(&mut cursor, usual_start);
     if outcome.is_err() {
         skip_game(&mut cursor);
@@ -87,48 +87,12 @@ fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> 
     }
 }
 
-/// Reads `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value, since people
-/// forget to protect it; the end of the line ends every tag.
 fn read_tag(cursor: &mut Cursor<'_>) -> Result<(String, String), Failure> {
     let at = cursor.at;
-    let text = &cursor.text[at..];
-    let line = &text[..find(text, b'\n').unwrap_or(text.len())];
-    let read = || {
-        let inner = line[1..].trim_ascii_start();
-        let name_length = inner.iter().position(|&byte| !is_name_byte(byte))?;
-        let (name, rest) = inner.split_at(name_length);
-        let value = rest.trim_ascii_start().strip_prefix(b"\"")?;
-        let mut bytes = Vec::with_capacity(value.len());
-        let mut rest = value;
-        loop {
-            rest = match rest {
-                [b'\\', protected @ (b'"' | b'\\'), after @ ..] => {
-                    bytes.push(*protected);
-                    after
-                }
-                [b'"', after @ ..] => {
-                    if let [b']', behind @ ..] = after.trim_ascii_start() {
-                        return (!name.is_empty())
-                            .then(|| (decode(name), decode(&bytes), line.len() - behind.len()));
-                    }
-                    bytes.push(b'"');
-                    after
-                }
-                [byte, after @ ..] => {
-                    bytes.push(*byte);
-                    after
-                }
-                [] => return None,
-            };
-        }
-    };
-    match read() {
-        Some((name, value, length)) => {
-            cursor.at += length;
-            Ok((name, value))
-        }
-        None => Err(Failure { at, kind: PgnErrorKind::Tag(clip_bytes(line.trim_ascii_end())) }),
-    }
+    cursor.tag().ok_or_else(|| {
+        let line = cursor.text[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
+        Failure { at, kind: PgnErrorKind::Tag(clip_bytes(line.trim_ascii_end())) }
+    })
 }
 
 pub(super) fn is_name_byte(byte: u8) -> bool {
@@ -244,6 +208,8 @@ fn close_variation(mut variation: Line, line: &mut Line) {
     if let Some(ply) = line.plies.last_mut()
         && !variation.plies.is_empty()
     {
+        // Most variations are short, and there can be many.
+        variation.plies.shrink_to_fit();
         ply.variations.push(variation.plies);
     }
 }
@@ -265,13 +231,18 @@ fn tidy(comment: &[u8]) -> String {
 fn skip_game(cursor: &mut Cursor<'_>) {
     let mut depth = 0_usize;
     loop {
+        cursor.skip_space();
+        if cursor.peek() == Some(b'[') {
+            // What looks like a result in a tag is none.
+            cursor.skip_line();
+            continue;
+        }
         match cursor.next_token() {
             Ok(None) => return,
             Ok(Some((_, Token::Open))) => depth += 1,
             Ok(Some((_, Token::Close))) => depth = depth.saturating_sub(1),
             Ok(Some((_, Token::Result(_)))) if depth == 0 => return,
-            Ok(Some(_)) => {}
-            Err(_) => {}
+            Ok(Some(_)) | Err(_) => {}
         }
     }
 }
@@ -288,6 +259,8 @@ enum Token<'a> {
 /// A place in a text.
 struct Cursor<'a> {
     text: &'a [u8],
+    /// Where the game begins.
+    start: usize,
     at: usize,
 }
 
@@ -323,8 +296,43 @@ impl<'a> Cursor<'a> {
     /// A failure in a tag that has been read already.
     fn failure_at_tag(&self, name: &str, kind: PgnErrorKind) -> Failure {
         let tag = format!("[{name} ");
-        let at = self.text[..self.at].windows(tag.len()).rposition(|window| window == tag.as_bytes());
-        Failure { at: at.unwrap_or(self.at), kind }
+        let tags = &self.text[self.start..self.at];
+        let at = tags.windows(tag.len()).position(|window| window == tag.as_bytes());
+        Failure { at: self.start + at.unwrap_or(0), kind }
+    }
+
+    /// Reads `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value, since people
+    /// forget to protect it; a tag does not go on behind the end of its line.
+    fn tag(&mut self) -> Option<(String, String)> {
+        self.at += 1;
+        self.take_while(is_blank);
+        let name = self.take_while(is_name_byte);
+        self.take_while(is_blank);
+        if name.is_empty() || self.peek() != Some(b'"') {
+            return None;
+        }
+        self.at += 1;
+        let mut value = Vec::with_capacity(16);
+        loop {
+            value.extend_from_slice(self.take_while(|byte| !matches!(byte, b'"' | b'\\' | b'\n')));
+            let mark = self.peek().filter(|&mark| mark != b'\n')?;
+            self.at += 1;
+            if mark == b'"' {
+                let behind = self.at;
+                self.take_while(is_blank);
+                if self.peek() == Some(b']') {
+                    self.at += 1;
+                    return Some((decode(name), decode(&value)));
+                }
+                self.at = behind;
+                value.push(mark);
+            } else if let Some(protected @ (b'"' | b'\\')) = self.peek() {
+                self.at += 1;
+                value.push(protected);
+            } else {
+                value.push(mark);
+            }
+        }
     }
 
     /// The next token and where it begins. A failure is behind its cause, so that one can go on.
@@ -446,6 +454,11 @@ impl<'a> Cursor<'a> {
             _ => 6,
         })
     }
+}
+
+#[inline]
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// What goes on with a word. A comment, variation, glyph or judgement ends it without a space, too.
@@ -591,6 +604,16 @@ mod tests {
         assert_eq!(outline(&next().unwrap().unwrap().moves), "e2e4 e7e5");
         assert_eq!(next().unwrap().unwrap_err().at, 16);
         assert_eq!(outline(&next().unwrap().unwrap().moves), "d2d4 d7d5");
+        assert!(next().is_none());
+    }
+
+    #[test]
+    fn a_result_in_a_broken_tag_does_not_end_the_game() {
+        let text = "[Event \"* 1-0]\n[Site \"x\"]\n\n1. e4 * 1. d4 *";
+        let (mut at, start) = (0, Board::default());
+        let mut next = || next_game(text.as_bytes(), &mut at, &start);
+        assert!(next().unwrap().is_err());
+        assert_eq!(outline(&next().unwrap().unwrap().moves), "d2d4");
         assert!(next().is_none());
     }
 

@@ -21,31 +21,32 @@ use std::io::BufRead;
 pub struct Reader<R> {
     splitter: Splitter<R>,
     texts: Texts,
-    /// Where to go on in the current text.
+    /// Where to go on, as a byte of the current text and as a place of the stream.
     at: usize,
+    place: Place,
 }
 
 impl<R: BufRead> Reader<R> {
     /// A reader of a stream, such as [`crate::input::open`] gives.
     pub fn new(input: R) -> Self {
-        Self { splitter: Splitter::new(input), texts: Texts::new(), at: 0 }
+        let splitter = Splitter::new(input);
+        let place = splitter.text().1;
+        Self { splitter, texts: Texts::new(), at: 0, place }
     }
 
     /// The next game, or what is wrong with it; `None` at the end of the stream.
     pub fn next_game(&mut self) -> Option<Result<Game, PgnError>> {
         loop {
-            let (text, place) = self.splitter.text();
-            if let Some(outcome) = self.texts.next_game(text, &mut self.at, place) {
+            let (text, _) = self.splitter.text();
+            if let Some(outcome) = self.texts.next_game(text, &mut self.at, &mut self.place) {
                 return Some(outcome);
             }
-            self.at = 0;
-            match self.splitter.advance() {
+            let advanced = self.splitter.advance();
+            (self.at, self.place) = (0, self.splitter.text().1);
+            match advanced {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(kind) => {
-                    let Place { line, offset } = self.splitter.text().1;
-                    return Some(Err(self.texts.count_failure(kind, line, offset)));
-                }
+                Err(kind) => return Some(Err(self.texts.count_failure(kind, self.place))),
             }
         }
     }
@@ -71,30 +72,31 @@ impl Texts {
         Self { games: 0, usual_start: Board::default() }
     }
 
-    /// The next game of a text that begins at `place`; `None` at its end.
+    /// The next game of a text; `None` at its end. The game begins at byte `at`, which is at `place` in the stream;
+    /// both move behind it.
     pub(super) fn next_game(
         &mut self,
         text: &[u8],
         at: &mut usize,
-        place: Place,
+        place: &mut Place,
     ) -> Option<Result<Game, PgnError>> {
         if *at >= text.len() {
             return None;
         }
-        let outcome = parse::next_game(text, at, &self.usual_start)?;
-        Some(match outcome {
+        let start = *at;
+        let outcome = parse::next_game(text, at, &self.usual_start);
+        let (beginning, whole) = (*place, &text[start..*at]);
+        *place = beginning.after(whole);
+        Some(match outcome? {
             Ok(game) => {
                 self.games += 1;
                 Ok(game)
             }
-            Err(Failure { at, kind }) => {
-                let lines = text[..at].iter().filter(|&&byte| byte == b'\n').count() as u64;
-                Err(self.count_failure(kind, place.line + lines, place.offset + at as u64))
-            }
+            Err(Failure { at, kind }) => Err(self.count_failure(kind, beginning.after(&text[start..at]))),
         })
     }
 
-    pub(super) fn count_failure(&mut self, kind: PgnErrorKind, line: u64, offset: u64) -> PgnError {
+    pub(super) fn count_failure(&mut self, kind: PgnErrorKind, Place { line, offset }: Place) -> PgnError {
         self.games += 1;
         PgnError { game: self.games, line, offset, kind }
     }

@@ -1,204 +1,283 @@
 //! The weights of the bootstrap evaluation, fitted by `scripts/fit_bootstrap.py`: data only.
 //!
-//! All in centipawns. The score is `(mg * phase + eg * (24 - phase)) / 24`, where mg and eg are the sums over
-//! White's features less the sums over Black's, and the phase is the number of knights and bishops plus twice
-//! the rooks plus four times the queens, of both sides, capped at 24. "Ahead" is towards the eighth rank as
-//! seen by the side in question.
+//! All in centipawns, for the side that has the term.
 
 use super::Pair;
 
-/// Value of a piece: pawn, knight, bishop, rook, queen, king. The average over the squares it stands on.
+/// Where each kind of term begins in [`WEIGHTS`].
+pub(crate) mod term {
+    /// Each piece: pawn, knight, bishop, rook, queen, king.
+    pub(crate) const MATERIAL: usize = 0;
+    /// The square of each piece, in addition: a board for each kind of piece, rank 1 first, as its side sees it and
+    /// mirrored where needed to have its king on the files e to h; first for kings on the same side of the board,
+    /// then for kings on opposite sides.
+    pub(crate) const SQUARES: usize = 6;
+    /// The side to move.
+    pub(crate) const TEMPO: usize = 774;
+    /// A passed pawn, by its rank as its own side counts (0 is rank 1).
+    pub(crate) const PASSED: usize = 775;
+    /// A passed pawn that another defends or stands beside, by rank.
+    pub(crate) const PASSED_CONNECTED: usize = 783;
+    /// Distance of its own king to the square before a passed pawn, for each rank beyond the third.
+    pub(crate) const PASSED_OWN_KING: usize = 791;
+    /// The same of the enemy's king.
+    pub(crate) const PASSED_ENEMY_KING: usize = 799;
+    /// A passed pawn with a piece before it, by rank.
+    pub(crate) const PASSED_BLOCKED: usize = 807;
+    /// A passed pawn whose way is free and not attacked, by rank.
+    pub(crate) const PASSED_FREE: usize = 815;
+    /// A passed pawn that can safely step on, but not all the way, by rank.
+    pub(crate) const PASSED_STEP: usize = 823;
+    /// A pawn with another beside it, by rank.
+    pub(crate) const PHALANX: usize = 831;
+    /// Each pawn that defends a pawn, by the rank of the defended.
+    pub(crate) const SUPPORTED: usize = 839;
+    /// A pawn without friends on the adjacent files: opposed by an enemy pawn on its file, not opposed.
+    pub(crate) const ISOLATED: usize = 847;
+    /// A pawn behind all its neighbours that cannot safely step on: opposed, not opposed.
+    pub(crate) const BACKWARD: usize = 849;
+    /// A pawn with a friend ahead of it on its file: not defended by a pawn, defended.
+    pub(crate) const DOUBLED: usize = 851;
+    /// The nearest own pawn on each of three files before a king, by distance of the file from the
+    /// edge and rank; rank 0 for none.
+    pub(crate) const SHELTER: usize = 853;
+    /// The nearest enemy pawn on each of three files before a king, likewise.
+    pub(crate) const STORM: usize = 885;
+    /// Squares a knight may go to that no enemy pawn attacks and no own pawn or king holds.
+    pub(crate) const KNIGHT_MOBILITY: usize = 917;
+    /// The same of a bishop, which sees through queens.
+    pub(crate) const BISHOP_MOBILITY: usize = 926;
+    /// The same of a rook, which sees through queens and its own rooks.
+    pub(crate) const ROOK_MOBILITY: usize = 940;
+    /// The same of a queen.
+    pub(crate) const QUEEN_MOBILITY: usize = 955;
+    /// A knight, a bishop, on the ranks 4 to 6, defended by a pawn, where no enemy pawn can attack it.
+    pub(crate) const OUTPOST: usize = 983;
+    /// For each bishop: each own pawn on squares of its colour.
+    pub(crate) const BISHOP_PAWNS: usize = 985;
+    /// Two bishops or more.
+    pub(crate) const BISHOP_PAIR: usize = 986;
+    /// A rook on a file without pawns.
+    pub(crate) const ROOK_OPEN: usize = 987;
+    /// A rook on a file with enemy pawns only.
+    pub(crate) const ROOK_HALF_OPEN: usize = 988;
+    /// A rook behind an own passed pawn.
+    pub(crate) const ROOK_BEHIND_PASSED: usize = 989;
+    /// Pawns attack a knight, bishop, rook, queen.
+    pub(crate) const PAWN_THREAT: usize = 990;
+    /// Knights or bishops attack one.
+    pub(crate) const MINOR_THREAT: usize = 994;
+    /// Rooks attack one.
+    pub(crate) const ROOK_THREAT: usize = 998;
+    /// An enemy piece, a pawn, that is attacked and not defended.
+    pub(crate) const HANGING: usize = 1002;
+    /// An enemy piece that a safe step of a pawn would attack.
+    pub(crate) const PUSH_THREAT: usize = 1004;
+    /// The attack on the enemy king, by its pressure; first without a queen, then with one.
+    pub(crate) const KING_DANGER: usize = 1005;
+}
+
+const fn p(midgame: i16, endgame: i16) -> Pair {
+    Pair::new(midgame, endgame)
+}
+
+/// Middlegame and endgame value of every term.
 #[rustfmt::skip]
-pub(super) const MATERIAL: [Pair; 6] = [
-    Pair(89, 101),
-    Pair(367, 306),
-    Pair(397, 323),
-    Pair(517, 556),
-    Pair(1113, 1017),
-    Pair(0, 0),
+pub(crate) const WEIGHTS: [Pair; 1101] = [
+    // MATERIAL.
+    p(69, 131), p(328, 411), p(374, 409), p(411, 701), p(1094, 1144), p(0, 0),
+    // SQUARES.
+    // Pawn, kings on the same side.
+    p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0),
+    p(-9, -4), p(-10, 6), p(-24, 5), p(-9, 2), p(-3, 27), p(-7, 17), p(31, 1), p(13, -1),
+    p(-24, -11), p(-24, -5), p(-40, -4), p(-29, -7), p(-13, 0), p(-28, -2), p(8, 7), p(3, 2),
+    p(-5, 1), p(-12, -4), p(-3, -17), p(-3, -19), p(15, -28), p(10, -2), p(26, 4), p(24, -1),
+    p(4, 26), p(-1, -2), p(4, -6), p(28, -30), p(47, -28), p(16, 0), p(20, -6), p(41, 6),
+    p(3, 43), p(34, 23), p(44, 19), p(53, 30), p(83, 27), p(49, 47), p(28, 34), p(44, 39),
+    p(24, 22), p(19, 29), p(35, 32), p(55, 39), p(53, 57), p(33, 62), p(20, 36), p(76, -18),
+    p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0),
+    // Knight, kings on the same side.
+    p(-18, -15), p(-5, -21), p(-17, -21), p(-14, -5), p(-10, -9), p(-15, -20), p(-4, -11), p(-18, -13),
+    p(-40, 5), p(-17, -2), p(-17, -21), p(-16, -11), p(0, -8), p(1, -25), p(14, 21), p(-2, 20),
+    p(-27, -19), p(-27, -22), p(-18, -13), p(8, 7), p(7, 23), p(-4, -14), p(0, 5), p(-1, 23),
+    p(-13, 9), p(11, 3), p(7, 5), p(13, 30), p(21, 25), p(36, 31), p(53, 27), p(22, 17),
+    p(-8, 13), p(-3, -4), p(20, 19), p(45, 33), p(19, 45), p(41, 46), p(34, 46), p(46, 37),
+    p(-19, 11), p(12, 21), p(29, 15), p(54, 18), p(59, 26), p(46, 48), p(56, 27), p(53, 24),
+    p(-27, 16), p(5, 19), p(6, 16), p(36, 21), p(33, 30), p(27, 18), p(9, 23), p(17, 25),
+    p(-24, 1), p(-3, 14), p(0, 17), p(16, 14), p(20, 15), p(9, 12), p(12, 18), p(-14, -3),
+    // Bishop, kings on the same side.
+    p(7, -31), p(23, -44), p(-2, -8), p(-11, -12), p(-8, -11), p(-10, 11), p(-3, -10), p(-27, -12),
+    p(-5, -11), p(-6, -25), p(20, -33), p(-14, -11), p(-11, 0), p(-2, -5), p(5, -16), p(11, -20),
+    p(-16, 8), p(21, -12), p(-12, 9), p(3, -9), p(4, 20), p(-9, -1), p(17, -2), p(-4, 6),
+    p(8, -21), p(-19, -2), p(-4, 12), p(11, 20), p(11, 4), p(2, 9), p(-4, 15), p(17, -2),
+    p(-26, 7), p(-16, -8), p(-4, 22), p(15, 25), p(7, 28), p(44, -10), p(-6, 23), p(0, 11),
+    p(0, 1), p(1, 12), p(-5, 7), p(16, 1), p(37, 3), p(39, 30), p(66, -11), p(34, 19),
+    p(-2, 11), p(-7, 9), p(24, 17), p(15, 4), p(17, 17), p(29, 16), p(12, 11), p(-12, -1),
+    p(0, 23), p(5, 18), p(9, 9), p(10, 15), p(0, 0), p(8, 11), p(10, 4), p(1, 0),
+    // Rook, kings on the same side.
+    p(-20, 0), p(-14, -4), p(-13, -8), p(-6, -16), p(3, -32), p(-4, -9), p(9, -12), p(-8, -22),
+    p(-15, 8), p(-17, -4), p(-9, -7), p(8, -13), p(15, -25), p(10, -20), p(33, -16), p(16, -25),
+    p(-20, 13), p(-15, 17), p(-3, 7), p(-2, 6), p(12, 2), p(4, 42), p(34, 12), p(4, 14),
+    p(-21, 29), p(7, 22), p(0, 37), p(20, 22), p(25, 20), p(9, 33), p(37, 31), p(1, 42),
+    p(18, 49), p(16, 53), p(28, 44), p(40, 32), p(30, 46), p(33, 40), p(47, 49), p(30, 26),
+    p(18, 57), p(22, 58), p(17, 47), p(51, 26), p(57, 38), p(61, 47), p(71, 50), p(30, 35),
+    p(5, 69), p(21, 61), p(26, 49), p(43, 41), p(23, 46), p(36, 46), p(47, 31), p(40, 30),
+    p(12, 52), p(51, 39), p(15, 39), p(23, 33), p(34, 43), p(39, 38), p(32, 28), p(31, 24),
+    // Queen, kings on the same side.
+    p(6, -6), p(-19, -6), p(-9, -6), p(-8, -3), p(-3, -9), p(-16, -27), p(-24, -17), p(0, -13),
+    p(-19, -5), p(3, -17), p(1, -21), p(7, -17), p(9, -19), p(6, -38), p(-2, -39), p(-14, -10),
+    p(-6, 1), p(-5, 6), p(-3, 13), p(-3, 12), p(1, 19), p(7, 2), p(22, 11), p(11, -10),
+    p(-12, 18), p(-6, 14), p(-8, 12), p(-28, 58), p(-8, 35), p(4, 33), p(24, 11), p(11, 33),
+    p(-3, 19), p(-2, 30), p(6, 33), p(5, 40), p(12, 43), p(8, 31), p(41, 29), p(18, 27),
+    p(-2, 25), p(8, 13), p(-1, 35), p(15, 29), p(14, 34), p(34, 37), p(45, 16), p(1, 39),
+    p(-6, 13), p(-10, 27), p(-10, 18), p(21, 23), p(16, 29), p(14, 10), p(8, 14), p(38, 31),
+    p(-20, -7), p(11, 8), p(2, -5), p(-5, 7), p(-1, -1), p(12, 10), p(17, 15), p(-33, 1),
+    // King, kings on the same side.
+    p(15, 9), p(15, 9), p(15, 9), p(15, 9), p(14, -44), p(-12, -24), p(5, 14), p(0, -11),
+    p(7, 9), p(7, 9), p(7, 9), p(7, 9), p(0, -12), p(-13, 1), p(7, 34), p(4, 13),
+    p(-1, 9), p(-1, 9), p(-1, 9), p(-1, 9), p(-27, 18), p(-8, 7), p(9, 17), p(-11, 3),
+    p(-8, 9), p(-8, 9), p(-8, 9), p(-8, 9), p(-8, 19), p(-4, 20), p(0, 11), p(-26, 5),
+    p(-16, 9), p(-16, 9), p(-16, 9), p(-16, 9), p(-14, 33), p(-16, 15), p(7, 8), p(-24, -16),
+    p(-24, 9), p(-24, 9), p(-24, 9), p(-24, 9), p(-18, 20), p(-11, 4), p(-1, -10), p(-7, -13),
+    p(-31, 9), p(-31, 9), p(-31, 9), p(-31, 9), p(-22, 20), p(-23, 23), p(-29, 40), p(-17, 12),
+    p(-39, 9), p(-39, 9), p(-39, 9), p(-39, 9), p(-31, 23), p(-35, 20), p(-40, 33), p(-40, 6),
+    // Pawn, kings on opposite sides.
+    p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0),
+    p(-28, 17), p(-36, 23), p(-32, 2), p(-27, 10), p(9, 7), p(14, 14), p(53, 18), p(38, 15),
+    p(-37, -4), p(-47, -2), p(-57, -6), p(-17, -23), p(-18, -15), p(-9, 3), p(23, 13), p(31, 12),
+    p(-10, 9), p(-11, 5), p(-13, -17), p(9, -24), p(3, -20), p(16, 11), p(55, 13), p(39, 12),
+    p(-1, 23), p(6, 6), p(-7, -15), p(16, 16), p(32, -32), p(4, 35), p(42, 21), p(45, 40),
+    p(-16, 63), p(46, 26), p(50, 24), p(41, 41), p(86, 40), p(37, 62), p(32, 47), p(31, 72),
+    p(39, 22), p(22, 36), p(40, 45), p(45, 49), p(50, 46), p(47, 86), p(35, 28), p(49, 25),
+    p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0), p(0, 0),
+    // Knight, kings on opposite sides.
+    p(-11, -13), p(-1, -25), p(3, -9), p(-6, 4), p(-5, -1), p(-13, -12), p(-19, -6), p(-16, -9),
+    p(-7, -3), p(15, 13), p(4, -16), p(-17, -10), p(-8, 3), p(10, -17), p(-6, 5), p(-28, 3),
+    p(-17, -28), p(-14, -8), p(-13, 11), p(12, 22), p(15, 6), p(0, -12), p(-10, -3), p(9, 12),
+    p(14, 7), p(25, 15), p(32, 15), p(13, 28), p(31, 20), p(30, 20), p(9, 20), p(-1, 36),
+    p(4, 3), p(8, 21), p(41, 34), p(55, 43), p(32, 19), p(24, 23), p(15, 12), p(14, 33),
+    p(6, 22), p(27, 16), p(18, 13), p(53, 12), p(49, 29), p(35, 45), p(38, 22), p(28, 24),
+    p(-14, 16), p(9, 15), p(18, 12), p(33, 23), p(26, 18), p(28, 22), p(14, 26), p(10, 18),
+    p(-20, -4), p(0, 9), p(4, 11), p(14, 12), p(18, 22), p(7, 14), p(11, 11), p(-8, 2),
+    // Bishop, kings on opposite sides.
+    p(-2, -20), p(12, -15), p(-16, 0), p(-21, -5), p(-11, -12), p(-14, 12), p(20, -14), p(-13, 1),
+    p(4, -16), p(-38, 3), p(10, -7), p(-12, 0), p(3, 8), p(11, 2), p(23, 2), p(19, 1),
+    p(-26, 20), p(6, 5), p(-16, 14), p(16, 17), p(19, 1), p(10, 5), p(25, 13), p(9, 11),
+    p(0, 0), p(-12, 7), p(0, 16), p(24, 17), p(9, 39), p(11, 21), p(7, 1), p(0, -10),
+    p(-8, -3), p(11, 21), p(17, 18), p(38, 8), p(10, 31), p(39, 16), p(-18, 33), p(-4, 4),
+    p(42, 13), p(17, 13), p(22, 28), p(26, 3), p(35, 19), p(10, 27), p(32, 13), p(24, 16),
+    p(4, 6), p(-2, 13), p(27, 23), p(17, 11), p(28, 29), p(31, 12), p(14, 25), p(-7, 9),
+    p(3, 24), p(6, 17), p(6, 4), p(11, 31), p(10, 2), p(13, 11), p(8, 11), p(5, 6),
+    // Rook, kings on opposite sides.
+    p(-12, -21), p(0, -24), p(0, -22), p(-8, -29), p(-5, -14), p(-16, 12), p(-6, -4), p(-33, 6),
+    p(-22, -8), p(-8, -19), p(-9, -20), p(-5, -18), p(-8, -10), p(3, -9), p(-17, -23), p(-13, -7),
+    p(-1, 11), p(4, 18), p(-6, 2), p(6, 6), p(1, 5), p(-8, 32), p(19, 0), p(-5, 5),
+    p(-14, 22), p(11, 9), p(11, 22), p(19, 18), p(19, 35), p(15, 33), p(17, 28), p(5, 19),
+    p(18, 24), p(32, 33), p(14, 44), p(30, 37), p(36, 48), p(21, 31), p(40, 62), p(25, 31),
+    p(25, 33), p(24, 34), p(27, 34), p(53, 34), p(47, 46), p(44, 45), p(60, 40), p(27, 43),
+    p(13, 32), p(22, 37), p(29, 38), p(29, 30), p(36, 46), p(42, 55), p(49, 41), p(43, 46),
+    p(-14, 28), p(33, 22), p(20, 39), p(26, 33), p(28, 29), p(36, 35), p(45, 37), p(30, 12),
+    // Queen, kings on opposite sides.
+    p(1, -9), p(-15, -6), p(-10, -2), p(-17, -5), p(-18, -7), p(-12, -24), p(-16, -8), p(-8, -15),
+    p(-2, -3), p(14, -19), p(5, -17), p(10, -21), p(5, -15), p(4, -26), p(-27, -35), p(-32, -10),
+    p(19, 3), p(8, 10), p(-7, 8), p(15, 1), p(-3, 23), p(6, 13), p(-13, 12), p(-5, -8),
+    p(7, 22), p(15, 13), p(-10, 12), p(-15, 43), p(-10, 27), p(-18, 35), p(-3, 2), p(-12, 24),
+    p(6, 13), p(16, 6), p(5, 28), p(11, 28), p(8, 32), p(10, 25), p(15, 22), p(6, 18),
+    p(10, 18), p(20, 16), p(-3, 20), p(-7, 14), p(13, 22), p(23, 33), p(37, 11), p(-2, 30),
+    p(13, 20), p(-7, 15), p(-2, 9), p(19, 21), p(9, 20), p(9, 15), p(19, 15), p(17, 20),
+    p(-14, 0), p(9, 13), p(2, 0), p(7, 11), p(4, 7), p(14, 11), p(16, 14), p(-50, -21),
+    // King, kings on opposite sides.
+    p(15, 9), p(15, 9), p(15, 9), p(15, 9), p(21, -39), p(8, -30), p(11, -15), p(-15, -24),
+    p(7, 9), p(7, 9), p(7, 9), p(7, 9), p(-4, -11), p(-7, -17), p(3, 9), p(6, -15),
+    p(-1, 9), p(-1, 9), p(-1, 9), p(-1, 9), p(-32, 14), p(-12, 1), p(-3, 7), p(-7, -6),
+    p(-8, 9), p(-8, 9), p(-8, 9), p(-8, 9), p(-8, 23), p(-18, 4), p(1, 23), p(-25, -3),
+    p(-16, 9), p(-16, 9), p(-16, 9), p(-16, 9), p(-11, 27), p(-11, 30), p(-1, 18), p(-17, 11),
+    p(-24, 9), p(-24, 9), p(-24, 9), p(-24, 9), p(-15, 34), p(-7, 27), p(-5, 27), p(-11, 14),
+    p(-31, 9), p(-31, 9), p(-31, 9), p(-31, 9), p(-21, 20), p(-21, 32), p(-30, 37), p(-16, 4),
+    p(-39, 9), p(-39, 9), p(-39, 9), p(-39, 9), p(-30, 25), p(-35, 18), p(-40, 27), p(-38, 15),
+    // TEMPO.
+    p(18, 11),
+    // PASSED.
+    p(0, 0), p(-6, 23), p(-28, 19), p(-28, 33), p(-7, 57), p(8, 72), p(123, 107), p(0, 0),
+    // PASSED_CONNECTED.
+    p(2, -3), p(6, -8), p(2, -11), p(4, -3), p(2, 18), p(12, 12), p(8, 12), p(3, 4),
+    // PASSED_OWN_KING.
+    p(10, 38), p(20, 36), p(25, 16), p(6, 4), p(7, -12), p(12, -16), p(5, -12), p(-10, -2),
+    // PASSED_ENEMY_KING.
+    p(-14, -31), p(12, -31), p(13, -7), p(4, 15), p(9, 28), p(13, 31), p(20, 26), p(21, 26),
+    // PASSED_BLOCKED.
+    p(-2, -2), p(-7, -6), p(-3, 5), p(-7, -11), p(-18, -24), p(-19, -27), p(-27, -37), p(-9, -13),
+    // PASSED_FREE.
+    p(-4, -3), p(-11, -9), p(-13, 17), p(-22, 31), p(-18, 37), p(10, 57), p(13, 77), p(4, 26),
+    // PASSED_STEP.
+    p(2, 1), p(7, 3), p(8, 13), p(3, 4), p(9, -4), p(2, 12), p(0, 3), p(0, 1),
+    // PHALANX.
+    p(0, 0), p(1, -1), p(13, 0), p(13, 12), p(27, 35), p(26, 53), p(5, 12), p(2, 4),
+    // SUPPORTED.
+    p(2, 1), p(5, 3), p(17, 11), p(17, 3), p(12, 8), p(6, 28), p(11, 21), p(4, 7),
+    // ISOLATED.
+    p(4, -8), p(-10, -21),
+    // BACKWARD.
+    p(-9, 0), p(-23, -12),
+    // DOUBLED.
+    p(-2, -31), p(-34, -4),
+    // SHELTER.
+    p(-32, 35), p(3, -26), p(6, -11), p(-1, 0), p(-5, 19), p(16, 7), p(35, -26), p(0, 0),
+    p(-27, 14), p(14, -4), p(2, -14), p(-4, -16), p(1, -4), p(4, 9), p(14, -2), p(0, 0),
+    p(-4, 14), p(17, 0), p(-8, -1), p(1, -13), p(-4, -7), p(-10, -10), p(9, 18), p(0, 0),
+    p(-11, -5), p(-12, -4), p(-1, 3), p(-2, 2), p(-7, 4), p(-7, -2), p(5, 15), p(0, 0),
+    // STORM.
+    p(4, -31), p(-24, 169), p(-4, -49), p(11, -18), p(12, -29), p(17, -28), p(17, -34), p(0, 0),
+    p(9, 10), p(3, -14), p(-21, -40), p(1, 7), p(4, 5), p(7, 17), p(7, 9), p(0, 0),
+    p(34, 13), p(11, -7), p(-50, -24), p(-7, 3), p(16, -2), p(-5, 12), p(10, 14), p(0, 0),
+    p(-4, 16), p(-10, -17), p(-25, -29), p(-3, 1), p(4, 5), p(12, 16), p(-3, 35), p(0, 0),
+    // KNIGHT_MOBILITY.
+    p(-59, -94), p(-39, -83), p(-25, -43), p(-12, -23), p(-2, 0), p(7, 19), p(15, 27), p(22, 29),
+    p(26, 13),
+    // BISHOP_MOBILITY.
+    p(-28, -133), p(-26, -71), p(-15, -26), p(-10, -10), p(-2, 2), p(4, 20), p(8, 30), p(13, 31),
+    p(17, 35), p(22, 32), p(50, 13), p(63, -5), p(65, -20), p(71, -36),
+    // ROOK_MOBILITY.
+    p(-69, -109), p(-36, -91), p(-15, -54), p(-15, -25), p(-7, -15), p(-8, -2), p(-6, 9), p(0, 13),
+    p(7, 20), p(11, 28), p(15, 32), p(22, 40), p(37, 33), p(32, 38), p(60, 13),
+    // QUEEN_MOBILITY.
+    p(4, -64), p(3, -68), p(-6, -73), p(2, -75), p(-5, -73), p(-6, -56), p(-7, -35), p(-8, -13),
+    p(-6, -2), p(-4, 6), p(-4, 14), p(1, 16), p(-1, 32), p(5, 35), p(6, 43), p(11, 43),
+    p(14, 44), p(25, 39), p(35, 21), p(54, 8), p(71, -17), p(81, -44), p(84, -62), p(84, -78),
+    p(81, -77), p(71, -88), p(66, -80), p(63, -77),
+    // OUTPOST.
+    p(23, 13), p(32, 24),
+    // BISHOP_PAWNS.
+    p(-10, -6),
+    // BISHOP_PAIR.
+    p(28, 82),
+    // ROOK_OPEN.
+    p(26, 3),
+    // ROOK_HALF_OPEN.
+    p(8, 12),
+    // ROOK_BEHIND_PASSED.
+    p(4, 23),
+    // PAWN_THREAT.
+    p(51, 43), p(22, 65), p(38, 61), p(37, 3),
+    // MINOR_THREAT.
+    p(24, 29), p(37, 8), p(49, 3), p(33, -12),
+    // ROOK_THREAT.
+    p(13, 31), p(21, 13), p(-16, -20), p(63, -60),
+    // HANGING.
+    p(6, 25), p(8, 43),
+    // PUSH_THREAT.
+    p(18, 30),
+    // KING_DANGER.
+    p(-60, -10), p(-54, -14), p(-59, -21), p(-67, -39), p(-61, -17), p(-47, -32), p(-32, -36), p(-37, -10),
+    p(-47, -27), p(-34, -16), p(-26, -36), p(-24, -19), p(-26, -26), p(-16, -21), p(-6, -28), p(0, -23),
+    p(5, -24), p(1, -20), p(5, -15), p(4, -6), p(-3, -6), p(-1, -4), p(1, -7), p(3, 2),
+    p(-1, 0), p(6, 8), p(7, 4), p(10, 13), p(11, 14), p(13, 20), p(13, 18), p(13, 17),
+    p(14, 15), p(15, 15), p(12, 11), p(10, 9), p(8, 8), p(8, 9), p(7, 9), p(7, 9),
+    p(7, 10), p(6, 8), p(6, 8), p(5, 7), p(3, 4), p(4, 6), p(4, 5), p(4, 5),
+    p(-90, -50), p(-81, -36), p(-88, -29), p(-104, -29), p(-88, -18), p(-88, -16), p(-83, -8), p(-80, 0),
+    p(-79, 9), p(-70, 12), p(-72, 14), p(-54, 10), p(-51, 11), p(-39, 15), p(-42, 13), p(-20, 9),
+    p(-25, 5), p(-3, 13), p(1, 10), p(14, 12), p(18, 9), p(36, 7), p(43, -4), p(59, -2),
+    p(60, -16), p(69, -1), p(73, 4), p(78, 10), p(89, 13), p(83, 11), p(84, 10), p(82, 21),
+    p(85, 32), p(73, 27), p(73, 28), p(68, 25), p(69, 24), p(58, 22), p(53, 20), p(47, 18),
+    p(41, 15), p(38, 13), p(33, 10), p(31, 8), p(29, 6), p(28, 4), p(30, 4), p(33, 2),
 ];
-
-/// Middlegame value of each square, added to [`MATERIAL`], for each piece in the same order.
-///
-/// Each table is a board as White sees it, rank 8 on top: index 0 is a8, 7 is h8, 56 is a1, 63 is h1.
-/// For a black piece flip the rank (`index ^ 56`) and subtract.
-#[rustfmt::skip]
-pub(super) const MIDGAME: [[i16; 64]; 6] = [
-    // Pawn.
-    [
-           0,    0,    0,    0,    0,    0,    0,    0,
-          56,   37,   65,   66,   63,   51,   25,   40,
-          43,   89,   90,   93,  102,  140,   81,   62,
-          19,   34,   27,   57,   67,   66,   60,   46,
-           7,   16,   -5,    3,    6,   26,   58,   18,
-          -9,   -7,  -36,  -40,  -33,   -2,   17,  -18,
-         -16,  -25,  -39,  -63,  -56,   -1,   21,  -41,
-           0,    0,    0,    0,    0,    0,    0,    0,
-    ],
-    // Knight.
-    [
-         -40,   17,   18,   22,   24,   17,   18,  -28,
-          22,   20,   37,   55,   61,   39,   22,   29,
-          43,   60,   58,   99,   98,   80,   79,   59,
-           4,   -1,   48,   67,   43,   54,   39,   30,
-          -1,   47,   29,   26,   32,   46,   74,   21,
-         -41,  -16,  -13,   25,   32,   -5,   11,  -12,
-         -18,  -17,  -15,  -15,  -18,   16,   -1,  -18,
-         -21,  -50,  -47,  -54,  -43,  -41,  -38,  -24,
-    ],
-    // Bishop.
-    [
-           3,   23,   24,   22,   23,   20,   23,    4,
-           5,   26,   37,   37,   46,   50,   23,    9,
-          45,   48,   47,   69,   79,   56,   78,   69,
-           3,    9,   57,   73,   61,   85,   21,   19,
-           9,   13,    9,   42,   44,    5,   13,   13,
-           7,   10,  -25,   15,    8,   -2,    7,   20,
-         -11,  -19,   35,  -19,  -13,  -13,   -1,  -13,
-         -25,   26,  -22,  -28,  -44,  -25,   13,  -42,
-    ],
-    // Rook.
-    [
-          47,   67,   45,   63,   61,   48,   58,   45,
-          43,   45,   66,   67,   71,   62,   52,   43,
-          58,   57,   42,   68,   71,   59,   67,   63,
-          30,   57,   22,   58,   61,   28,   77,   29,
-           6,   20,  -21,    6,    6,   -1,   36,   19,
-         -14,   -6,  -15,  -25,  -11,   -8,   28,    8,
-         -26,  -20,  -23,  -20,   -8,   -1,    5,  -12,
-         -16,   -4,   -7,   -5,   -3,    6,   19,  -10,
-    ],
-    // Queen.
-    [
-           3,   36,   28,   22,   20,   32,   37,   15,
-          16,   -5,   31,   43,   45,   39,   11,   37,
-          24,   39,   26,   48,   44,   46,   63,   46,
-          18,    7,   14,   35,   40,   20,   38,   56,
-          -1,    6,    0,  -15,   -7,   14,   39,   38,
-          -6,  -15,    0,  -12,   -9,    5,   12,   20,
-         -28,   -4,    1,    1,    2,  -12,  -23,  -13,
-           4,  -15,  -12,   -7,  -14,  -46,  -28,    2,
-    ],
-    // King.
-    [
-         -29,  -26,  -28,  -25,  -25,  -30,  -24,  -26,
-         -21,  -27,  -18,  -24,  -24,  -19,  -26,  -18,
-         -13,  -11,  -13,  -14,  -14,  -12,  -11,  -11,
-         -20,   -6,  -12,  -11,  -12,  -13,   -1,  -23,
-         -18,   -4,   -7,  -17,  -18,   -4,   -8,  -24,
-           3,    5,  -19,  -36,  -38,  -23,   -5,    1,
-          66,   17,   13,   -5,  -16,  -13,   14,   33,
-           7,   36,   19,  -34,   -9,  -52,    2,   10,
-    ],
-];
-
-/// Endgame value of each square, added to [`MATERIAL`], for each piece in the same order.
-///
-/// Each table is a board as White sees it, rank 8 on top: index 0 is a8, 7 is h8, 56 is a1, 63 is h1.
-/// For a black piece flip the rank (`index ^ 56`) and subtract.
-#[rustfmt::skip]
-pub(super) const ENDGAME: [[i16; 64]; 6] = [
-    // Pawn.
-    [
-           0,    0,    0,    0,    0,    0,    0,    0,
-         -47,  -25,    8,  -11,  -15,  -10,  -37, -104,
-          49,   31,   35,    0,  -12,   36,   28,   36,
-          42,    9,    0,  -31,   -5,  -15,  -11,    6,
-           4,    9,   -3,  -30,  -26,    3,  -16,  -11,
-         -13,    2,    4,  -12,   -5,  -15,  -19,  -11,
-           1,   28,   41,   -7,    7,   19,    6,    0,
-           0,    0,    0,    0,    0,    0,    0,    0,
-    ],
-    // Knight.
-    [
-           2,   25,   35,   37,   39,   33,   26,    7,
-          35,   36,   42,   58,   61,   41,   39,   38,
-          44,   54,   64,   73,   75,   85,   56,   51,
-          24,   50,   72,   76,   78,   75,   66,   30,
-          -1,   38,   55,   53,   65,   66,   49,    9,
-         -13,    4,  -19,   48,   37,   -5,   18,    0,
-         -27,  -17,  -38,  -17,  -14,  -25,  -14,  -29,
-         -12, -100,  -44,  -58,  -45,  -52,  -83,  -13,
-    ],
-    // Bishop.
-    [
-           9,   34,   14,   25,   20,   10,   33,    3,
-          21,   30,   36,   44,   49,   46,   20,   15,
-          20,   22,   48,   25,   33,   47,   22,   18,
-          25,   35,   32,   56,   38,   27,   48,   31,
-          -5,   24,   60,   38,   22,   44,   29,   -7,
-          26,   18,    6,   18,   24,   18,   16,   23,
-          -6,  -16,  -16,  -17,    1,  -11,  -14,  -11,
-         -43,  -42,  -50,  -30,  -38,  -11,  -33,  -41,
-    ],
-    // Rook.
-    [
-          69,   70,   74,   74,   70,   70,   62,   58,
-          89,   95,   84,   73,   72,   83,   92,   81,
-          75,   93,   86,   76,   78,   89,   94,   74,
-          72,   80,   92,   73,   78,   89,   81,   68,
-          40,   44,   57,   59,   54,   65,   50,   40,
-          12,   20,   30,   18,   29,   60,   33,   18,
-         -11,   -4,   -5,  -21,  -20,   -3,   -9,  -12,
-         -16,   -4,   -6,  -21,  -31,  -24,   -7,  -19,
-    ],
-    // Queen.
-    [
-          -4,   35,   35,   33,   29,   37,   35,    9,
-          35,   40,   53,   53,   54,   55,   38,   42,
-          46,   51,   67,   63,   63,   71,   61,   53,
-          38,   51,   70,   57,   63,   71,   59,   49,
-          36,   23,   41,   58,   43,   44,   28,   44,
-           9,   33,   17,    8,    9,   10,   34,   11,
-          -8,  -19,  -38,  -29,  -35,  -45,  -33,   -4,
-           5,   -4,   -6,  -11,  -15,  -20,  -10,    2,
-    ],
-    // King.
-    [
-          16,   39,   18,   25,   22,   14,   46,   23,
-          25,   40,   33,   15,   20,   30,   44,   31,
-          30,   23,   35,   23,   24,   39,   12,   22,
-          26,   41,   56,   45,   48,   49,   41,   11,
-          51,   42,   54,   49,   48,   49,   29,   35,
-          27,   30,   28,   38,   36,   31,   23,    6,
-          45,   29,    3,    3,    3,    7,   16,    2,
-          23,   13,   -7,  -26,  -34,  -13,  -13,   -8,
-    ],
-];
-
-/// For the side to move; tapered like the rest.
-pub(super) const TEMPO: Pair = Pair(27, 3);
-
-/// For a side with two or more bishops, whatever the colours of their squares; once.
-pub(super) const BISHOP_PAIR: Pair = Pair(11, 96);
-
-/// For each passed pawn, by its rank as its own side counts (0 is rank 1, 6 is one step from promotion).
-///
-/// Passed: no enemy pawn on the same or an adjacent file on any rank strictly ahead of it. Friendly pawns do
-/// not matter, so both pawns of a doubled pair can be passed.
-#[rustfmt::skip]
-pub(super) const PASSED: [Pair; 8] = [
-    Pair(0, 0),
-    Pair(-29, 26),
-    Pair(-51, 17),
-    Pair(-24, 36),
-    Pair(12, 47),
-    Pair(61, 40),
-    Pair(118, 126),
-    Pair(0, 0),
-];
-
-/// For each pawn with no friendly pawn on any rank of the adjacent files. Each of two doubled ones counts.
-pub(super) const ISOLATED: Pair = Pair(3, -19);
-
-/// For each pawn with a friendly pawn anywhere ahead of it on its file (so the pawns on a file less one).
-pub(super) const DOUBLED: Pair = Pair(-36, -23);
-
-/// For each rook on a file without pawns of either side.
-pub(super) const ROOK_OPEN: Pair = Pair(47, 21);
-
-/// For each rook on a file without friendly pawns but with at least one enemy pawn.
-pub(super) const ROOK_HALF_OPEN: Pair = Pair(28, 3);
-
-/// For each friendly pawn one or two ranks ahead of the king, on the king's file or an adjacent one.
-pub(super) const KING_SHELTER: Pair = Pair(21, 0);

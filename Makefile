@@ -1,0 +1,16 @@
+# What OpenBench calls: `make EXE=<path>` builds exactly that binary.
+EXE ?= tandem
+
+ifeq ($(OS),Windows_NT)
+    BUILT := target/release/tandem.exe
+    NAME := $(if $(filter %.exe,$(EXE)),$(EXE),$(EXE).exe)
+else
+    BUILT := target/release/tandem
+    NAME := $(EXE)
+endif
+
+all:
+	cargo build --release --package tandem
+	cp $(BUILT) $(NAME)
+
+.PHONY: all

@@ -1,0 +1,138 @@
+//! Suites from EPD files.
+
+use super::{SuiteItem, Task};
+use std::path::Path;
+use tandem_chess::{Move, epd, input, san, uci};
+use thiserror::Error;
+
+/// What is wrong with a suite.
+#[derive(Debug, Error)]
+pub enum SuiteError {
+    /// It cannot be read.
+    #[error("suite {path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line that is no position.
+    #[error("suite {path}: {source}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Where and why.
+        source: epd::EpdFileError,
+    },
+    /// A position without a task, or with one that cannot be.
+    #[error("suite {path}, position {number} ({id}): {what}")]
+    Task {
+        /// The file.
+        path: String,
+        /// Which position, from 1.
+        number: usize,
+        /// Its name.
+        id: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// Nothing in it.
+    #[error("suite {0} holds no positions")]
+    Empty(String),
+}
+
+/// Reads a suite. `most_leaves` bounds perft: deeper counts are left out.
+pub fn read_suite(path: &Path, most_leaves: u64) -> Result<Vec<SuiteItem>, SuiteError> {
+    let name = path.display().to_string();
+    let reader = input::open(path).map_err(|source| SuiteError::Io { path: name.clone(), source })?;
+    let mut items = Vec::new();
+    for entry in epd::read(reader) {
+        let entry = entry.map_err(|source| SuiteError::Line { path: name.clone(), source })?;
+        let number = items.len() + 1;
+        let id = entry.id().map_or_else(|| number.to_string(), str::to_owned);
+        let task = task(&entry, most_leaves);
+        let task =
+            task.map_err(|what| SuiteError::Task { path: name.clone(), number, id: id.clone(), what })?;
+        items.push(SuiteItem { id, board: entry.board, task });
+    }
+    if items.is_empty() { Err(SuiteError::Empty(name)) } else { Ok(items) }
+}
+
+fn task(entry: &epd::Epd, most_leaves: u64) -> Result<Task, String> {
+    let counts: Vec<(u32, u64)> = entry.perft().collect();
+    if !counts.is_empty() {
+        return Ok(Task::Perft(counts.into_iter().filter(|(_, leaves)| *leaves <= most_leaves).collect()));
+    }
+    if let Some(points) = points(entry)? {
+        return Ok(Task::Points(points));
+    }
+    let best = entry.bm().map_err(|error| format!("bm: {error}"))?;
+    let avoid = entry.am().map_err(|error| format!("am: {error}"))?;
+    if !best.is_empty() || !avoid.is_empty() {
+        return Ok(Task::Best { best, avoid });
+    }
+    match entry.dm() {
+        Some(moves) if moves > 0 => Ok(Task::Mate(moves)),
+        _ => Err("it has no bm, am, dm, points or perft counts".into()),
+    }
+}
+
+/// Points of the Strategic Test Suite: moves in `c9` with points in `c8`, or both in `c0` as `f5=10, Be5+=2`.
+fn points(entry: &epd::Epd) -> Result<Option<Vec<(Move, u32)>>, String> {
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("points '{text}' are no number"));
+    if let (Some(moves), Some(points)) = (entry.comment(9), entry.comment(8)) {
+        let (moves, points) = (moves.split_ascii_whitespace(), points.split_ascii_whitespace());
+        if moves.clone().count() != points.clone().count() {
+            return Err("c8 and c9 differ in length".into());
+        }
+        let pair = |(mv, points)| {
+            let mv = uci::parse(&entry.board, mv).map_err(|error| format!("c9: {error}"))?;
+            Ok((mv, number(points)?))
+        };
+        return moves.zip(points).map(pair).collect::<Result<_, String>>().map(Some);
+    }
+    let Some(text) = entry.comment(0).filter(|text| text.contains('=')) else { return Ok(None) };
+    let mut found = Vec::new();
+    for part in text.split(',') {
+        // A promotion has an equals sign of its own; the points stand after the last.
+        let Some((mv, points)) = part.rsplit_once('=') else { return Ok(None) };
+        let Ok(points) = points.trim().parse() else { return Ok(None) };
+        let mv = san::parse(&entry.board, mv.trim()).map_err(|error| format!("c0: {error}"))?;
+        found.push((mv, points));
+    }
+    Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Task, String> {
+        task(&epd::parse(line).unwrap(), 1000)
+    }
+
+    const START: &str = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq -";
+
+    #[test]
+    fn every_kind_of_task_is_read() {
+        let [e4, nf3] = ["e2e4", "g1f3"].map(|text| text.parse().unwrap());
+        let best = read(&format!("{START} bm e4 Nf3; am a3; id \"x\";")).unwrap();
+        assert_eq!(best, Task::Best { best: vec![e4, nf3], avoid: vec!["a2a3".parse().unwrap()] });
+        let both = Task::Points(vec![(e4, 10), (nf3, 5)]);
+        assert_eq!(read(&format!("{START} bm e4; c0 \"e4=10, Nf3=5\";")).unwrap(), both);
+        assert_eq!(read(&format!("{START} bm e4; c8 \"10 5\"; c9 \"e2e4 g1f3\";")).unwrap(), both);
+        assert_eq!(read(&format!("{START} dm 5;")).unwrap(), Task::Mate(5));
+        assert_eq!(
+            read(&format!("{START} ;D1 20 ;D2 400 ;D4 197281")).unwrap(),
+            Task::Perft(vec![(1, 20), (2, 400)])
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert!(read(START).unwrap_err().contains("no bm"));
+        assert!(read(&format!("{START} bm e5;")).unwrap_err().contains("bm:"));
+        assert!(read(&format!("{START} c8 \"1\"; c9 \"e2e4 d2d4\";")).unwrap_err().contains("length"));
+        assert!(read(&format!("{START} c0 \"e5=10\";")).unwrap_err().contains("c0:"));
+    }
+}

@@ -1,0 +1,17 @@
+//! Any line is a position with remarks or an error; what is read survives being written.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use tandem_chess::epd;
+
+fuzz_target!(|text: &str| {
+    if let Ok(line) = epd::parse(text) {
+        let written = line.to_string();
+        assert_eq!(epd::parse(&written).as_ref(), Ok(&line), "{written}");
+        let _ = (line.bm(), line.am(), line.id(), line.dm(), line.ce(), line.comment(0), line.perft().count());
+    }
+    for line in epd::read(text.as_bytes()) {
+        let _ = line;
+    }
+});

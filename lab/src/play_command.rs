@@ -1,0 +1,137 @@
+//! `tandem-lab play`: a game against a person.
+
+mod session;
+
+use crate::board_art::Style;
+use crate::{engine_args::Engine, error::LabError, interrupt};
+use clap::Args;
+use session::{Session, Step};
+use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tandem_arena::{SplitMix, TimeLimit};
+use tandem_chess::{Color, Position, fen};
+
+/// Play a game against an engine
+///
+/// Moves are typed as SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other words: back, hint, eval, board, flip, moves,
+/// fen, resign, help, quit.
+#[derive(Args, Debug)]
+pub(crate) struct PlayArgs {
+    /// The engine, as in `match`; 1 s a move if it has no limit. Ours if not given
+    #[arg(long, value_name = "SPEC")]
+    engine: Option<String>,
+    /// Your colour
+    #[arg(long, value_enum, default_value_t = Side::White)]
+    color: Side,
+    /// The position to start from
+    #[arg(long)]
+    fen: Option<String>,
+    /// How the board is drawn; colours on a terminal, letters elsewhere
+    #[arg(long, value_enum)]
+    style: Option<Style>,
+    /// Append the game to this file
+    #[arg(long, value_name = "FILE")]
+    pgn: Option<PathBuf>,
+    /// Your name in the PGN
+    #[arg(long, default_value = "Human")]
+    name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Side {
+    White,
+    Black,
+    Random,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
+    let position = match &args.fen {
+        Some(text) => Position::from_fen(text).map_err(|error| LabError::Usage(format!("--fen: {error}")))?,
+        None => Position::startpos(),
+    };
+    if !position.has_legal_move() {
+        return Err(LabError::Usage("--fen: the game is already over in this position".into()));
+    }
+    let human = match args.color {
+        Side::White => Color::White,
+        Side::Black => Color::Black,
+        Side::Random => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
+            if SplitMix::new(u64::from(now)).below(2) == 0 { Color::White } else { Color::Black }
+        }
+    };
+    let cancel = interrupt::flag();
+    let engine = Engine::new(args.engine.as_deref(), TimeLimit::PerMove(Duration::from_secs(1)), &cancel)?;
+    let mut player = engine.analyst()?;
+    player
+        .forget(fen::is_chess960(position.board()))
+        .map_err(|fault| LabError::Usage(format!("the engine failed: {fault:?}")))?;
+    let style = args.style.unwrap_or(if stdout().is_terminal() { Style::Colour } else { Style::Ascii });
+    let mut session = Session::new(position, human, style, engine.spec.limits, &mut *player);
+
+    println!("You have {}. Type a move, or 'help'.", session::color_name(human));
+    print!("{}", session.board());
+    let lines = typed_lines();
+    loop {
+        if cancel.load(Ordering::Relaxed) {
+            break;
+        }
+        let step = if session.is_humans_turn() {
+            print!("{}> ", session.prompt());
+            stdout().flush().map_err(|source| LabError::File { path: "the terminal".into(), source })?;
+            match next_line(&lines, &cancel) {
+                Some(line) => session.hear(line.trim()),
+                None => break,
+            }
+        } else {
+            session.answer()
+        };
+        match step {
+            Step::Say(text) => print!("{text}"),
+            Step::Over(text) => {
+                println!("{text}");
+                break;
+            }
+            Step::Quit => break,
+        }
+    }
+    let pgn = session.to_pgn(&args.name);
+    match &args.pgn {
+        Some(path) => {
+            let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+            let written = file.as_mut().map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
+            written.and_then(|file| file.write_all(pgn.as_bytes())).map_err(LabError::file(path))?;
+            println!("the game is in {}", path.display());
+        }
+        None => print!("\n{pgn}"),
+    }
+    Ok(())
+}
+
+/// What is typed, read on a thread of its own: a Ctrl-C cannot wake a read, and the game should still be kept.
+fn typed_lines() -> Receiver<String> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        for line in stdin().lock().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// The next line; none at the end of the input or after Ctrl-C.
+fn next_line(lines: &Receiver<String>, cancel: &AtomicBool) -> Option<String> {
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => return Some(line),
+            Err(RecvTimeoutError::Timeout) if !cancel.load(Ordering::Relaxed) => {}
+            Err(_) => return None,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `tandem-lab puzzles`.
+
+use crate::{engine_args::Engine, error::LabError, interrupt};
+use clap::Args;
+use serde_json::json;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::time::Duration;
+use tandem_arena::{
+    SplitMix, TimeLimit,
+    puzzles::{Band, PuzzleResult, bands, performance, read_puzzles, run_puzzles},
+    report::{BarChart, bar_chart, simple_page},
+    write_whole,
+};
+
+/// Put Lichess puzzles to an engine
+///
+/// A puzzle is solved when every move of the solver is the expected one, except that any mate counts.
+#[derive(Args, Debug)]
+pub(crate) struct PuzzlesArgs {
+    /// Lichess CSV with PuzzleId, FEN, Moves and Rating, plain or compressed
+    file: PathBuf,
+    /// The engine, as in `match`; 0.1 s a move if it has no limit. Ours if not given
+    #[arg(long, value_name = "SPEC")]
+    engine: Option<String>,
+    /// Puzzles at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    concurrency: usize,
+    /// Only so many puzzles, drawn at random
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Seed of the draw
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Width of the rating bands
+    #[arg(long, default_value_t = 200, value_name = "ELO")]
+    band: u32,
+    /// Say what came of every puzzle
+    #[arg(long, short)]
+    verbose: bool,
+    /// Write the results for machines
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with a plot
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
+    let mut puzzles = read_puzzles(&args.file)?;
+    if let Some(limit) = args.limit {
+        SplitMix::new(args.seed).shuffle(&mut puzzles);
+        puzzles.truncate(limit);
+    }
+    let cancel = interrupt::flag();
+    let limits = TimeLimit::PerMove(Duration::from_millis(100));
+    let engine = Engine::new(args.engine.as_deref(), limits, &cancel)?;
+    let name = engine.analyst()?.name().to_owned();
+    let make = || engine.analyst();
+    let spec = &engine.spec;
+    let mut progress = Progress::new(puzzles.len(), args.verbose);
+    let results =
+        run_puzzles(&puzzles, &spec.limits, args.concurrency, spec.threads(), &make, &cancel, |result| {
+            progress.add(result);
+        })?;
+    progress.clear();
+
+    let solved = results.iter().filter(|result| result.solved).count();
+    let share = 100.0 * solved as f64 / results.len().max(1) as f64;
+    let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", spec.limits, results.len());
+    println!("{title}");
+    let bands = bands(&results, args.band);
+    for band in &bands {
+        println!("{}", band_line(band));
+    }
+    let performance = performance(&results);
+    if let Some(rating) = performance {
+        println!("performance {rating:.0}");
+    }
+    if let Some(path) = &args.json {
+        let value = json!({
+            "engine": name, "limits": spec.limits.to_string(), "solved": solved, "puzzles": results.len(),
+            "performance": performance, "bands": bands, "results": results,
+        });
+        let text = format!("{value:#}\n");
+        write_whole(path, text.as_bytes()).map_err(LabError::file(path))?;
+    }
+    if let Some(path) = &args.html {
+        let bars = bands.iter().map(|band| {
+            let name = format!("{}-{} ({})", band.from, band.to - 1, band.puzzles);
+            (name, (1000.0 * band.accuracy()).round() / 10.0)
+        });
+        let chart = bar_chart("Solved by rating, in %", &BarChart { bars: bars.collect() });
+        write_whole(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
+    }
+    if results.len() < puzzles.len() {
+        return Err(LabError::Usage(format!("stopped after {} of {} puzzles", results.len(), puzzles.len())));
+    }
+    Ok(())
+}
+
+fn band_line(band: &Band) -> String {
+    let filled = (band.accuracy() * 40.0).round() as usize;
+    format!(
+        "{:>5}-{:<5} {}{} {:6.2} %  [{:5.1}, {:5.1}]  {}/{}",
+        band.from,
+        band.to - 1,
+        "█".repeat(filled),
+        "░".repeat(40 - filled.min(40)),
+        100.0 * band.accuracy(),
+        100.0 * band.low,
+        100.0 * band.high,
+        band.solved,
+        band.puzzles
+    )
+}
+
+/// A line that counts, on a terminal.
+struct Progress {
+    total: usize,
+    done: usize,
+    solved: usize,
+    verbose: bool,
+    terminal: bool,
+}
+
+impl Progress {
+    fn new(total: usize, verbose: bool) -> Self {
+        Self { total, done: 0, solved: 0, verbose, terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn add(&mut self, result: &PuzzleResult) {
+        self.done += 1;
+        self.solved += usize::from(result.solved);
+        if self.verbose {
+            let how = match &result.failure {
+                None => "solved".into(),
+                Some((right, what)) => format!("failed after {right} right moves: {what}"),
+            };
+            println!("{} ({}) {how}", result.id, result.rating);
+        } else if self.terminal {
+            eprint!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
+        } else if self.done.is_multiple_of(1000) {
+            eprintln!("{}/{} puzzles, {} solved", self.done, self.total, self.solved);
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal && !self.verbose {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

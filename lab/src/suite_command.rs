@@ -1,0 +1,197 @@
+//! `tandem-lab suite`.
+
+use crate::{engine_args::Engine, error::LabError, interrupt};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tandem_arena::{
+    StartError, TimeLimit,
+    suite::{ItemResult, SuiteItem, SuiteReport, Task, compare, read_suite, run_suite},
+    write_whole,
+};
+
+/// Put test suites to an engine: best moves, points, mates, perft
+///
+/// EPD with bm, am, dm, the points of the Strategic Test Suite (c0, c8, c9), or perft counts (;D1 20 ;D2 400), which
+/// need no engine: they test our own rules.
+#[derive(Args, Debug)]
+pub(crate) struct SuiteArgs {
+    /// EPD files, plain or compressed
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The engine, as in `match`; 1 s a position if it has no limit. Ours if not given
+    #[arg(long, value_name = "SPEC")]
+    engine: Option<String>,
+    /// Positions at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    concurrency: usize,
+    /// Only the first positions of each file
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+    /// Perft counts beyond this are left out
+    #[arg(long, default_value_t = 10_000_000, value_name = "LEAVES")]
+    max_leaves: u64,
+    /// Say what came of every position
+    #[arg(long, short)]
+    verbose: bool,
+    /// Write the results, for --baseline and for machines
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Compare with results that --save wrote
+    #[arg(long, value_name = "FILE")]
+    baseline: Vec<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
+    let mut suites = Vec::new();
+    for path in &args.files {
+        let mut items = read_suite(path, args.max_leaves)?;
+        items.truncate(args.limit.unwrap_or(usize::MAX));
+        suites.push((path, items));
+    }
+    let baselines = args.baseline.iter().map(|path| read_reports(path)).collect::<Result<Vec<_>, _>>()?;
+    let cancel = interrupt::flag();
+    let needs_engine = |items: &[SuiteItem]| items.iter().any(|item| !matches!(item.task, Task::Perft(_)));
+    let limits = TimeLimit::PerMove(Duration::from_secs(1));
+    let engine = match suites.iter().any(|(_, items)| needs_engine(items)) {
+        true => Some(Engine::new(args.engine.as_deref(), limits, &cancel)?),
+        false => None,
+    };
+    let mut reports = Vec::new();
+    for (path, items) in &suites {
+        let report = match &engine {
+            Some(engine) if needs_engine(items) => {
+                let name = engine.analyst()?.name().to_owned();
+                let make = || engine.analyst();
+                let spec = &engine.spec;
+                let results = run_suite(
+                    items,
+                    &spec.limits,
+                    args.concurrency,
+                    spec.threads(),
+                    &make,
+                    &cancel,
+                    |result| say(result, args.verbose),
+                )?;
+                SuiteReport {
+                    suite: stem(path),
+                    engine: name,
+                    limits: spec.limits.to_string(),
+                    items: results,
+                }
+            }
+            _ => count(path, items, args, &cancel)?,
+        };
+        reports.push(report);
+    }
+    table(&reports, &baselines);
+    if let Some(path) = &args.save {
+        let json = serde_json::to_vec_pretty(&reports).map_err(|error| LabError::Usage(error.to_string()))?;
+        write_whole(path, &json).map_err(LabError::file(path))?;
+    }
+    let wrong =
+        reports.iter().flat_map(|report| &report.items).filter(|item| item.played.starts_with('D')).count();
+    let perft_only = engine.is_none();
+    if perft_only && wrong > 0 {
+        return Err(LabError::Usage(format!("{wrong} perft counts are wrong")));
+    }
+    Ok(())
+}
+
+/// A perft suite. Nobody is asked, so nobody is started.
+fn count(
+    path: &Path,
+    items: &[SuiteItem],
+    args: &SuiteArgs,
+    cancel: &std::sync::atomic::AtomicBool,
+) -> Result<SuiteReport, LabError> {
+    struct Nobody;
+    impl tandem_arena::Analyst for Nobody {
+        fn name(&self) -> &str {
+            "perft"
+        }
+        fn analyse(
+            &mut self,
+            _: &tandem_arena::GameSoFar,
+            _: &tandem_arena::Clock,
+        ) -> Result<tandem_arena::Analysis, tandem_arena::Fault> {
+            Err(tandem_arena::Fault::Cancelled)
+        }
+        fn forget(&mut self, _: bool) -> Result<(), tandem_arena::Fault> {
+            Ok(())
+        }
+        fn is_well(&self) -> bool {
+            true
+        }
+    }
+    let make = || -> Result<Box<dyn tandem_arena::Analyst>, StartError> { Ok(Box::new(Nobody)) };
+    let limits = tandem_arena::Limits::default();
+    let items =
+        run_suite(items, &limits, args.concurrency, 1, &make, cancel, |result| say(result, args.verbose))?;
+    let (nodes, seconds) = items
+        .iter()
+        .fold((0, 0.0), |(nodes, seconds), item| (nodes + item.nodes.unwrap_or(0), seconds + item.seconds));
+    println!("{}: {nodes} leaves, {:.1} M/s", stem(path), nodes as f64 / f64::max(seconds, 1e-9) / 1e6);
+    Ok(SuiteReport { suite: stem(path), engine: "perft".into(), limits: String::new(), items })
+}
+
+fn say(result: &ItemResult, verbose: bool) {
+    if !verbose {
+        return;
+    }
+    let time = result.solved_in.map_or(String::new(), |seconds| format!(" in {seconds:.3} s"));
+    let mark = if result.solved { "solved" } else { "failed" };
+    println!("{:30} {mark}{time}: {} ({}/{})", result.id, result.played, result.points, result.most);
+}
+
+fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
+    println!(
+        "{:20} {:24} {:16} {:>11} {:>13} {:>9}",
+        "suite", "engine", "limits", "solved", "points", "mean s"
+    );
+    for report in reports {
+        row(report);
+        let earlier = baselines.iter().flatten().filter(|old| old.suite == report.suite);
+        for old in earlier {
+            row(old);
+            let change = compare(report, old);
+            println!("  against {}: {} gained, {} lost", old.engine, change.gained.len(), change.lost.len());
+            for (word, ids) in [("gained", &change.gained), ("lost", &change.lost)] {
+                if !ids.is_empty() {
+                    println!("    {word}: {}", ids.join(", "));
+                }
+            }
+            if change.unmatched > 0 {
+                println!("    {} positions are in one run only", change.unmatched);
+            }
+        }
+    }
+}
+
+fn row(report: &SuiteReport) {
+    let (points, most) = report.points();
+    println!(
+        "{:20} {:24} {:16} {:>5}/{:<5} {:>6}/{:<6} {:>9}",
+        report.suite,
+        report.engine,
+        report.limits,
+        report.solved(),
+        report.items.len(),
+        points,
+        most,
+        report.mean_seconds().map_or("-".into(), |seconds| format!("{seconds:.3}"))
+    );
+}
+
+fn read_reports(path: &Path) -> Result<Vec<SuiteReport>, LabError> {
+    let bytes = std::fs::read(path).map_err(LabError::file(path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| LabError::Usage(format!("{}: not results of a suite: {error}", path.display())))
+}
+
+/// A file's name without its endings.
+fn stem(path: &Path) -> String {
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    name.split('.').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Long time control: does a change that passed the short test hold when there is time to think?
+#   scripts/protocols/long.sh OLD [NEW] [NAME]
+source "$(dirname "$0")/common.sh"
+old=${1:?the engine to beat} new=${2:-$ENGINE} name=${3:-long}
+# shellcheck disable=SC2046
+exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
+    --engine "cmd=$new,name=new" --engine "cmd=$old,name=old" --each tc=40+0.4,option.Hash=64 \
+    "${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-40000}" --concurrency "$CONCURRENCY" $(outputs "$name")
