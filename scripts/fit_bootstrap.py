@@ -235,6 +235,15 @@ def centre(weights, matrix):
     return weights
 
 
+def rising(weights):
+    """King danger made to rise with pressure in the middlegame: rare pressures are pulled to zero by the prior."""
+    start = OFFSET["KING_DANGER"]
+    for half in (start, start + 48):
+        rows = slice(half, half + 48)
+        weights[rows, 0] = np.maximum.accumulate(weights[rows, 0])
+    return weights
+
+
 def rust(weights):
     """The Rust source of the integer weights, (COLUMNS, 2)."""
     out = [
@@ -288,7 +297,7 @@ def main():
     check = np.arange(len(target)) // BLOCK % HELD_OUT == HELD_OUT - 1
     train = ~check
     weights = fit(matrix[train], phase[train], winnable[train], target[train], weight[train])
-    weights = centre(weights, matrix)
+    weights = rising(centre(weights, matrix))
     unit = PAWN / weights[0].mean()
     log(f"scaled by {unit:.3f} to make a pawn {PAWN:.0f}; the model's sigmoid then has scale {MODEL_SCALE * unit:.0f}")
     for name, table, scale in (("prior", prior(), 1.0), ("fitted", weights, 1.0)):

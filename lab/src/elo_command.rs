@@ -95,15 +95,15 @@ fn show(
         if let Some(sprt) = sprt {
             value["sprt"] = json!({ "test": sprt, "state": sprt.state(pairs) });
         }
-        println!("{value:#}");
+        sayln!("{value:#}");
         return Ok(());
     }
-    print!("{}", summary::score_lines(first, second, wdl, pairs));
+    say!("{}", summary::score_lines(first, second, wdl, pairs));
     if let Some(sprt) = sprt {
-        print!("{}", summary::sprt_line(sprt, pairs));
+        say!("{}", summary::sprt_line(sprt, pairs));
     }
     if let Some(estimate) = Estimate::of(pairs, wdl) {
-        println!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
+        sayln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
     }
     Ok(())
 }
@@ -130,9 +130,9 @@ fn show_ratings(args: &EloArgs, games: &Games) -> Result<(), LabError> {
         ratings.anchor(engine, elo);
     }
     if args.json {
-        println!("{:#}", json!({ "names": games.names, "ratings": ratings }));
+        sayln!("{:#}", json!({ "names": games.names, "ratings": ratings }));
     } else {
-        print!("{}", summary::rating_table(&games.names, &ratings));
+        say!("{}", summary::rating_table(&games.names, &ratings));
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! The Tandem workshop.
 
+#[macro_use]
+mod say;
+
 mod board_art;
 mod elo_command;
 mod engine_args;

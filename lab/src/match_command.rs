@@ -226,16 +226,16 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
 
     let standings = &report.standings;
     for &meeting in &meetings {
-        print!("{}", summary::meeting_lines(standings, meeting));
+        say!("{}", summary::meeting_lines(standings, meeting));
     }
     if standings.names.len() > 2 {
-        print!("{}", summary::rating_lines(standings, &standings.ratings()));
+        say!("{}", summary::rating_lines(standings, &standings.ratings()));
     }
     if let (Some(sprt), Some(&(a, b))) = (&sprt, meetings.first()) {
-        print!("{}", summary::sprt_line(sprt, &standings.pairs(a, b)));
+        say!("{}", summary::sprt_line(sprt, &standings.pairs(a, b)));
     }
-    print!("{}", summary::termination_lines(standings));
-    print!("{}", summary::cost_line(&report));
+    say!("{}", summary::termination_lines(standings));
+    say!("{}", summary::cost_line(&report));
     if let Some(path) = &args.json {
         let json = serde_json::to_vec_pretty(&summary::to_json(&report, &meetings, sprt.as_ref()))
             .map_err(|error| LabError::Usage(error.to_string()))?;

@@ -73,15 +73,15 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let style = args.style.unwrap_or(if stdout().is_terminal() { Style::Colour } else { Style::Ascii });
     let mut session = Session::new(position, human, style, engine.spec.limits, &mut *player);
 
-    println!("You have {}. Type a move, or 'help'.", session::color_name(human));
-    print!("{}", session.board());
+    sayln!("You have {}. Type a move, or 'help'.", session::color_name(human));
+    say!("{}", session.board());
     let lines = typed_lines();
     loop {
         if cancel.load(Ordering::Relaxed) {
             break;
         }
         let step = if session.is_humans_turn() {
-            print!("{}> ", session.prompt());
+            say!("{}> ", session.prompt());
             stdout().flush().map_err(|source| LabError::File { path: "the terminal".into(), source })?;
             match next_line(&lines, &cancel) {
                 Some(line) => session.hear(line.trim()),
@@ -91,9 +91,9 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
             session.answer()
         };
         match step {
-            Step::Say(text) => print!("{text}"),
+            Step::Say(text) => say!("{text}"),
             Step::Over(text) => {
-                println!("{text}");
+                sayln!("{text}");
                 break;
             }
             Step::Quit => break,
@@ -105,9 +105,9 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
             let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path);
             let written = file.as_mut().map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
             written.and_then(|file| file.write_all(pgn.as_bytes())).map_err(LabError::file(path))?;
-            println!("the game is in {}", path.display());
+            sayln!("the game is in {}", path.display());
         }
-        None => print!("\n{pgn}"),
+        None => say!("\n{pgn}"),
     }
     Ok(())
 }

@@ -69,14 +69,14 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     let solved = results.iter().filter(|result| result.solved).count();
     let share = 100.0 * solved as f64 / results.len().max(1) as f64;
     let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", spec.limits, results.len());
-    println!("{title}");
+    sayln!("{title}");
     let bands = bands(&results, args.band);
     for band in &bands {
-        println!("{}", band_line(band));
+        sayln!("{}", band_line(band));
     }
     let performance = performance(&results);
     if let Some(rating) = performance {
-        println!("performance {rating:.0}");
+        sayln!("performance {rating:.0}");
     }
     if let Some(path) = &args.json {
         let value = json!({
@@ -138,7 +138,7 @@ impl Progress {
                 None => "solved".into(),
                 Some((right, what)) => format!("failed after {right} right moves: {what}"),
             };
-            println!("{} ({}) {how}", result.id, result.rating);
+            sayln!("{} ({}) {how}", result.id, result.rating);
         } else if self.terminal {
             eprint!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
         } else if self.done.is_multiple_of(1000) {

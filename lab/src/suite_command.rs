@@ -132,7 +132,7 @@ fn count(
     let (nodes, seconds) = items
         .iter()
         .fold((0, 0.0), |(nodes, seconds), item| (nodes + item.nodes.unwrap_or(0), seconds + item.seconds));
-    println!("{}: {nodes} leaves, {:.1} M/s", stem(path), nodes as f64 / f64::max(seconds, 1e-9) / 1e6);
+    sayln!("{}: {nodes} leaves, {:.1} M/s", stem(path), nodes as f64 / f64::max(seconds, 1e-9) / 1e6);
     Ok(SuiteReport { suite: stem(path), engine: "perft".into(), limits: String::new(), items })
 }
 
@@ -142,13 +142,18 @@ fn say(result: &ItemResult, verbose: bool) {
     }
     let time = result.solved_in.map_or(String::new(), |seconds| format!(" in {seconds:.3} s"));
     let mark = if result.solved { "solved" } else { "failed" };
-    println!("{:30} {mark}{time}: {} ({}/{})", result.id, result.played, result.points, result.most);
+    sayln!("{:30} {mark}{time}: {} ({}/{})", result.id, result.played, result.points, result.most);
 }
 
 fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
-    println!(
+    sayln!(
         "{:20} {:24} {:16} {:>11} {:>13} {:>9}",
-        "suite", "engine", "limits", "solved", "points", "mean s"
+        "suite",
+        "engine",
+        "limits",
+        "solved",
+        "points",
+        "mean s"
     );
     for report in reports {
         row(report);
@@ -156,14 +161,14 @@ fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
         for old in earlier {
             row(old);
             let change = compare(report, old);
-            println!("  against {}: {} gained, {} lost", old.engine, change.gained.len(), change.lost.len());
+            sayln!("  against {}: {} gained, {} lost", old.engine, change.gained.len(), change.lost.len());
             for (word, ids) in [("gained", &change.gained), ("lost", &change.lost)] {
                 if !ids.is_empty() {
-                    println!("    {word}: {}", ids.join(", "));
+                    sayln!("    {word}: {}", ids.join(", "));
                 }
             }
             if change.unmatched > 0 {
-                println!("    {} positions are in one run only", change.unmatched);
+                sayln!("    {} positions are in one run only", change.unmatched);
             }
         }
     }
@@ -171,7 +176,7 @@ fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
 
 fn row(report: &SuiteReport) {
     let (points, most) = report.points();
-    println!(
+    sayln!(
         "{:20} {:24} {:16} {:>5}/{:<5} {:>6}/{:<6} {:>9}",
         report.suite,
         report.engine,

@@ -32,7 +32,7 @@ impl Watch {
     pub(crate) fn clear(&mut self) {
         match &mut self.live {
             Some(live) => live.draw(""),
-            None => println!(),
+            None => sayln!(""),
         }
     }
 
@@ -87,7 +87,7 @@ impl Observer for Watch {
         self.last_table = standings.games();
         self.started = Instant::now();
         if standings.games() > 0 {
-            println!("going on after {} of {total} games", standings.games());
+            sayln!("going on after {} of {total} games", standings.games());
         }
         !self.is_decided(standings)
     }
@@ -98,7 +98,7 @@ impl Observer for Watch {
             if result.termination.is_forfeit() {
                 // Forfeits scroll by above the table: they must not be missed.
                 live.draw("");
-                println!("{line}");
+                sayln!("{line}");
             }
             if live.last_table.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
                 live.table = self.table(standings);
@@ -108,11 +108,11 @@ impl Observer for Watch {
             self.live = Some(live);
         } else {
             if !self.quiet || result.termination.is_forfeit() {
-                println!("{line}");
+                sayln!("{line}");
             }
             if standings.games() - self.last_table >= 20 * self.meetings.len() {
                 self.last_table = standings.games();
-                print!("{}", self.table(standings));
+                say!("{}", self.table(standings));
             }
         }
         !self.is_decided(standings)

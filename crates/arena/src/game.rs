@@ -48,9 +48,11 @@ pub struct GameRecord {
     pub overhead: Overhead,
 }
 
-/// Time from the arrival of a move to the next `go`: the arena's own cost.
+/// Time from the arrival of a move to the next `go`: the arena's own cost, beside the time that players thought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
+    /// Time that some player's clock ran.
+    pub thinking: Duration,
     /// Moves counted.
     pub moves: u32,
     /// Sum over them.
@@ -62,6 +64,7 @@ pub struct Overhead {
 impl Overhead {
     /// Adds another game's.
     pub fn add(&mut self, other: &Self) {
+        self.thinking += other.thinking;
         self.moves += other.moves;
         self.total += other.total;
         self.worst = self.worst.max(other.worst);
@@ -183,9 +186,10 @@ impl<'a> Table<'a> {
     }
 
     fn book_overhead(&mut self, started: Instant, elapsed: Duration) {
+        self.overhead.thinking += elapsed;
         if let Some(before) = self.known.replace(started + elapsed) {
             let cost = started.saturating_duration_since(before);
-            self.overhead.add(&Overhead { moves: 1, total: cost, worst: cost });
+            self.overhead.add(&Overhead { thinking: Duration::ZERO, moves: 1, total: cost, worst: cost });
         }
     }
 

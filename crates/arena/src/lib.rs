@@ -1,9 +1,11 @@
 //! Matches between chess engines, and what they prove.
 //!
-//! - [`UciPlayer`] speaks to an engine in its own process; [`Player`] is the seam behind which others can sit;
+//! - [`Player`] is who plays a game, [`Analyst`] who judges a position: [`UciPlayer`] is an engine in its own process,
+//!   [`TandemPlayer`] our search within this one, [`Searchless`] an evaluation alone;
 //! - [`play_game`] plays one game with real clocks; [`Tournament`] plays many at once and survives crashes, its own
 //!   included;
-//! - [`stats`] turns results into Elo with error bars.
+//! - [`stats`] turns results into Elo with error bars, tests and rating lists; [`summary`] and [`report`] show them;
+//! - [`suite`] and [`puzzles`] put positions to an analyst.
 //!
 //! ```
 //! use tandem_arena::stats::{Estimate, Pentanomial};

@@ -86,6 +86,11 @@ impl EngineSpec {
         }
     }
 
+    /// Whether it runs within this program.
+    pub fn is_inside(&self) -> bool {
+        self.command.to_str().is_some_and(|command| command.starts_with('@'))
+    }
+
     /// The threads it will search with, as far as its options tell.
     pub fn threads(&self) -> usize {
         let set = self.options.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("threads"));

@@ -136,16 +136,22 @@ pub fn termination_lines(standings: &Standings) -> String {
 /// What the arena itself cost.
 pub fn cost_line(report: &Report) -> String {
     let moves = f64::from(report.overhead.moves.max(1));
-    let wall = report.wall.as_secs_f64();
-    let share = if wall > 0.0 { report.cpu.as_secs_f64() / wall } else { 0.0 };
+    let wall = report.wall.as_secs_f64().max(1e-9);
     format!(
-        "runner: {:.3} ms a move (worst {:.2} ms), {:.2} % of a core, {:.1} s, {}\n",
+        "runner: {:.3} ms a move (worst {:.2} ms), {:.2} % of a core{}, {:.1} s; clocks ran {:.1} % of the time; {}\n",
         1000.0 * report.overhead.total.as_secs_f64() / moves,
         1000.0 * report.overhead.worst.as_secs_f64(),
-        100.0 * share,
-        wall,
+        100.0 * report.cpu.as_secs_f64() / wall,
+        if report.inside { " with the engine inside" } else { "" },
+        report.wall.as_secs_f64(),
+        100.0 * thinking_share(report),
         if report.bound { "games bound to processors" } else { "games not bound to processors" }
     )
+}
+
+/// The share of the time of all slots in which some engine thought.
+fn thinking_share(report: &Report) -> f64 {
+    report.overhead.thinking.as_secs_f64() / (report.wall.as_secs_f64() * report.slots as f64).max(1e-9)
 }
 
 /// The whole match for machines.
@@ -175,6 +181,7 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
             "worst_milliseconds": 1000.0 * report.overhead.worst.as_secs_f64(),
             "cpu_seconds": report.cpu.as_secs_f64(),
             "wall_seconds": report.wall.as_secs_f64(),
+            "thinking_share": thinking_share(report),
             "bound_to_processors": report.bound,
         },
         "results": standings.results().collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use crate::{
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -103,6 +103,10 @@ pub struct Report {
     pub cpu: Duration,
     /// Whether games were bound to processors.
     pub bound: bool,
+    /// Games played at once.
+    pub slots: usize,
+    /// Whether an engine ran within this process, and so its processor time is part of ours.
+    pub inside: bool,
 }
 
 enum Message {
@@ -175,7 +179,8 @@ impl Tournament {
 
         let todo = Mutex::new(todo);
         let halt = AtomicBool::new(false);
-        let (sender, messages) = mpsc::channel();
+        // With little room, so that a slow disk slows the games down and no finished game waits long to be kept.
+        let (sender, messages) = mpsc::sync_channel(slots);
         let (started, cpu_before) = (Instant::now(), cpu_time());
         let mut overhead = Overhead::default();
         let outcome = thread::scope(|scope| {
@@ -244,6 +249,8 @@ impl Tournament {
             wall: started.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_before),
             bound,
+            slots,
+            inside: self.engines.iter().any(EngineSpec::is_inside),
         })
     }
 }
@@ -255,7 +262,7 @@ struct Slot<'a> {
     todo: &'a Mutex<VecDeque<usize>>,
     halt: &'a AtomicBool,
     cancel: &'a Arc<AtomicBool>,
-    sender: Sender<Message>,
+    sender: SyncSender<Message>,
     players: HashMap<usize, Box<dyn Player>>,
 }
 

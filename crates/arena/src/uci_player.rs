@@ -69,6 +69,9 @@ pub enum StartError {
     },
 }
 
+/// Lines of a handshake that are kept: no engine has so many options, and one that floods gets no memory for it.
+const MAX_HANDSHAKE: usize = 2000;
+
 /// How long engines may take where no chess clock says.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
@@ -201,7 +204,8 @@ impl UciPlayer {
                 Some(Event::Line(line)) if line.split_ascii_whitespace().next() == Some(expected) => {
                     return Ok(lines);
                 }
-                Some(Event::Line(line)) => lines.push(line),
+                Some(Event::Line(line)) if lines.len() < MAX_HANDSHAKE => lines.push(line),
+                Some(Event::Line(_)) => {}
                 Some(Event::BestMove(_)) => {}
                 Some(Event::Closed(_)) => return Err(self.ended(asked, expected)),
                 None => {

@@ -32,6 +32,9 @@ pub enum EpdError {
     /// A text that is opened by a quotation mark and never closed.
     #[error("the text of '{0}' lacks its closing quotation mark")]
     Unclosed(String),
+    /// An operation that does not begin with a word.
+    #[error("'{0}' is not an operation; it should begin with a word such as bm or id")]
+    Opcode(String),
     /// A clock that is no number.
     #[error("'{opcode}' is '{text}'; it should be a number")]
     Clock {
@@ -161,6 +164,9 @@ fn next_operation(text: &str) -> Result<Option<(Operation, &str)>, EpdError> {
         rest = after;
     }
     let opcode = words.remove(0);
+    if !opcode.starts_with(|c: char| c.is_ascii_alphabetic()) || !is_word(&opcode) {
+        return Err(EpdError::Opcode(clip(&opcode)));
+    }
     Ok(Some((Operation { opcode, operands: words }, rest)))
 }
 
@@ -273,7 +279,7 @@ impl fmt::Display for Epd {
             f.write_str(field)?;
         }
         for operation in &self.operations {
-            write_word(f, &operation.opcode, false)?;
+            write!(f, " {}", operation.opcode)?;
             for operand in &operation.operands {
                 write_word(f, operand, is_text(&operation.opcode))?;
             }
@@ -375,6 +381,8 @@ mod tests {
             ("4k3/8/8/8/8/8/8/4K3 w ; id x", Fields(2)),
             ("4k3/8/8/8/8/8/8/4K3 w - x", Position(fen::FenError::EnPassant("x".into()))),
             ("4k3/8/8/8/8/8/8/4K3 w - - id \"x", Unclosed("id".into())),
+            ("4k3/8/8/8/8/8/8/4K3 w - - 0 1 2;", Opcode("2".into())),
+            ("4k3/8/8/8/8/8/8/4K3 w - - \"a b\" c;", Opcode("a b".into())),
             ("4k3/8/8/8/8/8/8/4K3 w - - hmvc x;", Clock { opcode: "hmvc", text: "x".into() }),
             ("4k3/8/8/8/8/8/8/4K3 w - - fmvn;", Clock { opcode: "fmvn", text: "".into() }),
         ] {

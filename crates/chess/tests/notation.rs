@@ -119,6 +119,14 @@ fn annotated_game() -> impl Strategy<Value = Game> {
     })
 }
 
+fn text_of(games: &[Game]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for game in games {
+        pgn::write(&mut text, game).unwrap();
+    }
+    text
+}
+
 /// What the notations are made of, to be thrown together.
 const WORDS: [&str; 36] = [
     " ",
@@ -204,10 +212,7 @@ proptest! {
 
     #[test]
     fn games(games in vec(annotated_game(), 1..4)) {
-        let mut text = Vec::new();
-        for game in &games {
-            pgn::write(&mut text, game).unwrap();
-        }
+        let text = text_of(&games);
         let read: Vec<Game> = Reader::new(text.as_slice()).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, games, "{}", String::from_utf8_lossy(&text));
     }
@@ -218,11 +223,11 @@ proptest! {
         let board = Board::default();
         let _ = (fen::parse(&text), epd::parse(&text), san::parse(&board, &text), uci::parse(&board, &text));
         for game in Reader::new(text.as_bytes()).flatten() {
-            // What has been read can be written, and read again.
-            let mut written = Vec::new();
-            pgn::write(&mut written, &game).unwrap();
-            let again = Reader::new(written.as_slice()).next_game().unwrap().unwrap();
-            prop_assert_eq!(again.moves, game.moves, "{}", text);
+            // What has been read can be written and read again. Braces in comments are lost the first time, nothing
+            // the second.
+            let written = text_of(&[game]);
+            let again: Vec<Game> = Reader::new(written.as_slice()).collect::<Result<_, _>>().unwrap();
+            prop_assert_eq!(text_of(&again), written, "{}", text);
         }
     }
 }

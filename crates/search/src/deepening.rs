@@ -156,11 +156,12 @@ impl Worker {
 }
 
 /// The endgame tables know better than an estimate.
-pub(crate) fn table_value(value: Value, tb_rank: i32) -> Value {
+pub(crate) fn table_value(value: Value, tb_rank: Option<i32>) -> Value {
     match tb_rank {
-        _ if is_proven(value) => value,
-        900.. => TB_WIN,
-        ..=-900 => -TB_WIN,
-        _ => value,
+        None => value,
+        Some(_) if is_proven(value) => value,
+        Some(900..) => TB_WIN,
+        Some(..=-900) => -TB_WIN,
+        Some(_) => DRAW,
     }
 }

@@ -100,13 +100,13 @@ params! {
 
     // --- Reverse futility.
     rfp_depth = 10 in 4..=16, step 1;
-    rfp_margin = 78 in 30..=150, step 6;
+    rfp_margin = 70 in 30..=150, step 6;
     rfp_improving = 62 in 0..=150, step 8;
     rfp_worsening = 18 in 0..=80, step 5;
     rfp_complexity = 60 in 0..=200, step 12;
 
     // --- Null move.
-    nmp_base = 4 in 2..=7, step 1;
+    nmp_base = 5 in 2..=7, step 1;
     nmp_depth_div = 3 in 2..=6, step 1;
     nmp_eval_div = 180 in 80..=400, step 20;
     nmp_eval_max = 3 in 1..=6, step 1;
@@ -156,7 +156,7 @@ params! {
 
     // --- Late move reductions, in 1/1024 of a ply.
     lmr_quiet_base = 820 in 200..=1600, step 60;
-    lmr_quiet_factor = 470 in 250..=800, step 22;
+    lmr_quiet_factor = 660 in 250..=1000, step 22;
     lmr_noisy_base = 180 in -300..=900, step 60;
     lmr_noisy_factor = 330 in 150..=650, step 22;
     lmr_improving = 520 in 0..=1500, step 60;

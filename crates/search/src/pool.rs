@@ -242,7 +242,7 @@ impl Searcher {
     fn root_moves(&self, position: &Position, limits: &Limits) -> Vec<RootMove> {
         let ranks = self.tablebases.as_ref().and_then(|tables| tables.rank_root(position));
         let rank_of =
-            |mv: Move| ranks.iter().flatten().find(|(ranked, _)| *ranked == mv).map_or(0, |&(_, rank)| rank);
+            |mv: Move| ranks.iter().flatten().find(|(ranked, _)| *ranked == mv).map(|&(_, rank)| rank);
         let wanted = |mv: &Move| limits.search_moves.is_empty() || limits.search_moves.contains(mv);
         let mut moves: Vec<RootMove> = position
             .legal_moves()

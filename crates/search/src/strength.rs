@@ -81,7 +81,7 @@ mod tests {
 
     fn moves(scores: &[Value]) -> Vec<RootMove> {
         let mv = Move { from: Square::A1, to: Square::A2, promotion: None };
-        scores.iter().map(|&score| RootMove { score, ..RootMove::new(mv, 0) }).collect()
+        scores.iter().map(|&score| RootMove { score, ..RootMove::new(mv, None) }).collect()
     }
 
     #[test]

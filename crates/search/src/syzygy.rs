@@ -43,22 +43,23 @@ impl From<WdlProbeResult> for TableResult {
 /// Open tables. The library behind them keeps its state for the whole process, so there is one at a time.
 pub struct Tablebases {
     tables: TableBases<Attacks>,
+    max_pieces: u32,
 }
 
 impl Tablebases {
     /// Opens the tables in one or more folders, separated as the system separates paths.
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
-        // A folder without tables would leave the library marked as in use for good: look before asking.
-        if !std::env::split_paths(path).any(|folder| holds_tables(&folder)) {
-            return Err(SyzygyError::NoTables(path.to_owned()));
-        }
+        // Look before asking: a folder without tables would leave the library marked as in use for good, and it
+        // takes every table for present when it says how many pieces it knows.
+        let largest = std::env::split_paths(path).filter_map(|folder| largest_table(&folder)).max();
+        let max_pieces = largest.ok_or_else(|| SyzygyError::NoTables(path.to_owned()))?;
         let tables = TableBases::new(path).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
-        Ok(Self { tables })
+        Ok(Self { tables, max_pieces })
     }
 
     /// Most pieces, kings included, that a table here knows.
     pub fn max_pieces(&self) -> u32 {
-        self.tables.max_pieces()
+        self.max_pieces
     }
 
     fn covers(&self, position: &Position) -> bool {
@@ -155,10 +156,18 @@ impl Tablebases {
     }
 }
 
-fn holds_tables(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|entries| {
-        entries.flatten().any(|entry| entry.path().extension().is_some_and(|extension| extension == "rtbw"))
-    })
+/// Pieces of the largest table in a folder, by the tables' names: `KBNvK.rtbw` has four.
+fn largest_table(folder: &Path) -> Option<u32> {
+    std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let is_table = path.extension().is_some_and(|extension| extension == "rtbw");
+            let name = path.file_stem()?.to_str()?;
+            is_table.then(|| name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32)
+        })
+        .max()
 }
 
 fn en_passant(position: &Position) -> u32 {

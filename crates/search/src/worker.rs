@@ -59,12 +59,12 @@ pub(crate) struct RootMove {
     pub(crate) sel_depth: usize,
     pub(crate) nodes: u64,
     pub(crate) pv: Vec<Move>,
-    /// Rank by the endgame tables; moves of equal rank are told apart by the search.
-    pub(crate) tb_rank: i32,
+    /// Rank by the endgame tables, if they know the position; moves of equal rank are told apart by the search.
+    pub(crate) tb_rank: Option<i32>,
 }
 
 impl RootMove {
-    pub(crate) fn new(mv: Move, tb_rank: i32) -> Self {
+    pub(crate) fn new(mv: Move, tb_rank: Option<i32>) -> Self {
         Self {
             mv,
             score: -INFINITE,

@@ -70,16 +70,14 @@ impl Batch {
         let mut reader = Texts::new();
         let mut done = Vec::with_capacity(self.texts.len() + 1);
         let mut start = 0;
-        for (end, place) in self.texts {
+        for (end, mut place) in self.texts {
             let mut at = 0;
-            while let Some(outcome) = reader.next_game(&self.bytes[start..end], &mut at, place) {
+            while let Some(outcome) = reader.next_game(&self.bytes[start..end], &mut at, &mut place) {
                 done.push(outcome.map(&work));
             }
             start = end;
         }
-        done.extend(
-            self.failure.map(|(kind, Place { line, offset })| Err(reader.count_failure(kind, line, offset))),
-        );
+        done.extend(self.failure.map(|(kind, place)| Err(reader.count_failure(kind, place))));
         done
     }
 }

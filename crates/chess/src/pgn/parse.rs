@@ -308,7 +308,7 @@ impl<'a> Cursor<'a> {
         self.take_while(is_blank);
         let name = self.take_while(is_name_byte);
         self.take_while(is_blank);
-        if name.is_empty() || self.peek() != Some(b'"') {
+        if !name.first()?.is_ascii_alphanumeric() || self.peek() != Some(b'"') {
             return None;
         }
         self.at += 1;

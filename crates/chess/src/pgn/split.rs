@@ -15,9 +15,7 @@ pub(super) struct Splitter<R> {
     buffer: Vec<u8>,
     /// Length of the current text.
     end: usize,
-    /// Lines of the current text.
-    lines: u64,
-    /// Lines and bytes before the current text.
+    /// Where the current text begins.
     place: Place,
     state: State,
     max_bytes: usize,
@@ -30,6 +28,14 @@ pub(super) struct Place {
     pub line: u64,
     /// Bytes before.
     pub offset: u64,
+}
+
+impl Place {
+    /// The place behind a text that begins here.
+    pub(super) fn after(self, text: &[u8]) -> Self {
+        let lines = text.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        Self { line: self.line + lines, offset: self.offset + text.len() as u64 }
+    }
 }
 
 #[derive(PartialEq, Eq)]
@@ -46,7 +52,6 @@ impl<R: BufRead> Splitter<R> {
             input,
             buffer: Vec::new(),
             end: 0,
-            lines: 0,
             place: Place { line: 1, offset: 0 },
             state: State::Reading,
             max_bytes: MAX_GAME_BYTES,
@@ -61,10 +66,9 @@ impl<R: BufRead> Splitter<R> {
     /// Goes to the next text. Returns false at the end of the stream. After an error the next call goes on with
     /// the next game, or ends if the stream itself failed.
     pub(super) fn advance(&mut self) -> Result<bool, PgnErrorKind> {
-        self.place.offset += self.end as u64;
-        self.place.line += self.lines;
+        self.place = self.place.after(&self.buffer[..self.end]);
         self.buffer.drain(..self.end);
-        (self.end, self.lines) = (0, 0);
+        self.end = 0;
         match self.state {
             State::Ended => return Ok(false),
             State::Lost => self.skip_to_tags().inspect_err(|_| self.state = State::Ended)?,
@@ -88,7 +92,6 @@ impl<R: BufRead> Splitter<R> {
                 return Ok(true);
             }
             self.end = self.buffer.len();
-            self.lines += 1;
             if cut == Cut::After {
                 return Ok(true);
             }
@@ -113,8 +116,7 @@ impl<R: BufRead> Splitter<R> {
                 return Ok(());
             }
             at_start_of_line = self.buffer.last() == Some(&b'\n');
-            self.place.offset += self.buffer.len() as u64;
-            self.place.line += u64::from(at_start_of_line);
+            self.place = self.place.after(&self.buffer);
             self.buffer.clear();
             if self.input.by_ref().take(1 << 16).read_until(b'\n', &mut self.buffer)? == 0 {
                 return Ok(());
@@ -125,7 +127,8 @@ impl<R: BufRead> Splitter<R> {
 
 /// Whether a line begins with a tag. `[%clk` and the like, which a broken line can bring to the front, is none.
 fn is_tag(line: &[u8]) -> bool {
-    matches!(without_bom(line).trim_ascii_start(), [b'[', letter, ..] if letter.is_ascii_alphabetic())
+    let inner = without_bom(line).trim_ascii_start().strip_prefix(b"[");
+    inner.is_some_and(|inner| inner.trim_ascii_start().first().is_some_and(u8::is_ascii_alphanumeric))
 }
 
 /// A byte order mark stands where files were joined, as well as at the very start.

@@ -3,7 +3,8 @@
 use super::parse::is_name_byte;
 use super::{Game, Ply, ROSTER, start_tags};
 use crate::{Board, Color, IllegalMove, san};
-use std::fmt::Write as _;
+use arrayvec::ArrayString;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// Lines of moves are shorter than this.
@@ -16,7 +17,7 @@ pub fn write(out: &mut impl Write, game: &Game) -> io::Result<()> {
     let mut text = String::with_capacity(1024);
     write_tags(&mut text, game);
     text.push('\n');
-    let mut writer = MoveWriter { text, column: 0, san: String::with_capacity(8) };
+    let mut writer = MoveWriter { text, column: 0 };
     if let Some(comment) = &game.comment {
         writer.comment(comment);
     }
@@ -53,6 +54,10 @@ fn write_tags(text: &mut String, game: &Game) {
 
 fn write_tag(text: &mut String, name: &str, value: &str) {
     text.push('[');
+    // A name that a reader would not take for one gets a letter in front.
+    if !name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
+        text.push('X');
+    }
     text.extend(name.chars().map(|letter| match u8::try_from(letter) {
         Ok(byte) if is_name_byte(byte) => letter,
         _ => '_',
@@ -72,7 +77,6 @@ struct MoveWriter {
     text: String,
     /// Characters of the current line so far.
     column: usize,
-    san: String,
 }
 
 impl MoveWriter {
@@ -81,6 +85,7 @@ impl MoveWriter {
         // The number of a move of Black is written only where the eye has lost it.
         let mut number_due = true;
         let mut before = None;
+        let mut san = String::with_capacity(8);
         for ply in plies {
             if !board.is_legal(ply.mv) {
                 return Err(IllegalMove(ply.mv));
@@ -89,13 +94,11 @@ impl MoveWriter {
                 before = Some(board.clone());
             }
             self.move_number(&board, number_due);
-            let mut san = std::mem::take(&mut self.san);
             san.clear();
             san::write_and_play(&mut board, ply.mv, &mut san);
             self.word(&san);
-            self.san = san;
             for nag in &ply.nags {
-                self.words(format_args!("${nag}"));
+                self.number(format_args!("${nag}"));
             }
             if let Some(comment) = &ply.comment {
                 self.comment(comment);
@@ -115,8 +118,8 @@ impl MoveWriter {
     fn move_number(&mut self, board: &Board, due: bool) {
         let number = board.fullmove_number();
         match board.side_to_move() {
-            Color::White => self.words(format_args!("{number}.")),
-            Color::Black if due => self.words(format_args!("{number}...")),
+            Color::White => self.number(format_args!("{number}.")),
+            Color::Black if due => self.number(format_args!("{number}...")),
             Color::Black => {}
         }
     }
@@ -156,11 +159,11 @@ impl MoveWriter {
         self.column += word.len();
     }
 
-    fn words(&mut self, word: std::fmt::Arguments<'_>) {
-        self.space(6);
-        let length = self.text.len();
-        let _ = self.text.write_fmt(word);
-        self.column += self.text.len() - length;
+    /// Writes a number with what belongs to it: eight characters at most.
+    fn number(&mut self, number: fmt::Arguments<'_>) {
+        let mut word = ArrayString::<8>::new();
+        let _ = word.write_fmt(number);
+        self.word(&word);
     }
 
     /// The space before a word of some length: a line break where the word would not fit, nothing at the start.
@@ -213,6 +216,7 @@ mod tests {
         let mut game = game(Board::default(), "e2e4 e7e5 g1f3 b8c6");
         game.set_tag("White", r#"the "great" \ one"#);
         game.set_tag("Opening", "Open\ngame");
+        game.set_tag("% ß", "a name that cannot be");
         game.result = GameResult::Draw;
         game.comment = Some("before {all}".into());
         game.moves[0].nags = vec![1, 14];
@@ -227,6 +231,7 @@ mod tests {
 [Black "?"]
 [Result "1/2-1/2"]
 [Opening "Open game"]
+[X___ "a name that cannot be"]
 
 { before (all) } 1. e4 $1 $14 e5 { [%eval 0.2] } ( 1... c5 ) 2. Nf3 Nc6 1/2-1/2
 

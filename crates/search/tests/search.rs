@@ -1,0 +1,221 @@
+//! The search as a user of the crate sees it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_chess::{Position, uci};
+use tandem_search::{Bootstrap, Evaluator, Info, Limits, STACK_SIZE, Score, SearchResult, Searcher};
+
+fn searcher() -> Searcher {
+    Searcher::new(Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>), 16).unwrap()
+}
+
+/// Runs a search with the stack it asks for.
+fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new().stack_size(STACK_SIZE).spawn_scoped(scope, work).unwrap().join().unwrap()
+    })
+}
+
+fn search(searcher: &mut Searcher, fen: &str, limits: &Limits) -> (SearchResult, Vec<Info>) {
+    let position = Position::from_fen(fen).unwrap();
+    let mut infos = Vec::new();
+    searcher.signals().arm(limits.ponder);
+    let result = searcher.search(&position, limits, &mut |info| infos.push(info));
+    (result, infos)
+}
+
+fn depth(depth: u32) -> Limits {
+    Limits { depth: Some(depth), ..Limits::default() }
+}
+
+#[test]
+fn mates_are_found_and_counted() {
+    with_stack(|| {
+        for (fen, moves) in [
+            ("6k1/5ppp/8/8/8/8/8/K6R w - - 0 1", None),
+            ("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1", Some(1)),
+            ("r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", Some(2)),
+            ("r1b1kb1r/pppp1ppp/5q2/4n3/3KP3/2N3PN/PPP4P/R1BQ1B1R b kq - 0 1", Some(3)),
+            // Mated whatever happens.
+            ("8/8/8/8/8/5k2/6q1/7K w - - 0 1", Some(0)),
+        ] {
+            let (result, _) = search(&mut searcher(), fen, &depth(10));
+            match moves {
+                Some(moves) => assert_eq!(result.score, Score::Mate(moves), "{fen}"),
+                None => assert!(matches!(result.score, Score::Centipawns(_)), "{fen}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn no_legal_move_is_no_move() {
+    with_stack(|| {
+        let (stalemate, _) = search(&mut searcher(), "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", &depth(5));
+        assert!(stalemate.best.is_none());
+        assert_eq!(stalemate.score.to_string(), "cp 0");
+    });
+}
+
+#[test]
+fn the_same_search_counts_the_same_nodes() {
+    with_stack(|| {
+        let fen = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+        let first = search(&mut searcher(), fen, &depth(9)).0;
+        let second = search(&mut searcher(), fen, &depth(9)).0;
+        assert_eq!((first.nodes, first.best), (second.nodes, second.best));
+    });
+}
+
+#[test]
+fn a_node_limit_is_kept_to_the_node() {
+    with_stack(|| {
+        for limit in [1, 100, 1023, 1024, 1025, 7777] {
+            let limits = Limits { nodes: Some(limit), ..Limits::default() };
+            let fen = "r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - - 0 10";
+            let (result, _) = search(&mut searcher(), fen, &limits);
+            assert_eq!(result.nodes, limit);
+            assert!(result.best.is_some());
+        }
+    });
+}
+
+#[test]
+fn search_moves_are_the_only_ones_considered() {
+    with_stack(|| {
+        let position = Position::startpos();
+        let only = uci::parse(position.board(), "a2a3").unwrap();
+        let limits = Limits { search_moves: vec![only], ..depth(6) };
+        let (result, _) = search(&mut searcher(), &position.fen(), &limits);
+        assert_eq!(result.best, Some(only));
+    });
+}
+
+#[test]
+fn several_lines_are_different_and_in_order() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        searcher.settings.multipv = 4;
+        let (_, infos) = search(&mut searcher, &Position::startpos().fen(), &depth(7));
+        let last: Vec<&Info> = infos.iter().rev().take(4).collect();
+        let mut moves: Vec<String> = last.iter().map(|info| info.pv[0].to_string()).collect();
+        assert!(last.windows(2).all(|pair| pair[0].multipv == pair[1].multipv + 1));
+        assert!(last.windows(2).all(|pair| pair[0].score.sort_key() <= pair[1].score.sort_key()));
+        moves.sort();
+        moves.dedup();
+        assert_eq!(moves.len(), 4);
+    });
+}
+
+#[test]
+fn every_reported_line_is_legal() {
+    with_stack(|| {
+        let fen = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+        let (_, infos) = search(&mut searcher(), fen, &depth(10));
+        for info in infos {
+            let mut position = Position::from_fen(fen).unwrap();
+            for mv in info.pv {
+                position.try_play(mv).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_stop_from_outside_is_heeded_at_once() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        searcher.set_threads(2);
+        let signals = searcher.signals();
+        signals.arm(false);
+        let limits = Limits { infinite: true, ..Limits::default() };
+        let stopped = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = Instant::now();
+            signals.stop();
+            now
+        });
+        let result = searcher.search(&Position::startpos(), &limits, &mut |_| ());
+        let late = Instant::now().duration_since(stopped.join().unwrap());
+        assert!(result.best.is_some());
+        // Twenty milliseconds is the promise; an unoptimised build on a busy machine gets more.
+        assert!(late < Duration::from_millis(500), "{late:?}");
+    });
+}
+
+#[test]
+fn pondering_waits_for_the_enemy_and_then_for_the_clock() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        let signals = searcher.signals();
+        signals.arm(true);
+        let limits = Limits { ponder: true, move_time: Some(Duration::from_millis(20)), ..Limits::default() };
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(150));
+            signals.ponder_hit();
+        });
+        let start = Instant::now();
+        searcher.search(&Position::startpos(), &limits, &mut |_| ());
+        assert!(start.elapsed() >= Duration::from_millis(150));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    });
+}
+
+#[test]
+fn more_threads_find_the_same_mate() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        searcher.set_threads(3);
+        let (result, _) = search(&mut searcher, "r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", &depth(8));
+        assert_eq!(result.score, Score::Mate(2));
+    });
+}
+
+#[test]
+fn a_draw_by_repetition_is_seen_coming() {
+    with_stack(|| {
+        // White is a queen down but checks for ever.
+        let fen = "6k1/6p1/8/6KQ/1r6/q2b4/8/8 w - - 0 32";
+        let (result, _) = search(&mut searcher(), fen, &depth(12));
+        assert!(result.score.sort_key().abs() < 30, "{}", result.score);
+    });
+}
+
+/// The tables lie beside the checkout where they are at hand; nothing is tested where they are not.
+#[test]
+fn endgame_tables_know_better() {
+    let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/syzygy/3-4");
+    if !std::path::Path::new(tables).exists() {
+        eprintln!("skipped: no Syzygy tables at {tables}");
+        return;
+    }
+    with_stack(|| {
+        let mut searcher = searcher();
+        assert!(searcher.set_syzygy("/no/such/folder").is_err());
+        assert_eq!(searcher.set_syzygy(tables), Ok(4));
+        // King, bishop and knight: a win the evaluation alone would take long to show.
+        let (won, _) = search(&mut searcher, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1", &depth(4));
+        assert!(won.score.sort_key() > 15_000, "{}", won.score);
+        // King and pawn against king: drawn by opposition, won with the move.
+        let (lost, _) = search(&mut searcher, "4k3/8/4K3/4P3/8/8/8/8 b - - 0 1", &depth(4));
+        assert!(lost.score.sort_key() < -15_000, "{}", lost.score);
+        let (drawn, _) = search(&mut searcher, "8/8/4k3/8/4P3/4K3/8/8 w - - 0 1", &depth(4));
+        assert_eq!(drawn.score.sort_key().abs() / 10, 0, "{}", drawn.score);
+        // One capture away from the tables.
+        let (near, infos) = search(&mut searcher, "8/8/8/3k4/3p4/8/1P6/KR6 w - - 0 1", &depth(12));
+        assert!(infos.last().unwrap().tb_hits > 0 && near.score.sort_key() > 500, "{}", near.score);
+        assert_eq!(searcher.set_syzygy(""), Ok(0));
+    });
+}
+
+#[test]
+fn a_weak_player_moves_legally_and_quickly() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        searcher.settings.strength = Some(tandem_search::Strength::new(1320));
+        let limits = Limits { move_time: Some(Duration::from_secs(5)), ..Limits::default() };
+        let start = Instant::now();
+        let (result, _) = search(&mut searcher, &Position::startpos().fen(), &limits);
+        assert!(result.best.is_some() && start.elapsed() < Duration::from_secs(4));
+    });
+}
