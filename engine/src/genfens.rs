@@ -44,7 +44,7 @@ impl Request {
         let count = words.first().and_then(|word| word.parse().ok()).ok_or(GenfensError::Usage)?;
         let seed = after("seed").and_then(|word| word.parse().ok()).ok_or(GenfensError::Usage)?;
         let book = after("book").filter(|book| !book.eq_ignore_ascii_case("none")).map(str::to_owned);
-        let chess960 = words.iter().any(|&word| word == "dfrc");
+        let chess960 = words.contains(&"dfrc");
         Ok(Self { count, seed, book, chess960 })
     }
 

@@ -9,7 +9,8 @@ fuzz_target!(|text: &str| {
     if let Ok(line) = epd::parse(text) {
         let written = line.to_string();
         assert_eq!(epd::parse(&written).as_ref(), Ok(&line), "{written}");
-        let _ = (line.bm(), line.am(), line.id(), line.dm(), line.ce(), line.comment(0), line.perft().count());
+        let _ =
+            (line.bm(), line.am(), line.id(), line.dm(), line.ce(), line.comment(0), line.perft().count());
     }
     for line in epd::read(text.as_bytes()) {
         let _ = line;

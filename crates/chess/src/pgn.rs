@@ -1,7 +1,7 @@
 //! Games as text: PGN.
 //!
 //! [`Reader`] streams games from a file of any size and keeps one of them at a time; [`read_parallel`] does the same
-//! on several threads; [`write`] writes a game back. What a reader returns can be replayed: every move has been
+//! on several threads; [`write()`] writes a game back. What a reader returns can be replayed: every move has been
 //! found legal.
 //!
 //! ```
@@ -26,6 +26,7 @@ mod parallel;
 mod parse;
 mod reader;
 mod split;
+mod tokens;
 mod writer;
 
 pub use annotation::{Eval, Score};
@@ -115,7 +116,7 @@ impl Ply {
 /// A game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Game {
-    /// The tags, in their order. [`write`] keeps `Result`, `FEN` and `SetUp` true to the fields below.
+    /// The tags, in their order. [`write()`] keeps `Result`, `FEN` and `SetUp` true to the fields below.
     pub tags: Vec<(String, String)>,
     /// The position that the game starts from.
     pub start: Board,

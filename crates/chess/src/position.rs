@@ -401,7 +401,8 @@ impl Position {
             && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
     }
 
-    /// Static exchange evaluation: see [`crate::see_ge`].
+    /// Static exchange evaluation: whether the exchange that starts with a legal move gains at least `threshold`
+    /// centipawns for the mover.
     #[inline]
     pub fn see_ge(&self, mv: Move, threshold: i32) -> bool {
         crate::see::see_ge(self, mv, threshold)

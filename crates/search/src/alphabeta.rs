@@ -279,13 +279,16 @@ impl Worker {
             }
         }
 
-        // Step 13. Internal iterative reduction: without a move from the table, a shallower search finds one.
-        if use_iir() != 0 && (N::PV || cut_node) && depth >= 4 && excluded.is_none() {
-            if tt_move.is_none() {
-                depth -= 1;
-            } else if cut_node && depth >= 8 && tt_depth + 4 < depth {
-                depth -= 1;
-            }
+        // Step 13. Internal iterative reduction: without a move from the table, or with one from a much shallower
+        // search, a shallower search finds one.
+        let stale = cut_node && depth >= 8 && tt_depth + 4 < depth;
+        if use_iir() != 0
+            && (N::PV || cut_node)
+            && depth >= 4
+            && excluded.is_none()
+            && (tt_move.is_none() || stale)
+        {
+            depth -= 1;
         }
 
         // Step 14. ProbCut: a good capture that beats beta by a margin in a shallow search will do so in a deep one.

@@ -260,7 +260,8 @@ impl QuietRows<'_> {
         let to = PieceTo::new(self.color, piece, mv.to).index();
         let mut score = 0;
         if use_butterfly() != 0 {
-            score += 2 * self.butterfly[threat_index(self.threats, mv)][mv.from as usize][mv.to as usize].get();
+            score +=
+                2 * self.butterfly[threat_index(self.threats, mv)][mv.from as usize][mv.to as usize].get();
         }
         if use_pawn_history() != 0 {
             score += 2 * self.pawn[to].get();

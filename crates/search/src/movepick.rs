@@ -4,8 +4,8 @@ use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
 use tandem_chess::{
-    BitBoard, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves,
-    get_knight_moves, get_pawn_attacks, get_rook_moves,
+    BitBoard, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves, get_knight_moves,
+    get_pawn_attacks, get_rook_moves,
 };
 
 /// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
@@ -193,7 +193,9 @@ impl MovePicker {
                 let victim = position.captured_by(mv);
                 let mut score = match mv.promotion {
                     None => 0,
-                    Some(promotion @ (Piece::Queen | Piece::Knight)) => exchange_value(promotion) * capture_victim(),
+                    Some(promotion @ (Piece::Queen | Piece::Knight)) => {
+                        exchange_value(promotion) * capture_victim()
+                    }
                     // Other promotions are left to the quiet moves unless they capture.
                     Some(_) if victim.is_none() => continue,
                     Some(_) => 0,

@@ -104,10 +104,7 @@ impl Worker {
                         picker.skip_quiets();
                         continue;
                     }
-                } else if futility <= alpha
-                    && mv.promotion.is_none()
-                    && !self.position.gives_check(mv)
-                {
+                } else if futility <= alpha && mv.promotion.is_none() && !self.position.gives_check(mv) {
                     let gain = self.position.captured_by(mv).map_or(0, exchange_value);
                     let hope = futility + gain;
                     if use_qs_see() != 0 && hope <= alpha {

@@ -338,7 +338,7 @@ mod tests {
     fn what_is_stored_is_found() {
         let table = Table::new(1).unwrap();
         for (n, score) in [0, 25, -300, mate_in(7), mated_in(9), PROVEN, -PROVEN].into_iter().enumerate() {
-            let key = (n as u64) << 57 | n as u64 + 1;
+            let key = ((n as u64) << 57) | (n as u64 + 1);
             table.store(key, 3, entry(n as i32, score));
             let found = table.probe(key, 3).unwrap();
             assert_eq!((found.score, found.depth, found.eval), (score, n as i32, -37));

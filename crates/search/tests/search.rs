@@ -166,7 +166,8 @@ fn more_threads_find_the_same_mate() {
     with_stack(|| {
         let mut searcher = searcher();
         searcher.set_threads(3);
-        let (result, _) = search(&mut searcher, "r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", &depth(8));
+        let (result, _) =
+            search(&mut searcher, "r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", &depth(8));
         assert_eq!(result.score, Score::Mate(2));
     });
 }

@@ -1,7 +1,7 @@
 //! One game from its text.
 
 use super::error::PgnErrorKind;
-use super::split::without_bom;
+use super::tokens::{Cursor, Failure, Token};
 use super::{Game, GameResult, Ply};
 use crate::text::{clip_bytes, decode};
 use crate::{Board, Move, fen, san};
@@ -9,22 +9,15 @@ use crate::{Board, Move, fen, san};
 /// How deep variations may be nested; annotators stop long before.
 const MAX_DEPTH: usize = 100;
 
-/// What is wrong, and at which byte of the text.
-#[derive(Debug)]
-pub(super) struct Failure {
-    pub at: usize,
-    pub kind: PgnErrorKind,
-}
-
 /// Reads the game that begins at byte `at` of a text, and moves `at` behind it. `None` if only white space and
 /// comments are left.
 pub(super) fn next_game(text: &[u8], at: &mut usize, usual_start: &Board) -> Option<Result<Game, Failure>> {
-    let mut cursor = Cursor { text, start: *at, at: *at };
+    let mut cursor = Cursor::new(text, *at);
     let outcome = read_game(&mut cursor, usual_start);
     if outcome.is_err() {
         skip_game(&mut cursor);
     }
-    *at = cursor.at;
+    *at = cursor.at();
     outcome.transpose()
 }
 
@@ -70,9 +63,7 @@ fn is_known_variant(name: &str) -> bool {
 
 fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> {
     let mut tags = Vec::new();
-    if cursor.at == 0 {
-        cursor.at = cursor.text.len() - without_bom(cursor.text).len();
-    }
+    cursor.skip_bom();
     loop {
         cursor.skip_space();
         match cursor.peek() {
@@ -80,23 +71,11 @@ fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> 
                 if tags.is_empty() {
                     tags.reserve(12);
                 }
-                tags.push(read_tag(cursor)?);
+                tags.push(cursor.tag()?);
             }
             _ => return Ok(tags),
         }
     }
-}
-
-fn read_tag(cursor: &mut Cursor<'_>) -> Result<(String, String), Failure> {
-    let at = cursor.at;
-    cursor.tag().ok_or_else(|| {
-        let line = cursor.text[at..].split(|&byte| byte == b'\n').next().unwrap_or_default();
-        Failure { at, kind: PgnErrorKind::Tag(clip_bytes(line.trim_ascii_end())) }
-    })
-}
-
-pub(super) fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'#' | b'=' | b':' | b'-')
 }
 
 /// A line of moves while it is read: that of the game, or a variation.
@@ -144,7 +123,7 @@ fn join(comment: &mut Option<String>, text: String) {
 
 /// Reads the moves into the game, up to and with the result. Returns the result if there is one.
 fn read_moves(cursor: &mut Cursor<'_>, game: &mut Game) -> Result<Option<GameResult>, Failure> {
-    let mut line = Line::new(game.start.clone(), cursor.at);
+    let mut line = Line::new(game.start.clone(), cursor.at());
     line.plies.reserve(100);
     // The lines that the variation `line` stands in, the game first.
     let mut outer: Vec<Line> = Vec::new();
@@ -245,230 +224,6 @@ fn skip_game(cursor: &mut Cursor<'_>) {
             Ok(Some(_)) | Err(_) => {}
         }
     }
-}
-
-enum Token<'a> {
-    Move(&'a [u8]),
-    Comment(&'a [u8]),
-    Nag(u8),
-    Open,
-    Close,
-    Result(GameResult),
-}
-
-/// A place in a text.
-struct Cursor<'a> {
-    text: &'a [u8],
-    /// Where the game begins.
-    start: usize,
-    at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    #[inline]
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    /// Whether a line begins here.
-    fn at_start_of_line(&self) -> bool {
-        self.at == 0 || self.text[self.at - 1] == b'\n'
-    }
-
-    /// Skips white space, and lines that `%` hides from readers.
-    #[inline]
-    fn skip_space(&mut self) {
-        while let Some(byte) = self.peek() {
-            match byte {
-                b' ' | b'\t' | b'\r' | b'\n' | b'\x0B' | b'\x0C' => self.at += 1,
-                b'%' if self.at_start_of_line() => self.skip_line(),
-                _ => return,
-            }
-        }
-    }
-
-    /// Goes to the end of the line.
-    fn skip_line(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += find(rest, b'\n').unwrap_or(rest.len());
-    }
-
-    /// A failure in a tag that has been read already.
-    fn failure_at_tag(&self, name: &str, kind: PgnErrorKind) -> Failure {
-        let tag = format!("[{name} ");
-        let tags = &self.text[self.start..self.at];
-        let at = tags.windows(tag.len()).position(|window| window == tag.as_bytes());
-        Failure { at: self.start + at.unwrap_or(0), kind }
-    }
-
-    /// Reads `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value, since people
-    /// forget to protect it; a tag does not go on behind the end of its line.
-    fn tag(&mut self) -> Option<(String, String)> {
-        self.at += 1;
-        self.take_while(is_blank);
-        let name = self.take_while(is_name_byte);
-        self.take_while(is_blank);
-        if !name.first()?.is_ascii_alphanumeric() || self.peek() != Some(b'"') {
-            return None;
-        }
-        self.at += 1;
-        let mut value = Vec::with_capacity(16);
-        loop {
-            value.extend_from_slice(self.take_while(|byte| !matches!(byte, b'"' | b'\\' | b'\n')));
-            let mark = self.peek().filter(|&mark| mark != b'\n')?;
-            self.at += 1;
-            if mark == b'"' {
-                let behind = self.at;
-                self.take_while(is_blank);
-                if self.peek() == Some(b']') {
-                    self.at += 1;
-                    return Some((decode(name), decode(&value)));
-                }
-                self.at = behind;
-                value.push(mark);
-            } else if let Some(protected @ (b'"' | b'\\')) = self.peek() {
-                self.at += 1;
-                value.push(protected);
-            } else {
-                value.push(mark);
-            }
-        }
-    }
-
-    /// The next token and where it begins. A failure is behind its cause, so that one can go on.
-    fn next_token(&mut self) -> Result<Option<(usize, Token<'a>)>, Failure> {
-        loop {
-            self.skip_space();
-            let at = self.at;
-            let Some(byte) = self.peek() else { return Ok(None) };
-            let token = match byte {
-                b'.' => {
-                    self.at += 1;
-                    continue;
-                }
-                b'0'..=b'9' => match self.number() {
-                    Some(token) => token,
-                    None => continue,
-                },
-                b'a'..=b'z' | b'A'..=b'Z' => match self.word() {
-                    b"e.p." | b"ep" => continue,
-                    word => Token::Move(word),
-                },
-                b'{' => Token::Comment(self.brace_comment()?),
-                b';' => {
-                    self.skip_line();
-                    Token::Comment(&self.text[at + 1..self.at])
-                }
-                b'(' => self.one(Token::Open),
-                b')' => self.one(Token::Close),
-                b'*' => self.one(Token::Result(GameResult::Unknown)),
-                b'$' => self.nag()?,
-                b'!' | b'?' => self.judgement(),
-                _ => {
-                    let word = self.word();
-                    let null = word == b"--";
-                    let kind = if null { PgnErrorKind::NullMove } else { PgnErrorKind::Unexpected };
-                    return Err(Failure { at, kind: kind(clip_bytes(word)) });
-                }
-            };
-            return Ok(Some((at, token)));
-        }
-    }
-
-    fn one(&mut self, token: Token<'a>) -> Token<'a> {
-        self.at += 1;
-        token
-    }
-
-    /// Skips bytes while a test holds, and returns them.
-    #[inline]
-    fn take_while(&mut self, test: impl Fn(u8) -> bool) -> &'a [u8] {
-        let rest = &self.text[self.at..];
-        let taken = &rest[..rest.iter().position(|&byte| !test(byte)).unwrap_or(rest.len())];
-        self.at += taken.len();
-        taken
-    }
-
-    /// A word: a move, as a rule. At least one byte is taken, whatever it is.
-    fn word(&mut self) -> &'a [u8] {
-        let start = self.at;
-        self.at += 1;
-        self.take_while(is_word_byte);
-        // A promotion may be in brackets, which would else open a variation.
-        if let [b'(', b'Q' | b'R' | b'B' | b'N', b')', ..] = self.text[self.at..] {
-            self.at += 3;
-            self.take_while(is_word_byte);
-        }
-        &self.text[start..self.at]
-    }
-
-    /// What begins with a digit: a result, castling, or the number of a move, which is skipped.
-    #[inline]
-    fn number(&mut self) -> Option<Token<'a>> {
-        let start = self.at;
-        self.take_while(|byte| byte.is_ascii_digit());
-        if !matches!(self.peek(), Some(b'-' | b'/')) {
-            return None;
-        }
-        self.take_while(is_word_byte);
-        let word = &self.text[start..self.at];
-        Some(GameResult::from_bytes(word).map_or(Token::Move(word), Token::Result))
-    }
-
-    /// The text between braces.
-    fn brace_comment(&mut self) -> Result<&'a [u8], Failure> {
-        let at = self.at;
-        let rest = &self.text[at + 1..];
-        match find(rest, b'}') {
-            Some(length) => {
-                self.at += length + 2;
-                Ok(&rest[..length])
-            }
-            None => {
-                self.at = self.text.len();
-                Err(Failure { at, kind: PgnErrorKind::UnclosedComment(clip_bytes(rest.trim_ascii())) })
-            }
-        }
-    }
-
-    /// `$` and a number.
-    fn nag(&mut self) -> Result<Token<'a>, Failure> {
-        let at = self.at;
-        self.at += 1;
-        let digits = self.take_while(|byte| byte.is_ascii_digit());
-        let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok());
-        number.map(Token::Nag).ok_or_else(|| {
-            let kind = PgnErrorKind::Nag(clip_bytes(&self.text[at..self.at]));
-            Failure { at, kind }
-        })
-    }
-
-    /// `!`, `?` and their pairs; of a longer row the first two count.
-    fn judgement(&mut self) -> Token<'a> {
-        Token::Nag(match self.take_while(|byte| matches!(byte, b'!' | b'?')) {
-            [b'!'] => 1,
-            [b'?'] => 2,
-            [b'!', b'!', ..] => 3,
-            [b'?', b'?', ..] => 4,
-            [b'!', ..] => 5,
-            _ => 6,
-        })
-    }
-}
-
-#[inline]
-fn is_blank(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t')
-}
-
-/// What goes on with a word. A comment, variation, glyph or judgement ends it without a space, too.
-#[inline]
-fn is_word_byte(byte: u8) -> bool {
-    !matches!(byte, b'\t'..=b'\r' | b' ' | b'{' | b'}' | b'(' | b')' | b'$' | b'!' | b'?' | b';' | b'*')
-}
-
-fn find(text: &[u8], wanted: u8) -> Option<usize> {
-    text.iter().position(|&byte| byte == wanted)
 }
 
 #[cfg(test)]
@@ -634,6 +389,7 @@ mod tests {
             ("1. e4 <x> e5", 6, "'<x>' has no meaning among the moves"),
             ("1. e4 } e5", 6, "'}' has no meaning among the moves"),
             (&deep, 706, "variations are nested more than 100 deep"),
+            ("[:x \"b\"]\n\n*", 0, "'[:x \"b\"]' is not a tag; it should look like [Name \"value\"]"),
             ("[Event]\n\n1. e4", 0, "'[Event]' is not a tag; it should look like [Name \"value\"]"),
             (
                 "[A \"b\"]\n[Event \"x]\n\n",

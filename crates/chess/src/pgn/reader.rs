@@ -2,8 +2,9 @@
 
 use super::Game;
 use super::error::{PgnError, PgnErrorKind};
-use super::parse::{self, Failure};
+use super::parse;
 use super::split::{Place, Splitter};
+use super::tokens::Failure;
 use crate::Board;
 use std::io::BufRead;
 

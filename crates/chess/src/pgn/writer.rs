@@ -1,6 +1,6 @@
 //! Games to text.
 
-use super::parse::is_name_byte;
+use super::tokens::is_name_byte;
 use super::{Game, Ply, ROSTER, start_tags};
 use crate::{Board, Color, IllegalMove, san};
 use arrayvec::ArrayString;
