@@ -40,7 +40,7 @@ enum Work {
 }
 
 /// The engine's side of the protocol.
-pub(crate) struct Uci {
+pub struct Uci {
     position: Position,
     options: Options,
     signals: Arc<Signals>,
@@ -50,18 +50,26 @@ pub(crate) struct Uci {
 }
 
 /// Whether to go on reading.
-#[derive(PartialEq, Eq)]
-enum Next {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The next line, please.
     Line,
+    /// That was the last one.
     Quit,
 }
 
 /// The longest line that is read; a game of thousands of moves fits many times over.
 const MAX_LINE: usize = 1 << 20;
 
+impl Default for Uci {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Uci {
     /// The engine as it starts.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let searcher = match Searcher::new(evaluator_factory(), DEFAULT_HASH) {
             Ok(searcher) => searcher,
             Err(error) => {
@@ -110,7 +118,8 @@ impl Uci {
         ExitCode::SUCCESS
     }
 
-    fn execute(&mut self, line: &str) -> Next {
+    /// Carries out one line. Searches and other long work go on after it returns.
+    pub fn execute(&mut self, line: &str) -> Next {
         let line = line.trim();
         let (command, arguments) = match line.split_once(|c: char| c.is_ascii_whitespace()) {
             Some((command, arguments)) => (command, arguments.trim()),
@@ -352,8 +361,8 @@ impl Uci {
         }
     }
 
-    /// As [`Self::finish`], for a user who waits at a shell.
-    fn settle(&mut self) {
+    /// Waits for the work in hand, telling it to stop if it would not end by itself.
+    pub fn settle(&mut self) {
         if let Work::Busy { bounded: false, .. } = self.work {
             self.signals.stop();
         }

@@ -1,6 +1,7 @@
 //! The search proper: principal variation search with everything that lets it look away from what does not matter.
 
-use crate::history::{NO_THREATS, PieceTo, QuietContext, Threats};
+use crate::credit::bonus;
+use crate::history::{PieceTo, Threats};
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
 use crate::syzygy::TableResult;
@@ -8,7 +9,7 @@ use crate::tt::{Bound, Entry};
 use crate::value::*;
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
-use tandem_chess::{Color, Move, Piece, exchange_value};
+use tandem_chess::{Move, Piece, exchange_value};
 
 /// What kind of node is searched, known when the code is compiled.
 pub(crate) trait NodeType {
@@ -35,11 +36,6 @@ impl NodeType for Pv {
 impl NodeType for NonPv {
     const PV: bool = false;
     const ROOT: bool = false;
-}
-
-/// A bonus that grows with depth up to a ceiling.
-fn bonus(depth: i32, slope: i32, base: i32, max: i32) -> i32 {
-    (slope * depth - base).clamp(0, max)
 }
 
 /// Moves tried before the best one, whose record suffers from it.
@@ -87,14 +83,8 @@ impl Worker {
         let in_check = self.position.in_check();
         if !N::ROOT {
             // Step 3. Draws, and lines that are too long.
-            if self.position.is_repetition(ply)
-                || self.position.is_fifty_moves()
-                || self.position.is_insufficient_material()
-            {
-                return self.draw_value();
-            }
-            if ply >= MAX_PLY - 1 {
-                return if in_check { DRAW } else { self.raw_eval() };
+            if let Some(score) = self.end_of_line(ply) {
+                return score;
             }
             // Step 4. Mate distance: a quicker mate is already found, or nothing here can be worse than being mated.
             if use_mate_distance() != 0 {
@@ -645,161 +635,5 @@ impl Worker {
             self.histories.update_correction(&self.position, &self.line, best_score - static_eval, depth);
         }
         best_score
-    }
-
-    fn probe_tables(&mut self, depth: i32) -> Option<TableResult> {
-        let tables = self.shared.tablebases.as_ref()?;
-        let pieces = self.position.board().occupied().len();
-        if pieces > tables.max_pieces()
-            || (pieces == tables.max_pieces() && depth < self.shared.tb_probe_depth)
-        {
-            return None;
-        }
-        let result = tables.probe(&self.position)?;
-        self.tb_hits += 1;
-        Some(result)
-    }
-
-    fn try_null_move(&mut self, beta: Value, depth: i32, ply: usize, eval: Value) -> Option<Value> {
-        let reduction =
-            nmp_base() + depth / nmp_depth_div() + ((eval - beta) / nmp_eval_div()).min(nmp_eval_max());
-        self.make_null(ply);
-        let score = -self.search::<NonPv>(-beta, -beta + 1, depth - reduction, ply + 1, false);
-        self.unmake();
-        if self.stopped {
-            return Some(DRAW);
-        }
-        if score < beta || is_win(score) {
-            return None;
-        }
-        if self.null_min_ply > 0 || depth < nmp_verify_depth() {
-            return Some(score);
-        }
-        // At high depth zugzwang is worth a second look: the same search, without null moves near the root.
-        self.null_min_ply = ply + (3 * (depth - reduction).max(0) / 4) as usize;
-        let verified = self.search::<NonPv>(beta - 1, beta, depth - reduction, ply, false);
-        self.null_min_ply = 0;
-        (verified >= beta).then_some(score)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of it is the node's state")]
-    fn try_probcut(
-        &mut self,
-        probcut_beta: Value,
-        depth: i32,
-        ply: usize,
-        cut_node: bool,
-        raw_eval: Value,
-        tt_move: Option<Move>,
-        static_eval: Value,
-    ) -> Option<Value> {
-        let mut picker = MovePicker::winning(&self.position, tt_move, probcut_beta - static_eval);
-        let probcut_depth = (depth - 4).max(0);
-        while let Some(mv) = {
-            let context = self.quiet_context(&NO_THREATS);
-            picker.next(&self.position, &self.histories, &context)
-        } {
-            self.make(mv, ply);
-            let mut score = -self.quiesce::<NonPv>(-probcut_beta, -probcut_beta + 1, ply + 1);
-            if score >= probcut_beta && probcut_depth > 0 {
-                score = -self.search::<NonPv>(
-                    -probcut_beta,
-                    -probcut_beta + 1,
-                    probcut_depth,
-                    ply + 1,
-                    !cut_node,
-                );
-            }
-            self.unmake();
-            if self.stopped {
-                return Some(DRAW);
-            }
-            if score >= probcut_beta {
-                let entry = Entry {
-                    mv: Some(mv),
-                    score,
-                    eval: raw_eval,
-                    depth: probcut_depth + 1,
-                    bound: Bound::Lower,
-                    pv: self.frames[ply].tt_pv,
-                };
-                self.shared.table.store(self.position.key(), ply, entry);
-                return Some(score);
-            }
-        }
-        None
-    }
-
-    /// Whether a root move belongs to the line being searched: not one of the lines before it, and no worse by the
-    /// endgame tables than the best that is left.
-    fn is_searched_at_root(&self, mv: Move) -> bool {
-        let rest = &self.root_moves[self.pv_index..];
-        rest.iter().any(|root| root.mv == mv && root.tb_rank == rest[0].tb_rank)
-    }
-
-    fn note_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
-        let nodes = self.nodes - nodes_before;
-        let sel_depth = self.sel_depth;
-        let pv: Vec<Move> = self.lines[1].iter().copied().collect();
-        let Some(root) = self.root_moves.iter_mut().find(|root| root.mv == mv) else { return };
-        root.nodes += nodes;
-        root.average = if root.average == NONE { score } else { (score + root.average) / 2 };
-        if is_best {
-            root.score = score;
-            root.sel_depth = sel_depth;
-            root.pv.clear();
-            root.pv.push(mv);
-            root.pv.extend(pv);
-        } else {
-            // Not shown to be better than the best: only its place in the order is kept.
-            root.score = -INFINITE;
-        }
-    }
-
-    fn reward_quiet(&mut self, mv: Move, threats: &Threats, credit: i32) {
-        let piece = self.moving_piece(mv);
-        let context = QuietContext {
-            color: self.position.side_to_move(),
-            threats,
-            pawn_key: self.position.keys().pawn,
-            earlier: &self.line,
-        };
-        self.histories.update_quiet(&context, mv, piece, credit);
-    }
-
-    fn update_histories(
-        &mut self,
-        best: Move,
-        depth: i32,
-        threats: &Threats,
-        quiets: &[Move],
-        noisies: &[Move],
-    ) {
-        let us: Color = self.position.side_to_move();
-        let malus = bonus(depth, noisy_malus(), noisy_malus_base(), noisy_malus_max());
-        match self.position.captured_by(best) {
-            Some(victim) => {
-                let credit = bonus(depth, noisy_bonus(), noisy_bonus_base(), noisy_bonus_max());
-                let piece = self.moving_piece(best);
-                self.histories.update_capture(us, piece, best.to, victim, credit);
-            }
-            None => {
-                self.reward_quiet(
-                    best,
-                    threats,
-                    bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max()),
-                );
-                let malus = bonus(depth, quiet_malus(), quiet_malus_base(), quiet_malus_max());
-                for &mv in quiets {
-                    self.reward_quiet(mv, threats, -malus);
-                }
-            }
-        }
-        for &mv in noisies {
-            if let Some(victim) = self.position.captured_by(mv) {
-                let piece = self.moving_piece(mv);
-                self.histories.update_capture(us, piece, mv.to, victim, -malus);
-            }
-        }
     }
 }

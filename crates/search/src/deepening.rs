@@ -7,6 +7,7 @@ use crate::time::Clarity;
 use crate::value::*;
 use crate::worker::Worker;
 use std::time::Duration;
+use tandem_chess::Move;
 
 /// Fail highs and lows are reported only once a search has gone on for so long.
 const QUIET_PERIOD: Duration = Duration::from_secs(3);
@@ -134,6 +135,33 @@ impl Worker {
         let Some(report) = report else { return };
         self.publish_counters();
         report(self.info(index, bound));
+    }
+
+    /// Whether a root move belongs to the line being searched: not one of the lines before it, and no worse by the
+    /// endgame tables than the best that is left.
+    pub(crate) fn is_searched_at_root(&self, mv: Move) -> bool {
+        let rest = &self.root_moves[self.pv_index..];
+        rest.iter().any(|root| root.mv == mv && root.tb_rank == rest[0].tb_rank)
+    }
+
+    /// Takes down what the search of a root move came to.
+    pub(crate) fn note_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
+        let nodes = self.nodes - nodes_before;
+        let sel_depth = self.sel_depth;
+        let pv: Vec<Move> = self.lines[1].iter().copied().collect();
+        let Some(root) = self.root_moves.iter_mut().find(|root| root.mv == mv) else { return };
+        root.nodes += nodes;
+        root.average = if root.average == NONE { score } else { (score + root.average) / 2 };
+        if is_best {
+            root.score = score;
+            root.sel_depth = sel_depth;
+            root.pv.clear();
+            root.pv.push(mv);
+            root.pv.extend(pv);
+        } else {
+            // Not shown to be better than the best: only its place in the order is kept.
+            root.score = -INFINITE;
+        }
     }
 
     /// What this thread has to say of a line.

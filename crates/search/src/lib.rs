@@ -20,6 +20,7 @@
 
 mod alphabeta;
 mod bootstrap;
+mod credit;
 mod deepening;
 mod evaluator;
 mod history;
@@ -27,6 +28,7 @@ mod limits;
 mod movepick;
 pub mod params;
 mod pool;
+mod probing;
 mod quiescence;
 mod report;
 mod shared;

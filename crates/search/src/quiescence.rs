@@ -12,11 +12,9 @@ use tandem_chess::exchange_value;
 impl Worker {
     /// The value of the position when only captures are played, or every move out of check.
     pub(crate) fn quiesce<N: NodeType>(&mut self, mut alpha: Value, beta: Value, ply: usize) -> Value {
-        if use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
-            alpha = self.draw_value();
-            if alpha >= beta {
-                return alpha;
-            }
+        alpha = self.raise_to_repetition(alpha, ply);
+        if alpha >= beta {
+            return alpha;
         }
         if N::PV {
             self.lines[ply].clear();
@@ -26,14 +24,8 @@ impl Worker {
             return DRAW;
         }
         let in_check = self.position.in_check();
-        if self.position.is_repetition(ply)
-            || self.position.is_fifty_moves()
-            || self.position.is_insufficient_material()
-        {
-            return self.draw_value();
-        }
-        if ply >= MAX_PLY - 1 {
-            return if in_check { DRAW } else { self.raw_eval() };
+        if let Some(score) = self.end_of_line(ply) {
+            return score;
         }
 
         let key = self.position.key();

@@ -78,20 +78,10 @@ impl Tablebases {
         if board.halfmove_clock() != 0 || !self.covers(position) {
             return None;
         }
-        let kind = |piece: Piece| board.pieces(piece).0;
+        let [white, black, kings, queens, rooks, bishops, knights, pawns] = bitboards(position);
+        let (en_passant, turn) = (en_passant(position), position.side_to_move() == Color::White);
         self.tables
-            .probe_wdl(
-                board.colors(Color::White).0,
-                board.colors(Color::Black).0,
-                kind(Piece::King),
-                kind(Piece::Queen),
-                kind(Piece::Rook),
-                kind(Piece::Bishop),
-                kind(Piece::Knight),
-                kind(Piece::Pawn),
-                en_passant(position),
-                position.side_to_move() == Color::White,
-            )
+            .probe_wdl(white, black, kings, queens, rooks, bishops, knights, pawns, en_passant, turn)
             .ok()
             .map(TableResult::from)
     }
@@ -103,22 +93,12 @@ impl Tablebases {
             return None;
         }
         let board = position.board();
-        let kind = |piece: Piece| board.pieces(piece).0;
+        let [white, black, kings, queens, rooks, bishops, knights, pawns] = bitboards(position);
+        let (en_passant, turn) = (en_passant(position), position.side_to_move() == Color::White);
+        let clock = u32::from(board.halfmove_clock());
         let result = self
             .tables
-            .probe_root(
-                board.colors(Color::White).0,
-                board.colors(Color::Black).0,
-                kind(Piece::King),
-                kind(Piece::Queen),
-                kind(Piece::Rook),
-                kind(Piece::Bishop),
-                kind(Piece::Knight),
-                kind(Piece::Pawn),
-                u32::from(board.halfmove_clock()),
-                en_passant(position),
-                position.side_to_move() == Color::White,
-            )
+            .probe_root(white, black, kings, queens, rooks, bishops, knights, pawns, clock, en_passant, turn)
             .ok()?;
         let mut ranked = Vec::new();
         let repeated = position.repetitions() > 0;
@@ -168,6 +148,22 @@ fn largest_table(folder: &Path) -> Option<u32> {
             is_table.then(|| name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32)
         })
         .max()
+}
+
+/// The position as the library takes it: by colour, then by kind.
+fn bitboards(position: &Position) -> [u64; 8] {
+    let board = position.board();
+    let kind = |piece: Piece| board.pieces(piece).0;
+    [
+        board.colors(Color::White).0,
+        board.colors(Color::Black).0,
+        kind(Piece::King),
+        kind(Piece::Queen),
+        kind(Piece::Rook),
+        kind(Piece::Bishop),
+        kind(Piece::Knight),
+        kind(Piece::Pawn),
+    ]
 }
 
 fn en_passant(position: &Position) -> u32 {

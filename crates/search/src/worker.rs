@@ -252,6 +252,27 @@ impl Worker {
         }
     }
 
+    /// A lower bound no less than a draw, if the side to move can force a repetition.
+    #[inline]
+    pub(crate) fn raise_to_repetition(&self, alpha: Value, ply: usize) -> Value {
+        if use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
+            return self.draw_value();
+        }
+        alpha
+    }
+
+    /// The value of a position where the line ends: a draw by rule, or the longest line there is.
+    #[inline]
+    pub(crate) fn end_of_line(&mut self, ply: usize) -> Option<Value> {
+        if self.position.is_repetition(ply)
+            || self.position.is_fifty_moves()
+            || self.position.is_insufficient_material()
+        {
+            return Some(self.draw_value());
+        }
+        (ply >= MAX_PLY - 1).then(|| if self.position.in_check() { DRAW } else { self.raw_eval() })
+    }
+
     /// Looks at clock and limits now and then. Returns whether the search is over.
     #[inline]
     pub(crate) fn should_stop(&mut self) -> bool {

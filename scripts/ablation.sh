@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What each search feature is worth: a fixed-node match of the engine against itself with the feature switched off.
+#
+#   scripts/ablation.sh BOOK [games [nodes [feature...]]]
+#
+# Prints a row for each feature: what the engine loses without it, in Elo.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+book=${1:?"usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"}
+games=${2:-400}
+nodes=${3:-1500}
+features=("${@:4}")
+
+cargo build --release --package tandem --features tune --target-dir target/tune
+cargo build --release --package tandem-lab
+engine=target/tune/release/tandem
+if [ ${#features[@]} -eq 0 ]; then
+    mapfile -t features < <(echo uci | "$engine" | sed -n 's/^option name \(use_[a-z_]*\) .*/\1/p')
+fi
+
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+echo "| feature | Elo | score of $games games at $nodes nodes |"
+echo "|---|---|---|"
+for feature in "${features[@]}"; do
+    target/release/tandem-lab match \
+        --engine "cmd=$engine,name=on" --engine "cmd=$engine,name=off,option.$feature=0" \
+        --each "nodes=$nodes,option.Hash=8" --games "$games" --openings "$book" --order random --seed 7 \
+        --concurrency "$(nproc)" --resign --draw >"$out" 2>&1
+    elo=$(sed -n 's/^Elo \([-+0-9.]*\) +- \([0-9.]*\).*/\1 ± \2/p' "$out" | tail -n 1)
+    score=$(sed -n 's/^on vs off: \(.*\), .*/\1/p' "$out" | tail -n 1)
+    echo "| ${feature#use_} | $elo | $score |"
+done
