@@ -62,12 +62,8 @@ impl Worker {
         depth = depth.min(MAX_PLY as i32 - 1);
 
         // Step 2. The side to move can force a repetition: it has at least a draw.
-        if !N::ROOT
-            && use_upcoming_repetition() != 0
-            && alpha < self.draw_value()
-            && self.position.can_repeat(ply)
-        {
-            alpha = self.draw_value();
+        if !N::ROOT {
+            alpha = self.raise_to_repetition(alpha, ply);
             if alpha >= beta {
                 return alpha;
             }
