@@ -373,9 +373,9 @@ impl Uci {
     fn restore(&mut self) {
         let made = Searcher::new(evaluator_factory(), self.options.hash)
             .or_else(|_| Searcher::new(evaluator_factory(), DEFAULT_HASH));
+        // The reader holds the signals that there are, so the new searcher must obey the same.
         if let Ok(searcher) = made {
-            self.signals = searcher.signals();
-            self.work = Work::Idle(Box::new(searcher));
+            self.work = Work::Idle(Box::new(searcher.listening_to(Arc::clone(&self.signals))));
         }
     }
 }

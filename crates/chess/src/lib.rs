@@ -46,7 +46,7 @@ pub use keys::Keys;
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;
 pub use perft::perft;
-pub use position::{IllegalMove, MoveList, Position};
+pub use position::{IllegalMove, MAX_MOVES, MoveList, Position};
 pub use see::exchange_value;
 
 pub use cozy_chess::{

@@ -8,8 +8,11 @@ use crate::{
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-/// All legal moves of a position; no position has more than 218.
-pub type MoveList = ArrayVec<Move, 256>;
+/// More moves than any position has: fifteen queens and a king, each with its most. A game never has more than 218.
+pub const MAX_MOVES: usize = 512;
+
+/// All legal moves of a position.
+pub type MoveList = ArrayVec<Move, MAX_MOVES>;
 
 /// A move that the position does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -61,6 +61,11 @@ impl Worker {
         }
         depth = depth.min(MAX_PLY as i32 - 1);
 
+        if N::PV {
+            self.lines[ply].clear();
+            self.sel_depth = self.sel_depth.max(ply + 1);
+        }
+
         // Step 2. The side to move can force a repetition: it has at least a draw.
         if !N::ROOT {
             alpha = self.raise_to_repetition(alpha, ply);
@@ -69,10 +74,6 @@ impl Worker {
             }
         }
 
-        if N::PV {
-            self.lines[ply].clear();
-            self.sel_depth = self.sel_depth.max(ply + 1);
-        }
         if self.should_stop() {
             return DRAW;
         }
@@ -202,11 +203,11 @@ impl Worker {
                 (NONE, NONE) => true,
                 (NONE, before) | (before, _) => static_eval > before,
             };
-        let worsening = !in_check && eval_before(1) != NONE && static_eval > -eval_before(1);
+        let opponent_worsening = !in_check && eval_before(1) != NONE && static_eval > -eval_before(1);
 
         // Step 9. Hindsight: was the reduction that led here right?
         if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
-            if prior_reduction >= 3 && !worsening {
+            if prior_reduction >= 3 && !opponent_worsening {
                 depth += 1;
             } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin()
             {
@@ -235,7 +236,7 @@ impl Worker {
             // Step 11. Reverse futility: so far above beta that a shallow search will not bring it below.
             let margin = (rfp_margin() * depth
                 - rfp_improving() * i32::from(improving)
-                - rfp_worsening() * i32::from(worsening)
+                - rfp_worsening() * i32::from(opponent_worsening)
                 + correction.abs() * rfp_complexity() / 100)
                 .max(20);
             if use_rfp() != 0
@@ -316,7 +317,7 @@ impl Worker {
         let mut alpha_raised = 0;
         let start_alpha = alpha;
 
-        // Where even a quiet move with the best record would be futile, none is generated.
+        // Where a quiet move with a good record would still be futile, none is generated.
         let best_hope = static_eval + futility_base() + futility_margin() * (depth - 1) + 150;
         let hopeless = use_futility() != 0
             && !N::PV

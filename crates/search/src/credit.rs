@@ -1,6 +1,7 @@
 //! Who gets the credit: moves that did well, and those tried before them that did not.
 
 use crate::history::{QuietContext, Threats};
+use crate::movepick::is_noisy;
 use crate::params::*;
 use crate::worker::Worker;
 use tandem_chess::Move;
@@ -40,6 +41,8 @@ impl Worker {
                 let piece = self.moving_piece(best);
                 self.histories.update_capture(us, piece, best.to, victim, credit);
             }
+            // A promotion is ordered by what it gains and needs no record.
+            None if is_noisy(&self.position, best) => {}
             None => {
                 self.reward_quiet(
                     best,

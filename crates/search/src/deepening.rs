@@ -35,10 +35,13 @@ impl Worker {
                 if self.stopped {
                     break;
                 }
-                self.report_line(pv_index, ScoreBound::Exact, &mut report);
             }
             if self.stopped {
                 break;
+            }
+            // All lines together, once their order is known.
+            for index in 0..lines {
+                self.report_line(index, ScoreBound::Exact, &mut report);
             }
             self.completed_depth = depth;
             self.publish_counters();

@@ -4,21 +4,22 @@ use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
 use tandem_chess::{
-    BitBoard, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves, get_knight_moves,
-    get_pawn_attacks, get_rook_moves,
+    BitBoard, MAX_MOVES, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves,
+    get_knight_moves, get_pawn_attacks, get_rook_moves,
 };
 
 /// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
 /// that the search for the greatest is a few vector instructions.
 struct Scores {
-    moves: ArrayVec<Move, 256>,
+    moves: ArrayVec<Move, MAX_MOVES>,
     /// The score above, the index below, so that the greatest key names its move; the earlier of two equals wins.
-    keys: ArrayVec<i32, 256>,
+    keys: ArrayVec<i32, MAX_MOVES>,
     left: usize,
 }
 
 impl Scores {
-    const INDEX_BITS: u32 = 8;
+    const INDEX_BITS: u32 = 9;
+    const INDEX_MASK: i32 = (1 << Self::INDEX_BITS) - 1;
     const TAKEN: i32 = i32::MIN;
 
     fn new() -> Self {
@@ -30,7 +31,7 @@ impl Scores {
         const LIMIT: i32 = (1 << 22) - 1;
         let index = self.moves.len() as i32;
         self.moves.push(mv);
-        self.keys.push(score.clamp(-LIMIT, LIMIT) << Self::INDEX_BITS | (255 - index));
+        self.keys.push(score.clamp(-LIMIT, LIMIT) << Self::INDEX_BITS | (Self::INDEX_MASK - index));
         self.left += 1;
     }
 
@@ -42,7 +43,7 @@ impl Scores {
         }
         self.left -= 1;
         let best = self.keys.iter().copied().max()?;
-        let index = (255 - (best & 255)) as usize;
+        let index = (Self::INDEX_MASK - (best & Self::INDEX_MASK)) as usize;
         self.keys[index] = Self::TAKEN;
         Some((self.moves[index], best >> Self::INDEX_BITS))
     }
@@ -76,7 +77,7 @@ pub(crate) struct MovePicker {
     stage: Stage,
     tt_move: Option<Move>,
     noisy: Scores,
-    bad_noisy: ArrayVec<Move, 256>,
+    bad_noisy: ArrayVec<Move, MAX_MOVES>,
     bad_index: usize,
     quiets: Scores,
     skip_quiets: bool,
@@ -305,6 +306,14 @@ mod tests {
                 assert_eq!(noisy, expected, "{fen}");
             }
         }
+    }
+
+    #[test]
+    fn more_queens_than_a_game_can_have_do_no_harm() {
+        let fen = "6rk/6pp/Q2Q3Q/1Q3Q2/Q2Q3Q/1Q3Q2/Q2Q3Q/K1Q2Q2 w - - 0 1";
+        let position = Position::from_fen(fen).unwrap();
+        let legal = position.legal_moves().len();
+        assert_eq!(picked(&position, MovePicker::all(None)).len(), legal);
     }
 
     #[test]

@@ -217,8 +217,8 @@ params! {
     threat_escape = 9000 in 0..=25000, step 1200;
     check_bonus = 8000 in 0..=25000, step 1200;
 
-    // --- Time, in percent.
-    /// Share of the remaining time that an ordinary move may take.
+    // --- Time, in percent unless said otherwise.
+    /// Share of the remaining time that an ordinary move may take, in thousandths.
     tm_share = 25 in 10..=60, step 2;
     tm_increment = 75 in 30..=100, step 4;
     tm_hard = 500 in 200..=900, step 30;

@@ -73,6 +73,12 @@ impl Searcher {
         Ok(searcher)
     }
 
+    /// The same searcher, obeying signals that exist already.
+    pub fn listening_to(mut self, signals: Arc<Signals>) -> Self {
+        self.signals = signals;
+        self
+    }
+
     /// The same searcher, whose searches also stop when `parent` is stopped.
     pub fn part_of(mut self, parent: Arc<Signals>) -> Self {
         self.signals = Arc::new(Signals::part_of(parent));
@@ -101,7 +107,6 @@ impl Searcher {
 
     /// Replaces the hash table by an empty one of another size. If there is no room for it, the old one stays.
     pub fn set_hash(&mut self, mib: usize) -> Result<(), OutOfMemory> {
-        // Allocate before letting go of the old one only if that cannot succeed otherwise: memory may be short.
         let table = Arc::new(Table::new(mib)?);
         self.table = Arc::clone(&table);
         let shared = Arc::new(self.shared(self.workers.len()));
@@ -130,7 +135,7 @@ impl Searcher {
 
     /// Forgets everything learnt, for a new game. Raising `cancel` ends the work early.
     pub fn clear(&mut self, cancel: &AtomicBool) {
-        self.table.clear(self.workers.len().max(available_threads()), cancel);
+        self.table.clear(available_threads(), cancel);
         for worker in &mut self.workers {
             worker.histories.clear();
         }
@@ -257,14 +262,16 @@ impl Searcher {
     /// The thread whose move is to be played: each votes for its own with a weight that grows with depth and score.
     fn vote(&self) -> usize {
         let value = |worker: &Worker| worker.root_moves[0].score.max(worker.root_moves[0].previous);
-        let least = self.workers.iter().map(value).min().unwrap_or(0);
+        let counted = || self.workers.iter().filter(|worker| worker.completed_depth > 0);
+        let least = counted().map(value).min().unwrap_or(0);
         let weight =
             |worker: &Worker| i64::from(value(worker) - least + 14) * i64::from(worker.completed_depth);
         let mut votes: HashMap<u16, i64> = HashMap::new();
         let ballot = |worker: &Worker| PackedMove::new(Some(worker.root_moves[0].mv)).bits();
-        for worker in &self.workers {
+        for worker in counted() {
             *votes.entry(ballot(worker)).or_default() += weight(worker);
         }
+        let votes_for = |worker: &Worker| votes.get(&ballot(worker)).copied().unwrap_or(0);
         let mut best = 0;
         for (index, worker) in self.workers.iter().enumerate().skip(1) {
             let current = &self.workers[best];
@@ -272,7 +279,7 @@ impl Searcher {
                 value(worker) > value(current) && worker.completed_depth > 0
             } else {
                 is_win(value(worker))
-                    || (votes[&ballot(worker)], weight(worker)) > (votes[&ballot(current)], weight(current))
+                    || (votes_for(worker), weight(worker)) > (votes_for(current), weight(current))
             };
             if better && worker.completed_depth > 0 {
                 best = index;

@@ -1,7 +1,7 @@
 //! The search beyond the horizon: captures only, until the position is quiet enough to be judged.
 
 use crate::alphabeta::NodeType;
-use crate::history::NO_THREATS;
+use crate::history::{NO_THREATS, Threats};
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
 use crate::tt::{Bound, Entry};
@@ -12,13 +12,13 @@ use tandem_chess::exchange_value;
 impl Worker {
     /// The value of the position when only captures are played, or every move out of check.
     pub(crate) fn quiesce<N: NodeType>(&mut self, mut alpha: Value, beta: Value, ply: usize) -> Value {
-        alpha = self.raise_to_repetition(alpha, ply);
-        if alpha >= beta {
-            return alpha;
-        }
         if N::PV {
             self.lines[ply].clear();
             self.sel_depth = self.sel_depth.max(ply + 1);
+        }
+        alpha = self.raise_to_repetition(alpha, ply);
+        if alpha >= beta {
+            return alpha;
         }
         if self.should_stop() {
             return DRAW;
@@ -84,9 +84,10 @@ impl Worker {
 
         let mut picker =
             if in_check { MovePicker::all(tt_move) } else { MovePicker::noisy(&self.position, tt_move) };
+        let threats = if in_check { Threats::of(&self.position) } else { NO_THREATS };
         let mut best_move = None;
         while let Some(mv) = {
-            let context = self.quiet_context(&NO_THREATS);
+            let context = self.quiet_context(&threats);
             picker.next(&self.position, &self.histories, &context)
         } {
             if !is_loss(best_score) {

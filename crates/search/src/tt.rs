@@ -5,7 +5,7 @@
 //! entry. That is no worse than two positions sharing their sixteen bits: the search never trusts a move from here
 //! before it has checked that the move is legal.
 
-use crate::value::{MATE_BOUND, NONE, PROVEN, Value};
+use crate::value::{NONE, PROVEN, Value};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -124,7 +124,7 @@ fn to_table(score: Value, ply: usize) -> Value {
 fn from_table(score: Value, ply: usize) -> Value {
     match score {
         NONE => NONE,
-        _ if score >= PROVEN => (score - ply as Value).max(PROVEN.min(MATE_BOUND)),
+        _ if score >= PROVEN => (score - ply as Value).max(PROVEN),
         _ if score <= -PROVEN => (score + ply as Value).min(-PROVEN),
         _ => score,
     }
@@ -212,20 +212,24 @@ impl Table {
     pub(crate) fn clear(&self, threads: usize, cancel: &AtomicBool) {
         const CHUNK: usize = 1 << 15;
         let share = self.count.div_ceil(threads.max(1)).max(1);
+        let wipe = |part: &[Cluster]| {
+            for chunk in part.chunks(CHUNK) {
+                if cancel.load(Relaxed) {
+                    return;
+                }
+                for cluster in chunk {
+                    for word in cluster.entries.iter().chain([&cluster.keys]) {
+                        word.store(0, Relaxed);
+                    }
+                }
+            }
+        };
         std::thread::scope(|scope| {
             for part in self.clusters().chunks(share) {
-                scope.spawn(move || {
-                    for chunk in part.chunks(CHUNK) {
-                        if cancel.load(Relaxed) {
-                            return;
-                        }
-                        for cluster in chunk {
-                            for word in cluster.entries.iter().chain([&cluster.keys]) {
-                                word.store(0, Relaxed);
-                            }
-                        }
-                    }
-                });
+                // Where the system has no thread to give, this one does the work.
+                if std::thread::Builder::new().spawn_scoped(scope, move || wipe(part)).is_err() {
+                    wipe(part);
+                }
             }
         });
         self.age.store(0, Relaxed);
@@ -289,7 +293,10 @@ impl Table {
             && entry.bound != Bound::Exact
             && old.relative_age(age) == 0
             && entry.depth + 4 + 2 * i32::from(entry.pv) <= old.depth();
-        if !keep {
+        if keep {
+            // The old entry says more of the score, but the new move is the better guess.
+            cluster.store(victim, key, Packed(old.0 & !0xFFFF | u64::from(mv.bits())));
+        } else {
             entry.score = to_table(entry.score, ply);
             cluster.store(victim, key, Packed::new(&entry, mv, age));
         }

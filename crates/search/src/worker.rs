@@ -24,7 +24,7 @@ pub(crate) struct Frame {
     pub(crate) tt_pv: bool,
     /// By how much the search that led here was reduced, in plies.
     pub(crate) reduction: i32,
-    /// How many children of this node failed high.
+    /// How many nodes at this ply failed high, among the children of one parent.
     pub(crate) cutoffs: u32,
     /// The move being searched, and squares the enemy attacked before it.
     pub(crate) mv: Option<Move>,
@@ -99,7 +99,7 @@ pub(crate) struct Worker {
     pub(crate) root_delta: Value,
     pub(crate) completed_depth: i32,
     pub(crate) sel_depth: usize,
-    /// Null moves are not tried above this ply while one is being verified.
+    /// Null moves are not tried nearer to the root than this while one is being verified.
     pub(crate) null_min_ply: usize,
 
     pub(crate) nodes: u64,
