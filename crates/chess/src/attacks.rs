@@ -47,8 +47,14 @@ pub fn attacks_by_kind(board: &Board, color: Color, kinds: &[Piece]) -> BitBoard
 }
 
 /// Squares that one side's pawns attack.
+#[inline]
 pub fn pawn_attacks(board: &Board, color: Color) -> BitBoard {
-    let pawns = board.colored_pieces(color, Piece::Pawn);
+    pawn_attacks_from(board.colored_pieces(color, Piece::Pawn), color)
+}
+
+/// Squares that pawns of one colour would attack from the given squares.
+#[inline]
+pub(crate) fn pawn_attacks_from(pawns: BitBoard, color: Color) -> BitBoard {
     let east = BitBoard((pawns & !File::H.bitboard()).0 << 1);
     let west = BitBoard((pawns & !File::A.bitboard()).0 >> 1);
     let both = east | west;

@@ -1,5 +1,6 @@
 //! Captures and promotions without the quiet moves: most positions of a search need no others.
 
+use crate::attacks::pawn_attacks_from;
 use crate::{
     BitBoard, Board, Move, Piece, PieceMoves, Rank, Square, attackers_to, get_bishop_moves, get_king_moves,
     get_knight_moves, get_line_rays, get_pawn_attacks, get_pawn_quiets, get_rook_moves,
@@ -41,9 +42,12 @@ pub fn generate_noisy(board: &Board, mut listener: impl FnMut(PieceMoves)) {
         }
     };
 
-    for from in ours & board.pieces(Piece::Pawn) {
+    let pawns = ours & board.pieces(Piece::Pawn);
+    let seventh = Rank::Seventh.relative_to(us).bitboard();
+    // Most pawns have nothing to take; they are left out together.
+    for from in pawns & (pawn_attacks_from(theirs, !us) | seventh) {
         let mut to = get_pawn_attacks(from, us) & theirs;
-        if from.rank() == Rank::Seventh.relative_to(us) {
+        if seventh.has(from) {
             to |= get_pawn_quiets(from, us, occupied);
         }
         hand_out(Piece::Pawn, from, to);

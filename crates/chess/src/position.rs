@@ -23,9 +23,11 @@ pub struct IllegalMove(pub Move);
 /// keys for tables, and logs what the last move changed.
 #[derive(Clone, Debug)]
 pub struct Position {
-    /// The states of the game, the current one last; there is always one. To play a move is to copy the last and
-    /// change the copy, and to take it back is to drop it, which is cheaper than to undo the changes.
-    states: Vec<State>,
+    /// What stands on the board now; in the position itself, for it is read all the time.
+    state: State,
+    /// The states before, the last one at the end. To take a move back is to copy one from here, which is cheaper
+    /// than to undo the changes.
+    past: Vec<State>,
     /// Keys of every position of the game, the current one last: close together, where repetitions are looked for.
     past_keys: Vec<u64>,
 }
@@ -97,10 +99,9 @@ impl From<Board> for Position {
     fn from(board: Board) -> Self {
         let state = State::new(board);
         // Room for a long game and a deep search, so that neither has to move everything.
-        let (mut states, mut past_keys) = (Vec::with_capacity(512), Vec::with_capacity(512));
+        let mut past_keys = Vec::with_capacity(512);
         past_keys.push(state.key);
-        states.push(state);
-        Self { states, past_keys }
+        Self { state, past: Vec::with_capacity(512), past_keys }
     }
 }
 
@@ -123,67 +124,61 @@ impl Position {
 
     /// The position as FEN; as Shredder-FEN where plain FEN could not tell the castling rooks.
     pub fn fen(&self) -> String {
-        fen::format(&self.state().board)
-    }
-
-    /// The current state; there is always one.
-    #[inline]
-    fn state(&self) -> &State {
-        &self.states[self.states.len() - 1]
+        fen::format(&self.state.board)
     }
 
     /// The board, which knows the legal moves.
     #[inline]
     pub fn board(&self) -> &Board {
-        &self.state().board
+        &self.state.board
     }
 
     /// The side to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {
-        self.state().board.side_to_move()
+        self.state.board.side_to_move()
     }
 
     /// Whether the side to move is in check.
     #[inline]
     pub fn in_check(&self) -> bool {
-        !self.state().board.checkers().is_empty()
+        !self.state.board.checkers().is_empty()
     }
 
     /// The key of the position: equal for equal positions in the sense of the repetition rule.
     #[inline]
     pub fn key(&self) -> u64 {
-        self.state().key
+        self.state.key
     }
 
     /// Keys of the groups of pieces.
     #[inline]
     pub fn keys(&self) -> &Keys {
-        &self.state().keys
+        &self.state.keys
     }
 
     /// What the last move changed on the board.
     #[inline]
     pub fn changes(&self) -> &Changes {
-        &self.state().changes
+        &self.state.changes
     }
 
     /// Number of moves that [`Self::undo`] can take back.
     #[inline]
     pub fn ply(&self) -> usize {
-        self.states.len() - 1
+        self.past.len()
     }
 
     /// The piece on a square.
     #[inline]
     pub fn piece_on(&self, square: Square) -> Option<Piece> {
-        self.state().pieces[square as usize]
+        self.state.pieces[square as usize]
     }
 
     /// The legal moves.
     pub fn legal_moves(&self) -> MoveList {
         let mut moves = MoveList::new();
-        self.state().board.generate_moves(|piece_moves| {
+        self.state.board.generate_moves(|piece_moves| {
             moves.extend(piece_moves);
             false
         });
@@ -192,13 +187,13 @@ impl Position {
 
     /// Whether there is any legal move.
     pub fn has_legal_move(&self) -> bool {
-        self.state().board.generate_moves(|_| true)
+        self.state.board.generate_moves(|_| true)
     }
 
     /// Whether a move castles, that is, takes a rook of its own side.
     #[inline]
     pub fn is_castling(&self, mv: Move) -> bool {
-        self.state().board.colors(self.side_to_move()).has(mv.to)
+        self.state.board.colors(self.side_to_move()).has(mv.to)
     }
 
     /// Whether a move takes a pawn in passing.
@@ -246,7 +241,7 @@ impl Position {
 
     /// Plays a move after checking that it is legal.
     pub fn try_play(&mut self, mv: Move) -> Result<(), IllegalMove> {
-        if !self.state().board.is_legal(mv) {
+        if !self.state.board.is_legal(mv) {
             return Err(IllegalMove(mv));
         }
         self.play(mv);
@@ -256,32 +251,29 @@ impl Position {
     /// Plays a move that is known to be legal. An illegal one leaves a position that makes no sense.
     #[inline]
     pub fn play(&mut self, mv: Move) {
-        debug_assert!(self.state().board.is_legal(mv), "{mv} in {}", self.fen());
+        debug_assert!(self.state.board.is_legal(mv), "{mv} in {}", self.fen());
         let changes = self.changes_of(mv);
-        let top = self.states.len() - 1;
-        self.states.extend_from_within(top..);
-        if let Some(state) = self.states.last_mut() {
-            state.play(mv, changes);
-            self.past_keys.push(state.key);
-        }
+        self.past.push(self.state.clone());
+        self.state.play(mv, changes);
+        self.past_keys.push(self.state.key);
     }
 
     /// Passes the move. Returns false, and does nothing, when in check.
     pub fn play_null(&mut self) -> bool {
-        let Some(board) = self.state().board.null_move() else { return false };
-        let mut state = State { board, changes: Changes::NONE, plies_from_null: 0, ..self.state().clone() };
-        state.update_key();
-        self.past_keys.push(state.key);
-        self.states.push(state);
+        let Some(board) = self.state.board.null_move() else { return false };
+        self.past.push(self.state.clone());
+        self.state.board = board;
+        self.state.changes = Changes::NONE;
+        self.state.plies_from_null = 0;
+        self.state.update_key();
+        self.past_keys.push(self.state.key);
         true
     }
 
     /// Takes the last move back. Returns false if there is none.
     pub fn undo(&mut self) -> bool {
-        if self.states.len() < 2 {
-            return false;
-        }
-        self.states.pop();
+        let Some(state) = self.past.pop() else { return false };
+        self.state = state;
         self.past_keys.pop();
         true
     }
@@ -292,7 +284,7 @@ impl Position {
     pub fn key_after(&self, mv: Move) -> u64 {
         let us = self.side_to_move();
         let piece = self.piece_on(mv.from).unwrap_or(Piece::Pawn);
-        let mut key = self.state().key
+        let mut key = self.state.key
             ^ keys::side_number()
             ^ keys::piece_number(us, piece, mv.from)
             ^ keys::piece_number(us, mv.promotion.unwrap_or(piece), mv.to);
@@ -305,10 +297,10 @@ impl Position {
     /// Whether a legal move gives check.
     pub fn gives_check(&self, mv: Move) -> bool {
         let us = self.side_to_move();
-        let king = self.state().board.king(!us);
+        let king = self.state.board.king(!us);
         let changes = self.changes_of(mv);
-        let mut occupied = self.state().board.occupied();
-        let mut ours = self.state().board.colors(us);
+        let mut occupied = self.state.board.occupied();
+        let mut ours = self.state.board.colors(us);
         for gone in changes.removed() {
             occupied ^= gone.square.bitboard();
             ours &= !gone.square.bitboard();
@@ -317,9 +309,9 @@ impl Position {
             occupied |= come.square.bitboard();
         }
         // Pieces that stayed can only give check by discovery, along a line.
-        let queens = self.state().board.pieces(Piece::Queen);
-        let diagonal = ours & (self.state().board.pieces(Piece::Bishop) | queens);
-        let straight = ours & (self.state().board.pieces(Piece::Rook) | queens);
+        let queens = self.state.board.pieces(Piece::Queen);
+        let diagonal = ours & (self.state.board.pieces(Piece::Bishop) | queens);
+        let straight = ours & (self.state.board.pieces(Piece::Rook) | queens);
         if !(get_bishop_moves(king, occupied) & diagonal).is_empty()
             || !(get_rook_moves(king, occupied) & straight).is_empty()
         {
@@ -344,7 +336,7 @@ impl Position {
     /// within.
     #[inline]
     pub(crate) fn reversible_plies(&self) -> usize {
-        usize::from(self.state().board.halfmove_clock()).min(usize::from(self.state().plies_from_null))
+        usize::from(self.state.board.halfmove_clock()).min(usize::from(self.state.plies_from_null))
     }
 
     /// Keys of the game so far, the current position's last.
@@ -357,7 +349,7 @@ impl Position {
     pub fn repetitions(&self) -> usize {
         let n = self.past_keys.len() - 1;
         let limit = self.reversible_plies().min(n);
-        (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == self.state().key).count()
+        (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == self.state.key).count()
     }
 
     /// Whether this position is a draw by repetition for a search whose root lies `ply` plies back: once more since
@@ -369,7 +361,7 @@ impl Position {
         let mut seen = 0;
         let mut back = 4;
         while back <= limit {
-            if self.past_keys[n - back] == self.state().key {
+            if self.past_keys[n - back] == self.state.key {
                 seen += 1;
                 if back < ply || seen == 2 {
                     return true;
@@ -383,24 +375,24 @@ impl Position {
     /// Whether fifty moves of each side have passed without capture or pawn move, and the last one did not mate.
     #[inline]
     pub fn is_fifty_moves(&self) -> bool {
-        self.state().board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
+        self.state.board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
     }
 
     /// Whether neither side has the material to mate by any sequence of moves: bare kings, one minor piece, or
     /// bishops that all stand on squares of one colour.
     pub fn is_insufficient_material(&self) -> bool {
-        let heavy = self.state().board.pieces(Piece::Pawn)
-            | self.state().board.pieces(Piece::Rook)
-            | self.state().board.pieces(Piece::Queen);
+        let heavy = self.state.board.pieces(Piece::Pawn)
+            | self.state.board.pieces(Piece::Rook)
+            | self.state.board.pieces(Piece::Queen);
         if !heavy.is_empty() {
             return false;
         }
-        let pieces = self.state().board.occupied().len();
+        let pieces = self.state.board.occupied().len();
         if pieces <= 3 {
             return true;
         }
-        let bishops = self.state().board.pieces(Piece::Bishop);
-        self.state().board.pieces(Piece::Knight).is_empty()
+        let bishops = self.state.board.pieces(Piece::Bishop);
+        self.state.board.pieces(Piece::Knight).is_empty()
             && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
     }
 
@@ -413,7 +405,7 @@ impl Position {
 
     /// Pieces of both sides that attack a square.
     pub fn attackers_to(&self, square: Square) -> BitBoard {
-        attackers_to(&self.state().board, square, self.state().board.occupied())
+        attackers_to(&self.state.board, square, self.state.board.occupied())
     }
 }
 

@@ -2,6 +2,7 @@
 //! turned out wrong, to correct the next ones.
 
 use crate::params::*;
+use crate::tt::prefetch;
 use crate::value::Value;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square, attacks_by_kind};
 
@@ -196,6 +197,15 @@ impl Histories {
                 * corr_continuation();
         }
         sum / (1024 * 12)
+    }
+
+    /// Asks for what [`Self::correction`] will read.
+    #[inline]
+    pub(crate) fn prefetch_correction(&self, position: &Position) {
+        let side = position.side_to_move() as usize;
+        for (table, key) in self.corrections.iter().zip(correction_keys(position)) {
+            prefetch(&table[side][key]);
+        }
     }
 
     /// The search found the evaluation off by `error` at `depth`.

@@ -9,11 +9,14 @@ use tandem_chess::{
 };
 
 /// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
-/// that the search for the greatest is a few vector instructions.
+/// that the search for the greatest is a few vector instructions. Quiet moves follow the noisy ones in the same
+/// arrays: a node touches no more memory than it has moves.
 struct Scores {
     moves: ArrayVec<Move, MAX_MOVES>,
     /// The score above, the index below, so that the greatest key names its move; the earlier of two equals wins.
     keys: ArrayVec<i32, MAX_MOVES>,
+    /// Moves before this one are done with.
+    start: usize,
     left: usize,
 }
 
@@ -23,7 +26,13 @@ impl Scores {
     const TAKEN: i32 = i32::MIN;
 
     fn new() -> Self {
-        Self { moves: ArrayVec::new(), keys: ArrayVec::new(), left: 0 }
+        Self { moves: ArrayVec::new(), keys: ArrayVec::new(), start: 0, left: 0 }
+    }
+
+    /// Those that come now are a list of their own.
+    fn begin(&mut self) {
+        self.start = self.moves.len();
+        self.left = 0;
     }
 
     #[inline]
@@ -42,7 +51,7 @@ impl Scores {
             return None;
         }
         self.left -= 1;
-        let best = self.keys.iter().copied().max()?;
+        let best = self.keys[self.start..].iter().copied().max()?;
         let index = (Self::INDEX_MASK - (best & Self::INDEX_MASK)) as usize;
         self.keys[index] = Self::TAKEN;
         Some((self.moves[index], best >> Self::INDEX_BITS))
@@ -76,10 +85,10 @@ pub(crate) struct MovePicker {
     kind: Kind,
     stage: Stage,
     tt_move: Option<Move>,
-    noisy: Scores,
-    bad_noisy: ArrayVec<Move, MAX_MOVES>,
+    scores: Scores,
+    /// Captures that lose by exchange. Where there are more than it holds, the rest come at once.
+    bad_noisy: ArrayVec<Move, 32>,
     bad_index: usize,
-    quiets: Scores,
     skip_quiets: bool,
 }
 
@@ -105,10 +114,9 @@ impl MovePicker {
             kind,
             stage: if tt_move.is_some() { Stage::TtMove } else { Stage::ScoreNoisy },
             tt_move,
-            noisy: Scores::new(),
+            scores: Scores::new(),
             bad_noisy: ArrayVec::new(),
             bad_index: 0,
-            quiets: Scores::new(),
             skip_quiets: false,
         }
     }
@@ -142,20 +150,23 @@ impl MovePicker {
                     self.stage = Stage::GoodNoisy;
                 }
                 Stage::GoodNoisy => {
-                    while let Some((mv, score)) = self.noisy.take_best() {
-                        let threshold = match self.kind {
-                            Kind::All => -score / good_capture_see(),
-                            Kind::Noisy => return Some(mv),
-                            Kind::Winning(threshold) => threshold,
+                    while let Some((mv, score)) = self.scores.take_best() {
+                        let good = match self.kind {
+                            Kind::All => {
+                                position.see_ge(mv, -score / good_capture_see())
+                                    || self.bad_noisy.try_push(mv).is_err()
+                            }
+                            Kind::Noisy => true,
+                            Kind::Winning(threshold) => position.see_ge(mv, threshold),
                         };
-                        if position.see_ge(mv, threshold) {
+                        if good {
                             return Some(mv);
                         }
-                        self.bad_noisy.push(mv);
                     }
                     self.stage = if self.kind == Kind::All { Stage::ScoreQuiets } else { Stage::Done };
                 }
                 Stage::ScoreQuiets => {
+                    self.scores.begin();
                     if !self.skip_quiets {
                         self.score_quiets(position, histories, context);
                     }
@@ -163,7 +174,7 @@ impl MovePicker {
                 }
                 Stage::Quiets => {
                     if !self.skip_quiets
-                        && let Some((mv, _)) = self.quiets.take_best()
+                        && let Some((mv, _)) = self.scores.take_best()
                     {
                         return Some(mv);
                     }
@@ -205,7 +216,7 @@ impl MovePicker {
                     score += exchange_value(victim) * capture_victim()
                         + histories.capture(us, generated.piece, mv.to, victim);
                 }
-                self.noisy.push(mv, score);
+                self.scores.push(mv, score);
             }
         });
     }
@@ -252,7 +263,7 @@ impl MovePicker {
                 if mv.promotion.is_some() {
                     score -= 20_000;
                 }
-                self.quiets.push(mv, score);
+                self.scores.push(mv, score);
             }
             false
         });

@@ -151,6 +151,19 @@ impl Cluster {
     }
 }
 
+/// Asks the processor to bring something near that will be read soon.
+#[inline]
+pub(crate) fn prefetch<T>(wanted: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch has no effect on what the program sees, and the address is a live reference's.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(wanted).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = wanted;
+}
+
 /// The machine has no room for a table of that size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("cannot allocate a hash table of {mib} MiB; the machine does not have that much memory to give")]
@@ -243,15 +256,7 @@ impl Table {
     /// Asks the processor to bring a position's cluster near.
     #[inline]
     pub(crate) fn prefetch(&self, key: u64) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let cluster: *const Cluster = self.cluster(key);
-            // SAFETY: a prefetch has no effect on what the program sees, and the address is a live cluster's.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(cluster.cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = key;
+        prefetch(self.cluster(key));
     }
 
     /// What is known of a position met `ply` plies from the root.

@@ -183,6 +183,7 @@ impl Worker {
         self.line.push(Some(Continuation { moved, noisy }));
         self.frames[ply].mv = Some(mv);
         self.position.play(mv);
+        self.histories.prefetch_correction(&self.position);
         self.evaluator.push(self.position.changes());
         self.nodes += 1;
     }

@@ -16,7 +16,7 @@ pub(super) struct PawnEntry {
     pub(super) reach: [BitBoard; 2],
 }
 
-const ENTRIES: usize = 16384;
+const ENTRIES: usize = 4096;
 
 /// Remembers [`PawnEntry`]s by the key of the pawns and the squares of the kings.
 pub(super) struct PawnCache(Box<[PawnEntry]>);
