@@ -3,7 +3,8 @@
 use crate::keys::{self, Keys};
 use crate::{
     BitBoard, Board, CastleRights, Changes, Color, File, Move, Piece, Placed, Rank, Square, attackers_to,
-    fen, get_bishop_moves, get_knight_moves, get_pawn_attacks, get_rook_moves,
+    fen, get_between_rays, get_bishop_moves, get_bishop_rays, get_knight_moves, get_pawn_attacks,
+    get_rook_moves, get_rook_rays,
 };
 use arrayvec::ArrayVec;
 use thiserror::Error;
@@ -296,11 +297,34 @@ impl Position {
 
     /// Whether a legal move gives check.
     pub fn gives_check(&self, mv: Move) -> bool {
+        let board = &self.state.board;
         let us = self.side_to_move();
-        let king = self.state.board.king(!us);
+        let king = board.king(!us);
+        let (diagonals, lines) = (get_bishop_rays(king), get_rook_rays(king));
+        let unusual = mv.promotion.is_some() || self.is_castling(mv) || self.is_en_passant(mv);
+        if unusual || (diagonals | lines).has(mv.from) {
+            return self.gives_check_somehow(mv);
+        }
+        // Nothing is uncovered, so only the piece that moves can give check.
+        let unobstructed = || (get_between_rays(king, mv.to) & board.occupied()).is_empty();
+        match self.piece_on(mv.from) {
+            Some(Piece::Pawn) => get_pawn_attacks(mv.to, us).has(king),
+            Some(Piece::Knight) => get_knight_moves(mv.to).has(king),
+            Some(Piece::Bishop) => diagonals.has(mv.to) && unobstructed(),
+            Some(Piece::Rook) => lines.has(mv.to) && unobstructed(),
+            Some(Piece::Queen) => (diagonals | lines).has(mv.to) && unobstructed(),
+            Some(Piece::King) | None => false,
+        }
+    }
+
+    /// As [`Self::gives_check`], for moves that uncover lines or change more than one piece.
+    fn gives_check_somehow(&self, mv: Move) -> bool {
+        let board = &self.state.board;
+        let us = self.side_to_move();
+        let king = board.king(!us);
         let changes = self.changes_of(mv);
-        let mut occupied = self.state.board.occupied();
-        let mut ours = self.state.board.colors(us);
+        let mut occupied = board.occupied();
+        let mut ours = board.colors(us);
         for gone in changes.removed() {
             occupied ^= gone.square.bitboard();
             ours &= !gone.square.bitboard();
@@ -309,9 +333,9 @@ impl Position {
             occupied |= come.square.bitboard();
         }
         // Pieces that stayed can only give check by discovery, along a line.
-        let queens = self.state.board.pieces(Piece::Queen);
-        let diagonal = ours & (self.state.board.pieces(Piece::Bishop) | queens);
-        let straight = ours & (self.state.board.pieces(Piece::Rook) | queens);
+        let queens = board.pieces(Piece::Queen);
+        let diagonal = ours & (board.pieces(Piece::Bishop) | queens);
+        let straight = ours & (board.pieces(Piece::Rook) | queens);
         if !(get_bishop_moves(king, occupied) & diagonal).is_empty()
             || !(get_rook_moves(king, occupied) & straight).is_empty()
         {
@@ -433,7 +457,7 @@ mod tests {
         let fresh = Position::from(position.board().clone());
         assert_eq!(position.key(), fresh.key(), "{}", position.fen());
         assert_eq!(position.keys(), fresh.keys(), "{}", position.fen());
-        assert_eq!(position.state().pieces, fresh.state().pieces, "{}", position.fen());
+        assert_eq!(position.state.pieces, fresh.state.pieces, "{}", position.fen());
         if depth == 0 {
             return;
         }

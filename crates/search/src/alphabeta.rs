@@ -317,17 +317,17 @@ impl Worker {
         let mut alpha_raised = 0;
         let start_alpha = alpha;
 
-        // Where a quiet move with a good record would still be futile, none is generated.
-        let best_hope = static_eval + futility_base() + futility_margin() * (depth - 1) + 150;
+        // Where a quiet move with a good record would still be futile, only those that give check are generated.
+        let best_hope = static_eval + futility_base() + futility_margin() * (depth - 1) + hopeless_reserve();
         let hopeless = use_futility() != 0
             && !N::PV
             && !in_check
-            && depth <= 2
+            && depth <= hopeless_depth()
             && excluded.is_none()
             && best_hope <= alpha
             && !is_loss(alpha);
         if hopeless {
-            picker.skip_quiets();
+            picker.only_checks();
             best_score = best_score.max(best_hope);
         }
 
@@ -403,7 +403,7 @@ impl Worker {
                         if best_score <= futility && !is_proven(best_score) {
                             best_score = futility.min(MAX_EVAL);
                         }
-                        picker.skip_quiets();
+                        picker.only_checks();
                         continue;
                     }
                     if use_see_pruning() != 0
@@ -525,9 +525,7 @@ impl Worker {
             }
             // Step 21. Full depth with a closed window.
             if full_search {
-                let shorter =
-                    i32::from(use_lmr() != 0 && reduction > 3700 && move_count > 1 && tt_move.is_none());
-                score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth - shorter, ply + 1, !cut_node);
+                score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth, ply + 1, !cut_node);
             }
             // Step 22. Full depth with an open window, for the first move and for one that raises alpha.
             if N::PV && (move_count == 1 || score > alpha) {

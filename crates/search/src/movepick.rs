@@ -4,8 +4,8 @@ use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
 use tandem_chess::{
-    BitBoard, MAX_MOVES, Move, Piece, Position, exchange_value, generate_noisy, get_bishop_moves,
-    get_knight_moves, get_pawn_attacks, get_rook_moves,
+    BitBoard, MAX_MOVES, Move, Piece, Position, Rank, exchange_value, generate_noisy, get_bishop_moves,
+    get_bishop_rays, get_knight_moves, get_pawn_attacks, get_rook_moves, get_rook_rays,
 };
 
 /// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
@@ -69,6 +69,14 @@ enum Kind {
     Winning(i32),
 }
 
+/// Which quiet moves are still wanted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Quiets {
+    None,
+    Checks,
+    All,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     TtMove,
@@ -89,7 +97,7 @@ pub(crate) struct MovePicker {
     /// Captures that lose by exchange. Where there are more than it holds, the rest come at once.
     bad_noisy: ArrayVec<Move, 32>,
     bad_index: usize,
-    skip_quiets: bool,
+    quiets: Quiets,
 }
 
 impl MovePicker {
@@ -117,13 +125,18 @@ impl MovePicker {
             scores: Scores::new(),
             bad_noisy: ArrayVec::new(),
             bad_index: 0,
-            skip_quiets: false,
+            quiets: Quiets::All,
         }
     }
 
     /// No more quiet moves, please.
     pub(crate) fn skip_quiets(&mut self) {
-        self.skip_quiets = true;
+        self.quiets = Quiets::None;
+    }
+
+    /// No more quiet moves but those that give check, please.
+    pub(crate) fn only_checks(&mut self) {
+        self.quiets = self.quiets.min(Quiets::Checks);
     }
 
     /// Whether the moves that lose material by exchange are being handed out.
@@ -167,16 +180,18 @@ impl MovePicker {
                 }
                 Stage::ScoreQuiets => {
                     self.scores.begin();
-                    if !self.skip_quiets {
+                    if self.quiets != Quiets::None {
                         self.score_quiets(position, histories, context);
                     }
                     self.stage = Stage::Quiets;
                 }
                 Stage::Quiets => {
-                    if !self.skip_quiets
+                    while self.quiets != Quiets::None
                         && let Some((mv, _)) = self.scores.take_best()
                     {
-                        return Some(mv);
+                        if self.quiets == Quiets::All || position.gives_check(mv) {
+                            return Some(mv);
+                        }
                     }
                     self.stage = Stage::BadNoisy;
                 }
@@ -239,13 +254,19 @@ impl MovePicker {
             diagonal | straight,
             BitBoard::EMPTY,
         ];
+        let promoting = Rank::Eighth.relative_to(us).bitboard();
         // Squares where each kind of piece can be taken by something cheaper.
         let Threats { by_pawn, by_minor, by_rook, .. } = *context.threats;
         let cheaper = [BitBoard::EMPTY, by_pawn, by_pawn, by_minor, by_rook, BitBoard::EMPTY];
+        // Whatever leaves a line to the king, castles or promotes may give check in another way.
+        let lines = get_bishop_rays(king) | get_rook_rays(king);
         let rows = histories.quiet_rows(context);
         board.generate_moves(|mut generated| {
             let piece = generated.piece;
             generated.to &= !theirs;
+            if self.quiets == Quiets::Checks && piece != Piece::King && !lines.has(generated.from) {
+                generated.to &= checks[piece as usize] | promoting;
+            }
             let threatened = cheaper[piece as usize];
             for mv in generated {
                 if Some(mv) == self.tt_move || piece == Piece::Pawn && is_noisy(position, mv) {
@@ -315,6 +336,26 @@ mod tests {
                 let expected: Vec<Move> =
                     legal.iter().copied().filter(|&mv| is_noisy(&position, mv)).collect();
                 assert_eq!(noisy, expected, "{fen}");
+            }
+        }
+    }
+
+    #[test]
+    fn asked_for_checks_it_gives_every_quiet_check_and_no_other_quiet_move() {
+        for fen in [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+            "5k2/8/8/8/8/8/8/4K2R w K - 0 1",
+            "4k3/8/8/8/4N3/8/8/K3R3 w - - 0 1",
+            "2k5/4P3/8/8/8/8/8/4K3 w - - 0 1",
+        ] {
+            let position = Position::from_fen(fen).unwrap();
+            let mut picker = MovePicker::all(None);
+            picker.only_checks();
+            let picked = picked(&position, picker);
+            for mv in position.legal_moves() {
+                let wanted = is_noisy(&position, mv) || position.gives_check(mv);
+                assert_eq!(picked.contains(&mv), wanted, "{mv} in {fen}");
             }
         }
     }

@@ -129,6 +129,8 @@ params! {
     futility_base = 90 in 20..=250, step 12;
     futility_margin = 95 in 40..=200, step 8;
     futility_history = 200 in 60..=600, step 25;
+    hopeless_depth = 2 in 1..=6, step 1;
+    hopeless_reserve = 150 in 0..=500, step 25;
     capture_futility_base = 200 in 60..=450, step 18;
     capture_futility_margin = 190 in 80..=400, step 16;
 
