@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The arena's own proof: the engine against itself. With 30 % fewer nodes for the second copy the test must accept
 # the first; unchanged, at a time control, it must not.
-#   scripts/protocols/self.sh [NAME]     NODES=10000
+#   scripts/protocols/self.sh [NAME]     NODES=3000 TC=0.2+0.002
 source "$(dirname "$0")/common.sh"
-name=${1:-self} nodes=${NODES:-10000}
+name=${1:-self} nodes=${NODES:-3000}
 common=("${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-40000}" --concurrency "$CONCURRENCY")
 
 verdict() {
@@ -12,12 +12,12 @@ verdict() {
 }
 
 # shellcheck disable=SC2046
-"$LAB" sprt --elo0 0 --elo1 10 --quiet --engine "cmd=$ENGINE,name=full,nodes=$nodes" \
+"$LAB" sprt --elo0 0 --elo1 20 --quiet --engine "cmd=$ENGINE,name=full,nodes=$nodes" \
     --engine "cmd=$ENGINE,name=less,nodes=$((nodes * 7 / 10))" --each option.Hash=16 \
     "${common[@]}" $(outputs "$name-fewer-nodes")
 # shellcheck disable=SC2046
-"$LAB" sprt --elo0 0 --elo1 10 --quiet --engine "cmd=$ENGINE,name=one" --engine "cmd=$ENGINE,name=other" \
-    --each tc=1+0.01,option.Hash=16 "${common[@]}" $(outputs "$name-unchanged")
+"$LAB" sprt --elo0 0 --elo1 20 --quiet --engine "cmd=$ENGINE,name=one" --engine "cmd=$ENGINE,name=other" \
+    --each "tc=${TC:-0.2+0.002},option.Hash=16" "${common[@]}" $(outputs "$name-unchanged")
 
 [ "$(verdict "$name-fewer-nodes")" = accepted ] || { echo "self.sh: 30 % more nodes were not accepted" >&2; exit 1; }
 [ "$(verdict "$name-unchanged")" = rejected ] || { echo "self.sh: no difference was not rejected" >&2; exit 1; }

@@ -70,7 +70,8 @@ params! {
     use_lmr = 1 in 0..=1, step 1;
     use_rfp = 1 in 0..=1, step 1;
     use_nmp = 1 in 0..=1, step 1;
-    use_razoring = 1 in 0..=1, step 1;
+    // Off: it cost Elo in every match so far, and tactics with it.
+    use_razoring = 0 in 0..=1, step 1;
     use_probcut = 1 in 0..=1, step 1;
     use_futility = 1 in 0..=1, step 1;
     use_lmp = 1 in 0..=1, step 1;
