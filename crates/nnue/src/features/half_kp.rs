@@ -1,0 +1,69 @@
+//! HalfKP: own king and every other piece but the kings.
+
+use super::{FeatureSet, Mirror, Turn, alternating};
+
+impl FeatureSet {
+    /// HalfKP with 40,960 inputs: 64 squares of the own king, 10 kinds of piece, 64 squares. The board turns round
+    /// for Black.
+    pub fn half_kp() -> Self {
+        Self {
+            name: "halfkp".into(),
+            turn: Turn::Rotate,
+            mirror: Mirror::Never,
+            planes: alternating(false),
+            stride: 640,
+            offset: 0,
+            kings: std::array::from_fn(|square| square as u16),
+            buckets: 64,
+        }
+    }
+
+    /// HalfKP as Stockfish 12 and Jomfish have it: each king has one row more, the first, which is never on.
+    pub fn half_kp_41024() -> Self {
+        Self { name: "halfkp-41024".into(), stride: 641, offset: 1, ..Self::half_kp() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::random_positions;
+    use super::*;
+    use tandem_chess::{Color, Piece};
+
+    /// The definition as Jomfish's author wrote it down, with a stride and an offset to choose.
+    fn slow(board: &tandem_chess::Board, white: bool, stride: usize, offset: usize) -> Vec<usize> {
+        let orient = |square: usize| (usize::from(!white) * 63) ^ square;
+        let side = if white { Color::White } else { Color::Black };
+        let king = orient(board.king(side) as usize);
+        let mut rows = Vec::new();
+        for square in tandem_chess::Square::ALL {
+            let (Some(piece), Some(color)) = (board.piece_on(square), board.color_on(square)) else {
+                continue;
+            };
+            if piece != Piece::King {
+                let kind = piece as usize * 2 + usize::from((color == Color::White) != white);
+                rows.push(offset + orient(square as usize) + kind * 64 + king * stride);
+            }
+        }
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn equals_the_written_definition() {
+        for position in random_positions(3, 300) {
+            for white in [true, false] {
+                let side = if white { Color::White } else { Color::Black };
+                for (set, stride, offset) in
+                    [(FeatureSet::half_kp(), 640, 0), (FeatureSet::half_kp_41024(), 641, 1)]
+                {
+                    let mut rows: Vec<usize> = set.active(position.board(), side).collect();
+                    rows.sort_unstable();
+                    assert_eq!(rows, slow(position.board(), white, stride, offset));
+                }
+            }
+        }
+        assert_eq!(FeatureSet::half_kp().inputs(), 40_960);
+        assert_eq!(FeatureSet::half_kp_41024().inputs(), 41_024);
+    }
+}

@@ -1,0 +1,110 @@
+//! Pieces and squares, 768 inputs, with or without a choice of rows by the own king.
+
+use super::{FeatureSet, Mirror, Turn};
+
+/// Own pieces first, then the enemy's, pawn to king.
+const PLANES: [[u16; 6]; 2] = [[0, 64, 128, 192, 256, 320], [384, 448, 512, 576, 640, 704]];
+
+/// Digits of buckets, in names.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+impl FeatureSet {
+    /// Own and enemy pieces by square.
+    pub fn plain() -> Self {
+        Self {
+            name: "768".into(),
+            turn: Turn::Flip,
+            mirror: Mirror::Never,
+            planes: PLANES,
+            stride: 768,
+            offset: 0,
+            kings: [0; 64],
+            buckets: 1,
+        }
+    }
+
+    /// The same, with rows of their own for groups of squares of the own king: the bucket of each square, below 32.
+    pub fn king_buckets(map: &[u8; 64]) -> Self {
+        Self::bucketed("768-kings-", map, Mirror::Never, map.map(u16::from))
+    }
+
+    /// The same, with the own king always on the files a to d: the buckets of a1, b1, c1, d1, a2 and so on.
+    pub fn king_buckets_mirrored(map: &[u8; 32]) -> Self {
+        let kings = std::array::from_fn(|square| {
+            let (rank, file) = (square / 8, square % 8);
+            u16::from(map[rank * 4 + file.min(7 - file)])
+        });
+        Self::bucketed("768-kings-mirrored-", map, Mirror::KingWest, kings)
+    }
+
+    fn bucketed(prefix: &str, map: &[u8], mirror: Mirror, kings: [u16; 64]) -> Self {
+        let digit = |&bucket: &u8| char::from(DIGITS[usize::from(bucket) % DIGITS.len()]);
+        Self {
+            name: prefix.chars().chain(map.iter().map(digit)).collect(),
+            mirror,
+            kings: kings.map(|bucket| bucket % DIGITS.len() as u16),
+            buckets: u32::from(kings.iter().max().map_or(0, |&most| most % DIGITS.len() as u16)) + 1,
+            ..Self::plain()
+        }
+    }
+}
+
+/// Reads `768-kings-…` and `768-kings-mirrored-…`.
+pub(super) fn by_name(name: &str) -> Option<FeatureSet> {
+    let digits = |text: &str| -> Option<Vec<u8>> {
+        text.bytes().map(|byte| DIGITS.iter().position(|&digit| digit == byte).map(|at| at as u8)).collect()
+    };
+    if let Some(map) = name.strip_prefix("768-kings-mirrored-") {
+        return Some(FeatureSet::king_buckets_mirrored(&digits(map)?.try_into().ok()?));
+    }
+    let map = name.strip_prefix("768-kings-")?;
+    Some(FeatureSet::king_buckets(&digits(map)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::random_positions;
+    use super::*;
+    use tandem_chess::{Board, Color, Square};
+
+    fn slow(board: &Board, side: Color, map: Option<(&[u8], bool)>) -> Vec<usize> {
+        let mut rows = Vec::new();
+        for square in Square::ALL {
+            let (Some(piece), Some(color)) = (board.piece_on(square), board.color_on(square)) else {
+                continue;
+            };
+            let seen = |square: Square| if side == Color::Black { square.flip_rank() } else { square };
+            let (mut at, mut king) = (seen(square), seen(board.king(side)));
+            let mut bucket = 0;
+            if let Some((map, mirrored)) = map {
+                if mirrored && king.file() as usize > 3 {
+                    (at, king) = (at.flip_file(), king.flip_file());
+                }
+                let (rank, file) = (king.rank() as usize, king.file() as usize);
+                bucket = usize::from(map[if mirrored { rank * 4 + file } else { rank * 8 + file }]);
+            }
+            let theirs = usize::from(color != side);
+            rows.push(bucket * 768 + theirs * 384 + piece as usize * 64 + at as usize);
+        }
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn equals_the_slow_definition() {
+        let half: [u8; 32] = std::array::from_fn(|index| (index * 7 % 9) as u8);
+        let whole: [u8; 64] = std::array::from_fn(|index| (index * 5 % 13) as u8);
+        for position in random_positions(11, 300) {
+            for side in Color::ALL {
+                let check = |set: FeatureSet, map: Option<(&[u8], bool)>| {
+                    let mut rows: Vec<usize> = set.active(position.board(), side).collect();
+                    rows.sort_unstable();
+                    assert_eq!(rows, slow(position.board(), side, map), "{}", set.name());
+                };
+                check(FeatureSet::plain(), None);
+                check(FeatureSet::king_buckets(&whole), Some((&whole, false)));
+                check(FeatureSet::king_buckets_mirrored(&half), Some((&half, true)));
+            }
+        }
+    }
+}

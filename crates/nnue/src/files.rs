@@ -1,0 +1,110 @@
+//! Network files: what each format is, and how to read and write it.
+
+mod own;
+mod reader;
+mod single;
+mod stockfish;
+
+use crate::network::Network;
+use reader::Reader;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+pub use single::BulletLayout;
+
+/// A file that is no network, or a damaged one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field} at byte {offset}: {problem}")]
+pub struct LoadError {
+    /// What was being read.
+    pub field: String,
+    /// Where it begins.
+    pub offset: usize,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// A network file that could not be read.
+#[derive(Debug, Error)]
+pub enum NetworkError {
+    /// The file system's word.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: std::io::Error,
+    },
+    /// What is in the file is no network we know.
+    #[error("{path}: {source}")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: LoadError,
+    },
+}
+
+/// A kind of network file that says what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Ours.
+    Tandem,
+    /// Stockfish's `.nnue`, of any generation.
+    Stockfish,
+    /// Jomfish's `.jnn`.
+    Jomfish,
+    /// The student's binary with int16 weights.
+    Student,
+}
+
+impl Format {
+    /// The format of a file, by its first bytes.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(own::MAGIC) {
+            return Some(Self::Tandem);
+        }
+        if bytes.starts_with(single::STUDENT_MAGIC) {
+            return Some(Self::Student);
+        }
+        match u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) {
+            stockfish::VERSION_12 | stockfish::VERSION_14 => Some(Self::Stockfish),
+            stockfish::JOMFISH_MAGIC => Some(Self::Jomfish),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tandem => "Tandem network",
+            Self::Stockfish => "Stockfish network",
+            Self::Jomfish => "Jomfish network",
+            Self::Student => "student's network",
+        }
+    }
+}
+
+impl Network {
+    /// Reads a network file of any format that says what it is.
+    pub fn load(path: &Path) -> Result<Self, NetworkError> {
+        let bytes =
+            std::fs::read(path).map_err(|source| NetworkError::Io { path: path.to_path_buf(), source })?;
+        Self::from_bytes(&bytes).map_err(|source| NetworkError::Load { path: path.to_path_buf(), source })
+    }
+
+    /// Reads a network from memory.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
+        match Format::of(bytes) {
+            Some(Format::Tandem) => own::read(bytes),
+            Some(Format::Student) => single::read_student(bytes),
+            Some(Format::Stockfish) => stockfish::read(bytes),
+            Some(Format::Jomfish) => stockfish::read_jomfish(bytes),
+            None => {
+                let problem = "these bytes begin no network file that we know (our own .tnn, Stockfish's .nnue, \
+                               Jomfish's .jnn, the student's binary)";
+                Err(LoadError { field: "magic".into(), offset: 0, problem: problem.into() })
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Kernels in plain Rust, each marked to be compiled into its callers with their instructions.
+
+use super::{Activation, Isa, Kernels, Rows};
+
+pub(super) const KERNELS: Kernels = Kernels { isa: Isa::Portable, update, clip, pairwise, affine, dot };
+
+#[inline(always)]
+pub(super) fn update(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+    match (adds, subs) {
+        // A quiet move, a capture, and castling, each in one pass.
+        (&[a], &[s]) => fused(out, from, [rows.row(a)], [rows.row(s)]),
+        (&[a], &[s, t]) => fused(out, from, [rows.row(a)], [rows.row(s), rows.row(t)]),
+        (&[a, b], &[s, t]) => fused(out, from, [rows.row(a), rows.row(b)], [rows.row(s), rows.row(t)]),
+        _ if rows.width % 128 == 0 => tiled::<128>(out, from, rows, adds, subs),
+        _ => tiled::<32>(out, from, rows, adds, subs),
+    }
+}
+
+/// A fixed number of rows in one pass over the values.
+#[inline(always)]
+fn fused<const A: usize, const S: usize>(
+    out: &mut [i16],
+    from: &[i16],
+    adds: [&[i16]; A],
+    subs: [&[i16]; S],
+) {
+    let len = out.len();
+    let from = &from[..len];
+    let adds = adds.map(|row| &row[..len]);
+    let subs = subs.map(|row| &row[..len]);
+    for index in 0..len {
+        let mut value = from[index];
+        for row in adds {
+            value = value.wrapping_add(row[index]);
+        }
+        for row in subs {
+            value = value.wrapping_sub(row[index]);
+        }
+        out[index] = value;
+    }
+}
+
+/// Any number of rows, a part of the values at a time, which stays in registers.
+#[inline(always)]
+fn tiled<const N: usize>(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+    for (at, (out, from)) in out.chunks_exact_mut(N).zip(from.chunks_exact(N)).enumerate() {
+        let mut sums = [0i16; N];
+        sums.copy_from_slice(from);
+        for &row in adds {
+            let row = &rows.row(row)[at * N..][..N];
+            for index in 0..N {
+                sums[index] = sums[index].wrapping_add(row[index]);
+            }
+        }
+        for &row in subs {
+            let row = &rows.row(row)[at * N..][..N];
+            for index in 0..N {
+                sums[index] = sums[index].wrapping_sub(row[index]);
+            }
+        }
+        out.copy_from_slice(&sums);
+    }
+}
+
+#[inline(always)]
+pub(super) fn clip(out: &mut [u8], values: &[i16]) {
+    for (out, &value) in out.iter_mut().zip(values) {
+        *out = value.clamp(0, 127) as u8;
+    }
+}
+
+#[inline(always)]
+pub(super) fn pairwise(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift: u32) {
+    for ((out, &left), &right) in out.iter_mut().zip(left).zip(right) {
+        let product = left.clamp(0, max) as u16 * right.clamp(0, max) as u16;
+        *out = (product >> shift) as u8;
+    }
+}
+
+#[inline(always)]
+pub(super) fn affine(out: &mut [i32], input: &[u8], weights: &[i8]) {
+    let outputs = out.len();
+    for (four, weights) in input.chunks_exact(4).zip(weights.chunks_exact(4 * outputs)) {
+        if four != [0; 4] {
+            for (sum, weights) in out.iter_mut().zip(weights.chunks_exact(4)) {
+                for index in 0..4 {
+                    *sum += i32::from(four[index]) * i32::from(weights[index]);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn dot(activation: Activation, values: &[i16], weights: &[i16], one: i16) -> i32 {
+    match activation {
+        Activation::Relu => sum(values, weights, |value| i32::from(value.max(0))),
+        Activation::Crelu => sum(values, weights, |value| i32::from(value.clamp(0, one))),
+        Activation::Screlu => {
+            let clipped = |value: i16| i32::from(value.clamp(0, one));
+            values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
+                // The weight goes between the two factors, where the product is smallest.
+                sum.wrapping_add(clipped(value) * i32::from(weight) * clipped(value))
+            })
+        }
+    }
+}
+
+#[inline(always)]
+fn sum(values: &[i16], weights: &[i16], activate: impl Fn(i16) -> i32) -> i32 {
+    values
+        .iter()
+        .zip(weights)
+        .fold(0i32, |sum, (&value, &weight)| sum.wrapping_add(activate(value) * i32::from(weight)))
+}

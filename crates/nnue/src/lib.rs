@@ -1,0 +1,34 @@
+//! Efficiently updatable neural networks for chess.
+//!
+//! - [`Network`]: a network of any architecture of the field, read from any of its file formats;
+//! - [`Accumulators`]: its first layer, kept up to date along a line of play;
+//! - [`FeatureSet`]: which inputs a position turns on;
+//! - [`Isa`]: the instructions that evaluate it, chosen when the program runs.
+//!
+//! ```no_run
+//! use tandem_chess::Position;
+//! use tandem_nnue::{Accumulators, Network};
+//!
+//! let network = Network::load("nn-82215d0fd0df.nnue".as_ref())?;
+//! let mut position = Position::startpos();
+//! let mut accumulators = Accumulators::new(&network);
+//! position.play("e2e4".parse()?);
+//! accumulators.push(&network, position.changes());
+//! println!("{} centipawns", accumulators.evaluate(&network, position.board()).centipawns());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod accumulator;
+mod aligned;
+mod features;
+mod files;
+mod kernels;
+mod network;
+#[cfg(test)]
+mod test_nets;
+
+pub use accumulator::Accumulators;
+pub use features::{FeatureSet, Mirror, Turn, UnknownFeatures, View};
+pub use files::{BulletLayout, Format, LoadError, NetworkError};
+pub use kernels::{Activation, Isa};
+pub use network::{Buckets, Evaluation, Network};

@@ -1,0 +1,428 @@
+//! A network: the first layer, which is kept up to date move by move, and what comes after it.
+
+use crate::aligned::Aligned;
+use crate::features::FeatureSet;
+use crate::kernels::{Activation, Isa, Kernels};
+use tandem_chess::Board;
+
+/// Columns of the piece-square part that some networks have beside their first layer.
+pub(crate) const PSQT_BUCKETS: usize = 8;
+
+/// The layer from the inputs to the accumulators.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstLayer {
+    /// Values of one side's accumulator that an evaluation reads.
+    pub(crate) outputs: usize,
+    /// Values that are kept for each side: twice as many where the side to move and the other have weights of their
+    /// own, for each side is both in turn.
+    pub(crate) width: usize,
+    pub(crate) bias: Aligned<i16>,
+    /// One row of `width` for each input.
+    pub(crate) weights: Aligned<i16>,
+    /// One row of [`PSQT_BUCKETS`] for each input.
+    pub(crate) psqt: Option<Aligned<i32>>,
+}
+
+impl FirstLayer {
+    /// Whether both perspectives share their weights.
+    pub(crate) fn is_tied(&self) -> bool {
+        self.width == self.outputs
+    }
+}
+
+/// Which of several outputs or layer stacks judges a position, by the number of pieces on the board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    /// How many there are.
+    pub count: usize,
+    /// Pieces that are not counted.
+    pub less: usize,
+    /// Pieces to a bucket.
+    pub pieces: usize,
+}
+
+impl Buckets {
+    /// Only one.
+    pub const ONE: Self = Self { count: 1, less: 1, pieces: 32 };
+
+    /// Stockfish's eight: (pieces − 1) / 4.
+    pub const STOCKFISH: Self = Self { count: 8, less: 1, pieces: 4 };
+
+    /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up.
+    pub fn bullet(count: usize) -> Self {
+        let count = count.clamp(1, 32);
+        Self { count, less: 2, pieces: 32usize.div_ceil(count) }
+    }
+
+    /// The bucket for so many pieces.
+    #[inline]
+    pub fn of(self, pieces: usize) -> usize {
+        (pieces.saturating_sub(self.less) / self.pieces.max(1)).min(self.count - 1)
+    }
+}
+
+/// One hidden layer: the accumulators, activated, meet the output weights.
+#[derive(Clone, Debug)]
+pub(crate) struct Flat {
+    pub(crate) activation: Activation,
+    /// What stands for one in the accumulators, and in the output weights.
+    pub(crate) qa: i16,
+    pub(crate) qb: i16,
+    /// What an output of one is worth.
+    pub(crate) scale: i32,
+    pub(crate) buckets: Buckets,
+    /// For each bucket, the weights of the side to move's values and of the other's.
+    pub(crate) weights: Aligned<i16>,
+    pub(crate) bias: Vec<i32>,
+    /// The sums may need more than 32 bits.
+    pub(crate) wide: bool,
+}
+
+/// How accumulators become the small integers that the next layer multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Squeeze {
+    /// Held between 0 and 127.
+    Clip,
+    /// The first half of them, held between 0 and `max`, times the second half, shifted down.
+    Pairwise { max: i16, shift: u32 },
+}
+
+/// Three dense layers of small integers.
+#[derive(Clone, Debug)]
+pub(crate) struct Stack {
+    pub(crate) first: Dense,
+    pub(crate) second: Dense,
+    pub(crate) last_bias: i32,
+    pub(crate) last: Vec<i8>,
+}
+
+/// Several [`Stack`]s, of which one judges.
+#[derive(Clone, Debug)]
+pub(crate) struct Stacks {
+    pub(crate) squeeze: Squeeze,
+    /// The second layer sees each value of the first squared as well as clipped.
+    pub(crate) dual: bool,
+    /// The last output of the first layer goes straight to the end.
+    pub(crate) skip: bool,
+    pub(crate) buckets: Buckets,
+    pub(crate) stacks: Vec<Stack>,
+}
+
+/// A dense layer with weights of eight bits.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense {
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    /// Padded with zeros to [`Self::padded`].
+    bias: Vec<i32>,
+    /// In the order that [`Kernels::affine`] wants.
+    weights: Aligned<i8>,
+}
+
+/// Outputs a dense layer may have; fewer are padded.
+pub(crate) const MAX_OUTPUTS: usize = 32;
+
+impl Dense {
+    /// From weights in rows, one for each output, of `stride` columns each, of which `inputs` count.
+    pub(crate) fn new(inputs: usize, bias: &[i32], rows: &[i8], stride: usize) -> Self {
+        let outputs = bias.len();
+        let padded = padded(outputs);
+        let columns = inputs.next_multiple_of(4);
+        let mut weights = Aligned::zeroed(columns * padded);
+        for (output, row) in rows.chunks_exact(stride).enumerate() {
+            for (input, &weight) in row[..inputs].iter().enumerate() {
+                weights[(input / 4 * padded + output) * 4 + input % 4] = weight;
+            }
+        }
+        let mut bias = bias.to_vec();
+        bias.resize(padded, 0);
+        Self { inputs, outputs, bias, weights }
+    }
+
+    /// The weights of one output.
+    pub(crate) fn row(&self, output: usize) -> impl Iterator<Item = i8> {
+        let padded = padded(self.outputs);
+        (0..self.inputs).map(move |input| self.weights[(input / 4 * padded + output) * 4 + input % 4])
+    }
+
+    pub(crate) fn bias(&self) -> &[i32] {
+        &self.bias[..self.outputs]
+    }
+
+    #[inline]
+    fn forward<'a>(&self, kernels: &Kernels, input: &[u8], out: &'a mut [i32; MAX_OUTPUTS]) -> &'a [i32] {
+        let out = &mut out[..self.bias.len()];
+        out.copy_from_slice(&self.bias);
+        kernels.affine(out, &input[..self.inputs.next_multiple_of(4)], &self.weights);
+        out
+    }
+}
+
+fn padded(outputs: usize) -> usize {
+    if outputs <= 16 { 16 } else { MAX_OUTPUTS }
+}
+
+/// What comes after the accumulators.
+#[derive(Clone, Debug)]
+pub(crate) enum Head {
+    Flat(Flat),
+    Stacks(Stacks),
+}
+
+/// Where a Stockfish network's value is a pawn.
+const OUTPUT_SCALE: i32 = 16;
+const WEIGHT_BITS: u32 = 6;
+
+/// A network's judgement of a position, for the side to move, in units of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The part that comes straight from pieces and squares; zero where a network has none.
+    pub psqt: i32,
+    /// The rest.
+    pub positional: i32,
+    /// The output or layer stack that judged.
+    pub bucket: usize,
+    divisor: i32,
+    pawn: i32,
+}
+
+impl Evaluation {
+    /// The value in the network's units.
+    #[inline]
+    pub fn value(self) -> i32 {
+        (self.psqt + self.positional) / self.divisor
+    }
+
+    /// The value in centipawns.
+    #[inline]
+    pub fn centipawns(self) -> i32 {
+        (i64::from(self.value()) * 100 / i64::from(self.pawn)) as i32
+    }
+}
+
+/// A network with everything that evaluating needs. It does not change, so threads share it.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub(crate) description: String,
+    pub(crate) features: FeatureSet,
+    pub(crate) first: FirstLayer,
+    pub(crate) head: Head,
+    /// What a pawn is worth in the units of the output.
+    pub(crate) pawn: i32,
+    pub(crate) kernels: Kernels,
+}
+
+impl Network {
+    /// What the file says of itself.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The inputs.
+    pub fn features(&self) -> &FeatureSet {
+        &self.features
+    }
+
+    /// Which instructions evaluate it: the best there are, unless [`Self::with_isa`] says otherwise.
+    pub fn isa(&self) -> Isa {
+        self.kernels.isa
+    }
+
+    /// The same network, evaluated with other instructions.
+    pub fn with_isa(mut self, isa: Isa) -> Self {
+        self.kernels = Kernels::new(isa);
+        self
+    }
+
+    /// The architecture in the notation of the field: `halfkp 40960 -> 256x2 -> 1`.
+    pub fn architecture(&self) -> String {
+        let FirstLayer { outputs, .. } = self.first;
+        let start = format!("{} {} -> {outputs}x2", self.features.name(), self.features.inputs());
+        let tied = if self.first.is_tied() { "" } else { " (own weights for each perspective)" };
+        let psqt = if self.first.psqt.is_some() { " + piece squares" } else { "" };
+        match &self.head {
+            Head::Flat(flat) => {
+                let buckets =
+                    if flat.buckets.count > 1 { format!("x{}", flat.buckets.count) } else { String::new() };
+                format!("{start}{tied} {:?} -> 1{buckets}", flat.activation).to_lowercase()
+            }
+            Head::Stacks(stacks) => {
+                let stack = &stacks.stacks[0];
+                let pairs = if stacks.squeeze == Squeeze::Clip { "" } else { " pairwise" };
+                let shape = format!("{} -> {} -> 1", stack.first.outputs, stack.second.outputs);
+                let count = stacks.stacks.len();
+                let count = if count > 1 { format!(", {count} stacks") } else { String::new() };
+                format!("{start}{tied}{pairs} -> {shape}{count}{psqt}")
+            }
+        }
+    }
+
+    /// Judges a position from nothing. Who judges many positions of a game keeps [`crate::Accumulators`] instead.
+    pub fn evaluate(&self, board: &Board) -> Evaluation {
+        let mut accumulators = crate::Accumulators::new(self);
+        accumulators.reset(self, board);
+        accumulators.evaluate(self, board)
+    }
+
+    /// The judgement, from the accumulators of the side to move and of the other.
+    #[inline]
+    pub(crate) fn forward(
+        &self,
+        own: &[i16],
+        other: &[i16],
+        psqt: [&[i32; PSQT_BUCKETS]; 2],
+        pieces: usize,
+        scratch: &mut [u8],
+    ) -> Evaluation {
+        match &self.head {
+            Head::Flat(flat) => {
+                let bucket = flat.buckets.of(pieces);
+                let positional = flat.forward(&self.kernels, own, other, bucket);
+                Evaluation { psqt: 0, positional, bucket, divisor: 1, pawn: self.pawn }
+            }
+            Head::Stacks(stacks) => {
+                let bucket = stacks.buckets.of(pieces);
+                let positional = stacks.forward(&self.kernels, own, other, bucket, scratch);
+                let psqt =
+                    if self.first.psqt.is_some() { (psqt[0][bucket] - psqt[1][bucket]) / 2 } else { 0 };
+                Evaluation { psqt, positional, bucket, divisor: OUTPUT_SCALE, pawn: self.pawn }
+            }
+        }
+    }
+
+    /// Bytes of scratch memory that [`Self::forward`] needs.
+    pub(crate) fn scratch_len(&self) -> usize {
+        2 * self.first.outputs
+    }
+}
+
+impl Flat {
+    fn forward(&self, kernels: &Kernels, own: &[i16], other: &[i16], bucket: usize) -> i32 {
+        let len = own.len();
+        let weights = &self.weights[bucket * 2 * len..][..2 * len];
+        let (own_weights, other_weights) = weights.split_at(len);
+        let sum = if self.wide {
+            self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights)
+        } else {
+            let dot = |values, weights| kernels.dot(self.activation, values, weights, self.qa);
+            i64::from(dot(own, own_weights)) + i64::from(dot(other, other_weights))
+        };
+        let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
+        // Squared values have the scale of the accumulators twice.
+        let sum = if self.activation == Activation::Screlu { sum / qa } else { sum };
+        ((sum + i64::from(self.bias[bucket])) * i64::from(self.scale) / (qa * qb)) as i32
+    }
+
+    /// For weights so large that the fast kernels could overflow.
+    fn wide_sum(&self, values: &[i16], weights: &[i16]) -> i64 {
+        let one = match self.activation {
+            Activation::Relu => i16::MAX,
+            _ => self.qa,
+        };
+        let terms = values.iter().zip(weights).map(|(&value, &weight)| {
+            let value = i64::from(value.clamp(0, one));
+            let power = if self.activation == Activation::Screlu { value * value } else { value };
+            power * i64::from(weight)
+        });
+        terms.sum()
+    }
+
+    /// Whether the sums for some output can leave 32 bits, were every value at its greatest.
+    pub(crate) fn needs_wide(&self) -> bool {
+        let greatest = match self.activation {
+            Activation::Relu => i64::from(i16::MAX),
+            Activation::Crelu => i64::from(self.qa),
+            Activation::Screlu => i64::from(self.qa) * i64::from(self.qa),
+        };
+        let outputs = self.weights.len() / self.buckets.count;
+        self.weights.chunks(outputs.max(1) / 2).any(|weights| {
+            let sum: i64 = weights.iter().map(|&weight| i64::from(weight).abs()).sum();
+            sum * greatest > i64::from(i32::MAX)
+        })
+    }
+}
+
+impl Stacks {
+    #[inline]
+    fn forward(
+        &self,
+        kernels: &Kernels,
+        own: &[i16],
+        other: &[i16],
+        bucket: usize,
+        scratch: &mut [u8],
+    ) -> i32 {
+        let len = own.len();
+        let inputs = match self.squeeze {
+            Squeeze::Clip => {
+                kernels.clip(&mut scratch[..len], own);
+                kernels.clip(&mut scratch[len..2 * len], other);
+                2 * len
+            }
+            Squeeze::Pairwise { max, shift } => {
+                let half = len / 2;
+                for (out, values) in [(0, own), (half, other)] {
+                    let (left, right) = values.split_at(half);
+                    kernels.pairwise(&mut scratch[out..out + half], left, right, max, shift);
+                }
+                len
+            }
+        };
+        let stack = &self.stacks[bucket];
+        let mut first = [0; MAX_OUTPUTS];
+        let first = stack.first.forward(kernels, &scratch[..inputs], &mut first);
+        let kept = stack.first.outputs - usize::from(self.skip);
+
+        let mut hidden = [0u8; 2 * MAX_OUTPUTS];
+        let clipped = |value: i32| (value >> WEIGHT_BITS).clamp(0, 127) as u8;
+        let squared =
+            |value: i32| ((i64::from(value) * i64::from(value)) >> (2 * WEIGHT_BITS + 7)).min(127) as u8;
+        let mut at = 0;
+        if self.dual {
+            for &value in &first[..kept] {
+                hidden[at] = squared(value);
+                at += 1;
+            }
+        }
+        for &value in &first[..kept] {
+            hidden[at] = clipped(value);
+            at += 1;
+        }
+        let mut second = [0; MAX_OUTPUTS];
+        let second = stack.second.forward(kernels, &hidden, &mut second);
+        let mut out = stack.last_bias;
+        for (&value, &weight) in second.iter().zip(&stack.last) {
+            out += i32::from(clipped(value)) * i32::from(weight);
+        }
+        if self.skip {
+            // From the scale of the first layer to that of the output.
+            out += first[kept] * (600 * OUTPUT_SCALE) / (127 << WEIGHT_BITS);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_both_formulas() {
+        for pieces in 2..=32 {
+            assert_eq!(Buckets::STOCKFISH.of(pieces), (pieces - 1) / 4);
+            assert_eq!(Buckets::bullet(8).of(pieces), (pieces - 2) / 4);
+            assert_eq!(Buckets::ONE.of(pieces), 0);
+        }
+        assert_eq!(Buckets::bullet(1).of(32), 0);
+    }
+
+    #[test]
+    fn a_dense_layer_gives_its_rows_back() {
+        let rows: Vec<i8> = (0..8 * 32).map(|index| (index * 37 % 251) as u8 as i8).collect();
+        let dense = Dense::new(30, &[5; 8], &rows, 32);
+        for output in 0..8 {
+            assert!(dense.row(output).eq(rows[output * 32..][..30].iter().copied()));
+        }
+        assert_eq!(dense.bias(), [5; 8]);
+    }
+}

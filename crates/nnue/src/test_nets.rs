@@ -1,0 +1,91 @@
+//! Networks of random weights, for tests.
+
+use crate::aligned::Aligned;
+use crate::features::FeatureSet;
+use crate::kernels::{Activation, Isa, Kernels};
+use crate::network::*;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, limit: i32) -> i32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as i32 % (2 * limit + 1) - limit
+    }
+
+    fn numbers<T>(&mut self, count: usize, limit: i32, convert: impl Fn(i32) -> T) -> Vec<T> {
+        (0..count).map(|_| convert(self.next(limit))).collect()
+    }
+}
+
+fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random: &mut Random) -> FirstLayer {
+    let i16s = |numbers: Vec<i16>| Aligned::from(&numbers[..]);
+    FirstLayer {
+        outputs,
+        width,
+        bias: i16s(random.numbers(width, 60, |n| n as i16)),
+        weights: i16s(random.numbers(features.inputs() * width, 60, |n| n as i16)),
+        psqt: psqt.then(|| Aligned::from(&random.numbers(features.inputs() * PSQT_BUCKETS, 3000, |n| n)[..])),
+    }
+}
+
+fn flat_head(outputs: usize, random: &mut Random) -> Head {
+    let mut flat = Flat {
+        activation: Activation::Screlu,
+        qa: 255,
+        qb: 64,
+        scale: 400,
+        buckets: Buckets::bullet(8),
+        weights: Aligned::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]),
+        bias: random.numbers(8, 10_000, |n| n),
+        wide: false,
+    };
+    flat.wide = flat.needs_wide();
+    Head::Flat(flat)
+}
+
+fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {
+    let kernels = Kernels::new(Isa::best());
+    Network { description: "test".into(), features, first, head, pawn: 100, kernels }
+}
+
+/// One hidden layer, eight output buckets.
+pub(crate) fn flat(features: FeatureSet, outputs: usize, seed: u64) -> Network {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let first = first(&features, outputs, outputs, false, &mut random);
+    let head = flat_head(outputs, &mut random);
+    network(features, first, head)
+}
+
+/// The same, with weights of its own for each perspective.
+pub(crate) fn untied(features: FeatureSet, outputs: usize, seed: u64) -> Network {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let first = first(&features, outputs, 2 * outputs, false, &mut random);
+    let head = flat_head(outputs, &mut random);
+    network(features, first, head)
+}
+
+/// Pairwise products, eight stacks, piece squares.
+pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let first = first(&features, outputs, outputs, true, &mut random);
+    let stacks = (0..8).map(|_| {
+        let bias = random.numbers(16, 4000, |n| n);
+        let rows = random.numbers(16 * outputs, 127, |n| n as i8);
+        let first = Dense::new(outputs, &bias, &rows, outputs);
+        let bias = random.numbers(32, 4000, |n| n);
+        let rows = random.numbers(32 * 32, 127, |n| n as i8);
+        let second = Dense::new(30, &bias, &rows, 32);
+        Stack { first, second, last_bias: random.next(9000), last: random.numbers(32, 127, |n| n as i8) }
+    });
+    let head = Head::Stacks(Stacks {
+        squeeze: Squeeze::Pairwise { max: 127, shift: 7 },
+        dual: true,
+        skip: true,
+        buckets: Buckets::STOCKFISH,
+        stacks: stacks.collect(),
+    });
+    network(features, first, head)
+}

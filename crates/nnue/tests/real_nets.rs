@@ -1,0 +1,86 @@
+//! Real networks, where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data`
+//! beside the repository.
+
+use std::path::PathBuf;
+use tandem_chess::{Board, Piece, Position, Square};
+use tandem_nnue::{Isa, Network};
+
+fn net(name: &str) -> Option<Network> {
+    let data = std::env::var_os("TANDEM_DATA")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
+    let path = data.join("nets/nnue").join(name);
+    if !path.exists() {
+        eprintln!("skipped: {} is missing", path.display());
+        return None;
+    }
+    Some(Network::load(&path).unwrap())
+}
+
+const NETS: [(&str, &str); 3] = [
+    ("nn-82215d0fd0df.nnue", "halfkp-41024 41024 -> 256x2 -> 32 -> 32 -> 1"),
+    ("nn-76a8a7ffb820.nnue", "halfka-v2 45056 -> 512x2 -> 16 -> 32 -> 1, 8 stacks + piece squares"),
+    (
+        "nn-37f18f62d772.nnue",
+        "halfka-v2-hm 22528 -> 128x2 pairwise -> 16 -> 32 -> 1, 8 stacks + piece squares",
+    ),
+];
+
+#[test]
+fn files_are_read_to_their_last_byte() {
+    for (name, architecture) in NETS {
+        if let Some(network) = net(name) {
+            assert_eq!(network.architecture(), architecture);
+        }
+    }
+}
+
+const FENS: [&str; 4] = [
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "r1bq1rk1/pp2bppp/2n1pn2/2pp4/3P1B2/2PBPN2/PP1N1PPP/R2QK2R b KQ - 3 8",
+];
+
+#[test]
+fn all_instructions_agree() {
+    for (name, _) in NETS {
+        let Some(network) = net(name) else { continue };
+        let expected: Vec<_> =
+            FENS.map(|fen| network.evaluate(Position::from_fen(fen).unwrap().board())).to_vec();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let network = network.clone().with_isa(isa);
+            let values: Vec<_> =
+                FENS.map(|fen| network.evaluate(Position::from_fen(fen).unwrap().board())).to_vec();
+            assert_eq!(values, expected, "{name} {isa:?}");
+        }
+    }
+}
+
+fn without(board: &Board, square: Square) -> Option<Board> {
+    let mut builder = tandem_chess::BoardBuilder::from_board(board);
+    *builder.square_mut(square) = None;
+    builder.castle_rights = [tandem_chess::CastleRights::EMPTY; 2];
+    builder.build().ok()
+}
+
+/// A queen taken off must cost its owner dearly, whoever is to move: a board seen the wrong way round would not know.
+#[test]
+fn pieces_are_worth_what_they_should_be() {
+    for (name, _) in NETS {
+        let Some(network) = net(name) else { continue };
+        for fen in [FENS[0], FENS[1], FENS[3]] {
+            let position = Position::from_fen(fen).unwrap();
+            let whole = network.evaluate(position.board()).centipawns();
+            for (piece, least) in [(Piece::Queen, 200), (Piece::Rook, 100), (Piece::Knight, 50)] {
+                for square in position.board().pieces(piece) {
+                    let Some(board) = without(position.board(), square) else { continue };
+                    let ours = position.board().colors(position.side_to_move()).has(square);
+                    let loss = whole - network.evaluate(&board).centipawns();
+                    let loss = if ours { loss } else { -loss };
+                    assert!(loss > least, "{name}: {piece:?} on {square} in {fen}: {loss}");
+                }
+            }
+        }
+    }
+}
