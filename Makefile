@@ -1,5 +1,6 @@
-# What OpenBench calls: `make EXE=<path>` builds exactly that binary.
+# What OpenBench calls: `make EXE=<path> [EVALFILE=<network>]` builds exactly that binary, with that network in it.
 EXE ?= tandem
+export EVALFILE
 
 ifeq ($(OS),Windows_NT)
     BUILT := target/release/tandem.exe

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use tandem_chess::{Color, Piece, Position, Rank, Square};
 
-fn letter(piece: Piece, color: Color) -> char {
+/// The letter of a piece, a capital for White.
+pub(crate) fn letter(piece: Piece, color: Color) -> char {
     let letter = match piece {
         Piece::Pawn => 'p',
         Piece::Knight => 'n',

@@ -4,7 +4,7 @@ use crate::output::{complain, say};
 use std::io::BufRead;
 use std::sync::Arc;
 use tandem_chess::{Board, Position, fen};
-use tandem_search::{Limits, Score, Searcher, Signals};
+use tandem_search::{EvaluatorFactory, Limits, Score, Searcher, Signals};
 use thiserror::Error;
 
 /// What is asked for: `genfens N seed S book <None|path> [dfrc]`.
@@ -25,6 +25,8 @@ pub(crate) enum GenfensError {
     Book { path: String, error: std::io::Error },
     #[error("genfens: {0} holds no position")]
     EmptyBook(String),
+    #[error("genfens: none of the last {0} openings tried was even enough")]
+    NoneEven(usize),
     #[error("genfens: {0}")]
     Memory(#[from] tandem_search::OutOfMemory),
 }
@@ -32,6 +34,8 @@ pub(crate) enum GenfensError {
 /// An opening further from even than this is not worth playing.
 const MAX_SCORE: i32 = 500;
 const CHECK_NODES: u64 = 20_000;
+/// So many openings in a row that are not worth playing, and a book is hopeless.
+const MAX_TRIES: usize = 1000;
 
 impl Request {
     /// Reads the words after `genfens`.
@@ -49,13 +53,21 @@ impl Request {
     }
 
     /// Prints the openings.
-    pub(crate) fn run(&self, parent: &Arc<Signals>) -> Result<(), GenfensError> {
+    pub(crate) fn run(
+        &self,
+        factory: Arc<EvaluatorFactory>,
+        parent: &Arc<Signals>,
+    ) -> Result<(), GenfensError> {
         let book = self.read_book()?;
         let mut random = SplitMix(self.seed);
-        let mut searcher = Searcher::new(crate::uci::evaluator_factory(), 1)?.part_of(Arc::clone(parent));
+        let mut searcher = Searcher::new(factory, 1)?.part_of(Arc::clone(parent));
         let signals = searcher.signals();
-        let mut made = 0;
+        let (mut made, mut tries) = (0, 0);
         while made < self.count && !parent.is_stopped() {
+            tries += 1;
+            if tries > MAX_TRIES {
+                return Err(GenfensError::NoneEven(MAX_TRIES));
+            }
             let start = self.start(&book, &mut random);
             let plies = if book.is_empty() { 8 + random.below(2) } else { 2 + random.below(2) };
             let Some(position) = walk(start, plies, &mut random) else { continue };
@@ -66,6 +78,7 @@ impl Request {
             if even {
                 say(format_args!("info string genfens {}", position.fen()));
                 made += 1;
+                tries = 0;
             }
         }
         Ok(())

@@ -3,9 +3,11 @@
 
 mod bench;
 mod board_text;
+mod eval_text;
 mod genfens;
 mod go;
 mod help;
+mod judge;
 mod options;
 mod output;
 mod positions;

@@ -1,7 +1,9 @@
 //! The UCI options: their names, kinds and ranges.
 
+use crate::judge::Judge;
 use crate::output::say;
 use std::time::Duration;
+use tandem_nnue::Isa;
 use tandem_search::{Searcher, Strength};
 use thiserror::Error;
 
@@ -19,6 +21,10 @@ pub(crate) struct Options {
     limit_strength: bool,
     elo: u32,
     pub(crate) hash: usize,
+    /// Who judges positions.
+    pub(crate) judge: Judge,
+    /// The instructions a network is computed with.
+    isa: Isa,
 }
 
 impl Default for Options {
@@ -29,6 +35,8 @@ impl Default for Options {
             limit_strength: false,
             elo: Strength::MAX,
             hash: DEFAULT_HASH,
+            judge: Judge::built_in(),
+            isa: Isa::best(),
         }
     }
 }
@@ -44,6 +52,10 @@ pub(crate) enum OptionError {
     Check { name: &'static str, value: String },
     #[error("{0}; the old one stays in use")]
     Hash(#[from] tandem_search::OutOfMemory),
+    #[error("EvalFile {0}; the evaluation in use stays")]
+    Network(#[from] tandem_nnue::NetworkError),
+    #[error("Kernels: {0}")]
+    Kernels(String),
     #[error("{0}")]
     Syzygy(#[from] tandem_search::SyzygyError),
     #[error("usage: setoption name <name> [value <value>]")]
@@ -57,6 +69,8 @@ pub(crate) fn list() {
     say("option name MultiPV type spin default 1 min 1 max 256");
     say("option name Ponder type check default false");
     say("option name Move Overhead type spin default 10 min 0 max 5000");
+    say("option name EvalFile type string default <empty>");
+    say("option name Kernels type combo default auto var auto var portable var sse41 var avx2 var avx512");
     say("option name SyzygyPath type string default <empty>");
     say("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
     say("option name Contempt type spin default 0 min -200 max 200");
@@ -96,6 +110,20 @@ pub(crate) fn set(
             let overhead = number("Move Overhead", value, 0, 5000)? as u64;
             searcher.settings.move_overhead = Duration::from_millis(overhead);
         }
+        "evalfile" => {
+            let judge = match value {
+                "" | "<empty>" => Judge::built_in(),
+                path => Judge::load(path)?,
+            };
+            judge_with(judge, options, searcher, cancel);
+        }
+        "kernels" => {
+            options.isa = match value {
+                "auto" => Isa::best(),
+                name => name.parse().map_err(OptionError::Kernels)?,
+            };
+            judge_with(options.judge.clone(), options, searcher, cancel);
+        }
         "syzygypath" => {
             let path = if value == "<empty>" { "" } else { value };
             let pieces = searcher.set_syzygy(path)?;
@@ -119,6 +147,17 @@ pub(crate) fn set(
     }
     searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
     Ok(())
+}
+
+fn judge_with(
+    judge: Judge,
+    options: &mut Options,
+    searcher: &mut Searcher,
+    cancel: &std::sync::atomic::AtomicBool,
+) {
+    options.judge = judge.with_isa(options.isa);
+    searcher.set_evaluator(options.judge.factory(), cancel);
+    crate::output::complain(format_args!("evaluating by {}", options.judge.describe()));
 }
 
 #[cfg(feature = "tune")]

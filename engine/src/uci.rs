@@ -6,6 +6,7 @@
 
 use crate::bench::{self, Bench};
 use crate::board_text;
+use crate::eval_text;
 use crate::genfens;
 use crate::go::{self, Go};
 use crate::help::HELP;
@@ -17,16 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use tandem_chess::{Color, Position, perft, uci};
-use tandem_search::{
-    Bootstrap, Evaluator, EvaluatorFactory, Info, Limits, STACK_SIZE, Score, ScoreBound, SearchResult,
-    Searcher, Signals, Wdl,
-};
-
-/// Makes the evaluator of each search thread.
-pub(crate) fn evaluator_factory() -> Arc<EvaluatorFactory> {
-    Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>)
-}
+use tandem_chess::{Position, perft, uci};
+use tandem_search::{Info, Limits, STACK_SIZE, ScoreBound, SearchResult, Searcher, Signals, Wdl};
 
 /// Where the searcher is: at hand, or away thinking.
 enum Work {
@@ -70,7 +63,8 @@ impl Default for Uci {
 impl Uci {
     /// The engine as it starts.
     pub fn new() -> Self {
-        let searcher = match Searcher::new(evaluator_factory(), DEFAULT_HASH) {
+        let options = Options::default();
+        let searcher = match Searcher::new(options.judge.factory(), DEFAULT_HASH) {
             Ok(searcher) => searcher,
             Err(error) => {
                 eprintln!("tandem: {error}");
@@ -79,7 +73,7 @@ impl Uci {
         };
         Self {
             position: Position::startpos(),
-            options: Options::default(),
+            options,
             signals: searcher.signals(),
             work: Work::Idle(Box::new(searcher)),
             quitting: Arc::default(),
@@ -245,19 +239,9 @@ impl Uci {
                 Err(error) => return complain(error),
             },
         };
+        let judge = self.options.judge.clone();
         let Some(searcher) = self.searcher() else { return };
-        let value = searcher.evaluate(&position);
-        let white = if position.side_to_move() == Color::White { value.0 } else { -value.0 };
-        let wdl = Wdl::from_score(Score::Centipawns(value));
-        say(board_text::describe(&position));
-        say(format_args!(
-            "Evaluation: {:+.2} (White's side, bootstrap evaluation)",
-            f64::from(white) / 100.0
-        ));
-        say(format_args!(
-            "For the side to move: win {} draw {} loss {} of 1000",
-            wdl.win, wdl.draw, wdl.loss
-        ));
+        say(eval_text::describe(&judge, &position, |position| searcher.evaluate(position)));
     }
 
     fn bench(&mut self, arguments: &str) {
@@ -271,7 +255,7 @@ impl Uci {
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
         self.work(true, false, move |searcher| {
-            if let Err(error) = bench::run(bench, &searcher.signals()) {
+            if let Err(error) = bench::run(bench, searcher.factory(), &searcher.signals()) {
                 complain(error);
             }
         });
@@ -286,7 +270,9 @@ impl Uci {
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
         self.work(true, false, move |searcher| {
-            if let Err(error) = bench::speedtest(seconds, threads, hash, &searcher.signals()) {
+            if let Err(error) =
+                bench::speedtest(seconds, threads, hash, searcher.factory(), &searcher.signals())
+            {
                 complain(error);
             }
         });
@@ -295,7 +281,7 @@ impl Uci {
     fn genfens(&mut self, arguments: &str) {
         match genfens::Request::parse(arguments) {
             Ok(request) => self.work(true, false, move |searcher| {
-                if let Err(error) = request.run(&searcher.signals()) {
+                if let Err(error) = request.run(searcher.factory(), &searcher.signals()) {
                     complain(error);
                 }
             }),
@@ -371,8 +357,9 @@ impl Uci {
 
     /// A new searcher, when the old one is gone for good.
     fn restore(&mut self) {
-        let made = Searcher::new(evaluator_factory(), self.options.hash)
-            .or_else(|_| Searcher::new(evaluator_factory(), DEFAULT_HASH));
+        let factory = self.options.judge.factory();
+        let made = Searcher::new(Arc::clone(&factory), self.options.hash)
+            .or_else(|_| Searcher::new(factory, DEFAULT_HASH));
         // The reader holds the signals that there are, so the new searcher must obey the same.
         if let Ok(searcher) = made {
             self.work = Work::Idle(Box::new(searcher.listening_to(Arc::clone(&self.signals))));

@@ -105,6 +105,21 @@ impl Searcher {
         }
     }
 
+    /// Makes the evaluators of the threads.
+    pub fn factory(&self) -> Arc<EvaluatorFactory> {
+        Arc::clone(&self.factory)
+    }
+
+    /// Evaluates with something else from now on, and forgets what was learnt from the old evaluations. Raising
+    /// `cancel` ends the forgetting early.
+    pub fn set_evaluator(&mut self, factory: Arc<EvaluatorFactory>, cancel: &AtomicBool) {
+        self.factory = factory;
+        for worker in &mut self.workers {
+            worker.evaluator = (self.factory)();
+        }
+        self.clear(cancel);
+    }
+
     /// Replaces the hash table by an empty one of another size. If there is no room for it, the old one stays.
     pub fn set_hash(&mut self, mib: usize) -> Result<(), OutOfMemory> {
         let table = Arc::new(Table::new(mib)?);
