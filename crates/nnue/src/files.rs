@@ -85,11 +85,26 @@ impl Format {
     }
 }
 
+/// Larger than any network file should be.
+const MAX_LEN: u64 = 1 << 30;
+
+/// A whole file, unless it is none or has no end that one would wait for.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(std::io::Error::other("not a file"));
+    }
+    if metadata.len() > MAX_LEN {
+        return Err(std::io::Error::other(format!("{} bytes are too many for a network", metadata.len())));
+    }
+    std::fs::read(path)
+}
+
 impl Network {
     /// Reads a network file of any format that says what it is.
     pub fn load(path: &Path) -> Result<Self, NetworkError> {
         let bytes =
-            std::fs::read(path).map_err(|source| NetworkError::Io { path: path.to_path_buf(), source })?;
+            read_file(path).map_err(|source| NetworkError::Io { path: path.to_path_buf(), source })?;
         Self::from_bytes(&bytes).map_err(|source| NetworkError::Load { path: path.to_path_buf(), source })
     }
 
