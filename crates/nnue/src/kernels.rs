@@ -106,11 +106,14 @@ pub enum Activation {
     Screlu,
 }
 
+/// `out`, `from`, all rows, which to add, which to remove.
+type Update = unsafe fn(&mut [i16], &[i16], Rows<'_>, &[u32], &[u32]);
+
 /// The kernels of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     pub(crate) isa: Isa,
-    update: unsafe fn(&mut [i16], &[i16], Rows<'_>, &[u32], &[u32]),
+    update: Update,
     clip: unsafe fn(&mut [u8], &[i16]),
     pairwise: unsafe fn(&mut [u8], &[i16], &[i16], i16, u32),
     affine: unsafe fn(&mut [i32], &[u8], &[i8]),

@@ -11,7 +11,7 @@ pub(super) fn update(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32]
         (&[a], &[s]) => fused(out, from, [rows.row(a)], [rows.row(s)]),
         (&[a], &[s, t]) => fused(out, from, [rows.row(a)], [rows.row(s), rows.row(t)]),
         (&[a, b], &[s, t]) => fused(out, from, [rows.row(a), rows.row(b)], [rows.row(s), rows.row(t)]),
-        _ if rows.width % 128 == 0 => tiled::<128>(out, from, rows, adds, subs),
+        _ if rows.width.is_multiple_of(128) => tiled::<128>(out, from, rows, adds, subs),
         _ => tiled::<32>(out, from, rows, adds, subs),
     }
 }
