@@ -24,6 +24,8 @@ pub(crate) enum LabError {
     Suite(#[from] tandem_arena::suite::SuiteError),
     #[error(transparent)]
     Puzzle(#[from] tandem_arena::puzzles::PuzzleError),
+    #[error(transparent)]
+    Network(#[from] tandem_nnue::NetworkError),
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
     #[error("{0}")]

@@ -7,6 +7,7 @@ mod board_art;
 mod elo_command;
 mod engine_args;
 mod error;
+mod inspect_command;
 mod interrupt;
 mod match_command;
 mod play_command;
@@ -17,7 +18,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The Tandem workshop: matches between engines, and what they prove.
+/// The Tandem workshop: matches between engines and what they prove, and networks.
 #[derive(Debug, Parser)]
 #[command(name = "tandem-lab", version, max_term_width = 110)]
 struct Cli {
@@ -33,6 +34,7 @@ enum Command {
     Suite(suite_command::SuiteArgs),
     Puzzles(puzzles_command::PuzzlesArgs),
     Play(play_command::PlayArgs),
+    Inspect(inspect_command::InspectArgs),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Suite(args) => suite_command::run(&args),
         Command::Puzzles(args) => puzzles_command::run(&args),
         Command::Play(args) => play_command::run(&args),
+        Command::Inspect(args) => inspect_command::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

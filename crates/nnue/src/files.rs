@@ -45,6 +45,16 @@ pub enum NetworkError {
     },
 }
 
+/// A network that a file format has no place for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{format} format has no place for {architecture}")]
+pub struct UnfitNetwork {
+    /// The network.
+    pub architecture: String,
+    /// The format.
+    pub format: String,
+}
+
 /// A kind of network file that says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

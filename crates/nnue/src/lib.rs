@@ -12,7 +12,7 @@
 //! let network = Network::load("nn-82215d0fd0df.nnue".as_ref())?;
 //! let mut position = Position::startpos();
 //! let mut accumulators = Accumulators::new(&network);
-//! position.play("e2e4".parse()?);
+//! position.play(tandem_chess::uci::parse(position.board(), "e2e4")?);
 //! accumulators.push(&network, position.changes());
 //! println!("{} centipawns", accumulators.evaluate(&network, position.board()).centipawns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -29,6 +29,6 @@ mod test_nets;
 
 pub use accumulator::Accumulators;
 pub use features::{FeatureSet, Mirror, Turn, UnknownFeatures, View};
-pub use files::{BulletLayout, Format, LoadError, NetworkError};
+pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
 pub use kernels::{Activation, Isa};
 pub use network::{Buckets, Evaluation, Network};

@@ -84,3 +84,16 @@ fn pieces_are_worth_what_they_should_be() {
         }
     }
 }
+
+#[test]
+fn files_for_stockfish_are_written_as_they_were_read() {
+    let Some(network) = net("nn-82215d0fd0df.nnue") else { return };
+    let written = network.to_stockfish().unwrap();
+    assert_eq!(written.len(), 21_022_697);
+    assert_eq!(Network::from_bytes(&written).unwrap().to_stockfish().unwrap(), written);
+    let jomfish = Network::from_bytes(&network.to_jomfish().unwrap()).unwrap();
+    for fen in FENS {
+        let position = Position::from_fen(fen).unwrap();
+        assert_eq!(jomfish.evaluate(position.board()), network.evaluate(position.board()));
+    }
+}

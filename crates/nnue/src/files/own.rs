@@ -330,7 +330,12 @@ impl Network {
     }
 }
 
-fn extend<T: Copy, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_le: impl Fn(T) -> [u8; N]) {
+/// Numbers, one after the other.
+pub(super) fn extend<T: Copy, const N: usize>(
+    bytes: &mut Vec<u8>,
+    numbers: &[T],
+    to_le: impl Fn(T) -> [u8; N],
+) {
     bytes.reserve(N * numbers.len());
     for &number in numbers {
         bytes.extend(to_le(number));

@@ -1,6 +1,7 @@
 //! Networks of one hidden layer: the student's binary, and what bullet writes.
 
-use super::{LoadError, Reader};
+use super::own::extend;
+use super::{LoadError, Reader, UnfitNetwork};
 use crate::aligned::Aligned;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
@@ -59,6 +60,45 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
         wide: false,
     };
     finish(description, features, first, flat)
+}
+
+impl Network {
+    /// The network as the student's binary, if it is one of HalfKP with weights of its own for each perspective and a
+    /// clipped hidden layer.
+    pub fn to_student(&self) -> Result<Vec<u8>, UnfitNetwork> {
+        let unfit = || UnfitNetwork { architecture: self.architecture(), format: "the student's".into() };
+        let Head::Flat(flat) = &self.head else { return Err(unfit()) };
+        let first = &self.first;
+        let fits = self.features == FeatureSet::half_kp()
+            && !first.is_tied()
+            && flat.activation == Activation::Crelu
+            && flat.buckets.count == 1;
+        if !fits {
+            return Err(unfit());
+        }
+        let outputs = first.outputs;
+        let mut bytes = STUDENT_MAGIC.to_vec();
+        let header = [
+            1,
+            self.features.inputs() as u32,
+            outputs as u32,
+            flat.qa as u32,
+            flat.qb as u32,
+            flat.scale as u32,
+        ];
+        extend(&mut bytes, &header, u32::to_le_bytes);
+        extend(&mut bytes, &[self.description.len() as u32], u32::to_le_bytes);
+        bytes.extend(self.description.as_bytes());
+        for columns in [0..outputs, outputs..2 * outputs] {
+            for row in first.weights.chunks_exact(first.width) {
+                extend(&mut bytes, &row[columns.clone()], i16::to_le_bytes);
+            }
+            extend(&mut bytes, &first.bias[columns], i16::to_le_bytes);
+        }
+        extend(&mut bytes, &flat.weights, i16::to_le_bytes);
+        extend(&mut bytes, &flat.bias, i32::to_le_bytes);
+        Ok(bytes)
+    }
 }
 
 /// What bullet's file does not say of itself.
@@ -141,4 +181,81 @@ pub(super) fn finish(
     flat.wide = flat.needs_wide();
     let kernels = Kernels::new(Isa::best());
     Ok(Network { description, features, first, head: Head::Flat(flat), pawn: 100, kernels })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::tests::random_positions;
+    use crate::test_nets;
+
+    #[test]
+    fn the_students_network_is_read_as_it_was_written() {
+        let mut network = test_nets::untied(FeatureSet::half_kp(), 32, 5);
+        let Head::Flat(flat) = &mut network.head else { unreachable!("a flat network was asked for") };
+        flat.activation = Activation::Crelu;
+        flat.buckets = Buckets::ONE;
+        flat.weights = Aligned::from(&flat.weights[..64]);
+        flat.bias.truncate(1);
+        let bytes = network.to_student().unwrap();
+        let again = Network::from_bytes(&bytes).unwrap();
+        assert_eq!(again.to_student().unwrap(), bytes);
+        for position in random_positions(31, 50) {
+            assert_eq!(again.evaluate(position.board()), network.evaluate(position.board()));
+        }
+        for len in [7, 11, 30, 1000, bytes.len() - 1] {
+            assert!(Network::from_bytes(&bytes[..len]).is_err());
+        }
+    }
+
+    /// The definition of bullet's own example, slowly.
+    #[test]
+    fn bullets_network_is_computed_as_bullet_says() {
+        let mut state = 77u64;
+        let mut random = |limit: i64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as i64 % (2 * limit + 1) - limit) as i16
+        };
+        const HIDDEN: usize = 32;
+        let weights: Vec<i16> = (0..768 * HIDDEN).map(|_| random(80)).collect();
+        let bias: Vec<i16> = (0..HIDDEN).map(|_| random(80)).collect();
+        let outputs: Vec<i16> = (0..2 * HIDDEN).map(|_| random(120)).collect();
+        let output_bias = 1234i16;
+        let mut bytes = Vec::new();
+        for part in [&weights, &bias, &outputs, &vec![output_bias]] {
+            extend(&mut bytes, part, i16::to_le_bytes);
+        }
+        while bytes.len() % 64 != 0 {
+            bytes.push(b"bullet"[bytes.len() % 6]);
+        }
+        let layout = BulletLayout {
+            features: FeatureSet::plain(),
+            outputs: HIDDEN,
+            activation: Activation::Screlu,
+            qa: 255,
+            qb: 64,
+            scale: 400,
+            buckets: 1,
+        };
+        let network = Network::from_bullet(&bytes, &layout).unwrap();
+        for position in random_positions(41, 100) {
+            let board = position.board();
+            let us = board.side_to_move();
+            let mut sum = 0i64;
+            for (half, side) in [us, !us].into_iter().enumerate() {
+                let mut hidden: Vec<i64> = bias.iter().map(|&bias| i64::from(bias)).collect();
+                for row in FeatureSet::plain().active(board, side) {
+                    for (value, &weight) in hidden.iter_mut().zip(&weights[row * HIDDEN..]) {
+                        *value += i64::from(weight);
+                    }
+                }
+                for (value, &weight) in hidden.iter().zip(&outputs[half * HIDDEN..]) {
+                    sum += value.clamp(&0, &255).pow(2) * i64::from(weight);
+                }
+            }
+            let expected = (sum / 255 + i64::from(output_bias)) * 400 / (255 * 64);
+            assert_eq!(i64::from(network.evaluate(board).value()), expected);
+        }
+        assert!(Network::from_bullet(&bytes[..bytes.len() - 64], &layout).is_err());
+    }
 }

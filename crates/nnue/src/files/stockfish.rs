@@ -1,8 +1,8 @@
 //! Stockfish's `.nnue` of all generations before threats became inputs, and Jomfish's `.jnn`, which has the shape of
 //! the first.
 
-use super::own::check_bias;
-use super::{LoadError, Reader};
+use super::own::{check_bias, extend};
+use super::{LoadError, Reader, UnfitNetwork};
 use crate::aligned::Aligned;
 use crate::features::FeatureSet;
 use crate::kernels::{Isa, Kernels};
@@ -314,4 +314,151 @@ pub(super) fn read_jomfish(bytes: &[u8]) -> Result<Network, LoadError> {
         pawn: shape.pawn,
         kernels: Kernels::new(Isa::best()),
     })
+}
+
+/// A network that a format has no place for.
+fn unfit(network: &Network, format: &str) -> UnfitNetwork {
+    UnfitNetwork { architecture: network.architecture(), format: format.into() }
+}
+
+impl Network {
+    /// The network as a file for Stockfish: one of HalfKP 256x2-32-32-1 for Stockfish 12, one of HalfKAv2_hm with
+    /// pairwise products, eight stacks and piece squares for Stockfish 15.1 and 16, by its width.
+    pub fn to_stockfish(&self) -> Result<Vec<u8>, UnfitNetwork> {
+        let (version, shape) = self.shape().ok_or_else(|| unfit(self, "Stockfish's"))?;
+        let Head::Stacks(stacks) = &self.head else { return Err(unfit(self, "Stockfish's")) };
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, version);
+        put_u32(&mut bytes, shape.transformer_hash() ^ shape.stack_hash());
+        put_text(&mut bytes, &self.description);
+        put_u32(&mut bytes, shape.transformer_hash());
+        put_first_layer(&mut bytes, &self.first);
+        for stack in &stacks.stacks {
+            put_u32(&mut bytes, shape.stack_hash());
+            put_stack(&mut bytes, stack);
+        }
+        Ok(bytes)
+    }
+
+    /// The network as Jomfish's `.jnn`, if it is one of HalfKP 256x2-32-32-1.
+    pub fn to_jomfish(&self) -> Result<Vec<u8>, UnfitNetwork> {
+        let (Some((VERSION_12, _)), Head::Stacks(stacks)) = (self.shape(), &self.head) else {
+            return Err(unfit(self, "Jomfish's"));
+        };
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, JOMFISH_MAGIC);
+        put_u32(&mut bytes, JOMFISH_VERSION);
+        put_text(&mut bytes, &self.description);
+        put_first_layer(&mut bytes, &self.first);
+        put_stack(&mut bytes, &stacks.stacks[0]);
+        Ok(bytes)
+    }
+
+    /// The generation whose architecture this network has, of those that we write.
+    fn shape(&self) -> Option<(u32, Shape)> {
+        let Head::Stacks(stacks) = &self.head else { return None };
+        let Stack { first, second, last, .. } = stacks.stacks.first()?;
+        let old = Shape::stockfish_12();
+        let (version, shape) = if self.features == old.features {
+            (VERSION_12, old)
+        } else {
+            let transformer = HALF_KA_V2_HM ^ (2 * self.first.outputs as u32);
+            let stack = stack_hash(2 * self.first.outputs as u32, [first.outputs as u32, 32, 1]);
+            (VERSION_14, Shape::by_hash(transformer, transformer ^ stack)?)
+        };
+        let dual_inputs = 2 * (shape.hidden - 1);
+        let fits = self.features == shape.features
+            && self.first.is_tied()
+            && self.first.outputs == shape.outputs
+            && self.first.psqt.is_some() == shape.psqt
+            && stacks.squeeze == shape.squeeze
+            && stacks.skip == shape.skip
+            && stacks.dual == shape.skip
+            && stacks.stacks.len() == shape.stacks
+            && first.outputs == shape.hidden
+            && second.inputs == if shape.skip { dual_inputs } else { shape.hidden }
+            && second.outputs == 32
+            && last.len() == 32;
+        fits.then_some((version, shape))
+    }
+}
+
+fn put_u32(bytes: &mut Vec<u8>, number: u32) {
+    bytes.extend(number.to_le_bytes());
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put_u32(bytes, text.len() as u32);
+    bytes.extend(text.as_bytes());
+}
+
+fn put_first_layer(bytes: &mut Vec<u8>, first: &FirstLayer) {
+    extend(bytes, &first.bias, i16::to_le_bytes);
+    extend(bytes, &first.weights, i16::to_le_bytes);
+    if let Some(psqt) = &first.psqt {
+        extend(bytes, psqt, i32::to_le_bytes);
+    }
+}
+
+fn put_stack(bytes: &mut Vec<u8>, stack: &Stack) {
+    for dense in [&stack.first, &stack.second] {
+        extend(bytes, dense.bias(), i32::to_le_bytes);
+        for output in 0..dense.outputs {
+            bytes.extend(dense.row(output).map(|weight| weight as u8));
+            bytes.resize(bytes.len() + dense.inputs.next_multiple_of(32) - dense.inputs, 0);
+        }
+    }
+    bytes.extend(stack.last_bias.to_le_bytes());
+    bytes.extend(stack.last.iter().map(|&weight| weight as u8));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_nets;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
+        let bytes = network.to_stockfish().unwrap();
+        let again = Network::from_bytes(&bytes).unwrap();
+        assert_eq!(again.to_stockfish().unwrap(), bytes);
+        assert_eq!(again.architecture(), network.architecture());
+        assert!(network.to_jomfish().is_err());
+        assert!(test_nets::flat(FeatureSet::plain(), 32, 1).to_stockfish().is_err());
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_field() {
+        assert_eq!(Shape::stockfish_12().transformer_hash(), 0x5D69_D7B8);
+        assert_eq!(Shape::stockfish_12().stack_hash(), 0x6333_7156);
+        assert_eq!(stack_hash(256, [16, 32, 1]), 0x6333_712A);
+    }
+
+    #[test]
+    fn packed_numbers_are_unpacked() {
+        for (bytes, number) in
+            [(&[0x02u8][..], 2), (&[0x7E], -2), (&[0xFF, 0x00], 127), (&[0x80, 0x7F], -128)]
+        {
+            let mut rest = bytes;
+            assert_eq!(unpack(&mut rest), Some(number));
+            assert!(rest.is_empty());
+        }
+        assert_eq!(unpack(&mut &[0x80u8; 9][..]), None);
+        assert_eq!(unpack(&mut &[0x80u8][..]), None);
+    }
+
+    #[test]
+    fn damage_is_refused_and_named() {
+        let bytes = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4).to_stockfish().unwrap();
+        for len in [5, 9, 15, 1000, bytes.len() - 1] {
+            assert!(Network::from_bytes(&bytes[..len]).unwrap_err().offset <= len);
+        }
+        let mut hash = bytes.clone();
+        hash[4] ^= 1;
+        assert_eq!(Network::from_bytes(&hash).unwrap_err().field, "hash of the file");
+        let mut absurd = bytes;
+        absurd[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(Network::from_bytes(&absurd).unwrap_err().problem.contains("absurd"));
+    }
 }

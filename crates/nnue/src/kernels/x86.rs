@@ -77,50 +77,73 @@ fn affine_avx512(out: &mut [i32], input: &[u8], weights: &[i8]) {
     }
 }
 
+/// Words of input at a time, so that the list of those that count has a place on the stack.
+const WORDS: usize = 1024;
+
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn affine_avx512_by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
     assert!(out.len() == 16 * N && weights.len() == input.len() * 16 * N);
-    // Two sums for each vector of outputs: one instruction need not wait for the one before.
-    let mut sums = [[_mm512_setzero_si512(); N]; 2];
-    let mut add = |turn: usize, index: usize| {
-        let spread = _mm512_set1_epi32(word(input, index));
-        for (block, sum) in sums[turn].iter_mut().enumerate() {
-            let group = &weights[(index * N + block) * 64..][..64];
-            // SAFETY: the slice has 64 bytes.
-            let group = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-            *sum = _mm512_dpbusd_epi32(*sum, spread, group);
-        }
-    };
-    let words = input.len() / 4;
-    for start in (0..words).step_by(16) {
-        let mut mask = if words - start >= 16 {
-            let part = &input[4 * start..][..64];
-            // SAFETY: the slice has 64 bytes.
-            let part = unsafe { _mm512_loadu_si512(part.as_ptr().cast()) };
-            u32::from(_mm512_test_epi32_mask(part, part))
-        } else {
-            (1 << (words - start)) - 1
-        };
-        while mask != 0 {
-            let first = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            add(0, start + first);
-            if mask != 0 {
-                let second = mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                add(1, start + second);
+    // Four sums for each vector of outputs: an instruction need not wait for the one before it.
+    let mut sums = [[_mm512_setzero_si512(); N]; 4];
+    for (input, weights) in input.chunks(4 * WORDS).zip(weights.chunks(4 * WORDS * 16 * N)) {
+        let mut list = [0u16; WORDS + 16];
+        let count = list_avx512(input, &mut list);
+        let mut add = |turn: usize, index: u16| {
+            let index = usize::from(index);
+            let spread = _mm512_set1_epi32(word(input, index));
+            for (block, sum) in sums[turn].iter_mut().enumerate() {
+                let group = &weights[(index * N + block) * 64..][..64];
+                // SAFETY: the slice has 64 bytes.
+                let group = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
+                *sum = _mm512_dpbusd_epi32(*sum, spread, group);
             }
+        };
+        let (fours, rest) = list[..count].as_chunks::<4>();
+        for &[a, b, c, d] in fours {
+            add(0, a);
+            add(1, b);
+            add(2, c);
+            add(3, d);
+        }
+        for &index in rest {
+            add(0, index);
         }
     }
-    let [even, odd] = sums;
-    for ((out, even), odd) in out.chunks_exact_mut(16).zip(even).zip(odd) {
+    let [a, b, c, d] = sums;
+    for (block, out) in out.chunks_exact_mut(16).enumerate() {
+        let left = _mm512_add_epi32(a[block], b[block]);
+        let right = _mm512_add_epi32(c[block], d[block]);
         // SAFETY: the chunk has 16 numbers of 32 bits.
         unsafe {
             let bias = _mm512_loadu_si512(out.as_ptr().cast());
-            let sum = _mm512_add_epi32(_mm512_add_epi32(even, odd), bias);
+            let sum = _mm512_add_epi32(_mm512_add_epi32(left, right), bias);
             _mm512_storeu_si512(out.as_mut_ptr().cast(), sum);
         }
     }
+}
+
+/// Lists the words that are not zero, and returns how many there are.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn list_avx512(input: &[u8], list: &mut [u16; WORDS + 16]) -> usize {
+    let step = _mm512_set1_epi32(16);
+    let mut numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let mut count = 0;
+    for part in input.chunks(64) {
+        let mask = if part.len() == 64 {
+            // SAFETY: the slice has 64 bytes.
+            let part = unsafe { _mm512_loadu_si512(part.as_ptr().cast()) };
+            _mm512_test_epi32_mask(part, part)
+        } else {
+            (1 << (part.len() / 4)) - 1
+        };
+        let kept = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(mask, numbers));
+        let place = &mut list[count..count + 16];
+        // SAFETY: the slice has 16 numbers of 16 bits.
+        unsafe { _mm256_storeu_si256(place.as_mut_ptr().cast(), kept) };
+        count += mask.count_ones() as usize;
+        numbers = _mm512_add_epi32(numbers, step);
+    }
+    count
 }
 
 #[target_feature(enable = "avx2")]

@@ -1,0 +1,93 @@
+// Networks for chess, evaluated from C++: handles that free themselves, and exceptions instead of codes.
+#ifndef TANDEM_NNUE_HPP
+#define TANDEM_NNUE_HPP
+
+#include "tandem_nnue.h"
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace tandem {
+
+/// A call that failed.
+class Error : public std::runtime_error {
+  public:
+    explicit Error(TandemStatus status) : std::runtime_error(tandem_last_error()), status_(status) {}
+
+    TandemStatus status() const noexcept { return status_; }
+
+  private:
+    TandemStatus status_;
+};
+
+namespace detail {
+
+inline void check(TandemStatus status) {
+    if (status != TANDEM_STATUS_OK) {
+        throw Error(status);
+    }
+}
+
+struct FreeNetwork {
+    void operator()(TandemNetwork *network) const noexcept { tandem_network_free(network); }
+};
+
+struct FreeBoard {
+    void operator()(TandemBoard *board) const noexcept { tandem_board_free(board); }
+};
+
+}  // namespace detail
+
+/// A network. Threads may share it.
+class Network {
+  public:
+    explicit Network(const std::string &path) {
+        TandemNetwork *handle = nullptr;
+        detail::check(tandem_network_load(path.c_str(), &handle));
+        handle_.reset(handle);
+    }
+
+    /// Centipawns for the side to move, computed from nothing.
+    std::int32_t evaluate(const std::string &fen) const {
+        std::int32_t centipawns = 0;
+        detail::check(tandem_evaluate_fen(handle_.get(), fen.c_str(), &centipawns));
+        return centipawns;
+    }
+
+    const TandemNetwork *handle() const noexcept { return handle_.get(); }
+
+  private:
+    std::unique_ptr<TandemNetwork, detail::FreeNetwork> handle_;
+};
+
+/// A position whose evaluation follows its moves. It stays valid when its network is gone.
+class Board {
+  public:
+    Board(const Network &network, const std::string &fen) {
+        TandemBoard *handle = nullptr;
+        detail::check(tandem_board_new(network.handle(), fen.c_str(), &handle));
+        handle_.reset(handle);
+    }
+
+    /// Plays a move in UCI notation.
+    void push(const std::string &move) { detail::check(tandem_board_push(handle_.get(), move.c_str())); }
+
+    /// Takes the last move back.
+    void pop() { detail::check(tandem_board_pop(handle_.get())); }
+
+    /// Centipawns for the side to move.
+    std::int32_t evaluate() {
+        std::int32_t centipawns = 0;
+        detail::check(tandem_board_evaluate(handle_.get(), &centipawns));
+        return centipawns;
+    }
+
+  private:
+    std::unique_ptr<TandemBoard, detail::FreeBoard> handle_;
+};
+
+}  // namespace tandem
+
+#endif

@@ -1,0 +1,276 @@
+//! The C interface of `tandem-nnue`: networks, and boards whose evaluation follows their moves.
+//!
+//! Every function that can fail returns a [`TandemStatus`]; [`tandem_last_error`] then says more. Handles belong to the
+//! caller, who frees each of them once. A network may be used by several threads at a time, a board by one. No panic
+//! crosses the boundary.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use tandem_chess::{Position, uci};
+use tandem_nnue::{Accumulators, Network};
+
+/// How a call went.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TandemStatus {
+    /// Well.
+    Ok = 0,
+    /// A pointer was null.
+    NullPointer = 1,
+    /// Text was not UTF-8.
+    InvalidText = 2,
+    /// The network file cannot be read, or is none.
+    BadNetwork = 3,
+    /// The text is no FEN, or no position that can be played on.
+    BadPosition = 4,
+    /// The move is no move in UCI notation, or not legal here.
+    BadMove = 5,
+    /// There is no move to take back.
+    NothingToPop = 6,
+    /// The library has a bug, which it survived.
+    InternalError = 7,
+}
+
+/// A network.
+pub struct TandemNetwork(Arc<Network>);
+
+/// A position with the moves that led to it, and what the network keeps of it.
+pub struct TandemBoard {
+    network: Arc<Network>,
+    position: Position,
+    accumulators: Accumulators,
+}
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+type Failure = (TandemStatus, String);
+
+/// Carries out a call, keeps what went wrong, and lets no panic out.
+fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> TandemStatus {
+    let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => return TandemStatus::Ok,
+        Ok(Err(failure)) => failure,
+        Err(_) => (TandemStatus::InternalError, "the library failed; please report this".into()),
+    };
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with(|last| *last.borrow_mut() = message);
+    status
+}
+
+fn null(what: &str) -> Failure {
+    (TandemStatus::NullPointer, format!("{what} is null"))
+}
+
+/// # Safety
+/// `text` is null or a string with a zero at its end.
+unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
+    if text.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and the caller promises the rest.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| (TandemStatus::InvalidText, format!("{what} is not UTF-8")))
+}
+
+fn position(fen: &str) -> Result<Position, Failure> {
+    Position::from_fen(fen).map_err(|error| (TandemStatus::BadPosition, error.to_string()))
+}
+
+/// What went wrong in this thread's last call that failed. The text is valid until the next one that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn tandem_last_error() -> *const c_char {
+    LAST_ERROR.with(|last| last.borrow().as_ptr())
+}
+
+/// Loads a network file of any format that says what it is, and puts a handle into `network`.
+///
+/// # Safety
+/// `path` is null or a string with a zero at its end; `network` is null or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_network_load(
+    path: *const c_char,
+    network: *mut *mut TandemNetwork,
+) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let path = unsafe { text(path, "path") }?;
+        if network.is_null() {
+            return Err(null("network"));
+        }
+        let loaded =
+            Network::load(Path::new(path)).map_err(|error| (TandemStatus::BadNetwork, error.to_string()))?;
+        let handle = Box::into_raw(Box::new(TandemNetwork(Arc::new(loaded))));
+        // SAFETY: not null, and the caller promises the rest.
+        unsafe { network.write(handle) };
+        Ok(())
+    })
+}
+
+/// Frees a network. Boards made from it stay valid. Null is ignored.
+///
+/// # Safety
+/// `network` is null or came from [`tandem_network_load`] and was not freed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_network_free(network: *mut TandemNetwork) {
+    if !network.is_null() {
+        // SAFETY: made by `Box::into_raw`, and the caller promises that it is freed once.
+        drop(unsafe { Box::from_raw(network) });
+    }
+}
+
+/// Evaluates a position from nothing: centipawns for the side to move.
+///
+/// # Safety
+/// `network` is null or a live handle; `fen` is null or a string with a zero at its end; `centipawns` is null or may be
+/// written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_evaluate_fen(
+    network: *const TandemNetwork,
+    fen: *const c_char,
+    centipawns: *mut i32,
+) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (network, fen) = unsafe { (network.as_ref().ok_or_else(|| null("network"))?, text(fen, "fen")?) };
+        if centipawns.is_null() {
+            return Err(null("centipawns"));
+        }
+        let value = network.0.evaluate(position(fen)?.board()).centipawns();
+        // SAFETY: not null, and the caller promises the rest.
+        unsafe { centipawns.write(value) };
+        Ok(())
+    })
+}
+
+/// Sets up a board that a network evaluates, and puts a handle into `board`.
+///
+/// # Safety
+/// As for [`tandem_evaluate_fen`]; `board` is null or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_new(
+    network: *const TandemNetwork,
+    fen: *const c_char,
+    board: *mut *mut TandemBoard,
+) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (network, fen) = unsafe { (network.as_ref().ok_or_else(|| null("network"))?, text(fen, "fen")?) };
+        if board.is_null() {
+            return Err(null("board"));
+        }
+        let network = Arc::clone(&network.0);
+        let position = position(fen)?;
+        let mut accumulators = Accumulators::new(&network);
+        accumulators.reset(&network, position.board());
+        let handle = Box::into_raw(Box::new(TandemBoard { network, position, accumulators }));
+        // SAFETY: not null, and the caller promises the rest.
+        unsafe { board.write(handle) };
+        Ok(())
+    })
+}
+
+/// Frees a board. Null is ignored.
+///
+/// # Safety
+/// `board` is null or came from [`tandem_board_new`] and was not freed before.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_free(board: *mut TandemBoard) {
+    if !board.is_null() {
+        // SAFETY: made by `Box::into_raw`, and the caller promises that it is freed once.
+        drop(unsafe { Box::from_raw(board) });
+    }
+}
+
+/// Plays a move in UCI notation: `e2e4`, `e7e8q`, castling as `e1g1` or as the king taking the rook.
+///
+/// # Safety
+/// `board` is null or a live handle that no other thread uses; `uci_move` is null or a string with a zero at its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_push(board: *mut TandemBoard, uci_move: *const c_char) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (board, notation) =
+            unsafe { (board.as_mut().ok_or_else(|| null("board"))?, text(uci_move, "uci_move")?) };
+        let mv = uci::parse(board.position.board(), notation)
+            .map_err(|error| (TandemStatus::BadMove, error.to_string()))?;
+        board.position.play(mv);
+        board.accumulators.push(&board.network, board.position.changes());
+        Ok(())
+    })
+}
+
+/// Takes the last move back.
+///
+/// # Safety
+/// `board` is null or a live handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_pop(board: *mut TandemBoard) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let board = unsafe { board.as_mut() }.ok_or_else(|| null("board"))?;
+        if !board.position.undo() {
+            return Err((TandemStatus::NothingToPop, "there is no move to take back".into()));
+        }
+        board.accumulators.pop();
+        Ok(())
+    })
+}
+
+/// Evaluates the board, from what is known of the positions before: centipawns for the side to move.
+///
+/// # Safety
+/// `board` is null or a live handle that no other thread uses; `centipawns` is null or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_evaluate(
+    board: *mut TandemBoard,
+    centipawns: *mut i32,
+) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let board = unsafe { board.as_mut() }.ok_or_else(|| null("board"))?;
+        if centipawns.is_null() {
+            return Err(null("centipawns"));
+        }
+        let value = board.accumulators.evaluate(&board.network, board.position.board()).centipawns();
+        // SAFETY: not null, and the caller promises the rest.
+        unsafe { centipawns.write(value) };
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null_mut;
+
+    #[test]
+    fn null_pointers_and_bad_text_are_answered() {
+        // SAFETY: null is allowed everywhere, and the strings have their zeros.
+        unsafe {
+            let mut network = null_mut();
+            assert_eq!(tandem_network_load(std::ptr::null(), &mut network), TandemStatus::NullPointer);
+            assert_eq!(tandem_network_load(c"/no/such/file".as_ptr(), null_mut()), TandemStatus::NullPointer);
+            assert_eq!(
+                tandem_network_load(c"/no/such/file".as_ptr(), &mut network),
+                TandemStatus::BadNetwork
+            );
+            let message = CStr::from_ptr(tandem_last_error()).to_str().unwrap();
+            assert!(message.contains("/no/such/file"), "{message}");
+            assert!(network.is_null());
+            assert_eq!(tandem_network_load(c"\xFF".as_ptr(), &mut network), TandemStatus::InvalidText);
+            assert_eq!(tandem_board_pop(null_mut()), TandemStatus::NullPointer);
+            tandem_network_free(null_mut());
+            tandem_board_free(null_mut());
+        }
+    }
+
+    #[test]
+    fn a_panic_stays_inside() {
+        assert_eq!(guarded(|| panic!("on purpose")), TandemStatus::InternalError);
+    }
+}

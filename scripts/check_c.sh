@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The C interface, used as others would use it: the examples are built with every compiler at hand, and must print the
+# values that Rust prints.
+#
+#   scripts/check_c.sh NETWORK FENS
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+network=$(realpath "${1:?"usage: scripts/check_c.sh NETWORK FENS"}")
+fens=$(realpath "${2:?"usage: scripts/check_c.sh NETWORK FENS"}")
+cargo build --release --package tandem-nnue-c
+cargo build --release --package tandem-nnue --example evaluate
+out=target/c-examples
+mkdir -p "$out"
+
+target/release/examples/evaluate "$network" <"$fens" 2>/dev/null | cut -d' ' -f4 >"$out/rust.txt"
+include=crates/nnue-c/include
+library=target/release/libtandem_nnue_c.a
+for compiler in g++ clang++; do
+    command -v "$compiler" >/dev/null || { echo "$compiler: not here, skipped"; continue; }
+    "$compiler" -std=c++17 -O2 -Wall -Wextra -Werror -I"$include" -o "$out/evaluate-$compiler" \
+        crates/nnue-c/examples/cpp/main.cpp "$library" -lpthread -ldl -lm
+    "$out/evaluate-$compiler" "$network" "$fens" >"$out/$compiler.txt"
+    cmp "$out/rust.txt" "$out/$compiler.txt"
+    echo "$compiler: $(wc -l <"$out/$compiler.txt") positions, the same values"
+done
+make -s -C crates/nnue-c/examples/c TANDEM_LIB="$PWD/target/release" clean follow
+crates/nnue-c/examples/c/follow "$network" e2e4 e7e5 g1f3
+! crates/nnue-c/examples/c/follow "$network" e2e5 2>/dev/null
+! crates/nnue-c/examples/c/follow Cargo.toml 2>/dev/null
+if command -v cmake >/dev/null; then
+    cmake -S crates/nnue-c/examples/cpp -B "$out/cmake" -DTANDEM_LIB="$PWD/target/release" >/dev/null
+    cmake --build "$out/cmake" >/dev/null && echo "cmake: built"
+fi
