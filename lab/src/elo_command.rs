@@ -32,8 +32,8 @@ pub(crate) struct EloArgs {
     /// Whether the bounds are logistic or normalised Elo
     #[arg(long, value_enum, default_value_t = Model::Normalised)]
     model: Model,
-    /// Give this player of a rating list this rating
-    #[arg(long, value_name = "NAME=ELO")]
+    /// Give this player this rating, and show a rating list even of two players
+    #[arg(long, value_name = "NAME=ELO", conflicts_with_all = ["wdl", "pairs", "sprt"])]
     anchor: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let games = Games::read(&args.files)?;
     match games.names.as_slice() {
         [] => Err(usage("there is no finished game in these files")),
-        [first, second] => {
+        [first, second] if args.anchor.is_none() => {
             let (pairs, wdl) = games.meeting();
             show(args, &pairs, &wdl, sprt.as_ref(), first, second)
         }
@@ -100,7 +100,7 @@ fn show(
     }
     say!("{}", summary::score_lines(first, second, wdl, pairs));
     if let Some(sprt) = sprt {
-        say!("{}", summary::sprt_line(sprt, pairs));
+        say!("{}", summary::sprt_line(sprt, &sprt.state(pairs)));
     }
     if let Some(estimate) = Estimate::of(pairs, wdl) {
         sayln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);

@@ -27,8 +27,9 @@ pub(crate) struct MatchArgs {
     /// cmd=PATH (or @tandem, our search within this program, or @searchless, our evaluation alone),
     /// arg=ARGUMENT (repeatable), dir=DIRECTORY, name=NAME, option.NAME=VALUE (any UCI option);
     /// limits: tc=[MOVES/]BASE[+INC] in seconds, st=SECONDS per move, depth=N, nodes=N (also together);
-    /// margin=MILLISECONDS that a move may be late (20); restart=on for a new process each game;
-    /// ponder=on to think in the opponent's time. A comma within a value is written \,
+    /// margin=MILLISECONDS that a move may be late (20); restart=on for a new process each game (else it is
+    /// kept for the whole match, once for each game played at once); ponder=on to think in the opponent's time.
+    /// A comma within a value is written \,
     #[arg(long = "engine", value_name = "SPEC", required = true, verbatim_doc_comment)]
     engines: Vec<String>,
     /// Items that hold for every engine, such as tc=5+0.05,option.Hash=16
@@ -62,7 +63,7 @@ pub(crate) struct MatchArgs {
     #[arg(long, value_name = "RULE", num_args = 0..=1, default_missing_value = "")]
     draw: Option<String>,
     /// End games after so many moves as draws
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_moves: Option<u32>,
     /// End games that stand in the Syzygy tables of these folders
     #[arg(long, value_name = "PATH")]
@@ -76,7 +77,7 @@ pub(crate) struct MatchArgs {
     /// Append the games to this file, each when it ends, with clocks and evaluations
     #[arg(long, value_name = "FILE")]
     pgn: Option<PathBuf>,
-    /// Keep the state of the match here; run the same command again to go on where it was stopped
+    /// Keep the state of the match here; the same command, with the same builds, goes on where it was stopped
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Write the results for machines at the end
@@ -232,7 +233,7 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
         say!("{}", summary::rating_lines(standings, &standings.ratings()));
     }
     if let (Some(sprt), Some(&(a, b))) = (&sprt, meetings.first()) {
-        say!("{}", summary::sprt_line(sprt, &standings.pairs(a, b)));
+        say!("{}", summary::sprt_line(sprt, &standings.sprt_state(sprt, a, b)));
     }
     say!("{}", summary::termination_lines(standings));
     say!("{}", summary::cost_line(&report));

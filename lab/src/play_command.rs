@@ -69,7 +69,7 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let mut player = engine.analyst()?;
     player
         .forget(fen::is_chess960(position.board()))
-        .map_err(|fault| LabError::Usage(format!("the engine failed: {fault:?}")))?;
+        .map_err(|fault| LabError::Usage(format!("the engine failed: {fault}")))?;
     let style = args.style.unwrap_or(if stdout().is_terminal() { Style::Colour } else { Style::Ascii });
     let mut session = Session::new(position, human, style, engine.spec.limits, &mut *player);
 

@@ -83,20 +83,36 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
             }
             _ => count(path, items, args, &cancel)?,
         };
+        let is_cut_short = report.items.len() < items.len();
         reports.push(report);
+        if is_cut_short {
+            break;
+        }
     }
     table(&reports, &baselines);
+    let asked: usize = suites.iter().map(|(_, items)| items.len()).sum();
+    let answered: usize = reports.iter().map(|report| report.items.len()).sum();
+    if answered < asked {
+        // Half a run must not pass for a whole one later, least of all as a baseline.
+        return Err(LabError::Usage(format!(
+            "stopped after {answered} of {asked} positions; nothing was saved"
+        )));
+    }
     if let Some(path) = &args.save {
         let json = serde_json::to_vec_pretty(&reports).map_err(|error| LabError::Usage(error.to_string()))?;
         write_whole(path, &json).map_err(LabError::file(path))?;
     }
-    let wrong =
-        reports.iter().flat_map(|report| &report.items).filter(|item| item.played.starts_with('D')).count();
-    let perft_only = engine.is_none();
-    if perft_only && wrong > 0 {
-        return Err(LabError::Usage(format!("{wrong} perft counts are wrong")));
+    let wrong = wrong_counts(suites.iter().flat_map(|(_, items)| items), &reports);
+    if wrong > 0 {
+        return Err(LabError::Usage(format!("perft counts of {wrong} positions are wrong")));
     }
     Ok(())
+}
+
+/// Positions whose tree of moves was counted wrongly. Every item has its result, in order.
+fn wrong_counts<'a>(items: impl Iterator<Item = &'a SuiteItem>, reports: &[SuiteReport]) -> usize {
+    let results = reports.iter().flat_map(|report| &report.items);
+    items.zip(results).filter(|(item, result)| matches!(item.task, Task::Perft(_)) && !result.solved).count()
 }
 
 /// A perft suite. Nobody is asked, so nobody is started.
@@ -199,4 +215,20 @@ fn read_reports(path: &Path) -> Result<Vec<SuiteReport>, LabError> {
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     name.split('.').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::Board;
+
+    #[test]
+    fn wrong_counts_are_told_from_missed_moves() {
+        let item = |task| SuiteItem { id: String::new(), board: Board::default(), task };
+        let items = [item(Task::Mate(2)), item(Task::Perft(vec![(1, 21)])), item(Task::Perft(vec![(1, 20)]))];
+        let result = |solved| ItemResult { solved, ..ItemResult::default() };
+        let report =
+            SuiteReport { items: [false, false, true].map(result).to_vec(), ..SuiteReport::default() };
+        assert_eq!(wrong_counts(items.iter(), &[report]), 1);
+    }
 }

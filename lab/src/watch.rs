@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 use tandem_arena::{
     GameResult, Observer, Standings,
-    stats::{Sprt, Verdict},
+    stats::{Sprt, SprtState, Verdict},
     summary,
 };
 
@@ -12,6 +12,8 @@ use tandem_arena::{
 pub(crate) struct Watch {
     meetings: Vec<summary::Meeting>,
     sprt: Option<Sprt>,
+    /// Where the test was first decided: what ends after that takes nothing back.
+    decision: Option<SprtState>,
     quiet: bool,
     total: usize,
     /// Games that earlier runs had played.
@@ -25,7 +27,17 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn new(meetings: Vec<summary::Meeting>, sprt: Option<Sprt>, quiet: bool) -> Self {
         let live = stdout().is_terminal().then(Live::default);
-        Self { meetings, sprt, quiet, total: 0, before: 0, started: Instant::now(), last_table: 0, live }
+        Self {
+            meetings,
+            sprt,
+            decision: None,
+            quiet,
+            total: 0,
+            before: 0,
+            started: Instant::now(),
+            last_table: 0,
+            live,
+        }
     }
 
     /// Takes the live table away, to make room for the summary.
@@ -36,9 +48,12 @@ impl Watch {
         }
     }
 
-    fn is_decided(&self, standings: &Standings) -> bool {
-        let (Some(sprt), Some(&(a, b))) = (&self.sprt, self.meetings.first()) else { return false };
-        sprt.state(&standings.pairs(a, b)).verdict != Verdict::Undecided
+    /// Looks at the test after a game.
+    fn note_decision(&mut self, standings: &Standings) {
+        if let (None, Some(sprt), Some(&(a, b))) = (self.decision, &self.sprt, self.meetings.first()) {
+            let state = sprt.state(&standings.pairs(a, b));
+            self.decision = Some(state).filter(|state| state.verdict != Verdict::Undecided);
+        }
     }
 
     fn table(&self, standings: &Standings) -> String {
@@ -52,18 +67,19 @@ impl Watch {
             }
         }
         if let (Some(sprt), Some(&(a, b))) = (&self.sprt, self.meetings.first()) {
-            text += &summary::sprt_line(sprt, &standings.pairs(a, b));
+            let state = self.decision.unwrap_or_else(|| sprt.state(&standings.pairs(a, b)));
+            text += &summary::sprt_line(sprt, &state);
         }
         text
     }
 
     fn progress(&self, standings: &Standings) -> String {
-        let played = (standings.games() - self.before) as f64;
+        let played = standings.games().saturating_sub(self.before) as f64;
         let seconds = self.started.elapsed().as_secs_f64();
         let per_game = seconds / played.max(1.0);
-        let left = (self.total - standings.games()) as f64 * per_game;
+        let left = self.total.saturating_sub(standings.games()) as f64 * per_game;
         let share = standings.games() as f64 / self.total.max(1) as f64;
-        let filled = (share * 30.0) as usize;
+        let filled = ((share * 30.0) as usize).min(30);
         let mut text = format!(
             "{}{} {} of {} games, {}",
             "█".repeat(filled),
@@ -86,13 +102,23 @@ impl Observer for Watch {
         self.before = standings.games();
         self.last_table = standings.games();
         self.started = Instant::now();
-        if standings.games() > 0 {
-            sayln!("going on after {} of {total} games", standings.games());
+        if let (Some(sprt), Some(&(a, b))) = (&self.sprt, self.meetings.first()) {
+            let state = standings.sprt_state(sprt, a, b);
+            self.decision = Some(state).filter(|state| state.verdict != Verdict::Undecided);
         }
-        !self.is_decided(standings)
+        match standings.games() {
+            0 => {}
+            games if games >= total => sayln!("nothing left to play: all {total} games are played"),
+            games if self.decision.is_some() => {
+                sayln!("nothing left to play: {games} of at most {total} games have decided the test");
+            }
+            games => sayln!("going on after {games} of {total} games"),
+        }
+        self.decision.is_none()
     }
 
     fn finished(&mut self, standings: &Standings, result: &GameResult) -> bool {
+        self.note_decision(standings);
         let line = game_line(standings, result, self.total);
         if let Some(mut live) = self.live.take() {
             if result.termination.is_forfeit() {
@@ -115,7 +141,7 @@ impl Observer for Watch {
                 say!("{}", self.table(standings));
             }
         }
-        !self.is_decided(standings)
+        self.decision.is_none()
     }
 
     fn tick(&mut self, standings: &Standings) {
@@ -185,6 +211,52 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_arena::{Outcome, Termination, stats::SprtModel};
+
+    fn result(index: usize, a_wins: bool) -> GameResult {
+        let (white, black) = (index % 2, 1 - index % 2);
+        GameResult {
+            index,
+            white,
+            black,
+            opening: 0,
+            outcome: if a_wins == (white == 0) { Outcome::WhiteWins } else { Outcome::BlackWins },
+            termination: Termination::Checkmate,
+            details: None,
+            culprit: None,
+            plies: 60,
+            seconds: 1.0,
+            pgn_end: 0,
+        }
+    }
+
+    #[test]
+    fn more_games_than_planned_fill_the_bar() {
+        let mut standings = Standings::new(vec!["a".into(), "b".into()]);
+        (0..4).for_each(|index| standings.add(result(index, true)));
+        let mut watch = Watch::new(vec![(0, 1)], None, true);
+        watch.total = 2;
+        assert!(watch.progress(&standings).starts_with(&"█".repeat(30)));
+    }
+
+    #[test]
+    fn a_decision_outlives_the_games_under_way() {
+        let sprt = Sprt::new(0.0, 50.0, 0.05, 0.05, SprtModel::Logistic).unwrap();
+        let mut watch = Watch::new(vec![(0, 1)], Some(sprt), true);
+        let mut standings = Standings::new(vec!["a".into(), "b".into()]);
+        assert!(watch.started(&standings, 1000));
+        let mut play = |index, a_wins| {
+            let result = result(index, a_wins);
+            standings.add(result.clone());
+            watch.finished(&standings, &result)
+        };
+        let decided = (0..1000).find(|&index| !play(index, index % 20 < 18)).unwrap();
+        assert!((decided + 1..decided + 21).all(|index| !play(index, false)), "it stays decided");
+        assert_eq!(sprt.state(&standings.pairs(0, 1)).verdict, Verdict::Undecided);
+        assert!(watch.table(&standings).contains("H1 accepted"));
+        let mut resumed = Watch::new(vec![(0, 1)], Some(sprt), true);
+        assert!(!resumed.started(&standings, 1000), "nothing is left to play");
+    }
 
     #[test]
     fn hours_are_shown() {

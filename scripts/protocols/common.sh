@@ -26,7 +26,12 @@ need "$LAB" "cargo build --release -p tandem-lab"
 need "$ENGINE" "cargo build --release"
 need "$BOOKS" "set BOOKS to a folder with opening books"
 
-# Every run has a folder of its own; the same NAME goes on where it was stopped.
+# What tells builds apart: part of every NAME that is not given, so that another build gets a folder of its own.
+build() {
+    sha256sum "$1" | cut -c 1-12
+}
+
+# Every run has a folder of its own; the same NAME goes on where it was stopped, if the builds are the same.
 outputs() {
     mkdir -p "$RESULTS/$1"
     echo --pgn "$RESULTS/$1/games.pgn" --state "$RESULTS/$1/match.state" \

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Where the engine stands: a gauntlet against Debian's Stockfish, limited to some strengths and unlimited. The rating
-# list is anchored at Stockfish's own scale by `tandem-lab elo --anchor`.
+# list is anchored at Stockfish's own scale by `tandem-lab elo --anchor`. Fails if a stronger Stockfish is rated below a
+# weaker one, or if any game was forfeited.
 #   scripts/protocols/gauntlet.sh [NAME]     STEPS="1800 2200 2600" TC=5+0.05 GAMES=100 FULL=no
 source "$(dirname "$0")/common.sh"
-name=${1:-gauntlet}
+name=${1:-gauntlet-$(build "$ENGINE")}
 need "$STOCKFISH" "apt-get install stockfish"
 steps=${STEPS:-1800 2200 2600}
 engines=(--engine "cmd=$ENGINE,name=Tandem")
@@ -15,3 +16,20 @@ done
 "$LAB" match --gauntlet 1 "${engines[@]}" --each "tc=${TC:-5+0.05},option.Hash=16" \
     "${BALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-100}" --concurrency "$CONCURRENCY" $(outputs "$name")
 "$LAB" elo "$RESULTS/$name/games.pgn" --anchor "Stockfish ${steps%% *}=${steps%% *}"
+
+python3 - "$RESULTS/$name/match.json" <<'CHECK'
+import json, sys
+
+match = json.load(open(sys.argv[1]))
+names = [engine["name"] for engine in match["engines"]]
+ratings = {names[rating["engine"]]: rating["elo"] for rating in match["ratings"]["list"]} if match["ratings"] else {}
+faults = [f"{engine['name']} forfeited {engine['forfeits']}" for engine in match["engines"] if any(engine["forfeits"].values())]
+strength = lambda name: float("inf") if name.endswith(" full") else float(name.rsplit(" ", 1)[1])
+ladder = sorted((name for name in ratings if name.startswith("Stockfish ")), key=strength)
+for weak, strong in zip(ladder, ladder[1:]):
+    if ratings[weak] >= ratings[strong]:
+        faults.append(f"{weak} ({ratings[weak]:.0f}) is rated above {strong} ({ratings[strong]:.0f})")
+if faults:
+    sys.exit("gauntlet.sh: " + "; ".join(faults))
+print("as it should be: no forfeits, and the opponents stand in the order of their strength")
+CHECK

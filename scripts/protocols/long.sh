@@ -2,7 +2,8 @@
 # Long time control: does a change that passed the short test hold when there is time to think?
 #   scripts/protocols/long.sh OLD [NEW] [NAME]
 source "$(dirname "$0")/common.sh"
-old=${1:?the engine to beat} new=${2:-$ENGINE} name=${3:-long}
+old=${1:?the engine to beat} new=${2:-$ENGINE}
+name=${3:-long-$(build "$new")-$(build "$old")}
 # shellcheck disable=SC2046
 exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
     --engine "cmd=$new,name=new" --engine "cmd=$old,name=old" --each tc=40+0.4,option.Hash=64 \

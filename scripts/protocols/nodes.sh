@@ -2,7 +2,8 @@
 # Fixed nodes: is NEW's judgement better, whatever it costs? For networks and evaluation; the machine may be busy.
 #   scripts/protocols/nodes.sh OLD [NEW] [NAME]     NODES=20000
 source "$(dirname "$0")/common.sh"
-old=${1:?the engine to beat} new=${2:-$ENGINE} name=${3:-nodes}
+old=${1:?the engine to beat} new=${2:-$ENGINE}
+name=${3:-nodes-$(build "$new")-$(build "$old")}
 # shellcheck disable=SC2046
 exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
     --engine "cmd=$new,name=new" --engine "cmd=$old,name=old" --each "nodes=${NODES:-20000},option.Hash=16" \

@@ -3,7 +3,7 @@
 # the first; unchanged, at a time control, it must not.
 #   scripts/protocols/self.sh [NAME]     NODES=3000 TC=0.2+0.002
 source "$(dirname "$0")/common.sh"
-name=${1:-self} nodes=${NODES:-3000}
+name=${1:-self-$(build "$ENGINE")} nodes=${NODES:-3000}
 common=("${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-40000}" --concurrency "$CONCURRENCY")
 
 verdict() {

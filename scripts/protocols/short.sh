@@ -2,7 +2,8 @@
 # Short time control: is NEW stronger than OLD? The first test of every change to the search.
 #   scripts/protocols/short.sh OLD [NEW] [NAME]
 source "$(dirname "$0")/common.sh"
-old=${1:?the engine to beat} new=${2:-$ENGINE} name=${3:-short}
+old=${1:?the engine to beat} new=${2:-$ENGINE}
+name=${3:-short-$(build "$new")-$(build "$old")}
 # shellcheck disable=SC2046
 exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
     --engine "cmd=$new,name=new" --engine "cmd=$old,name=old" --each tc=8+0.08,option.Hash=16 \

@@ -149,7 +149,7 @@ impl Adjudicator {
                 return Some((Outcome::Draw, Termination::DrawAgreed));
             }
         }
-        if self.rules.max_moves.is_some_and(|most| self.plies >= 2 * most) {
+        if self.rules.max_moves.is_some_and(|most| self.plies >= most.saturating_mul(2)) {
             return Some((Outcome::Draw, Termination::MoveLimit));
         }
         None
@@ -203,6 +203,8 @@ mod tests {
     fn a_long_game_is_drawn() {
         let rules = Adjudication { max_moves: Some(3), ..Default::default() };
         assert_eq!(play(rules, &[100; 20]), Some((5, Outcome::Draw, Termination::MoveLimit)));
+        let endless = Adjudication { max_moves: Some(u32::MAX), ..Default::default() };
+        assert_eq!(play(endless, &[100; 20]), None);
     }
 
     #[test]

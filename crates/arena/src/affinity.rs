@@ -23,7 +23,8 @@ impl Places {
 /// for all slots to have their own, or other matches have taken them: two games bound to one processor would be
 /// worse than none bound at all.
 pub(crate) fn assign(slots: usize, threads: usize) -> Option<Places> {
-    let wanted = slots * threads;
+    let threads = threads.max(1);
+    let wanted = slots.checked_mul(threads)?;
     let mut locks = Vec::new();
     let mut free = Vec::new();
     for processor in in_order_of_cores(available()?) {
@@ -108,6 +109,7 @@ mod tests {
             assert!(assign(1, 1).is_some());
         }
         assert!(assign(all.len() + 1, 1).is_none());
+        assert!(assign(2, usize::MAX).is_none());
     }
 
     #[test]

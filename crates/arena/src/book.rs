@@ -1,5 +1,6 @@
 //! Opening books: the positions that games start from.
 
+use crate::fingerprint::Fingerprint;
 use crate::random::SplitMix;
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -112,6 +113,20 @@ impl Book {
     pub fn opening(&self, n: usize) -> (usize, &Opening) {
         let index = self.order[n % self.order.len()] as usize;
         (index, &self.openings[index])
+    }
+
+    /// A number that changes with any opening, and with their order.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut fingerprint = Fingerprint::new();
+        for &index in &self.order {
+            let opening = &self.openings[index as usize];
+            fingerprint.add(tandem_chess::fen::format(&opening.start).as_bytes());
+            for mv in &opening.moves {
+                fingerprint.add(mv.to_string().as_bytes());
+            }
+            fingerprint.add(b"\n");
+        }
+        fingerprint.text()
     }
 
     /// Whether some opening can only be played as Chess960.

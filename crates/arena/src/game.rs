@@ -2,7 +2,7 @@
 
 use crate::adjudication::{Adjudication, Adjudicator};
 use crate::tablebase::Tablebase;
-use crate::{Clock, Fault, GameSoFar, Limits, Opening, Outcome, Player, Score, Termination};
+use crate::{Clock, Fault, GameSoFar, Limits, Opening, Outcome, Player, Score, Termination, verdict};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Color, Move, Piece, Position, uci};
@@ -96,7 +96,7 @@ pub fn play_game(
     let mut table = Table::new(opening, rules);
     for side in Color::ALL {
         if let Err(fault) = players[side as usize].new_game(rules.chess960) {
-            return Some(table.forfeit(side, fault));
+            return table.forfeit(side, fault);
         }
     }
     let mut adjudicator = Adjudicator::new(rules.adjudication);
@@ -111,12 +111,11 @@ pub fn play_game(
         let (us, them) = (side as usize, !side as usize);
         let thought = match players[us].think(&table.so_far(), &clocks[us], &clocks[them]) {
             Ok(thought) => thought,
-            Err(Fault::Cancelled) => return None,
-            Err(fault) => return Some(table.forfeit(side, fault)),
+            Err(fault) => return table.forfeit(side, fault),
         };
         table.book_overhead(thought.started, thought.elapsed);
         if let Err(overrun) = clocks[us].spend(thought.elapsed) {
-            return Some(table.forfeit(side, Fault::Time(overrun.0)));
+            return table.forfeit(side, Fault::Time(overrun.0));
         }
         let move_number = u32::from(table.position.board().fullmove_number());
         let played = PlayedThought {
@@ -136,6 +135,16 @@ pub fn play_game(
             }
         }
     }
+}
+
+/// A game that a side forfeits before its first move. None when nothing is wrong with it.
+pub(crate) fn forfeit_unplayed(
+    opening: &Opening,
+    rules: &GameRules,
+    side: Color,
+    fault: Fault,
+) -> Option<GameRecord> {
+    Table::new(opening, rules).forfeit(side, fault)
 }
 
 /// The board and its game record while the game runs.
@@ -195,25 +204,10 @@ impl<'a> Table<'a> {
 
     /// What the rules of chess, or the tablebases, say about the position.
     fn verdict(&self) -> Option<(Outcome, Termination)> {
-        let position = &self.position;
-        if !position.has_legal_move() {
-            return Some(if position.in_check() {
-                (Outcome::won_by(!position.side_to_move()), Termination::Checkmate)
-            } else {
-                (Outcome::Draw, Termination::Stalemate)
-            });
-        }
-        if position.is_insufficient_material() {
-            return Some((Outcome::Draw, Termination::InsufficientMaterial));
-        }
-        if position.is_fifty_moves() {
-            return Some((Outcome::Draw, Termination::FiftyMoves));
-        }
-        if position.repetitions() >= 2 {
-            return Some((Outcome::Draw, Termination::Repetition));
-        }
-        let tablebase = self.rules.tablebase.as_ref()?;
-        tablebase.outcome(position).map(|outcome| (outcome, Termination::Tablebase))
+        verdict(&self.position).or_else(|| {
+            let tablebase = self.rules.tablebase.as_ref()?;
+            tablebase.outcome(&self.position).map(|outcome| (outcome, Termination::Tablebase))
+        })
     }
 
     fn end(self, outcome: Outcome, termination: Termination) -> GameRecord {
@@ -228,8 +222,9 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The side at fault loses; on time it only draws against one that cannot mate.
-    fn forfeit(self, side: Color, fault: Fault) -> GameRecord {
+    /// The side at fault loses; on time it only draws against one that cannot mate. A game that was called off is
+    /// nobody's fault, and no game.
+    fn forfeit(self, side: Color, fault: Fault) -> Option<GameRecord> {
         let (termination, details) = match fault {
             Fault::Crash(why) => (Termination::Crash, why),
             Fault::Hang(why) => (Termination::Hang, why),
@@ -239,12 +234,12 @@ impl<'a> Table<'a> {
             Fault::Time(overrun) => {
                 (Termination::TimeLoss, format!("{:.1} ms over its time", overrun.as_secs_f64() * 1000.0))
             }
-            Fault::Cancelled => (Termination::Hang, "the game was called off".into()),
+            Fault::Cancelled => return None,
         };
         let board = self.position.board();
         let bare_king = board.colors(!side) == board.colors(!side) & board.pieces(Piece::King);
         let drawn = termination == Termination::TimeLoss && bare_king;
         let outcome = if drawn { Outcome::Draw } else { Outcome::won_by(!side) };
-        GameRecord { details: Some(details), culprit: Some(side), ..self.end(outcome, termination) }
+        Some(GameRecord { details: Some(details), culprit: Some(side), ..self.end(outcome, termination) })
     }
 }

@@ -55,7 +55,9 @@ fn clamp(number: i64) -> i32 {
 
 /// Whether a line tells of the best variation; quicker than reading it.
 pub(crate) fn is_main_line(line: &str) -> bool {
-    line.contains(" score ") && (!line.contains(" multipv ") || line.contains(" multipv 1 "))
+    // What stands after `string` is for people, be it words such as these.
+    let facts = line.split_once(" string ").map_or(line, |(facts, _)| facts);
+    facts.contains(" score ") && (!facts.contains(" multipv ") || facts.contains(" multipv 1 "))
 }
 
 #[cfg(test)]
@@ -76,6 +78,8 @@ mod tests {
     fn nonsense_is_passed_over() {
         assert_eq!(Info::parse("info depth x score mate").score, None);
         assert_eq!(Info::parse("info string score cp 5"), Info::default());
+        assert!(!is_main_line("info string my score is 5"));
+        assert!(!is_main_line("info depth 3 string the score is 5"));
         assert_eq!(Info::parse("info score cp 99999999999").score, Some(Score::Cp(1_000_000)));
         assert_eq!(Info::parse("info depth -5").depth, None);
     }

@@ -34,10 +34,13 @@ pub struct TandemPlayer {
 }
 
 impl TandemPlayer {
-    /// Makes a searcher with the options of a description: `Hash`, `Threads` and `MoveOverhead`.
+    /// Makes a searcher with the options of a description: `Hash`, `Threads` and `Move Overhead`.
     pub fn new(spec: &EngineSpec, cancel: Arc<AtomicBool>) -> Result<Self, StartError> {
         let name = spec.name.clone().unwrap_or_else(|| "Tandem (inside)".into());
         let wrong = |what: String| StartError::Inside { engine: name.clone(), what };
+        if spec.ponder {
+            return Err(wrong("it cannot ponder".into()));
+        }
         let (mut hash, mut threads, mut overhead) = (16, 1, Duration::from_millis(10));
         for (option, value) in &spec.options {
             let number = |least: usize, most: usize| {
@@ -47,10 +50,10 @@ impl TandemPlayer {
             match option.to_ascii_lowercase().as_str() {
                 "hash" => hash = number(1, 1 << 20)?,
                 "threads" => threads = number(1, 1024)?,
-                "moveoverhead" => overhead = Duration::from_millis(number(0, 10_000)? as u64),
+                "move overhead" => overhead = Duration::from_millis(number(0, 5000)? as u64),
                 _ => {
                     return Err(wrong(format!(
-                        "it has no option '{option}'; it has Hash, Threads, MoveOverhead"
+                        "it has no option '{option}'; it has Hash, Threads, Move Overhead"
                     )));
                 }
             }
@@ -220,13 +223,12 @@ impl Searchless {
     /// With the evaluation of our engine.
     pub fn new(spec: &EngineSpec) -> Result<Self, StartError> {
         let name = spec.name.clone().unwrap_or_else(|| "Tandem without search".into());
-        match spec.options.first() {
-            Some((option, _)) => Err(StartError::Inside {
-                engine: name,
-                what: format!("it has no options, so not '{option}'"),
-            }),
-            None => Ok(Self { name, evaluator: evaluator() }),
-        }
+        let what = match spec.options.first() {
+            Some((option, _)) => format!("it has no options, so not '{option}'"),
+            None if spec.ponder => "it cannot ponder".into(),
+            None => return Ok(Self { name, evaluator: evaluator() }),
+        };
+        Err(StartError::Inside { engine: name, what })
     }
 
     /// The move after which the opponent stands worst. Mates and draws are known without an evaluation.
@@ -327,6 +329,10 @@ mod tests {
         let error = |spec: &EngineSpec| TandemPlayer::new(spec, Arc::default()).err().unwrap().to_string();
         assert!(error(&spec("Hsh", "1")).contains("no option 'Hsh'"));
         assert!(error(&spec("Hash", "0")).contains("from 1 to"));
+        assert!(TandemPlayer::new(&spec("Move Overhead", "30"), Arc::default()).is_ok());
         assert!(Searchless::new(&spec("Hash", "1")).is_err());
+        let pondering = EngineSpec { ponder: true, ..EngineSpec::default() };
+        assert!(error(&pondering).contains("cannot ponder"));
+        assert!(Searchless::new(&pondering).is_err());
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! The state file holds one line of JSON for the match and one for each finished game, appended in one write when
 //! the game's PGN is safe on the disk. A match that is started again with the same state file goes on: an unfinished
-//! last line is cut off, and so is everything in the PGN after the last game that the state knows.
+//! last line is cut off, and so is the one game in the PGN that the state may not know yet. Both files are locked while
+//! the match runs, and nothing in them is cut before they have proved to be this match's own.
 
 use crate::standings::GameResult;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -42,6 +44,25 @@ pub enum JournalError {
         /// The first difference.
         what: String,
     },
+    /// Another match writes it at this moment.
+    #[error("{kind} {path} is in use by another match")]
+    InUse {
+        /// What the file is for.
+        kind: &'static str,
+        /// The file.
+        path: String,
+    },
+    /// The PGN holds what the state does not know.
+    #[error(
+        "after the last game that the state file {path} knows, {pgn} holds more than one unfinished game; \
+         it was changed since: move both aside, or name others"
+    )]
+    PgnGrew {
+        /// The PGN file.
+        pgn: String,
+        /// The state file.
+        path: String,
+    },
     /// The PGN lost games that the state knows.
     #[error(
         "{pgn} is shorter than the state file {path} says; it was changed since, and the match cannot go on"
@@ -70,46 +91,45 @@ pub(crate) struct Header {
 /// An open state file.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: File,
-    path: PathBuf,
+    file: Growing,
 }
 
 impl Journal {
-    /// Opens a state file, or makes it. Returns the results that it holds, and where the PGN ends.
-    pub(crate) fn open(path: &Path, header: &Header) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
-        let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(io_error)?;
-        let (lines, whole) = whole_lines(&file).map_err(io_error)?;
-        file.set_len(whole).map_err(io_error)?;
-        file.seek(SeekFrom::Start(whole)).map_err(io_error)?;
-        let mut journal = Self { file, path: path.to_owned() };
-        let Some((first, games)) = lines.split_first() else {
+    /// Opens a state file of a match of `games` games, or makes it. Returns the results that it holds, and where the
+    /// PGN ends.
+    pub(crate) fn open(
+        path: &Path,
+        header: &Header,
+        games: usize,
+    ) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
+        let mut file = Growing::open(path, "state file")?;
+        let text = WholeLines::read(&file.file).map_err(|source| file.io_error(source))?;
+        let Some((first, lines)) = text.lines.split_first() else {
+            if !is_torn_header(&text.rest) {
+                return Err(wrong_line(path, 1, "it does not begin as one".into()));
+            }
+            file.cut(0)?;
+            let mut journal = Self { file };
             journal.append(header)?;
             return Ok((journal, Vec::new(), header.pgn_start));
         };
-        let wrong =
-            |line: usize, what: String| JournalError::Line { path: path.display().to_string(), line, what };
-        let found: Header = serde_json::from_str(first).map_err(|error| wrong(1, error.to_string()))?;
+        let found: Header =
+            serde_json::from_str(first).map_err(|error| wrong_line(path, 1, error.to_string()))?;
+        let other = |what| JournalError::OtherMatch { path: path.display().to_string(), what };
         if let Some(what) = difference(&found, header) {
-            return Err(JournalError::OtherMatch { path: path.display().to_string(), what });
+            return Err(other(what));
         }
-        let mut results = Vec::with_capacity(games.len());
-        for (index, line) in games.iter().enumerate() {
-            let result: GameResult =
-                serde_json::from_str(line).map_err(|error| wrong(index + 2, error.to_string()))?;
-            if result.white.max(result.black) >= header.names.len() {
-                return Err(wrong(index + 2, "an engine that is not in the match".into()));
-            }
-            results.push(result);
+        let results = read_results(path, lines, header.names.len())?;
+        if let Some(beyond) = results.iter().find(|result| result.index >= games) {
+            return Err(other(format!(
+                "it holds game {}, but this one ends with game {games}",
+                beyond.index + 1
+            )));
         }
+        // Only now is it certain that the file is ours to cut.
+        file.cut(text.length)?;
         let pgn_end = results.last().map_or(found.pgn_start, |result| result.pgn_end);
-        Ok((journal, results, pgn_end))
+        Ok((Self { file }, results, pgn_end))
     }
 
     /// Adds a finished game.
@@ -118,25 +138,119 @@ impl Journal {
     }
 
     fn append(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
-        let io_error = |source| JournalError::Io { path: self.path.display().to_string(), source };
-        let mut line = serde_json::to_vec(value).map_err(|error| io_error(error.into()))?;
+        let mut line = serde_json::to_vec(value).map_err(|error| self.file.io_error(error.into()))?;
         line.push(b'\n');
-        self.file.write_all(&line).and_then(|()| self.file.sync_data()).map_err(io_error)
+        self.file.append(&line).map(|_| ())
     }
 }
 
-/// Lines that end with a newline, and their length together.
-fn whole_lines(file: &File) -> io::Result<(Vec<String>, u64)> {
-    let mut reader = BufReader::new(file);
-    let (mut lines, mut whole) = (Vec::new(), 0);
-    loop {
-        let mut line = Vec::new();
-        let length = reader.read_until(b'\n', &mut line)?;
-        if line.pop() != Some(b'\n') {
-            return Ok((lines, whole));
+fn wrong_line(path: &Path, line: usize, what: String) -> JournalError {
+    JournalError::Line { path: path.display().to_string(), line, what }
+}
+
+/// The games of a state file, each checked against the match.
+fn read_results(path: &Path, lines: &[String], engines: usize) -> Result<Vec<GameResult>, JournalError> {
+    let mut seen = BTreeSet::new();
+    let read = |(index, line): (usize, &String)| {
+        let wrong = |what: String| wrong_line(path, index + 2, what);
+        let result: GameResult = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        if result.white.max(result.black) >= engines {
+            return Err(wrong("an engine that is not in the match".into()));
         }
-        whole += length as u64;
-        lines.push(String::from_utf8_lossy(&line).into_owned());
+        if result.culprit.is_some_and(|culprit| culprit != result.white && culprit != result.black) {
+            return Err(wrong("a forfeit by an engine that is not in the game".into()));
+        }
+        if !seen.insert(result.index) {
+            return Err(wrong(format!("game {} for the second time", result.index + 1)));
+        }
+        Ok(result)
+    };
+    lines.iter().enumerate().map(read).collect()
+}
+
+/// Whether some text without a line's end is what a power cut may have left of a header; so is nothing at all.
+fn is_torn_header(text: &[u8]) -> bool {
+    const START: &[u8] = b"{\"tandem_match\":";
+    let length = text.len().min(START.len());
+    text[..length] == START[..length]
+}
+
+/// A file that nobody else writes, and that grows by whole pieces.
+#[derive(Debug)]
+struct Growing {
+    file: File,
+    path: PathBuf,
+    end: u64,
+}
+
+impl Growing {
+    /// Opens a file to append to it, or makes it, and keeps other matches from it for as long as this lives.
+    fn open(path: &Path, kind: &'static str) -> Result<Self, JournalError> {
+        let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(io_error)?;
+        // A file system that knows no locks cannot guard the file; that is no reason to refuse a match.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(JournalError::InUse { kind, path: path.display().to_string() });
+        }
+        let end = file.metadata().map_err(io_error)?.len();
+        let mut growing = Self { file, path: path.to_owned(), end };
+        growing.file.seek(SeekFrom::Start(end)).map_err(io_error)?;
+        Ok(growing)
+    }
+
+    fn io_error(&self, source: io::Error) -> JournalError {
+        JournalError::Io { path: self.path.display().to_string(), source }
+    }
+
+    /// Drops everything after `end`, and goes on from there.
+    fn cut(&mut self, end: u64) -> Result<(), JournalError> {
+        let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
+        cut.map_err(|source| self.io_error(source))?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// Appends a piece in one write and waits until it is on the disk. Returns the new length.
+    fn append(&mut self, piece: &[u8]) -> Result<u64, JournalError> {
+        let written = self.file.write_all(piece).and_then(|()| self.file.sync_data());
+        if let Err(source) = written {
+            // Half a piece must not stay. Where even this fails, a later run cuts it off.
+            let _ = self.cut(self.end);
+            return Err(self.io_error(source));
+        }
+        self.end += piece.len() as u64;
+        Ok(self.end)
+    }
+}
+
+/// A file's text, by lines.
+struct WholeLines {
+    /// Those that end with a newline.
+    lines: Vec<String>,
+    /// Their length together.
+    length: u64,
+    /// What stands after them.
+    rest: Vec<u8>,
+}
+
+impl WholeLines {
+    fn read(mut file: &File) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(0))?;
+        let mut reader = BufReader::new(file);
+        let mut text = Self { lines: Vec::new(), length: 0, rest: Vec::new() };
+        loop {
+            let mut line = Vec::new();
+            let length = reader.read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                text.rest = line;
+                return Ok(text);
+            }
+            line.pop();
+            text.length += length as u64;
+            text.lines.push(String::from_utf8_lossy(&line).into_owned());
+        }
     }
 }
 
@@ -163,39 +277,57 @@ fn difference(found: &Header, wanted: &Header) -> Option<String> {
 /// A PGN file that grows by whole games.
 #[derive(Debug)]
 pub(crate) struct PgnFile {
-    file: File,
-    path: PathBuf,
-    end: u64,
+    file: Growing,
 }
 
 impl PgnFile {
-    /// Length of a PGN file as it is now; zero if there is none.
-    pub(crate) fn length(path: &Path) -> u64 {
-        std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+    /// Opens a file to append to it.
+    pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
+        Ok(Self { file: Growing::open(path, "PGN file")? })
     }
 
-    /// Opens a file to append to it, from `end` on: what stands after it is a game that was cut short.
-    pub(crate) fn open(path: &Path, end: u64, state: Option<&Path>) -> Result<Self, JournalError> {
-        let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(io_error)?;
-        let length = file.metadata().map_err(io_error)?.len();
-        if let Some(state) = state {
-            if length < end {
-                let (pgn, path) = (path.display().to_string(), state.display().to_string());
-                return Err(JournalError::PgnChanged { pgn, path });
-            }
-            file.set_len(end).map_err(io_error)?;
+    /// Where the next game goes.
+    pub(crate) fn end(&self) -> u64 {
+        self.file.end
+    }
+
+    /// Goes on from `end`, which is where the state file says that the last game ended. What stands after it can only
+    /// be one game that the state does not know, whole or cut short: it is dropped, for it will be played again.
+    pub(crate) fn resume_at(&mut self, end: u64, state: &Path) -> Result<(), JournalError> {
+        let (pgn, path) = (self.file.path.display().to_string(), state.display().to_string());
+        if self.file.end < end {
+            return Err(JournalError::PgnChanged { pgn, path });
         }
-        file.seek(SeekFrom::Start(end)).map_err(io_error)?;
-        Ok(Self { file, path: path.to_owned(), end })
+        if self.file.end == end {
+            return Ok(());
+        }
+        if !self.is_one_game_after(end).map_err(|source| self.file.io_error(source))? {
+            return Err(JournalError::PgnGrew { pgn, path });
+        }
+        self.file.cut(end)
     }
 
-    /// Appends a game in one write and waits until it is on the disk. Returns the new length.
+    /// Whether the text from `start` on is a game, or the beginning of one, and no more.
+    fn is_one_game_after(&self, start: u64) -> io::Result<bool> {
+        const EVENT: &[u8] = b"[Event ";
+        let mut file = &self.file.file;
+        file.seek(SeekFrom::Start(start))?;
+        let mut lines = BufReader::new(file).split(b'\n');
+        let first = lines.next().transpose()?.unwrap_or_default();
+        let length = first.len().min(EVENT.len());
+        if first[..length] != EVENT[..length] {
+            return Ok(false);
+        }
+        for line in lines {
+            if line?.starts_with(EVENT) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends a game. Returns the new length.
     pub(crate) fn append(&mut self, game: &str) -> Result<u64, JournalError> {
-        let io_error = |source| JournalError::Io { path: self.path.display().to_string(), source };
-        self.file.write_all(game.as_bytes()).and_then(|()| self.file.sync_data()).map_err(io_error)?;
-        self.end += game.len() as u64;
-        Ok(self.end)
+        self.file.append(game.as_bytes())
     }
 }

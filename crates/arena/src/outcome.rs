@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use tandem_chess::Color;
+use tandem_chess::{Color, Position};
 
 /// The result of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -53,6 +53,24 @@ impl fmt::Display for Outcome {
             Self::Draw => "1/2-1/2",
         })
     }
+}
+
+/// What the rules of chess say about a position that a game has reached; none if the game goes on.
+pub fn verdict(position: &Position) -> Option<(Outcome, Termination)> {
+    let draw = |termination| Some((Outcome::Draw, termination));
+    if !position.has_legal_move() {
+        if position.in_check() {
+            return Some((Outcome::won_by(!position.side_to_move()), Termination::Checkmate));
+        }
+        return draw(Termination::Stalemate);
+    }
+    if position.is_insufficient_material() {
+        return draw(Termination::InsufficientMaterial);
+    }
+    if position.is_fifty_moves() {
+        return draw(Termination::FiftyMoves);
+    }
+    if position.repetitions() >= 2 { draw(Termination::Repetition) } else { None }
 }
 
 /// What ended a game.

@@ -43,6 +43,7 @@ pub fn consult<T: Sync, R: Send>(
                     let well = analyst.take().filter(|analyst| analyst.is_well());
                     let mut ready = match well.map_or_else(make, Ok) {
                         Ok(analyst) => analyst,
+                        Err(StartError::Cancelled { .. }) => break,
                         Err(error) => {
                             failed.store(true, Ordering::Relaxed);
                             let _ = sender.send(Err(error));
@@ -69,15 +70,4 @@ pub fn consult<T: Sync, R: Send>(
         }
     });
     failure.map_or(Ok(collected), Err)
-}
-
-/// A fault in words for tables.
-pub(crate) fn describe(fault: &Fault) -> String {
-    match fault {
-        Fault::Crash(why) => format!("crash: {why}"),
-        Fault::Hang(why) => format!("hang: {why}"),
-        Fault::Time(over) => format!("late by {:.1} ms", over.as_secs_f64() * 1000.0),
-        Fault::Illegal(text) => format!("illegal move '{text}'"),
-        Fault::Cancelled => "called off".into(),
-    }
 }

@@ -4,6 +4,7 @@
 //! search or a network within this program can be another.
 
 use crate::{Clock, Info, Score};
+use std::fmt;
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Move, Position};
 
@@ -52,6 +53,18 @@ pub enum Fault {
     Cancelled,
 }
 
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Self::Crash(why) => write!(f, "crash: {why}"),
+            Self::Hang(why) => write!(f, "hang: {why}"),
+            Self::Time(over) => write!(f, "late by {:.1} ms", over.as_secs_f64() * 1000.0),
+            Self::Illegal(text) => write!(f, "illegal move '{text}'"),
+            Self::Cancelled => f.write_str("called off"),
+        }
+    }
+}
+
 /// Someone who plays chess.
 pub trait Player: Send {
     /// What it is called in tables and PGN.
@@ -68,6 +81,9 @@ pub trait Player: Send {
 
     /// Told after its own move, with the game as the opponent sees it: the moment to ponder.
     fn opponent_thinks(&mut self, _game: &GameSoFar, _clock: &Clock, _opponent: &Clock) {}
+
+    /// Told after a game: until the next it must not think.
+    fn rest(&mut self) {}
 
     /// Whether it can go on after a fault, or must be made anew.
     fn is_well(&self) -> bool;

@@ -23,6 +23,9 @@ const MAX_KEPT: usize = 10_000;
 /// Bytes of the engine's standard error that are kept to explain its end.
 const MAX_STDERR: usize = 2048;
 
+/// Events that may wait to be looked at; when there are so many, the engine waits.
+const MAX_WAITING: usize = 4096;
+
 /// Something the engine said.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -72,7 +75,7 @@ impl Process {
         let mut errors = child.stderr.take().ok_or_else(missing)?;
 
         // Room for every line of a handshake; when it is full, the engine waits for the game, not the memory.
-        let (sender, events) = sync_channel(4096);
+        let (sender, events) = sync_channel(MAX_WAITING);
         let keep_all = Arc::new(AtomicBool::new(false));
         let mut reader = Reader {
             sender,
@@ -118,9 +121,14 @@ impl Process {
         }
     }
 
-    /// Drops everything said so far.
+    /// Drops everything said so far. One event more than can wait may be on its way; beyond that it would be an
+    /// engine that talks faster than we listen, and no end.
     pub(crate) fn forget_events(&self) {
-        while self.events.try_recv().is_ok() {}
+        for _ in 0..=MAX_WAITING {
+            if self.events.try_recv().is_err() {
+                return;
+            }
+        }
     }
 
     /// How the engine ended, in words for people; it gets a moment to do so.

@@ -31,7 +31,7 @@ fn meeting_section(standings: &Standings, meeting: Meeting, sprt: Option<&Sprt>)
     let names = format!("{} against {}", standings.names[a], standings.names[b]);
     let mut lines = summary::meeting_lines(standings, meeting);
     if let Some(sprt) = sprt {
-        lines += &summary::sprt_line(sprt, &standings.pairs(a, b));
+        lines += &summary::sprt_line(sprt, &standings.sprt_state(sprt, a, b));
     }
     let mut content = pre(&lines);
     content += &chart::lines("Elo by game", &elo_over_time(standings, meeting), "Elo");
@@ -51,26 +51,14 @@ fn meeting_section(standings: &Standings, meeting: Meeting, sprt: Option<&Sprt>)
     section(&names, &content)
 }
 
-/// The estimate after each game, with its 95 % band, in the order in which games ended.
+/// The estimate after each pair, with its 95 % band.
 fn elo_over_time(standings: &Standings, (a, b): Meeting) -> Line {
     let mut line = Line::default();
-    let mut wdl = Wdl::default();
-    let mut open: BTreeMap<usize, u8> = BTreeMap::new();
-    let mut pairs = Pentanomial::default();
-    for (n, game) in standings.in_order().filter(|game| is_between(game, a, b)).enumerate() {
-        let points = game.half_points(a);
-        wdl.add(points);
-        match open.remove(&(game.index / 2)) {
-            Some(first) => pairs.add(first, points),
-            None => {
-                open.insert(game.index / 2, points);
-                continue;
-            }
-        }
-        if let Some(estimate) = Estimate::of(&pairs, &wdl)
+    for (games, pairs) in standings.pairs_in_order(a, b) {
+        if let Some(estimate) = Estimate::of_pairs(&pairs)
             && [estimate.elo, estimate.elo_low, estimate.elo_high].iter().all(|elo| elo.is_finite())
         {
-            line.points.push(((n + 1) as f64, estimate.elo));
+            line.points.push((games as f64, estimate.elo));
             line.band.push((estimate.elo_low, estimate.elo_high));
         }
     }
@@ -78,25 +66,11 @@ fn elo_over_time(standings: &Standings, (a, b): Meeting) -> Line {
 }
 
 fn llr_over_time(standings: &Standings, (a, b): Meeting, sprt: &Sprt) -> Line {
-    let mut line = Line::default();
-    let mut open: BTreeMap<usize, u8> = BTreeMap::new();
-    let mut pairs = Pentanomial::default();
-    for (n, game) in standings.in_order().filter(|game| is_between(game, a, b)).enumerate() {
-        let points = game.half_points(a);
-        match open.remove(&(game.index / 2)) {
-            Some(first) => {
-                pairs.add(first, points);
-                line.points.push(((n + 1) as f64, sprt.llr(&pairs)));
-            }
-            None => {
-                open.insert(game.index / 2, points);
-            }
-        }
-    }
-    line
+    let point = |(games, pairs): (usize, Pentanomial)| (games as f64, sprt.llr(&pairs));
+    Line { points: standings.pairs_in_order(a, b).map(point).collect(), ..Line::default() }
 }
 
-/// Openings in which one side won both games: there the engines differ most.
+/// Openings in which one side scored more than the other, colours swapped: there the engines differ most.
 fn openings(standings: &Standings, (a, b): Meeting) -> String {
     let mut by_opening: BTreeMap<usize, Wdl> = BTreeMap::new();
     for game in standings.results().filter(|game| is_between(game, a, b)) {
@@ -122,7 +96,7 @@ fn openings(standings: &Standings, (a, b): Meeting) -> String {
         );
     }
     format!(
-        "<details><summary>Openings that one side won ({})</summary>\n<table><tr><th>opening</th><th>{}</th>\
+        "<details><summary>Openings in which one side scored more ({})</summary>\n<table><tr><th>opening</th><th>{}</th>\
          <th>points</th></tr>\n{rows}</table></details>\n",
         decided.len(),
         escape(&standings.names[a])

@@ -1,6 +1,6 @@
 //! The results of a match so far.
 
-use crate::stats::{Pentanomial, RatedGame, Ratings, Wdl, rate};
+use crate::stats::{Pentanomial, RatedGame, Ratings, Sprt, SprtState, Verdict, Wdl, rate};
 use crate::{Outcome, Termination};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -112,6 +112,40 @@ impl Standings {
         pairs
     }
 
+    /// The pairs of one engine against another after each pair that was completed, in the order in which games ended,
+    /// with the number of their games until then.
+    pub fn pairs_in_order(
+        &self,
+        engine: usize,
+        opponent: usize,
+    ) -> impl Iterator<Item = (usize, Pentanomial)> {
+        let mut open: BTreeMap<usize, u8> = BTreeMap::new();
+        let mut pairs = Pentanomial::default();
+        let games = self.in_order().filter(move |game| is_between(game, engine, opponent)).enumerate();
+        games.filter_map(move |(n, game)| {
+            let points = game.half_points(engine);
+            let Some(first) = open.remove(&(game.index / 2)) else {
+                open.insert(game.index / 2, points);
+                return None;
+            };
+            pairs.add(first, points);
+            Some((n + 1, pairs))
+        })
+    }
+
+    /// Where a test of one engine against another was first decided, or where it stands. Games that were under way at
+    /// the decision still count for every estimate, but what is decided stays decided.
+    pub fn sprt_state(&self, sprt: &Sprt, engine: usize, opponent: usize) -> SprtState {
+        let mut state = sprt.state(&Pentanomial::default());
+        for (_, pairs) in self.pairs_in_order(engine, opponent) {
+            state = sprt.state(&pairs);
+            if state.verdict != Verdict::Undecided {
+                break;
+            }
+        }
+        state
+    }
+
     /// A rating list of all engines. Pairs of games count as one observation.
     pub fn ratings(&self) -> Ratings {
         let mut units: BTreeMap<usize, Vec<RatedGame>> = BTreeMap::new();
@@ -165,6 +199,33 @@ mod tests {
             seconds: 1.0,
             pgn_end: 0,
         }
+    }
+
+    #[test]
+    fn a_decided_test_stays_decided() {
+        let sprt = Sprt::new(0.0, 50.0, 0.05, 0.05, crate::stats::SprtModel::Logistic).unwrap();
+        let mut standings = Standings::new(vec!["a".into(), "b".into()]);
+        let play = |standings: &mut Standings, pair: usize, won: bool| {
+            let outcomes = [Outcome::WhiteWins, Outcome::BlackWins];
+            let [first, second] = if won { outcomes } else { [outcomes[1], outcomes[0]] };
+            standings.add(result(2 * pair, 0, 1, first));
+            standings.add(result(2 * pair + 1, 1, 0, second));
+        };
+        assert_eq!(standings.sprt_state(&sprt, 0, 1).verdict, Verdict::Undecided);
+        let mut pair = 0;
+        while standings.sprt_state(&sprt, 0, 1).verdict == Verdict::Undecided {
+            play(&mut standings, pair, pair % 10 != 9);
+            pair += 1;
+            assert!(pair < 1000);
+        }
+        let decided = standings.sprt_state(&sprt, 0, 1);
+        assert_eq!(decided.verdict, Verdict::Accepted);
+        // What was still under way goes badly: the ratio falls back, the decision does not.
+        (pair..pair + 5).for_each(|pair| play(&mut standings, pair, false));
+        assert_eq!(sprt.state(&standings.pairs(0, 1)).verdict, Verdict::Undecided);
+        assert_eq!(standings.sprt_state(&sprt, 0, 1), decided);
+        let (games, pairs) = standings.pairs_in_order(0, 1).last().unwrap();
+        assert_eq!((games, pairs), (standings.games(), standings.pairs(0, 1)));
     }
 
     #[test]

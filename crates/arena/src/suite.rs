@@ -6,7 +6,7 @@ mod read;
 pub use baseline::{Comparison, compare};
 pub use read::{SuiteError, read_suite};
 
-use crate::panel::{Factory, consult, describe};
+use crate::panel::{Factory, consult};
 use crate::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Score, StartError};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
@@ -138,7 +138,7 @@ pub fn run_suite(
         Err(fault) => ItemResult {
             id: items[index].id.clone(),
             most: items[index].task.most_points(),
-            played: describe(fault),
+            played: fault.to_string(),
             ..ItemResult::default()
         },
     };

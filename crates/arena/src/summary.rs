@@ -1,6 +1,6 @@
 //! A match in words for people, and in JSON for machines.
 
-use crate::stats::{Estimate, Pentanomial, Ratings, Sprt, Verdict, Wdl};
+use crate::stats::{Estimate, Pentanomial, Ratings, Sprt, SprtState, Verdict, Wdl};
 use crate::{Report, Standings, Termination};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -83,9 +83,8 @@ pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
     text
 }
 
-/// Where a test stands, in one line.
-pub fn sprt_line(sprt: &Sprt, pairs: &Pentanomial) -> String {
-    let state = sprt.state(pairs);
+/// Where a test stands, or was decided, in one line.
+pub fn sprt_line(sprt: &Sprt, state: &SprtState) -> String {
     let verdict = match state.verdict {
         Verdict::Accepted => "H1 accepted",
         Verdict::Rejected => "H0 accepted",
@@ -164,7 +163,7 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
     let engine = |(index, name): (usize, &String)| json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) });
     let sprt = sprt
         .zip(meetings.first())
-        .map(|(sprt, &(a, b))| json!({ "test": sprt, "state": sprt.state(&standings.pairs(a, b)) }));
+        .map(|(sprt, &(a, b))| json!({ "test": sprt, "state": standings.sprt_state(sprt, a, b) }));
     let ratings = (standings.names.len() > 2).then(|| standings.ratings());
     json!({
         "sprt": sprt,

@@ -1,20 +1,22 @@
 //! Many games at once, between two or more engines.
 
-use crate::journal::{Header, Journal, JournalError, PgnFile};
-use crate::schedule::{Format, Pairing, Schedule};
+mod identity;
+mod keeper;
+mod slot;
+
+use crate::journal::{Header, JournalError};
+use crate::schedule::{Format, Schedule};
 use crate::standings::{GameResult, Standings};
-use crate::{
-    Book, BookOrder, EngineSpec, GameRecord, GameRules, Overhead, Patience, Player, StartError, affinity,
-    play_game, record, start_player,
-};
-use std::collections::{HashMap, VecDeque};
+use crate::{Book, BookOrder, EngineSpec, GameRules, Overhead, Patience, StartError, affinity, start_player};
+use keeper::Keeper;
+use slot::{Message, Slot, Work};
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tandem_chess::Color;
 use thiserror::Error;
 
 /// Why a match could not be played, or not to its end.
@@ -109,12 +111,6 @@ pub struct Report {
     pub inside: bool,
 }
 
-enum Message {
-    Finished(Pairing, Box<GameRecord>, Duration),
-    Failed(TournamentError),
-    Idle,
-}
-
 impl Tournament {
     /// Starts every engine once, so that what is wrong with them is known before the first game. Returns their names,
     /// each different from the others.
@@ -136,7 +132,8 @@ impl Tournament {
         Ok(names)
     }
 
-    fn header(&self, names: Vec<String>) -> Header {
+    /// What the state file says of the match. `pgn_start` is where its PGN begins.
+    fn header(&self, names: &[String], pgn_start: u64) -> Header {
         let mut settings = serde_json::Map::new();
         let mut set = |key: &str, value: serde_json::Value| settings.insert(key.into(), value);
         // Whatever cannot be written as JSON is as good as absent; these types all can.
@@ -148,8 +145,12 @@ impl Tournament {
         set("tablebases", self.rules.tablebase.as_ref().map(|tables| tables.path()).into());
         set("chess960", self.rules.chess960.into());
         set("pgn", serde_json::to_value(&self.pgn).unwrap_or_default());
-        let pgn_start = self.pgn.as_deref().map_or(0, PgnFile::length);
-        Header { tandem_match: 1, names, settings, pgn_start }
+        // Names and paths stay the same when an engine is built anew or a book is replaced; what is in them does not.
+        set("openings", format!("{} with hash {}", self.book.len(), self.book.fingerprint()).into());
+        for (name, spec) in names.iter().zip(&self.engines) {
+            set(&format!("program of {name}"), identity::program(spec).into());
+        }
+        Header { tandem_match: 2, names: names.to_vec(), settings, pgn_start }
     }
 
     /// Plays the match, or the rest of it. `cancel` ends it early; what was played is kept.
@@ -166,35 +167,33 @@ impl Tournament {
             return Err(TournamentError::BookNeedsChess960);
         }
         let names = self.check_engines(cancel)?;
-        let mut keeper = Keeper::open(self, names)?;
-        let todo: VecDeque<usize> = if observer.started(&keeper.standings, schedule.len()) {
-            (0..schedule.len()).filter(|&index| !keeper.standings.has(index)).collect()
-        } else {
-            VecDeque::new()
-        };
+        let mut keeper = Keeper::open(self, names, schedule.len())?;
+        let goes_on = observer.started(&keeper.standings, schedule.len());
+        let todo: VecDeque<usize> =
+            (0..schedule.len()).filter(|&index| goes_on && !keeper.standings.has(index)).collect();
         let slots = self.concurrency.clamp(1, todo.len().max(1));
-        let threads = self.engines.iter().map(EngineSpec::threads).max().unwrap_or(1);
-        let places = if self.affinity { affinity::assign(slots, threads) } else { None };
-        let bound = places.is_some();
+        let work = Work {
+            tournament: self,
+            schedule: &schedule,
+            todo: Mutex::new(todo),
+            halt: AtomicBool::new(false),
+            cancel,
+            failed_starts: self.engines.iter().map(|_| AtomicUsize::new(0)).collect(),
+        };
+        let meetings = schedule.meetings().iter();
+        let processors = meetings.map(|&(a, b)| processors(&self.engines[a], &self.engines[b])).max();
+        let places = if self.affinity { affinity::assign(slots, processors.unwrap_or(1)) } else { None };
 
-        let todo = Mutex::new(todo);
-        let halt = AtomicBool::new(false);
-        // With little room, so that a slow disk slows the games down and no finished game waits long to be kept.
-        let (sender, messages) = mpsc::sync_channel(slots);
         let (started, cpu_before) = (Instant::now(), cpu_time());
-        let mut overhead = Overhead::default();
-        let outcome = thread::scope(|scope| {
+        thread::scope(|scope| {
+            // Both end with this closure, be it by a panic of the observer: then no slot plays on, or waits to be
+            // heard, while we wait for the slots.
+            let _halt = HaltAtEnd(&work);
+            // With little room, so that a slow disk slows the games down and no finished game waits long to be kept.
+            let (sender, messages) = mpsc::sync_channel(slots);
             for slot in 0..slots {
                 let place = places.as_ref().and_then(|places| places.of(slot));
-                let mut slot = Slot {
-                    tournament: self,
-                    schedule: &schedule,
-                    todo: &todo,
-                    halt: &halt,
-                    cancel,
-                    sender: sender.clone(),
-                    players: HashMap::new(),
-                };
+                let mut slot = Slot::new(&work, sender.clone());
                 let builder = thread::Builder::new().name("game".into());
                 let spawned = builder.spawn_scoped(scope, move || {
                     if let Some(place) = place {
@@ -202,180 +201,79 @@ impl Tournament {
                     }
                     slot.run();
                 });
-                if let Err(error) = spawned {
-                    halt.store(true, Ordering::Relaxed);
-                    return Err(TournamentError::Thread(error));
-                }
+                spawned.map_err(TournamentError::Thread)?;
             }
             // From here only slots send: should all of them end unheard, the match ends too.
             drop(sender);
-            let mut working = slots;
-            let mut failure = None;
-            while working > 0 {
-                match messages.recv_timeout(Duration::from_millis(100)) {
-                    Ok(Message::Finished(pairing, record, wall)) => {
-                        overhead.add(&record.overhead);
-                        match keeper.keep(self, &pairing, &record, wall) {
-                            Ok(result) => {
-                                if !observer.finished(&keeper.standings, &result) {
-                                    halt.store(true, Ordering::Relaxed);
-                                }
-                            }
-                            Err(error) => {
-                                halt.store(true, Ordering::Relaxed);
-                                failure.get_or_insert(error);
-                            }
-                        }
-                    }
-                    Ok(Message::Failed(error)) => {
-                        halt.store(true, Ordering::Relaxed);
-                        failure.get_or_insert(error);
-                    }
-                    Ok(Message::Idle) => working -= 1,
-                    Err(RecvTimeoutError::Timeout) => observer.tick(&keeper.standings),
-                    Err(RecvTimeoutError::Disconnected) => break,
-                }
-                if cancel.load(Ordering::Relaxed) {
-                    halt.store(true, Ordering::Relaxed);
-                }
-            }
-            failure.map_or(Ok(()), Err)
-        });
-        outcome?;
+            self.listen(&messages, slots, &work, &mut keeper, observer)
+        })?;
         Ok(Report {
             standings: keeper.standings,
             total: schedule.len(),
-            overhead,
+            overhead: keeper.overhead,
             wall: started.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_before),
-            bound,
+            bound: places.is_some(),
             slots,
             inside: self.engines.iter().any(EngineSpec::is_inside),
         })
     }
-}
 
-/// A thread that plays one game after another, with its own engines.
-struct Slot<'a> {
-    tournament: &'a Tournament,
-    schedule: &'a Schedule,
-    todo: &'a Mutex<VecDeque<usize>>,
-    halt: &'a AtomicBool,
-    cancel: &'a Arc<AtomicBool>,
-    sender: SyncSender<Message>,
-    players: HashMap<usize, Box<dyn Player>>,
-}
-
-impl Slot<'_> {
-    fn run(&mut self) {
-        while !self.halt.load(Ordering::Relaxed) {
-            let next = self.todo.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some(index) = next else { break };
-            let message = match self.play(self.schedule.game(index)) {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(error) => Message::Failed(error.into()),
-            };
-            if self.sender.send(message).is_err() {
-                break;
+    /// Hears what the slots report until the last of them is done.
+    fn listen(
+        &self,
+        messages: &Receiver<Message>,
+        mut working: usize,
+        work: &Work,
+        keeper: &mut Keeper,
+        observer: &mut dyn Observer,
+    ) -> Result<(), TournamentError> {
+        let mut failure = None;
+        let mut can_keep = true;
+        while working > 0 {
+            match messages.recv_timeout(Duration::from_millis(100)) {
+                // A disk that was full once may take the next game, but that would hide that one is missing.
+                Ok(Message::Finished(..)) if !can_keep => {}
+                Ok(Message::Finished(pairing, record, wall)) => {
+                    match keeper.keep(self, &pairing, &record, wall) {
+                        Ok(result) => {
+                            if !observer.finished(&keeper.standings, &result) {
+                                work.halt();
+                            }
+                        }
+                        Err(error) => {
+                            can_keep = false;
+                            failure.get_or_insert(error);
+                        }
+                    }
+                }
+                Ok(Message::Failed(error)) => {
+                    failure.get_or_insert(error);
+                }
+                Ok(Message::Idle) => working -= 1,
+                Err(RecvTimeoutError::Timeout) => observer.tick(&keeper.standings),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if failure.is_some() || work.cancel.load(Ordering::Relaxed) {
+                work.halt();
             }
         }
-        self.players.clear();
-        let _ = self.sender.send(Message::Idle);
-    }
-
-    fn play(&mut self, pairing: Pairing) -> Result<Option<Message>, StartError> {
-        let started = Instant::now();
-        let specs = &self.tournament.engines;
-        let (white, black) = (pairing.white, pairing.black);
-        self.players.retain(|engine, player| {
-            player.is_well() && !specs[*engine].restart && (*engine == white || *engine == black)
-        });
-        let mut take = |engine: usize| match self.players.remove(&engine) {
-            Some(player) => Ok(player),
-            None => start_player(&specs[engine], self.tournament.patience, self.cancel),
-        };
-        let (mut first, mut second) = (take(white)?, take(black)?);
-        let (_, opening) = self.tournament.book.opening(pairing.round);
-        let record = play_game(
-            [&mut *first, &mut *second],
-            [specs[white].limits, specs[black].limits],
-            opening,
-            &self.tournament.rules,
-            self.halt,
-        );
-        self.players.insert(white, first);
-        self.players.insert(black, second);
-        Ok(record.map(|record| Message::Finished(pairing, Box::new(record), started.elapsed())))
+        failure.map_or(Ok(()), Err)
     }
 }
 
-/// Keeps what was played: in memory, in the PGN, and in the state file.
-struct Keeper {
-    standings: Standings,
-    journal: Option<Journal>,
-    pgn: Option<PgnFile>,
+/// Processors that a game between two engines keeps busy: they think in turn, unless one of them ponders.
+fn processors(a: &EngineSpec, b: &EngineSpec) -> usize {
+    let [a_threads, b_threads] = [a, b].map(EngineSpec::threads);
+    if a.ponder || b.ponder { a_threads.saturating_add(b_threads) } else { a_threads.max(b_threads) }
 }
 
-impl Keeper {
-    fn open(tournament: &Tournament, names: Vec<String>) -> Result<Self, TournamentError> {
-        let header = tournament.header(names.clone());
-        let mut standings = Standings::new(names);
-        let state = tournament.state.as_deref();
-        let (journal, pgn_end) = match state {
-            Some(path) => {
-                let (journal, results, pgn_end) = Journal::open(path, &header)?;
-                results.into_iter().for_each(|result| standings.add(result));
-                (Some(journal), pgn_end)
-            }
-            None => (None, header.pgn_start),
-        };
-        let pgn = tournament.pgn.as_deref().map(|path| PgnFile::open(path, pgn_end, state)).transpose()?;
-        Ok(Self { standings, journal, pgn })
-    }
+/// Ends a match when it goes out of scope.
+struct HaltAtEnd<'a>(&'a Work<'a>);
 
-    fn keep(
-        &mut self,
-        tournament: &Tournament,
-        pairing: &Pairing,
-        record: &GameRecord,
-        wall: Duration,
-    ) -> Result<GameResult, TournamentError> {
-        let names = [pairing.white, pairing.black].map(|engine| self.standings.names[engine].as_str());
-        let limits = [pairing.white, pairing.black].map(|engine| tournament.engines[engine].limits);
-        let pgn_end = match &mut self.pgn {
-            Some(pgn) => {
-                let heading = record::Heading {
-                    event: &tournament.event,
-                    round: format!("{}.{}", pairing.round + 1, pairing.index % 2 + 1),
-                    names,
-                    limits,
-                    chess960: tournament.rules.chess960,
-                };
-                pgn.append(&record::to_pgn(record, &heading))?
-            }
-            None => 0,
-        };
-        let result = GameResult {
-            index: pairing.index,
-            white: pairing.white,
-            black: pairing.black,
-            opening: tournament.book.opening(pairing.round).0,
-            outcome: record.outcome,
-            termination: record.termination,
-            details: record.details.clone(),
-            culprit: record
-                .culprit
-                .map(|side| if side == Color::White { pairing.white } else { pairing.black }),
-            plies: record.moves.len(),
-            seconds: wall.as_secs_f64(),
-            pgn_end,
-        };
-        if let Some(journal) = &mut self.journal {
-            journal.add(&result)?;
-        }
-        self.standings.add(result.clone());
-        Ok(result)
+impl Drop for HaltAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.halt();
     }
 }
 
@@ -390,4 +288,18 @@ pub fn cpu_time() -> Duration {
 #[cfg(not(unix))]
 pub fn cpu_time() -> Duration {
     Duration::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_ponders_needs_processors_of_its_own() {
+        let spec = |text: &str| EngineSpec::parse(&format!("cmd=x,{text}"), "").unwrap();
+        let (two, three) = (spec("option.Threads=2"), spec("option.Threads=3"));
+        assert_eq!(processors(&two, &three), 3);
+        assert_eq!(processors(&two, &spec("option.Threads=3,ponder=on")), 5);
+        assert_eq!(processors(&spec("ponder=on"), &spec("option.Threads=18446744073709551615")), usize::MAX);
+    }
 }

@@ -51,6 +51,12 @@ pub enum StartError {
         /// How long it had.
         seconds: u64,
     },
+    /// Nobody waits for it any more.
+    #[error("engine {engine} was still preparing when it was called off")]
+    Cancelled {
+        /// The engine's name.
+        engine: String,
+    },
     /// An engine within this program cannot be made as asked.
     #[error("engine {engine}: {what}")]
     Inside {
@@ -146,8 +152,11 @@ impl UciPlayer {
         for (name, value) in &spec.options {
             commands += &player.setting(name, value)?;
         }
-        if let Ok(ponder) = player.setting("Ponder", if spec.ponder { "true" } else { "false" }) {
-            commands += &ponder;
+        match player.setting("Ponder", if spec.ponder { "true" } else { "false" }) {
+            Ok(ponder) => commands += &ponder,
+            // It was asked to ponder, and cannot.
+            Err(error) if spec.ponder => return Err(error),
+            Err(_) => {}
         }
         player.tell(&commands)?;
         player.ask("isready", "readyok", patience.ready)?;
@@ -200,19 +209,24 @@ impl UciPlayer {
         }
         let mut lines = Vec::new();
         loop {
-            match self.process.next(deadline) {
+            match self.process.next(soon(deadline)) {
                 Some(Event::Line(line)) if line.split_ascii_whitespace().next() == Some(expected) => {
                     return Ok(lines);
                 }
                 Some(Event::Line(line)) if lines.len() < MAX_HANDSHAKE => lines.push(line),
-                Some(Event::Line(_)) => {}
-                Some(Event::BestMove(_)) => {}
                 Some(Event::Closed(_)) => return Err(self.ended(asked, expected)),
-                None => {
-                    self.well = false;
-                    let seconds = patience.as_secs();
-                    return Err(StartError::Silent { engine: self.name.clone(), asked, expected, seconds });
-                }
+                Some(Event::Line(_) | Event::BestMove(_)) | None => {}
+            }
+            // Looked at on every turn: an engine that talks without end must not keep us here.
+            let engine = || self.name.clone();
+            if self.cancel.load(Ordering::Relaxed) {
+                self.well = false;
+                return Err(StartError::Cancelled { engine: engine() });
+            }
+            if Instant::now() >= deadline {
+                self.well = false;
+                let seconds = patience.as_secs();
+                return Err(StartError::Silent { engine: engine(), asked, expected, seconds });
             }
         }
     }
@@ -223,6 +237,7 @@ impl UciPlayer {
         match self.ask("isready", "readyok", self.patience.ready) {
             Ok(_) => Ok(()),
             Err(StartError::Ended { epitaph, .. }) => Err(Fault::Crash(epitaph)),
+            Err(StartError::Cancelled { .. }) => Err(Fault::Cancelled),
             Err(error) => Err(Fault::Hang(error.to_string())),
         }
     }
@@ -272,18 +287,18 @@ impl UciPlayer {
 
     fn next_answer(&mut self, deadline: Instant) -> Result<Option<Answer>, Fault> {
         loop {
-            // Long waits are cut into pieces, so that Ctrl-C need not wait for the engine.
-            let piece = deadline.min(Instant::now() + Duration::from_millis(200));
-            match self.process.next(piece) {
+            match self.process.next(soon(deadline)) {
                 Some(Event::BestMove(answer)) => return Ok(Some(answer)),
-                Some(Event::Line(_)) => {}
                 Some(Event::Closed(partial)) => return Err(self.crash(&partial)),
-                None if self.cancel.load(Ordering::Relaxed) => {
-                    self.well = false;
-                    return Err(Fault::Cancelled);
-                }
-                None if Instant::now() >= deadline => return Ok(None),
-                None => {}
+                Some(Event::Line(_)) | None => {}
+            }
+            // As in `ask`: whatever else the engine says, time passes.
+            if self.cancel.load(Ordering::Relaxed) {
+                self.well = false;
+                return Err(Fault::Cancelled);
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
             }
         }
     }
@@ -317,6 +332,11 @@ struct Reply {
     start: Instant,
     elapsed: Duration,
     answer: Answer,
+}
+
+/// A moment no later than the deadline: long waits are cut into pieces, so that Ctrl-C need not wait for the engine.
+fn soon(deadline: Instant) -> Instant {
+    deadline.min(Instant::now() + Duration::from_millis(200))
 }
 
 fn best_move_word(line: &str) -> &str {
@@ -429,6 +449,11 @@ impl Player for UciPlayer {
         if self.process.send(&commands).is_ok() {
             self.pondering = Some(moves);
         }
+    }
+
+    fn rest(&mut self) {
+        // A fault here leaves it unwell, which is all that matters after a game.
+        let _ = self.stop_pondering();
     }
 
     fn is_well(&self) -> bool {

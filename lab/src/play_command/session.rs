@@ -1,7 +1,7 @@
 //! The game at the table: what is typed, and what comes back.
 
 use crate::board_art::{Style, draw};
-use tandem_arena::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Score};
+use tandem_arena::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Outcome, Score};
 use tandem_chess::{Board, Color, Move, Position, fen, pgn, san, uci};
 
 /// What follows from a line or a move.
@@ -169,7 +169,7 @@ impl<'a> Session<'a> {
     fn consult(&mut self, answer: impl Fn(&Self, &Analysis) -> String) -> Step {
         match self.ask() {
             Ok(analysis) => Step::Say(answer(self, &analysis)),
-            Err(fault) => Step::Over(format!("the engine failed: {fault:?}")),
+            Err(fault) => Step::Over(format!("the engine failed: {fault}")),
         }
     }
 
@@ -191,30 +191,20 @@ impl<'a> Session<'a> {
                 }
             }
             Err(Fault::Cancelled) => Step::Quit,
-            Err(fault) => Step::Over(format!("the engine failed: {fault:?}")),
+            Err(fault) => Step::Over(format!("the engine failed: {fault}")),
         }
     }
 
     /// What the rules say, if they end the game.
     fn verdict(&mut self) -> Option<Step> {
-        let position = &self.position;
-        let (result, why) = if !position.has_legal_move() {
-            if position.in_check() {
-                (pgn::GameResult::won_by(!position.side_to_move()), "Checkmate")
-            } else {
-                (pgn::GameResult::Draw, "Stalemate")
-            }
-        } else if position.is_insufficient_material() {
-            (pgn::GameResult::Draw, "Nobody can mate")
-        } else if position.is_fifty_moves() {
-            (pgn::GameResult::Draw, "Fifty moves without capture or pawn move")
-        } else if position.repetitions() >= 2 {
-            (pgn::GameResult::Draw, "The same position for the third time")
-        } else {
-            return None;
+        let (outcome, termination) = tandem_arena::verdict(&self.position)?;
+        let result = match outcome {
+            Outcome::WhiteWins => pgn::GameResult::WhiteWins,
+            Outcome::BlackWins => pgn::GameResult::BlackWins,
+            Outcome::Draw => pgn::GameResult::Draw,
         };
         self.result = result;
-        Some(Step::Over(format!("{why}. {result}")))
+        Some(Step::Over(format!("{result} by {termination}")))
     }
 
     /// The game as PGN, the engine's evaluations in comments.
@@ -322,7 +312,7 @@ mod tests {
         }
         assert!(session.is_humans_turn());
         let Step::Over(text) = session.hear("Qh4") else { panic!("mate ends the game") };
-        assert_eq!(text, "Checkmate. 0-1");
+        assert_eq!(text, "0-1 by checkmate");
         let pgn = session.to_pgn("Ada");
         assert!(pgn.contains("[White \"First\"]") && pgn.contains("[Black \"Ada\"]"), "{pgn}");
         assert!(pgn.contains("Qh4# 0-1"), "{pgn}");

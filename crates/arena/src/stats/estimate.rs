@@ -106,7 +106,7 @@ mod tests {
         // The values of fastchess's own tests. Its pairs of two draws and of a win and a loss are one kind here.
         let estimate = Estimate::of_pairs(&Pentanomial([34, 54, 63, 64, 75])).unwrap();
         close(estimate.elo, 55.58, 0.01);
-        close(estimate.elo_error(), 27.65, 0.3);
+        close(estimate.elo_error(), 27.65, 0.01);
         close(estimate.nelo, 57.94, 0.01);
         close(estimate.nelo_error, 28.28, 0.01);
         let estimate = Estimate::of_pairs(&Pentanomial([332, 433, 498, 333, 334])).unwrap();
@@ -116,7 +116,7 @@ mod tests {
         close(estimate.los, 0.0505, 1e-4);
         let estimate = Estimate::of_games(&Wdl { wins: 136, draws: 111, losses: 96 }).unwrap();
         close(estimate.elo, 40.70, 0.01);
-        close(estimate.elo_error(), 30.43, 0.3);
+        close(estimate.elo_error(), 30.43, 0.01);
         close(estimate.nelo, 49.77, 0.01);
         close(estimate.nelo_error, 36.77, 0.01);
         close(estimate.los, 0.9960, 1e-4);

@@ -39,40 +39,52 @@ pub enum SuiteError {
     /// Nothing in it.
     #[error("suite {0} holds no positions")]
     Empty(String),
+    /// Nothing in it that is small enough.
+    #[error("suite {0} holds no perft count within --max-leaves")]
+    TooDeep(String),
 }
 
-/// Reads a suite. `most_leaves` bounds perft: deeper counts are left out.
+/// Reads a suite. `most_leaves` bounds perft: deeper counts are left out, and so is a position with no other.
 pub fn read_suite(path: &Path, most_leaves: u64) -> Result<Vec<SuiteItem>, SuiteError> {
     let name = path.display().to_string();
     let reader = input::open(path).map_err(|source| SuiteError::Io { path: name.clone(), source })?;
     let mut items = Vec::new();
-    for entry in epd::read(reader) {
+    let mut found = false;
+    for (index, entry) in epd::read(reader).enumerate() {
         let entry = entry.map_err(|source| SuiteError::Line { path: name.clone(), source })?;
-        let number = items.len() + 1;
+        let number = index + 1;
+        found = true;
         let id = entry.id().map_or_else(|| number.to_string(), str::to_owned);
         let task = task(&entry, most_leaves);
         let task =
             task.map_err(|what| SuiteError::Task { path: name.clone(), number, id: id.clone(), what })?;
-        items.push(SuiteItem { id, board: entry.board, task });
+        if let Some(task) = task {
+            items.push(SuiteItem { id, board: entry.board, task });
+        }
     }
-    if items.is_empty() { Err(SuiteError::Empty(name)) } else { Ok(items) }
+    match items.is_empty() {
+        false => Ok(items),
+        true if found => Err(SuiteError::TooDeep(name)),
+        true => Err(SuiteError::Empty(name)),
+    }
 }
 
-fn task(entry: &epd::Epd, most_leaves: u64) -> Result<Task, String> {
-    let counts: Vec<(u32, u64)> = entry.perft().collect();
-    if !counts.is_empty() {
-        return Ok(Task::Perft(counts.into_iter().filter(|(_, leaves)| *leaves <= most_leaves).collect()));
+/// What a position asks; nothing if every count of it is too deep.
+fn task(entry: &epd::Epd, most_leaves: u64) -> Result<Option<Task>, String> {
+    if entry.perft().next().is_some() {
+        let counts: Vec<_> = entry.perft().filter(|(_, leaves)| *leaves <= most_leaves).collect();
+        return Ok((!counts.is_empty()).then_some(Task::Perft(counts)));
     }
     if let Some(points) = points(entry)? {
-        return Ok(Task::Points(points));
+        return Ok(Some(Task::Points(points)));
     }
     let best = entry.bm().map_err(|error| format!("bm: {error}"))?;
     let avoid = entry.am().map_err(|error| format!("am: {error}"))?;
     if !best.is_empty() || !avoid.is_empty() {
-        return Ok(Task::Best { best, avoid });
+        return Ok(Some(Task::Best { best, avoid }));
     }
     match entry.dm() {
-        Some(moves) if moves > 0 => Ok(Task::Mate(moves)),
+        Some(moves) if moves > 0 => Ok(Some(Task::Mate(moves))),
         _ => Err("it has no bm, am, dm, points or perft counts".into()),
     }
 }
@@ -107,7 +119,7 @@ fn points(entry: &epd::Epd) -> Result<Option<Vec<(Move, u32)>>, String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Task, String> {
+    fn read(line: &str) -> Result<Option<Task>, String> {
         task(&epd::parse(line).unwrap(), 1000)
     }
 
@@ -116,16 +128,15 @@ mod tests {
     #[test]
     fn every_kind_of_task_is_read() {
         let [e4, nf3] = ["e2e4", "g1f3"].map(|text| text.parse().unwrap());
-        let best = read(&format!("{START} bm e4 Nf3; am a3; id \"x\";")).unwrap();
-        assert_eq!(best, Task::Best { best: vec![e4, nf3], avoid: vec!["a2a3".parse().unwrap()] });
-        let both = Task::Points(vec![(e4, 10), (nf3, 5)]);
-        assert_eq!(read(&format!("{START} bm e4; c0 \"e4=10, Nf3=5\";")).unwrap(), both);
-        assert_eq!(read(&format!("{START} bm e4; c8 \"10 5\"; c9 \"e2e4 g1f3\";")).unwrap(), both);
-        assert_eq!(read(&format!("{START} dm 5;")).unwrap(), Task::Mate(5));
-        assert_eq!(
-            read(&format!("{START} ;D1 20 ;D2 400 ;D4 197281")).unwrap(),
-            Task::Perft(vec![(1, 20), (2, 400)])
-        );
+        let read = |text: &str| read(&format!("{START} {text}")).unwrap();
+        let best = Task::Best { best: vec![e4, nf3], avoid: vec!["a2a3".parse().unwrap()] };
+        assert_eq!(read("bm e4 Nf3; am a3; id \"x\";"), Some(best));
+        let both = Some(Task::Points(vec![(e4, 10), (nf3, 5)]));
+        assert_eq!(read("bm e4; c0 \"e4=10, Nf3=5\";"), both);
+        assert_eq!(read("bm e4; c8 \"10 5\"; c9 \"e2e4 g1f3\";"), both);
+        assert_eq!(read("dm 5;"), Some(Task::Mate(5)));
+        assert_eq!(read(";D1 20 ;D2 400 ;D4 197281"), Some(Task::Perft(vec![(1, 20), (2, 400)])));
+        assert_eq!(read(";D4 197281"), None, "nothing to count is not counted as right");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! An engine that misbehaves on request.
 //!
 //! Its arguments name the parts that it plays: `no-uciok`, `illegal`, `crash@3` (on its third move) and so on. Without
-//! arguments it is a well-behaved engine that plays random legal moves at once.
+//! arguments it is a well-behaved engine that plays random legal moves at once. `diary=FILE` names a file to which it
+//! adds a line for each start and each end of pondering; with one, `fail-from@2` and `fail-until@4` let its second
+//! and third start fail.
 
 use std::io::{self, BufRead, Write};
+use std::path::PathBuf;
 use std::process::exit;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -11,7 +14,10 @@ use tandem_arena::SplitMix;
 use tandem_chess::{Position, uci};
 
 fn main() {
-    let parts: Vec<(String, u32)> = std::env::args().skip(1).map(|arg| part(&arg)).collect();
+    let (diary, parts): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with("diary="));
+    let diary = diary.first().and_then(|arg| arg.strip_prefix("diary=")).map(PathBuf::from);
+    let parts: Vec<(String, u32)> = parts.iter().map(|arg| part(arg)).collect();
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -20,8 +26,8 @@ fn main() {
             }
         }
     });
-    Fake { parts, position: Position::startpos(), chess960: false, moves: 0, random: SplitMix::new(3) }
-        .run(&lines);
+    let (position, random) = (Position::startpos(), SplitMix::new(3));
+    Fake { parts, diary, position, chess960: false, moves: 0, games: 0, random }.run(&lines);
 }
 
 /// `name` or `name@move`.
@@ -34,9 +40,11 @@ fn part(arg: &str) -> (String, u32) {
 
 struct Fake {
     parts: Vec<(String, u32)>,
+    diary: Option<PathBuf>,
     position: Position,
     chess960: bool,
     moves: u32,
+    games: u32,
     random: SplitMix,
 }
 
@@ -50,8 +58,23 @@ impl Fake {
         self.parts.iter().any(|(part, _)| part == name)
     }
 
+    /// Writes into the diary. Returns how often such a line stands there now.
+    fn note(&self, line: &str) -> u32 {
+        let Some(path) = &self.diary else { return 0 };
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        writeln!(file.expect("the diary opens"), "{line}").expect("the diary takes a line");
+        let text = std::fs::read_to_string(path).expect("the diary is read");
+        text.lines().filter(|known| *known == line).count() as u32
+    }
+
+    /// Whether this start, the n-th, is one of those that fail.
+    fn fails_to_start(&self, n: u32) -> bool {
+        let at = |name: &str| self.parts.iter().find(|(part, _)| part == name).map(|(_, at)| *at);
+        at("fail-from").is_some_and(|from| n >= from && at("fail-until").is_none_or(|until| n < until))
+    }
+
     fn run(&mut self, lines: &Receiver<String>) {
-        if self.has("exit-at-start") {
+        if self.has("exit-at-start") || self.fails_to_start(self.note("start")) {
             eprintln!("fatal: network file missing");
             exit(3);
         }
@@ -59,8 +82,15 @@ impl Fake {
             let mut words = line.split_ascii_whitespace();
             match words.next().unwrap_or("") {
                 "uci" => self.greet(),
+                "isready" if self.has("flood-readyok") => flood("readyok"),
                 "isready" if !self.has("no-readyok") => say("readyok"),
-                "ucinewgame" => self.moves = 0,
+                "ucinewgame" => {
+                    self.moves = 0;
+                    self.games += 1;
+                    if self.games == 2 && self.has("no-second-game") {
+                        sleep_for_ever();
+                    }
+                }
                 "setoption" if line.contains("UCI_Chess960") => self.chess960 = line.ends_with("true"),
                 "position" => self.set_position(&line),
                 "go" => self.go(&line, lines),
@@ -78,9 +108,10 @@ impl Fake {
             return;
         }
         if self.has("flood-at-start") {
-            loop {
-                say("info string flood flood flood flood flood flood flood flood flood flood flood flood");
-            }
+            flood(FLOOD);
+        }
+        if self.has("flood-options") {
+            flood("option name Hash type spin default 16 min 1 max 1024");
         }
         if self.has("half-a-uciok") {
             print!("id name Half\nuci");
@@ -90,7 +121,9 @@ impl Fake {
         say("id name Fake 1.0");
         say("id author nobody");
         say("option name Hash type spin default 16 min 1 max 1024");
-        say("option name Ponder type check default false");
+        if !self.has("no-ponder") {
+            say("option name Ponder type check default false");
+        }
         if !self.has("no-chess960") {
             say("option name UCI_Chess960 type check default false");
         }
@@ -114,7 +147,9 @@ impl Fake {
     fn go(&mut self, line: &str, lines: &Receiver<String>) {
         self.moves += 1;
         if line.contains("ponder") {
-            while !matches!(lines.recv().as_deref(), Ok("stop" | "ponderhit") | Err(_)) {}
+            self.note("go ponder");
+            let end = lines.iter().find(|line| matches!(line.as_str(), "stop" | "ponderhit"));
+            self.note(end.as_deref().unwrap_or("nothing"));
         }
         if self.plays("crash") {
             eprintln!("thread 'main' panicked: index out of bounds");
@@ -137,9 +172,7 @@ impl Fake {
             sleep_for_ever();
         }
         if self.plays("flood") {
-            loop {
-                say("info string flood flood flood flood flood flood flood flood flood flood flood flood");
-            }
+            flood(FLOOD);
         }
         if self.plays("slow") {
             // Answers, but only when it is told to stop.
@@ -188,6 +221,14 @@ fn say(line: &str) {
     // Once nobody listens, there is nothing left to play.
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         exit(0);
+    }
+}
+
+const FLOOD: &str = "info string flood flood flood flood flood flood flood flood flood flood flood flood";
+
+fn flood(line: &str) -> ! {
+    loop {
+        say(line);
     }
 }
 

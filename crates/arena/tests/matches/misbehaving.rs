@@ -1,10 +1,15 @@
 //! Every way in which an engine can fail: the game is forfeited with its reason, the engine is started again, and the
 //! match goes on; what is wrong from the start is said before the first game.
 
-use crate::setup::{spec, tournament};
-use std::sync::{Arc, atomic::AtomicBool};
+use crate::setup::{directory, spec, tournament};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::{Duration, Instant};
-use tandem_arena::{GameResult, Observer, Patience, Report, Termination, Tournament, TournamentError};
+use tandem_arena::{
+    GameResult, Observer, Patience, Report, Standings, Termination, Tournament, TournamentError,
+};
 
 struct Silent;
 impl Observer for Silent {}
@@ -65,6 +70,7 @@ fn engines_that_do_not_answer_hang() {
     assert_forfeits("hang@2", Termination::Hang, "not even to 'stop'");
     assert_forfeits("half-line@2", Termination::Hang, "no bestmove");
     assert_forfeits("flood@2", Termination::Hang, "no bestmove");
+    assert_forfeits("flood-readyok", Termination::Hang, "no bestmove");
 }
 
 #[test]
@@ -78,13 +84,124 @@ fn oddities_that_do_no_harm_are_passed_over() {
 
 #[test]
 fn pondering_is_hit_and_missed() {
+    let dir = directory("ponder");
+    let diary = |name: &str| dir.join(name);
     let engines = ["a", "b"].map(|name| {
-        let mut spec = spec(name, "ponder", "tc=9+0.1");
-        spec.ponder = true;
+        let mut spec = spec(name, "ponder", "tc=9+0.1,ponder=on");
+        spec.args.push(format!("diary={}", diary(name).display()));
         spec
     });
     let report = run(&tournament(&engines, 4)).unwrap();
     assert!(report.standings.results().all(|result| !result.termination.is_forfeit()));
+    for name in ["a", "b"] {
+        let text = std::fs::read_to_string(diary(name)).unwrap();
+        let count = |wanted: &str| text.lines().filter(|line| *line == wanted).count();
+        let [begun, hit, missed] = ["go ponder", "ponderhit", "stop"].map(count);
+        assert!(hit > 0 && missed > 0, "{name}: {hit} hits, {missed} misses");
+        assert_eq!(begun, hit + missed, "{name}: every ponder search is ended");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_start_that_fails_is_tried_again() {
+    let dir = directory("starts");
+    let mut bad = spec("bad", "exit@2 fail-from@3 fail-until@5", "tc=9+0.1");
+    bad.args.push(format!("diary={}", dir.join("diary").display()));
+    let mut tournament = tournament(&[spec("good", "", "tc=9+0.1"), bad], 4);
+    tournament.concurrency = 1;
+    let report = run(&tournament).unwrap();
+    let details: Vec<_> = report.standings.results().filter_map(|result| result.details.clone()).collect();
+    assert_eq!(details.len(), 4);
+    assert!(details.iter().all(|text| text.contains("exited with code 7")), "{details:?}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// Counts games by how they ended.
+#[derive(Default)]
+struct Forfeits(Vec<GameResult>);
+impl Observer for Forfeits {
+    fn finished(&mut self, _: &Standings, result: &GameResult) -> bool {
+        self.0.push(result.clone());
+        true
+    }
+}
+
+#[test]
+fn an_engine_that_starts_no_more_forfeits_and_then_ends_the_match() {
+    let dir = directory("no-starts");
+    // It is started once before the match and for the first game; after that it never comes up again.
+    let mut bad = spec("bad", "exit@2 fail-from@3", "tc=9+0.1");
+    bad.args.push(format!("diary={}", dir.join("diary").display()));
+    let mut tournament = tournament(&[spec("good", "", "tc=9+0.1"), bad], 20);
+    tournament.concurrency = 1;
+    let mut seen = Forfeits::default();
+    let error = tournament.run(&Arc::new(AtomicBool::new(false)), &mut seen).unwrap_err().to_string();
+    assert!(error.contains("engine bad exited with code 3"), "{error}");
+    assert_eq!(seen.0.len(), 5, "one game, and four that it did not come to");
+    for result in &seen.0[1..] {
+        assert_eq!((result.termination, result.culprit, result.plies), (Termination::Crash, Some(1), 0));
+        assert!(result.details.as_deref().unwrap().starts_with("did not start: engine bad exited"));
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn engines_stay_up_from_game_to_game() {
+    let dir = directory("stay");
+    let engines = ["a", "b", "c"].map(|name| {
+        let mut spec = spec(name, "", "tc=9+0.1");
+        spec.args.push(format!("diary={}", dir.join(name).display()));
+        spec
+    });
+    let mut tournament = tournament(&engines, 6);
+    tournament.concurrency = 1;
+    run(&tournament).unwrap();
+    for name in ["a", "b", "c"] {
+        // Once to see that it starts, and once to play.
+        assert_eq!(std::fs::read_to_string(dir.join(name)).unwrap(), "start\nstart\n");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// Sets the flag of Ctrl-C after the first game.
+struct Interrupt(Arc<AtomicBool>);
+impl Observer for Interrupt {
+    fn finished(&mut self, _: &Standings, _: &GameResult) -> bool {
+        self.0.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
+#[test]
+fn a_game_that_is_called_off_is_no_forfeit() {
+    // With its second game the engine falls silent in answer to `ucinewgame`, and there it is when Ctrl-C comes.
+    let cancel = Arc::new(AtomicBool::new(false));
+    let mut tournament =
+        tournament(&[spec("good", "", "tc=9+0.1"), spec("bad", "no-second-game", "tc=9+0.1")], 8);
+    tournament.concurrency = 1;
+    tournament.patience.ready = Duration::from_secs(60);
+    let started = Instant::now();
+    let report = tournament.run(&cancel, &mut Interrupt(Arc::clone(&cancel))).unwrap();
+    assert_eq!(report.standings.games(), 1);
+    assert!(report.standings.results().all(|result| !result.termination.is_forfeit()));
+    assert!(started.elapsed() < Duration::from_secs(50), "it does not wait for the engine");
+}
+
+struct Panics;
+impl Observer for Panics {
+    fn finished(&mut self, _: &Standings, _: &GameResult) -> bool {
+        panic!("the display broke")
+    }
+}
+
+#[test]
+fn an_observer_that_panics_ends_the_match() {
+    let match_of_many = std::thread::spawn(|| {
+        let engines = [spec("a", "", "tc=9+0.1"), spec("b", "", "tc=9+0.1")];
+        tournament(&engines, 40).run(&Arc::new(AtomicBool::new(false)), &mut Panics)
+    });
+    assert!(match_of_many.join().is_err());
 }
 
 #[test]
@@ -94,8 +211,10 @@ fn what_is_wrong_from_the_start_is_said_at_once() {
         ("no-uciok", "", "engine bad did not answer 'uciok' to 'uci' within 1 s"),
         ("half-a-uciok", "", "engine bad did not answer 'uciok'"),
         ("flood-at-start", "", "engine bad did not answer 'uciok'"),
+        ("flood-options", "", "engine bad did not answer 'uciok'"),
         ("no-readyok", "", "engine bad did not answer 'readyok' to 'isready'"),
         ("", ",option.Hsh=1", "engine bad: it has no option 'Hsh'; it has Hash, Ponder, UCI_Chess960"),
+        ("no-ponder", ",ponder=on", "engine bad: it has no option 'Ponder'; it has Hash, UCI_Chess960"),
         ("", ",option.Hash=9999", "engine bad: option Hash is '9999', but it takes a number from 1 to 1024"),
     ] {
         let bad = spec("bad", faults, &format!("tc=1{options}"));

@@ -94,6 +94,122 @@ fn another_match_does_not_go_on() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
+#[test]
+#[cfg(unix)]
+fn another_build_does_not_go_on() {
+    let dir = directory("build");
+    // A copy of the engine, so that it can be "built" anew. Others write it for us: a file that this process writes may
+    // still be open in an engine that another test is just starting, and then it cannot be run.
+    let copy = dir.join("engine");
+    let built = |games: usize| {
+        let mut tournament = kept(&dir, games);
+        tournament.engines[0].command.clone_from(&copy);
+        tournament
+    };
+    let shell = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_fake-engine")]).arg(&copy);
+        assert!(command.status().unwrap().success());
+    };
+    shell("cp \"$1\" \"$2\"");
+    run(&built(2), &mut Silent).unwrap();
+    let before = std::fs::read(dir.join("match.state")).unwrap();
+    shell("echo another build >> \"$2\"");
+    let error = run(&built(4), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("its program of a is"), "{error}");
+    assert_eq!(std::fs::read(dir.join("match.state")).unwrap(), before);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn two_matches_do_not_share_a_file() {
+    struct Rival(Tournament, Vec<String>);
+    impl Observer for Rival {
+        fn started(&mut self, _: &Standings, _: usize) -> bool {
+            let mut other = self.0.clone();
+            self.1.push(run(&other, &mut Silent).unwrap_err().to_string());
+            other.pgn = None;
+            self.1.push(run(&other, &mut Silent).unwrap_err().to_string());
+            true
+        }
+    }
+    let dir = directory("rival");
+    let tournament = kept(&dir, 2);
+    let mut rival = Rival(tournament.clone(), Vec::new());
+    assert_eq!(run(&tournament, &mut rival).unwrap().standings.games(), 2);
+    assert!(rival.1[0].contains("games.pgn is in use by another match"), "{:?}", rival.1);
+    assert!(rival.1[1].contains("match.state is in use by another match"), "{:?}", rival.1);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn files_that_are_not_the_matchs_own_stay_whole() {
+    let dir = directory("foreign");
+    let (state, pgn) = (dir.join("match.state"), dir.join("games.pgn"));
+    for foreign in ["no line at all", "{\"some\": \"json\"}\nand half a li", "a line\nand half a li"] {
+        std::fs::write(&state, foreign).unwrap();
+        let error = run(&kept(&dir, 2), &mut Silent).unwrap_err().to_string();
+        assert!(error.contains("line 1"), "{error}");
+        assert_eq!(std::fs::read_to_string(&state).unwrap(), foreign);
+    }
+    std::fs::write(&state, "{\"tandem_ma").unwrap();
+    run(&kept(&dir, 2), &mut Silent).unwrap();
+    // One game may have been on its way; two games are somebody's work.
+    let game = "[Event \"x\"]\n[Round \"9\"]\n\n*\n\n";
+    let known = std::fs::read_to_string(&pgn).unwrap();
+    for foreign in [format!("{game}{game}"), "notes of mine\n".into()] {
+        std::fs::write(&pgn, format!("{known}{foreign}")).unwrap();
+        let error = run(&kept(&dir, 4), &mut Silent).unwrap_err().to_string();
+        assert!(error.contains("than one unfinished game"), "{error}");
+        assert_eq!(std::fs::read_to_string(&pgn).unwrap(), format!("{known}{foreign}"));
+    }
+    std::fs::write(&pgn, format!("{known}{game}")).unwrap();
+    run(&kept(&dir, 4), &mut Silent).unwrap();
+    assert_eq!(rounds(&pgn), ["1.1", "1.2", "2.1", "2.2"]);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_state_that_does_not_fit_is_refused() {
+    let dir = directory("misfit");
+    let state = dir.join("match.state");
+    run(&kept(&dir, 4), &mut Silent).unwrap();
+    let error = run(&kept(&dir, 2), &mut Silent).unwrap_err().to_string();
+    assert!(error.contains("but this one ends with game 2"), "{error}");
+    let text = std::fs::read_to_string(&state).unwrap();
+    let last = text.lines().last().unwrap();
+    let culprit = last.replace("\"plies\"", "\"culprit\":7,\"plies\"");
+    for (line, expected) in [(last, "for the second time"), (culprit.as_str(), "not in the game")] {
+        std::fs::write(&state, format!("{text}{line}\n")).unwrap();
+        let error = run(&kept(&dir, 4), &mut Silent).unwrap_err().to_string();
+        assert!(error.contains("line 6") && error.contains(expected), "{error}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// Counts the games that it hears of.
+struct Count(usize);
+impl Observer for Count {
+    fn finished(&mut self, _: &Standings, _: &GameResult) -> bool {
+        self.0 += 1;
+        true
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_ends_the_match() {
+    let dir = directory("full");
+    let mut tournament = kept(&dir, 40);
+    tournament.pgn = Some("/dev/full".into());
+    let mut count = Count(0);
+    let error = run(&tournament, &mut count).unwrap_err().to_string();
+    assert!(error.contains("/dev/full"), "{error}");
+    assert_eq!(count.0, 0, "what cannot be kept is not counted");
+    assert_eq!(std::fs::read_to_string(dir.join("match.state")).unwrap().lines().count(), 1);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
 const CHILD: &str = "TANDEM_ARENA_TEST_DIRECTORY";
 
 /// Not a test: the match that the next one kills.
