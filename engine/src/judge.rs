@@ -18,7 +18,7 @@ pub(crate) enum Judge {
 impl Judge {
     /// The network built in, or else the hand-written evaluation.
     pub(crate) fn built_in() -> Self {
-        // What the build embeds it has read once, so an error here cannot happen.
+        // Nothing embedded is no network; anything else the build has read once already.
         Network::from_bytes(EMBEDDED).map_or(Self::Bootstrap, |network| Self::Network(Arc::new(network)))
     }
 

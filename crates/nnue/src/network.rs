@@ -190,7 +190,8 @@ impl Evaluation {
     /// The value in the network's units.
     #[inline]
     pub fn value(self) -> i32 {
-        (self.psqt + self.positional) / self.divisor
+        // A hostile file's piece squares may be as large as they like.
+        self.psqt.wrapping_add(self.positional) / self.divisor
     }
 
     /// The value in centipawns.
@@ -283,8 +284,11 @@ impl Network {
             Head::Stacks(stacks) => {
                 let bucket = stacks.buckets.of(pieces);
                 let positional = stacks.forward(&self.kernels, own, other, bucket, scratch);
-                let psqt =
-                    if self.first.psqt.is_some() { (psqt[0][bucket] - psqt[1][bucket]) / 2 } else { 0 };
+                let psqt = if self.first.psqt.is_some() {
+                    psqt[0][bucket].wrapping_sub(psqt[1][bucket]) / 2
+                } else {
+                    0
+                };
                 Evaluation { psqt, positional, bucket, divisor: OUTPUT_SCALE, pawn: self.pawn }
             }
         }
@@ -396,7 +400,8 @@ impl Stacks {
         }
         if self.skip {
             // From the scale of the first layer to that of the output.
-            out += first[kept] * (600 * OUTPUT_SCALE) / (127 << WEIGHT_BITS);
+            let (one, output) = (127 << WEIGHT_BITS, 600 * OUTPUT_SCALE);
+            out += (i64::from(first[kept]) * i64::from(output) / one) as i32;
         }
         out
     }
