@@ -7,7 +7,8 @@
 use crate::aligned::Aligned;
 use crate::features::{FeatureSet, View};
 use crate::kernels::Rows;
-use crate::network::{Evaluation, Network, PSQT_BUCKETS};
+use crate::architecture::PSQT_BUCKETS;
+use crate::network::{Evaluation, Network};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
 
 /// One side's values.

@@ -1,5 +1,6 @@
 //! Network files: what each format is, and how to read and write it.
 
+mod header;
 mod own;
 mod reader;
 mod single;

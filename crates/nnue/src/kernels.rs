@@ -1,9 +1,10 @@
 //! The inner loops, in one small vocabulary for every instruction set.
 //!
 //! Work on whole rows of the first layer is written once, in plain Rust, and compiled again for each instruction set;
-//! the compiler vectorises it well. Only the product of small integers ([`Kernels::affine`]) is written by hand, for
-//! the instructions that add up four products at once have no name in the language. All variants give the same bits:
-//! they compute in integers, and no step can overflow for weights that a loader has let in.
+//! the compiler vectorises it well. By hand are written the product of small integers ([`Kernels::affine`]), for the
+//! instructions that add up several products at once have no name in the language, and what AVX-512 does on vectors
+//! twice as long as the compiler dares to use. All variants give the same bits: they compute in integers, and no step
+//! can overflow for weights that a loader has let in.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -106,6 +107,17 @@ pub enum Activation {
     Screlu,
 }
 
+impl Activation {
+    /// The name, as files write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Relu => "relu",
+            Self::Crelu => "crelu",
+            Self::Screlu => "screlu",
+        }
+    }
+}
+
 /// `out`, `from`, all rows, which to add, which to remove.
 type Update = unsafe fn(&mut [i16], &[i16], Rows<'_>, &[u32], &[u32]);
 
@@ -136,7 +148,7 @@ impl Kernels {
         portable::KERNELS
     }
 
-    /// `out = from + the added rows - the removed rows`, modulo 2^16.
+    /// `out = from + the added rows - the removed rows`, modulo 2^16. A row's length is a multiple of 32.
     #[inline]
     pub(crate) fn update(&self, out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
         // SAFETY: kernels are only handed out where the processor has their instructions.

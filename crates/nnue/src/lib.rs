@@ -20,6 +20,7 @@
 
 mod accumulator;
 mod aligned;
+mod architecture;
 mod features;
 mod files;
 mod kernels;
@@ -28,7 +29,8 @@ mod network;
 mod test_nets;
 
 pub use accumulator::Accumulators;
+pub use architecture::{Architecture, Buckets, HeadShape, MAX_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape};
 pub use features::{FeatureSet, Mirror, Turn, UnknownFeatures, View};
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
 pub use kernels::{Activation, Isa};
-pub use network::{Buckets, Evaluation, Network};
+pub use network::{Evaluation, Network};

@@ -1,12 +1,10 @@
 //! A network: the first layer, which is kept up to date move by move, and what comes after it.
 
 use crate::aligned::Aligned;
+use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use tandem_chess::Board;
-
-/// Columns of the piece-square part that some networks have beside their first layer.
-pub(crate) const PSQT_BUCKETS: usize = 8;
 
 /// The layer from the inputs to the accumulators.
 #[derive(Clone, Debug)]
@@ -30,37 +28,6 @@ impl FirstLayer {
     }
 }
 
-/// Which of several outputs or layer stacks judges a position, by the number of pieces on the board.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buckets {
-    /// How many there are.
-    pub count: usize,
-    /// Pieces that are not counted.
-    pub less: usize,
-    /// Pieces to a bucket.
-    pub pieces: usize,
-}
-
-impl Buckets {
-    /// Only one.
-    pub const ONE: Self = Self { count: 1, less: 1, pieces: 32 };
-
-    /// Stockfish's eight: (pieces − 1) / 4.
-    pub const STOCKFISH: Self = Self { count: 8, less: 1, pieces: 4 };
-
-    /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up.
-    pub fn bullet(count: usize) -> Self {
-        let count = count.clamp(1, 32);
-        Self { count, less: 2, pieces: 32usize.div_ceil(count) }
-    }
-
-    /// The bucket for so many pieces.
-    #[inline]
-    pub fn of(self, pieces: usize) -> usize {
-        (pieces.saturating_sub(self.less) / self.pieces.max(1)).min(self.count - 1)
-    }
-}
-
 /// One hidden layer: the accumulators, activated, meet the output weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Flat {
@@ -76,15 +43,6 @@ pub(crate) struct Flat {
     pub(crate) bias: Vec<i32>,
     /// The sums may need more than 32 bits.
     pub(crate) wide: bool,
-}
-
-/// How accumulators become the small integers that the next layer multiplies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Squeeze {
-    /// Held between 0 and 127.
-    Clip,
-    /// The first half of them, held between 0 and `max`, times the second half, shifted down.
-    Pairwise { max: i16, shift: u32 },
 }
 
 /// Three dense layers of small integers.
@@ -118,9 +76,6 @@ pub(crate) struct Dense {
     /// In the order that [`Kernels::affine`] wants.
     weights: Aligned<i8>,
 }
-
-/// Outputs a dense layer may have; fewer are padded.
-pub(crate) const MAX_OUTPUTS: usize = 32;
 
 impl Dense {
     /// From weights in rows, one for each output, of `stride` columns each, of which `inputs` count.
@@ -169,9 +124,28 @@ pub(crate) enum Head {
     Stacks(Stacks),
 }
 
-/// Where a Stockfish network's value is a pawn.
-const OUTPUT_SCALE: i32 = 16;
-const WEIGHT_BITS: u32 = 6;
+/// What the sums of a stack's last layer are divided by for a value.
+pub(crate) const OUTPUT_SCALE: i32 = 16;
+/// What an output of one is worth in a stack's units.
+pub(crate) const STACK_UNITS: i32 = 600;
+/// A weight of one in a stack's first two layers is 2 to this power.
+pub(crate) const WEIGHT_BITS: u32 = 6;
+
+/// A first layer's output as the second sees it.
+#[inline(always)]
+fn clipped(value: i32) -> u8 {
+    (value >> WEIGHT_BITS).clamp(0, 127) as u8
+}
+
+/// The same, squared.
+#[inline(always)]
+fn squared(value: i32) -> u8 {
+    const SHIFT: u32 = 2 * WEIGHT_BITS + 7;
+    // From here on the square is 128 or more, and what is less has a square that fits into 32 bits.
+    const GREATEST: u32 = 1 << (SHIFT + 7).div_ceil(2);
+    let size = value.unsigned_abs().min(GREATEST);
+    ((size * size) >> SHIFT).min(127) as u8
+}
 
 /// A network's judgement of a position, for the side to move, in units of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,26 +209,25 @@ impl Network {
         self
     }
 
-    /// The architecture in the notation of the field: `halfkp 40960 -> 256x2 -> 1`.
-    pub fn architecture(&self) -> String {
-        let FirstLayer { outputs, .. } = self.first;
-        let start = format!("{} {} -> {outputs}x2", self.features.name(), self.features.inputs());
-        let tied = if self.first.is_tied() { "" } else { " (own weights for each perspective)" };
-        let psqt = if self.first.psqt.is_some() { " + piece squares" } else { "" };
-        match &self.head {
-            Head::Flat(flat) => {
-                let buckets =
-                    if flat.buckets.count > 1 { format!("x{}", flat.buckets.count) } else { String::new() };
-                format!("{start}{tied} {:?} -> 1{buckets}", flat.activation).to_lowercase()
-            }
-            Head::Stacks(stacks) => {
-                let stack = &stacks.stacks[0];
-                let pairs = if stacks.squeeze == Squeeze::Clip { "" } else { " pairwise" };
-                let shape = format!("{} -> {} -> 1", stack.first.outputs, stack.second.outputs);
-                let count = stacks.stacks.len();
-                let count = if count > 1 { format!(", {count} stacks") } else { String::new() };
-                format!("{start}{tied}{pairs} -> {shape}{count}{psqt}")
-            }
+    /// Its shape.
+    pub fn architecture(&self) -> Architecture {
+        let head = match &self.head {
+            Head::Flat(flat) => HeadShape::Flat { activation: flat.activation, buckets: flat.buckets },
+            Head::Stacks(stacks) => HeadShape::Stacks(StackShape {
+                squeeze: stacks.squeeze,
+                dual: stacks.dual,
+                skip: stacks.skip,
+                hidden: stacks.stacks[0].first.outputs,
+                second: stacks.stacks[0].second.outputs,
+                buckets: stacks.buckets,
+            }),
+        };
+        Architecture {
+            features: self.features.clone(),
+            outputs: self.first.outputs,
+            tied: self.first.is_tied(),
+            psqt: self.first.psqt.is_some(),
+            head,
         }
     }
 
@@ -357,41 +330,32 @@ impl Stacks {
         scratch: &mut [u8],
     ) -> i32 {
         let len = own.len();
-        let inputs = match self.squeeze {
-            Squeeze::Clip => {
-                kernels.clip(&mut scratch[..len], own);
-                kernels.clip(&mut scratch[len..2 * len], other);
-                2 * len
+        let inputs = if self.squeeze.is_pairwise() {
+            let half = len / 2;
+            let (one, shift) = (self.squeeze.one(), self.squeeze.shift());
+            for (out, values) in [(0, own), (half, other)] {
+                let (left, right) = values.split_at(half);
+                kernels.pairwise(&mut scratch[out..out + half], left, right, one, shift);
             }
-            Squeeze::Pairwise { max, shift } => {
-                let half = len / 2;
-                for (out, values) in [(0, own), (half, other)] {
-                    let (left, right) = values.split_at(half);
-                    kernels.pairwise(&mut scratch[out..out + half], left, right, max, shift);
-                }
-                len
-            }
+            len
+        } else {
+            kernels.clip(&mut scratch[..len], own);
+            kernels.clip(&mut scratch[len..2 * len], other);
+            2 * len
         };
         let stack = &self.stacks[bucket];
-        let mut first = [0; MAX_OUTPUTS];
-        let first = stack.first.forward(kernels, &scratch[..inputs], &mut first);
+        let mut outputs = [0; MAX_OUTPUTS];
+        stack.first.forward(kernels, &scratch[..inputs], &mut outputs);
         let kept = stack.first.outputs - usize::from(self.skip);
 
-        let mut hidden = [0u8; 2 * MAX_OUTPUTS];
-        let clipped = |value: i32| (value >> WEIGHT_BITS).clamp(0, 127) as u8;
-        let squared =
-            |value: i32| ((i64::from(value) * i64::from(value)) >> (2 * WEIGHT_BITS + 7)).min(127) as u8;
+        // Whole arrays, whatever counts of them: the weights of the rest are zero.
+        let mut hidden = [0; 2 * MAX_OUTPUTS];
         let mut at = 0;
         if self.dual {
-            for &value in &first[..kept] {
-                hidden[at] = squared(value);
-                at += 1;
-            }
+            hidden[..MAX_OUTPUTS].copy_from_slice(&outputs.map(squared));
+            at = kept;
         }
-        for &value in &first[..kept] {
-            hidden[at] = clipped(value);
-            at += 1;
-        }
+        hidden[at..at + MAX_OUTPUTS].copy_from_slice(&outputs.map(clipped));
         let mut second = [0; MAX_OUTPUTS];
         let second = stack.second.forward(kernels, &hidden, &mut second);
         let mut out = stack.last_bias;
@@ -400,8 +364,8 @@ impl Stacks {
         }
         if self.skip {
             // From the scale of the first layer to that of the output.
-            let (one, output) = (127 << WEIGHT_BITS, 600 * OUTPUT_SCALE);
-            out += (i64::from(first[kept]) * i64::from(output) / one) as i32;
+            let (one, output) = (127 << WEIGHT_BITS, STACK_UNITS * OUTPUT_SCALE);
+            out += (i64::from(outputs[kept]) * i64::from(output) / one) as i32;
         }
         out
     }
@@ -412,13 +376,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_both_formulas() {
-        for pieces in 2..=32 {
-            assert_eq!(Buckets::STOCKFISH.of(pieces), (pieces - 1) / 4);
-            assert_eq!(Buckets::bullet(8).of(pieces), (pieces - 2) / 4);
-            assert_eq!(Buckets::ONE.of(pieces), 0);
+    fn squares_are_those_of_wide_numbers() {
+        for value in (-20_000..20_000).chain([i32::MIN, i32::MIN + 1, i32::MAX, 1 << 16, -(1 << 30)]) {
+            let wide = ((i64::from(value) * i64::from(value)) >> 19).min(127);
+            assert_eq!(i64::from(squared(value)), wide, "{value}");
         }
-        assert_eq!(Buckets::bullet(1).of(32), 0);
     }
 
     #[test]

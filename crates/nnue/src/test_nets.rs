@@ -1,6 +1,7 @@
 //! Networks of random weights, for tests.
 
 use crate::aligned::Aligned;
+use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::network::*;
@@ -81,7 +82,7 @@ pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network
         Stack { first, second, last_bias: random.next(9000), last: random.numbers(32, 127, |n| n as i8) }
     });
     let head = Head::Stacks(Stacks {
-        squeeze: Squeeze::Pairwise { max: 127, shift: 7 },
+        squeeze: Squeeze::Pairwise127,
         dual: true,
         skip: true,
         buckets: Buckets::STOCKFISH,

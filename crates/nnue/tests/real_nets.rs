@@ -30,7 +30,7 @@ const NETS: [(&str, &str); 3] = [
 fn files_are_read_to_their_last_byte() {
     for (name, architecture) in NETS {
         if let Some(network) = net(name) {
-            assert_eq!(network.architecture(), architecture);
+            assert_eq!(network.architecture().to_string(), architecture);
         }
     }
 }

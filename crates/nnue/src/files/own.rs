@@ -1,97 +1,16 @@
 //! Our own format: a header that says everything, then the numbers. `docs/formats.md` describes it for others.
 
+use super::header::{Header, lines_of};
 use super::{LoadError, Reader};
+use crate::architecture::*;
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Isa, Kernels};
+use crate::kernels::{Isa, Kernels};
 use crate::network::*;
-use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// How a file begins. The line ends show whether it was sent as text.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";
 const VERSION: u32 = 1;
 const CHECKSUM: usize = 8;
-
-/// The header's text, line by line: a key, ` = `, a value.
-struct Header {
-    values: BTreeMap<String, String>,
-    offset: usize,
-}
-
-impl Header {
-    fn parse(text: &str, offset: usize) -> Result<Self, LoadError> {
-        let mut values = BTreeMap::new();
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once(" = ") else {
-                return Err(Reader::error("header", offset, format!("{line:?} is no \"key = value\"")));
-            };
-            if values.insert(key.into(), value.into()).is_some() {
-                return Err(Reader::error("header", offset, format!("{key} stands there twice")));
-            }
-        }
-        Ok(Self { values, offset })
-    }
-
-    fn error(&self, key: &str, problem: impl Into<String>) -> LoadError {
-        Reader::error(&format!("{key} in the header"), self.offset, problem)
-    }
-
-    fn take(&mut self, key: &str) -> Result<String, LoadError> {
-        self.values.remove(key).ok_or_else(|| self.error(key, "missing"))
-    }
-
-    fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
-        &mut self,
-        key: &str,
-        least: T,
-        most: T,
-    ) -> Result<T, LoadError> {
-        let text = self.take(key)?;
-        match text.parse() {
-            Ok(number) if number >= least && number <= most => Ok(number),
-            _ => Err(self.error(key, format!("{text:?} is no number from {least} to {most}"))),
-        }
-    }
-
-    fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Result<T, LoadError> {
-        let text = self.take(key)?;
-        let found = choices.iter().find(|(name, _)| *name == text);
-        found.map(|&(_, choice)| choice).ok_or_else(|| {
-            let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
-            self.error(key, format!("{text:?} is none of {}", names.join(", ")))
-        })
-    }
-
-    fn buckets(&mut self) -> Result<Buckets, LoadError> {
-        Ok(Buckets {
-            count: self.number("buckets", 1, 32)?,
-            less: self.number("bucket-less", 0, 32)?,
-            pieces: self.number("bucket-pieces", 1, 32)?,
-        })
-    }
-
-    /// Every key must have been asked for.
-    fn end(self) -> Result<(), LoadError> {
-        match self.values.keys().next() {
-            None => Ok(()),
-            Some(key) => Err(self.error(key, "unknown key")),
-        }
-    }
-}
-
-const YES: &[(&str, bool)] = &[("yes", true), ("no", false)];
-const ACTIVATIONS: &[(&str, Activation)] =
-    &[("relu", Activation::Relu), ("crelu", Activation::Crelu), ("screlu", Activation::Screlu)];
-/// Pairwise products by their scale: what stands for one, and the shift that brings the product to at most 127.
-const SQUEEZES: &[(&str, Squeeze)] = &[
-    ("clip", Squeeze::Clip),
-    ("pairwise-127", Squeeze::Pairwise { max: 127, shift: 7 }),
-    ("pairwise-255", Squeeze::Pairwise { max: 255, shift: 9 }),
-];
-
-fn name_of<T: PartialEq>(choices: &[(&'static str, T)], wanted: &T) -> &'static str {
-    choices.iter().find(|(_, choice)| choice == wanted).map_or("?", |&(name, _)| name)
-}
 
 pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     let mut reader = Reader::new(bytes);
@@ -101,57 +20,45 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     let text = reader.text("header")?;
     let mut header = Header::parse(&text, offset)?;
 
-    let features = header.take("features")?;
-    let features =
-        FeatureSet::by_name(&features).map_err(|unknown| header.error("features", unknown.to_string()))?;
-    let outputs = header.number("outputs", 32, 1 << 14)?;
-    super::single::check_outputs(outputs, offset)?;
-    let tied = header.choice("tied", YES)?;
-    let psqt = header.choice("psqt", YES)?;
+    let architecture = header.architecture()?;
     let pawn = header.number("pawn", 1, 100_000)?;
     let description = header.take("description").unwrap_or_default();
-    let head = header.choice("head", &[("flat", false), ("stacks", true)])?;
-
-    let width = if tied { outputs } else { 2 * outputs };
-    let inputs = features.inputs();
-    let read_first = |reader: &mut Reader<'_>| -> Result<FirstLayer, LoadError> {
-        Ok(FirstLayer {
-            outputs,
-            width,
-            bias: reader.numbers("biases of the first layer", width)?,
-            weights: reader.numbers("weights of the first layer", inputs * width)?,
-            psqt: match psqt {
-                true => Some(reader.numbers("piece squares", inputs * PSQT_BUCKETS)?),
-                false => None,
-            },
-        })
+    let flat = match architecture.head {
+        HeadShape::Stacks(_) => None,
+        HeadShape::Flat { .. } => Some((
+            header.number("qa", 1, i16::MAX)?,
+            header.number("qb", 1, i16::MAX)?,
+            header.number("scale", 1, 1 << 20)?,
+        )),
     };
-    let (first, head) = if head {
-        let squeeze = header.choice("squeeze", SQUEEZES)?;
-        let dual = header.choice("dual", YES)?;
-        let skip = header.choice("skip", YES)?;
-        let hidden = header.number("hidden", 2, MAX_OUTPUTS)?;
-        let second = header.number("second", 1, MAX_OUTPUTS)?;
-        let buckets = header.buckets()?;
-        header.end()?;
-        let first = read_first(&mut reader)?;
-        let shape = StackShape { squeeze, dual, skip, hidden, second, outputs };
-        let stacks = (0..buckets.count).map(|number| read_stack(&mut reader, &shape, number));
-        let stacks = stacks.collect::<Result<_, _>>()?;
-        (first, Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks }))
-    } else {
-        let activation = header.choice("activation", ACTIVATIONS)?;
-        let qa = header.number("qa", 1, i16::MAX)?;
-        let qb = header.number("qb", 1, i16::MAX)?;
-        let scale = header.number("scale", 1, 1 << 20)?;
-        let buckets = header.buckets()?;
-        header.end()?;
-        let first = read_first(&mut reader)?;
-        let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
-        let bias = reader.numbers("output biases", buckets.count)?.to_vec();
-        let mut flat = Flat { activation, qa, qb, scale, buckets, weights, bias, wide: false };
-        flat.wide = flat.needs_wide();
-        (first, Head::Flat(flat))
+    header.end()?;
+
+    let (outputs, width) = (architecture.outputs, architecture.width());
+    let inputs = architecture.features.inputs();
+    let first = FirstLayer {
+        outputs,
+        width,
+        bias: reader.numbers("biases of the first layer", width)?,
+        weights: reader.numbers("weights of the first layer", inputs * width)?,
+        psqt: match architecture.psqt {
+            true => Some(reader.numbers("piece squares", inputs * PSQT_BUCKETS)?),
+            false => None,
+        },
+    };
+    let head = match (architecture.head, flat) {
+        (HeadShape::Flat { activation, buckets }, Some((qa, qb, scale))) => {
+            let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
+            let bias = reader.numbers("output biases", buckets.count)?.to_vec();
+            let mut flat = Flat { activation, qa, qb, scale, buckets, weights, bias, wide: false };
+            flat.wide = flat.needs_wide();
+            Head::Flat(flat)
+        }
+        (HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }), _) => {
+            let layers = architecture.layers();
+            let stacks = (0..buckets.count).map(|number| read_stack(&mut reader, &layers, number));
+            Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks: stacks.collect::<Result<_, _>>()? })
+        }
+        (HeadShape::Flat { .. }, None) => unreachable!("a flat head's scales were read above"),
     };
     let end = reader.at();
     let stored = reader.bytes("checksum", CHECKSUM)?;
@@ -159,37 +66,30 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     if stored != checksum(&bytes[..end]).to_le_bytes() {
         return Err(Reader::error("checksum", end, "does not fit: the file is damaged"));
     }
+    let features = architecture.features;
     check_accumulators(&features, &first)?;
     Ok(Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) })
 }
 
-struct StackShape {
-    squeeze: Squeeze,
-    dual: bool,
-    skip: bool,
-    hidden: usize,
-    second: usize,
-    outputs: usize,
-}
-
-fn read_stack(reader: &mut Reader<'_>, shape: &StackShape, number: usize) -> Result<Stack, LoadError> {
+fn read_stack(
+    reader: &mut Reader<'_>,
+    layers: &[(usize, usize)],
+    number: usize,
+) -> Result<Stack, LoadError> {
     let name = |layer: &str| format!("{layer} of layer stack {number}");
-    let inputs = if shape.squeeze == Squeeze::Clip { 2 * shape.outputs } else { shape.outputs };
-    let kept = shape.hidden - usize::from(shape.skip);
-    let second_inputs = if shape.dual { 2 * kept } else { kept };
-    let mut dense = |field: &str, inputs: usize, outputs: usize| -> Result<Dense, LoadError> {
+    let mut dense = |field: &str, (inputs, outputs): (usize, usize)| -> Result<Dense, LoadError> {
         let offset = reader.at();
         let bias = reader.numbers::<i32>(field, outputs)?;
         check_bias(field, offset, &bias)?;
         let weights = reader.numbers(field, outputs * inputs)?;
         Ok(Dense::new(inputs, &bias, &weights, inputs))
     };
-    let first = dense(&name("first layer"), inputs, shape.hidden)?;
-    let second = dense(&name("second layer"), second_inputs, shape.second)?;
+    let first = dense(&name("first layer"), layers[0])?;
+    let second = dense(&name("second layer"), layers[1])?;
     let offset = reader.at();
     let last_bias = reader.i32(&name("last bias"))?;
     check_bias(&name("last bias"), offset, &[last_bias])?;
-    let last = reader.numbers(&name("last layer"), shape.second)?.to_vec();
+    let last = reader.numbers(&name("last layer"), layers[2].0)?.to_vec();
     Ok(Stack { first, second, last_bias, last })
 }
 
@@ -290,43 +190,17 @@ impl Network {
     }
 
     fn header(&self) -> String {
-        let yes = |is: bool| name_of(YES, &is);
-        let mut text = String::new();
-        let mut line = |key: &str, value: &dyn std::fmt::Display| {
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{key} = {value}");
-        };
-        line("features", &self.features.name());
-        line("outputs", &self.first.outputs);
-        line("tied", &yes(self.first.is_tied()));
-        line("psqt", &yes(self.first.psqt.is_some()));
-        line("pawn", &self.pawn);
+        let mut lines = lines_of(&self.architecture());
+        lines.push(("pawn", self.pawn.to_string()));
         if !self.description.is_empty() {
-            line("description", &self.description.replace(['\r', '\n'], " "));
+            lines.push(("description", self.description.replace(['\r', '\n'], " ")));
         }
-        let buckets = match &self.head {
-            Head::Flat(flat) => {
-                line("head", &"flat");
-                line("activation", &name_of(ACTIVATIONS, &flat.activation));
-                line("qa", &flat.qa);
-                line("qb", &flat.qb);
-                line("scale", &flat.scale);
-                flat.buckets
-            }
-            Head::Stacks(stacks) => {
-                line("head", &"stacks");
-                line("squeeze", &name_of(SQUEEZES, &stacks.squeeze));
-                line("dual", &yes(stacks.dual));
-                line("skip", &yes(stacks.skip));
-                line("hidden", &stacks.stacks[0].first.outputs);
-                line("second", &stacks.stacks[0].second.outputs);
-                stacks.buckets
-            }
-        };
-        line("buckets", &buckets.count);
-        line("bucket-less", &buckets.less);
-        line("bucket-pieces", &buckets.pieces);
-        text
+        if let Head::Flat(flat) = &self.head {
+            lines.push(("qa", flat.qa.to_string()));
+            lines.push(("qb", flat.qb.to_string()));
+            lines.push(("scale", flat.scale.to_string()));
+        }
+        lines.into_iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
     }
 }
 

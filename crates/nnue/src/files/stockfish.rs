@@ -6,7 +6,8 @@ use super::{LoadError, Reader, UnfitNetwork};
 use crate::aligned::Aligned;
 use crate::features::FeatureSet;
 use crate::kernels::{Isa, Kernels};
-use crate::network::{Buckets, Dense, FirstLayer, Head, Network, PSQT_BUCKETS, Squeeze, Stack, Stacks};
+use crate::architecture::{Buckets, PSQT_BUCKETS, Squeeze};
+use crate::network::{Dense, FirstLayer, Head, Network, Stack, Stacks};
 
 /// Stockfish 12 and 13.
 pub(super) const VERSION_12: u32 = 0x7AF3_2F16;
@@ -101,7 +102,7 @@ impl Shape {
                 old(FeatureSet::half_ka_v2_hm(), HALF_KA_V2_HM, 16)(outputs),
                 old(FeatureSet::half_ka_v2_hm(), HALF_KA_V2_HM, 8)(outputs),
                 Self {
-                    squeeze: Squeeze::Pairwise { max: 127, shift: 7 },
+                    squeeze: Squeeze::Pairwise127,
                     skip: true,
                     pawn: PAWN_15,
                     ..old(FeatureSet::half_ka_v2_hm(), HALF_KA_V2_HM, 16)(outputs)
@@ -318,7 +319,7 @@ pub(super) fn read_jomfish(bytes: &[u8]) -> Result<Network, LoadError> {
 
 /// A network that a format has no place for.
 fn unfit(network: &Network, format: &str) -> UnfitNetwork {
-    UnfitNetwork { architecture: network.architecture(), format: format.into() }
+    UnfitNetwork { architecture: network.architecture().to_string(), format: format.into() }
 }
 
 impl Network {

@@ -24,19 +24,26 @@ fn fused<const A: usize, const S: usize>(
     adds: [&[i16]; A],
     subs: [&[i16]; S],
 ) {
-    let len = out.len();
-    let from = &from[..len];
-    let adds = adds.map(|row| &row[..len]);
-    let subs = subs.map(|row| &row[..len]);
-    for index in 0..len {
-        let mut value = from[index];
+    // In parts of a known length, which the compiler turns into vectors without asking whether the rows overlap.
+    const PART: usize = 32;
+    let out = out.as_chunks_mut::<PART>().0;
+    let count = out.len();
+    let from = &from.as_chunks::<PART>().0[..count];
+    let adds = adds.map(|row| &row.as_chunks::<PART>().0[..count]);
+    let subs = subs.map(|row| &row.as_chunks::<PART>().0[..count]);
+    for part in 0..count {
+        let mut values = from[part];
         for row in adds {
-            value = value.wrapping_add(row[index]);
+            for (value, &weight) in values.iter_mut().zip(&row[part]) {
+                *value = value.wrapping_add(weight);
+            }
         }
         for row in subs {
-            value = value.wrapping_sub(row[index]);
+            for (value, &weight) in values.iter_mut().zip(&row[part]) {
+                *value = value.wrapping_sub(weight);
+            }
         }
-        out[index] = value;
+        out[part] = values;
     }
 }
 

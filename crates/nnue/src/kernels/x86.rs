@@ -3,18 +3,9 @@
 use super::{Activation, Isa, Kernels, Rows, portable};
 use std::arch::x86_64::*;
 
-/// The portable kernels once more, compiled for an instruction set, and the table that names them.
-macro_rules! kernels {
-    ($table:ident, $isa:expr, $features:literal, $module:ident, $affine:path) => {
-        pub(super) const $table: Kernels = Kernels {
-            isa: $isa,
-            update: $module::update,
-            clip: $module::clip,
-            pairwise: $module::pairwise,
-            affine: $affine,
-            dot: $module::dot,
-        };
-
+/// The portable kernels once more, compiled for an instruction set.
+macro_rules! compiled_for {
+    ($features:literal, $module:ident) => {
         mod $module {
             use super::*;
 
@@ -41,90 +32,273 @@ macro_rules! kernels {
     };
 }
 
-kernels!(SSE41, Isa::Sse41, "sse4.1", sse41, affine_sse41);
-kernels!(AVX2, Isa::Avx2, "avx2", avx2, affine_avx2);
-kernels!(AVX512, Isa::Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", avx512, affine_avx512);
+compiled_for!("sse4.1", sse41);
+compiled_for!("avx2", avx2);
+compiled_for!("avx512f,avx512bw,avx512vl,avx512vnni", avx512);
 
-/// The positions of words that are not zero, from a mask of those that are not.
-struct Bits(u32);
+pub(super) const SSE41: Kernels = Kernels {
+    isa: Isa::Sse41,
+    update: sse41::update,
+    clip: sse41::clip,
+    pairwise: sse41::pairwise,
+    affine: affine_sse41,
+    dot: sse41::dot,
+};
 
-impl Iterator for Bits {
-    type Item = usize;
+pub(super) const AVX2: Kernels = Kernels {
+    isa: Isa::Avx2,
+    update: avx2::update,
+    clip: avx2::clip,
+    pairwise: avx2::pairwise,
+    affine: affine_avx2,
+    dot: avx2::dot,
+};
 
-    #[inline(always)]
-    fn next(&mut self) -> Option<usize> {
-        (self.0 != 0).then(|| {
-            let index = self.0.trailing_zeros() as usize;
-            self.0 &= self.0 - 1;
-            index
-        })
-    }
+// Left to itself, the compiler works on 256 bits at a time even where there are 512: the kernels that matter most are
+// written out.
+pub(super) const AVX512: Kernels = Kernels {
+    isa: Isa::Avx512,
+    update: update_avx512,
+    clip: avx512::clip,
+    pairwise: pairwise_avx512,
+    affine: affine_avx512,
+    dot: avx512::dot,
+};
+
+/// Values in a vector of 512 bits.
+const LANES: usize = 32;
+
+/// The vectors of a row, whose length is a multiple of theirs.
+#[inline(always)]
+fn vectors(values: &[i16]) -> &[[i16; LANES]] {
+    values.as_chunks().0
 }
 
-/// Four inputs as one word, to be spread over a vector.
 #[inline(always)]
-fn word(input: &[u8], index: usize) -> i32 {
-    let [a, b, c, d] = input[4 * index..][..4] else { return 0 };
-    i32::from_le_bytes([a, b, c, d])
+fn vectors_mut(values: &mut [i16]) -> &mut [[i16; LANES]] {
+    values.as_chunks_mut().0
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(values: &[i16; LANES]) -> __m512i {
+    // SAFETY: the array has 64 bytes.
+    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(values: &mut [i16; LANES], vector: __m512i) {
+    // SAFETY: the array has 64 bytes.
+    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), vector) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn affine_avx512(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    match out.len() {
-        16 => affine_avx512_by::<1>(out, input, weights),
-        32 => affine_avx512_by::<2>(out, input, weights),
-        _ => portable::affine(out, input, weights),
+fn update_avx512(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+    match (adds, subs) {
+        // A quiet move, a capture, and castling, each in one pass.
+        (&[a], &[s]) => fused_avx512(out, from, rows, [a], [s]),
+        (&[a], &[s, t]) => fused_avx512(out, from, rows, [a], [s, t]),
+        (&[a, b], &[s, t]) => fused_avx512(out, from, rows, [a, b], [s, t]),
+        _ if rows.width.is_multiple_of(8 * LANES) => tiled_avx512::<8>(out, from, rows, adds, subs),
+        _ => portable::update(out, from, rows, adds, subs),
     }
+}
+
+/// A fixed number of rows in one pass over the values.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn fused_avx512<const A: usize, const S: usize>(
+    out: &mut [i16],
+    from: &[i16],
+    rows: Rows<'_>,
+    adds: [u32; A],
+    subs: [u32; S],
+) {
+    let out = vectors_mut(out);
+    let count = out.len();
+    let from = &vectors(from)[..count];
+    let adds = adds.map(|row| &vectors(rows.row(row))[..count]);
+    let subs = subs.map(|row| &vectors(rows.row(row))[..count]);
+    for index in 0..count {
+        let mut value = load(&from[index]);
+        for row in adds {
+            value = _mm512_add_epi16(value, load(&row[index]));
+        }
+        for row in subs {
+            value = _mm512_sub_epi16(value, load(&row[index]));
+        }
+        store(&mut out[index], value);
+    }
+}
+
+/// Any number of rows, a part of the values at a time, which stays in registers.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn tiled_avx512<const N: usize>(
+    out: &mut [i16],
+    from: &[i16],
+    rows: Rows<'_>,
+    adds: &[u32],
+    subs: &[u32],
+) {
+    let tiles = vectors_mut(out).as_chunks_mut::<N>().0.iter_mut().zip(vectors(from).as_chunks::<N>().0);
+    for (at, (out, from)) in tiles.enumerate() {
+        let tile = |row: u32| &vectors(rows.row(row)).as_chunks::<N>().0[at];
+        let mut sums = [_mm512_setzero_si512(); N];
+        for (sum, from) in sums.iter_mut().zip(from) {
+            *sum = load(from);
+        }
+        for &row in adds {
+            for (sum, row) in sums.iter_mut().zip(tile(row)) {
+                *sum = _mm512_add_epi16(*sum, load(row));
+            }
+        }
+        for &row in subs {
+            for (sum, row) in sums.iter_mut().zip(tile(row)) {
+                *sum = _mm512_sub_epi16(*sum, load(row));
+            }
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            store(out, sum);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift: u32) {
+    let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi16(max));
+    let down = _mm_cvtsi32_si128(shift as i32);
+    // Packing takes from both vectors by turns: this puts the eight parts in order again.
+    let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    let product = |left: &[i16; LANES], right: &[i16; LANES]| {
+        let held = |values| _mm512_min_epi16(_mm512_max_epi16(load(values), zero), one);
+        _mm512_srl_epi16(_mm512_mullo_epi16(held(left), held(right)), down)
+    };
+    let (whole, rest) = out.as_chunks_mut::<64>();
+    let (left_pairs, left_rest) = left.as_chunks::<64>();
+    let (right_pairs, right_rest) = right.as_chunks::<64>();
+    for ((out, left), right) in whole.iter_mut().zip(left_pairs).zip(right_pairs) {
+        let ([a, b], [c, d]) = (vectors(left), vectors(right)) else { continue };
+        let packed = _mm512_packus_epi16(product(a, c), product(b, d));
+        // SAFETY: the chunk has 64 bytes.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), _mm512_permutexvar_epi64(order, packed)) };
+    }
+    portable::pairwise(rest, left_rest, right_rest, max, shift);
 }
 
 /// Words of input at a time, so that the list of those that count has a place on the stack.
-const WORDS: usize = 1024;
+const WORDS: usize = 256;
 
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn affine_avx512_by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    assert!(out.len() == 16 * N && weights.len() == input.len() * 16 * N);
-    // Four sums for each vector of outputs: an instruction need not wait for the one before it.
-    let mut sums = [[_mm512_setzero_si512(); N]; 4];
-    for (input, weights) in input.chunks(4 * WORDS).zip(weights.chunks(4 * WORDS * 16 * N)) {
-        let mut list = [0u16; WORDS + 16];
-        let count = list_avx512(input, &mut list);
-        let mut add = |turn: usize, index: u16| {
-            let index = usize::from(index);
-            let spread = _mm512_set1_epi32(word(input, index));
-            for (block, sum) in sums[turn].iter_mut().enumerate() {
-                let group = &weights[(index * N + block) * 64..][..64];
-                // SAFETY: the slice has 64 bytes.
-                let group = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-                *sum = _mm512_dpbusd_epi32(*sum, spread, group);
-            }
-        };
-        let (fours, rest) = list[..count].as_chunks::<4>();
-        for &[a, b, c, d] in fours {
-            add(0, a);
-            add(1, b);
-            add(2, c);
-            add(3, d);
-        }
-        for &index in rest {
-            add(0, index);
-        }
-    }
-    let [a, b, c, d] = sums;
-    for (block, out) in out.chunks_exact_mut(16).enumerate() {
-        let left = _mm512_add_epi32(a[block], b[block]);
-        let right = _mm512_add_epi32(c[block], d[block]);
-        // SAFETY: the chunk has 16 numbers of 32 bits.
-        unsafe {
-            let bias = _mm512_loadu_si512(out.as_ptr().cast());
-            let sum = _mm512_add_epi32(_mm512_add_epi32(left, right), bias);
-            _mm512_storeu_si512(out.as_mut_ptr().cast(), sum);
-        }
-    }
+/// The numbers of words that are not zero. A whole vector of them is written even if only some count.
+type List = [u16; WORDS + 16];
+
+/// Inputs that are so few that the list would cost more than the zeros do.
+const FEW: usize = 64;
+
+/// A word of four inputs.
+///
+/// # Safety
+/// The input has more words than `index`.
+#[inline(always)]
+unsafe fn word(input: &[u8], index: usize) -> i32 {
+    debug_assert!(4 * index + 4 <= input.len());
+    // SAFETY: the caller's promise.
+    unsafe { input.as_ptr().cast::<i32>().add(index).read_unaligned() }
 }
 
-/// Lists the words that are not zero, and returns how many there are.
+/// A product of inputs and weights: the list of the inputs' words that are not zero, and `$add` for each of them.
+macro_rules! affine {
+    (
+        $name:ident, $by:ident, $features:literal, $list:ident, $lanes:literal, $vector:ty, $zero:ident, $spread:ident,
+        $load:ident, $store:ident, $sum:ident, |$to:ident, $inputs:ident, $group:ident| $product:expr
+    ) => {
+        #[target_feature(enable = $features)]
+        fn $name(out: &mut [i32], input: &[u8], weights: &[i8]) {
+            match out.len() {
+                16 => $by::<{ 16 / $lanes }>(out, input, weights),
+                32 => $by::<{ 32 / $lanes }>(out, input, weights),
+                _ => portable::affine(out, input, weights),
+            }
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn $by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
+            assert!(out.len() == N * $lanes && input.len().is_multiple_of(4));
+            assert!(weights.len() == input.len() * N * $lanes);
+            // Two sums for each vector of outputs: an instruction need not wait for the one before it.
+            let mut sums = [[$zero(); N]; 2];
+            for (input, weights) in input.chunks(4 * WORDS).zip(weights.chunks(4 * WORDS * N * $lanes)) {
+                let mut add = |turn: usize, index: usize| {
+                    // SAFETY: the list holds only numbers of words that the input has, and there are N vectors of
+                    // weights for each of them, by the assertion above.
+                    unsafe {
+                        let $inputs = $spread(word(input, index));
+                        let weights = weights.as_ptr().cast::<$vector>().add(index * N);
+                        for (block, sum) in sums[turn].iter_mut().enumerate() {
+                            let $group = $load(weights.add(block));
+                            let $to = *sum;
+                            *sum = $product;
+                        }
+                    }
+                };
+                if input.len() <= FEW {
+                    for index in 0..input.len() / 4 {
+                        add(index % 2, index);
+                    }
+                    continue;
+                }
+                let mut list = [0; WORDS + 16];
+                let (pairs, last) = $list(input, &mut list).as_chunks::<2>();
+                for &[a, b] in pairs {
+                    add(0, a.into());
+                    add(1, b.into());
+                }
+                for &index in last {
+                    add(0, index.into());
+                }
+            }
+            let [left, right] = sums;
+            for ((out, left), right) in out.chunks_exact_mut($lanes).zip(left).zip(right) {
+                // SAFETY: the chunk is as long as a vector.
+                unsafe {
+                    let bias = $load(out.as_ptr().cast());
+                    $store(out.as_mut_ptr().cast(), $sum($sum(left, right), bias));
+                }
+            }
+        }
+    };
+}
+
+affine!(
+    affine_avx512, affine_avx512_by, "avx512f,avx512bw,avx512vl,avx512vnni", list_avx512, 16, __m512i,
+    _mm512_setzero_si512, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
+    |sum, inputs, weights| _mm512_dpbusd_epi32(sum, inputs, weights)
+);
+
+// Inputs are at most 127, so two products fit into 16 bits: 2 · 127 · 128 < 2^15.
+affine!(
+    affine_avx2, affine_avx2_by, "avx2", list_avx2, 8, __m256i,
+    _mm256_setzero_si256, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
+    |sum, inputs, weights| {
+        let pairs = _mm256_maddubs_epi16(inputs, weights);
+        _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+    }
+);
+
+affine!(
+    affine_sse41, affine_sse41_by, "sse4.1", list_sse41, 4, __m128i,
+    _mm_setzero_si128, _mm_set1_epi32, _mm_loadu_si128, _mm_storeu_si128, _mm_add_epi32,
+    |sum, inputs, weights| {
+        let pairs = _mm_maddubs_epi16(inputs, weights);
+        _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)))
+    }
+);
+
+/// Lists the words that are not zero.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn list_avx512(input: &[u8], list: &mut [u16; WORDS + 16]) -> usize {
+fn list_avx512<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
     let step = _mm512_set1_epi32(16);
     let mut numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let mut count = 0;
@@ -143,99 +317,64 @@ fn list_avx512(input: &[u8], list: &mut [u16; WORDS + 16]) -> usize {
         count += mask.count_ones() as usize;
         numbers = _mm512_add_epi32(numbers, step);
     }
-    count
+    &list[..count]
 }
 
-#[target_feature(enable = "avx2")]
-fn affine_avx2(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    match out.len() {
-        16 => affine_avx2_by::<2>(out, input, weights),
-        32 => affine_avx2_by::<4>(out, input, weights),
-        _ => portable::affine(out, input, weights),
-    }
-}
-
-#[target_feature(enable = "avx2")]
-fn affine_avx2_by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    assert!(out.len() == 8 * N && weights.len() == input.len() * 8 * N);
-    let ones = _mm256_set1_epi16(1);
-    let mut sums = [_mm256_setzero_si256(); N];
-    let words = input.len() / 4;
-    for start in (0..words).step_by(8) {
-        let mask = if words - start >= 8 {
-            let part = &input[4 * start..][..32];
-            // SAFETY: the slice has 32 bytes.
-            let part = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
-            let zero = _mm256_cmpeq_epi32(part, _mm256_setzero_si256());
-            !_mm256_movemask_ps(_mm256_castsi256_ps(zero)) as u32 & 0xFF
-        } else {
-            (1 << (words - start)) - 1
-        };
-        for index in Bits(mask) {
-            let index = start + index;
-            let spread = _mm256_set1_epi32(word(input, index));
-            for (block, sum) in sums.iter_mut().enumerate() {
-                let group = &weights[(index * N + block) * 32..][..32];
-                // SAFETY: the slice has 32 bytes.
-                let group = unsafe { _mm256_loadu_si256(group.as_ptr().cast()) };
-                // Inputs are at most 127, so two products fit into 16 bits: 2 · 127 · 128 < 2^15.
-                let pairs = _mm256_maddubs_epi16(spread, group);
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+/// The positions of the ones in each byte.
+const ONES: [[u16; 8]; 256] = {
+    let mut table = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                table[byte][count] = bit;
+                count += 1;
             }
+            bit += 1;
         }
+        byte += 1;
     }
-    for (out, sum) in out.chunks_exact_mut(8).zip(sums) {
-        // SAFETY: the chunk has 8 numbers of 32 bits.
-        unsafe {
-            let bias = _mm256_loadu_si256(out.as_ptr().cast());
-            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_add_epi32(sum, bias));
+    table
+};
+
+/// The same in two steps: a byte tells which of eight words are not zero, and the table which numbers those are.
+#[inline(always)]
+fn list_by_bytes<'a>(input: &[u8], list: &'a mut List, not_zero: impl Fn(&[u8; 32]) -> u8) -> &'a [u16] {
+    let mut count = 0;
+    let (whole, rest) = input.as_chunks::<32>();
+    let last = (!rest.is_empty()).then_some((1u16 << (rest.len() / 4)).wrapping_sub(1) as u8);
+    for (number, byte) in whole.iter().map(not_zero).chain(last).enumerate() {
+        let place = &mut list[count..count + 8];
+        for (place, bit) in place.iter_mut().zip(ONES[usize::from(byte)]) {
+            *place = 8 * number as u16 + bit;
         }
+        count += byte.count_ones() as usize;
     }
+    &list[..count]
 }
 
-#[target_feature(enable = "sse4.1")]
-fn affine_sse41(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    match out.len() {
-        16 => affine_sse41_by::<4>(out, input, weights),
-        32 => affine_sse41_by::<8>(out, input, weights),
-        _ => portable::affine(out, input, weights),
-    }
+#[inline]
+#[target_feature(enable = "avx2")]
+fn list_avx2<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
+    list_by_bytes(input, list, |part| {
+        // SAFETY: the array has 32 bytes.
+        let part = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
+        let zero = _mm256_cmpeq_epi32(part, _mm256_setzero_si256());
+        !_mm256_movemask_ps(_mm256_castsi256_ps(zero)) as u8
+    })
 }
 
+#[inline]
 #[target_feature(enable = "sse4.1")]
-fn affine_sse41_by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
-    assert!(out.len() == 4 * N && weights.len() == input.len() * 4 * N);
-    let ones = _mm_set1_epi16(1);
-    let mut sums = [_mm_setzero_si128(); N];
-    let words = input.len() / 4;
-    for start in (0..words).step_by(4) {
-        let mask = if words - start >= 4 {
-            let part = &input[4 * start..][..16];
-            // SAFETY: the slice has 16 bytes.
+fn list_sse41<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
+    list_by_bytes(input, list, |part| {
+        let zeros = |part: &[u8]| {
+            // SAFETY: both halves have 16 bytes.
             let part = unsafe { _mm_loadu_si128(part.as_ptr().cast()) };
-            let zero = _mm_cmpeq_epi32(part, _mm_setzero_si128());
-            !_mm_movemask_ps(_mm_castsi128_ps(zero)) as u32 & 0xF
-        } else {
-            (1 << (words - start)) - 1
+            _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(part, _mm_setzero_si128())))
         };
-        for index in Bits(mask) {
-            let index = start + index;
-            let spread = _mm_set1_epi32(word(input, index));
-            for (block, sum) in sums.iter_mut().enumerate() {
-                let group = &weights[(index * N + block) * 16..][..16];
-                // SAFETY: the slice has 16 bytes.
-                let group = unsafe { _mm_loadu_si128(group.as_ptr().cast()) };
-                // As above: two products fit into 16 bits.
-                let pairs = _mm_maddubs_epi16(spread, group);
-                *sum = _mm_add_epi32(*sum, _mm_madd_epi16(pairs, ones));
-            }
-        }
-    }
-    for (out, sum) in out.chunks_exact_mut(4).zip(sums) {
-        // SAFETY: the chunk has 4 numbers of 32 bits.
-        unsafe {
-            let bias = _mm_loadu_si128(out.as_ptr().cast());
-            _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_add_epi32(sum, bias));
-        }
-    }
+        let (low, high) = part.split_at(16);
+        !(zeros(low) | zeros(high) << 4) as u8
+    })
 }
