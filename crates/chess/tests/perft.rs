@@ -66,7 +66,7 @@ fn chess960_suite_to_depth_four() {
 
 /// For each line the first depth that has at least ten million nodes, or the deepest there is.
 #[test]
-#[ignore = "counts 62 billion nodes, which takes minutes in a release build: scripts/perft.sh runs it"]
+#[ignore = "counts 62 billion nodes, which takes minutes in a release build: scripts/long_tests.sh runs it"]
 fn both_suites_to_ten_million_nodes_each() {
     for epd in [suite("perft_standard.epd"), suite("perft_chess960.epd")].concat() {
         let counts: Vec<_> = epd.perft().collect();

@@ -5,9 +5,9 @@
 //! the board, they start from the last position that was seen in that view.
 
 use crate::aligned::Aligned;
+use crate::architecture::PSQT_BUCKETS;
 use crate::features::{FeatureSet, View};
 use crate::kernels::Rows;
-use crate::architecture::PSQT_BUCKETS;
 use crate::network::{Evaluation, Network};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
 
@@ -284,6 +284,19 @@ mod tests {
                     8,
                 );
             }
+        }
+    }
+
+    /// The same for longer. About a minute where the compiler optimises.
+    #[test]
+    #[ignore = "long: scripts/long_tests.sh runs it"]
+    fn kept_equals_computed_from_nothing_on_100_000_plies() {
+        for set in all_sets() {
+            for network in [test_nets::flat(set.clone(), 32, 1), test_nets::stacks(set.clone(), 64, 2)] {
+                walk(&network, "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 70_000, 15);
+                walk(&network, "1rk1r3/pppppppp/8/8/8/8/PPPPPPPP/1RK1R3 w EBeb - 0 1", 30_000, 17);
+            }
+            println!("{}: 100,000 plies, two networks", set.name());
         }
     }
 

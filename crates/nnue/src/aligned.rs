@@ -2,6 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -9,7 +10,6 @@ use std::ops::{Deref, DerefMut};
 struct Line([u8; 64]);
 
 /// A fixed number of plain numbers, the first of them on a cache line.
-#[derive(Clone)]
 pub(crate) struct Aligned<T> {
     lines: Vec<Line>,
     len: usize,
@@ -19,34 +19,41 @@ pub(crate) struct Aligned<T> {
 impl<T: Pod> Aligned<T> {
     /// So many zeros.
     pub(crate) fn zeroed(len: usize) -> Self {
-        let lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
-        // The system hands zeroed pages out as they are touched, so there is still time to ask for large ones.
-        let lines = bytemuck::zeroed_vec(lines);
-        advise_huge_pages(&lines);
+        let count = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+        let mut lines = Vec::with_capacity(count);
+        // Pages are handed out as they are touched, so that now is the time to ask for large ones.
+        advise_huge_pages(lines.spare_capacity_mut());
+        lines.resize(count, Line([0; 64]));
         Self { lines, len, elements: PhantomData }
+    }
+}
+
+impl<T: Pod> Clone for Aligned<T> {
+    fn clone(&self) -> Self {
+        Self::from(&self[..])
     }
 }
 
 /// Asks for huge pages, which spare the processor most misses of its page table: the rows of a first layer lie far
 /// apart.
 #[cfg(target_os = "linux")]
-fn advise_huge_pages(lines: &[Line]) {
+fn advise_huge_pages(lines: &mut [MaybeUninit<Line>]) {
     const PAGE: usize = 4096;
     const HUGE_PAGE: usize = 2 << 20;
     let bytes = size_of_val(lines);
     if bytes < 2 * HUGE_PAGE {
         return;
     }
-    let start = lines.as_ptr().cast::<u8>();
+    let start = lines.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);
     if skipped < bytes {
         // SAFETY: the range lies within the slice, and advice does not change what is in it.
-        unsafe { libc::madvise(start.add(skipped).cast_mut().cast(), bytes - skipped, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(start.add(skipped).cast(), bytes - skipped, libc::MADV_HUGEPAGE) };
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise_huge_pages(_: &[Line]) {}
+fn advise_huge_pages(_: &mut [MaybeUninit<Line>]) {}
 
 impl<T: Pod> From<&[T]> for Aligned<T> {
     fn from(values: &[T]) -> Self {

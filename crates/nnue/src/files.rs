@@ -3,6 +3,8 @@
 mod header;
 mod own;
 mod reader;
+#[cfg(feature = "safetensors")]
+mod safetensors;
 mod single;
 mod stockfish;
 
@@ -11,6 +13,7 @@ use reader::Reader;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+pub(crate) use own::{check_accumulators, check_bias};
 pub use single::BulletLayout;
 
 /// A file that is no network, or a damaged one.
@@ -67,6 +70,8 @@ pub enum Format {
     Jomfish,
     /// The student's binary with int16 weights.
     Student,
+    /// A network in floating point, in safetensors.
+    Float,
 }
 
 impl Format {
@@ -81,7 +86,8 @@ impl Format {
         match u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) {
             stockfish::VERSION_12 | stockfish::VERSION_14 => Some(Self::Stockfish),
             stockfish::JOMFISH_MAGIC => Some(Self::Jomfish),
-            _ => None,
+            // Eight bytes of length, then JSON.
+            _ => (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Float),
         }
     }
 
@@ -92,6 +98,7 @@ impl Format {
             Self::Stockfish => "Stockfish network",
             Self::Jomfish => "Jomfish network",
             Self::Student => "student's network",
+            Self::Float => "network in floating point",
         }
     }
 }
@@ -126,6 +133,11 @@ impl Network {
             Some(Format::Student) => single::read_student(bytes),
             Some(Format::Stockfish) => stockfish::read(bytes),
             Some(Format::Jomfish) => stockfish::read_jomfish(bytes),
+            Some(Format::Float) => {
+                let problem = "a network in floating point, which must be quantised before it can evaluate \
+                               (tandem-lab export)";
+                Err(LoadError { field: "format".into(), offset: 0, problem: problem.into() })
+            }
             None => {
                 let problem = "these bytes begin no network file that we know (our own .tnn, Stockfish's .nnue, \
                                Jomfish's .jnn, the student's binary)";

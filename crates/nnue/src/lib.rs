@@ -3,6 +3,7 @@
 //! - [`Network`]: a network of any architecture of the field, read from any of its file formats;
 //! - [`Accumulators`]: its first layer, kept up to date along a line of play;
 //! - [`FeatureSet`]: which inputs a position turns on;
+//! - [`FloatNetwork`]: a network before it is quantised, as trainers make it;
 //! - [`Isa`]: the instructions that evaluate it, chosen when the program runs.
 //!
 //! ```no_run
@@ -23,6 +24,7 @@ mod aligned;
 mod architecture;
 mod features;
 mod files;
+mod float;
 mod kernels;
 mod network;
 #[cfg(test)]
@@ -32,5 +34,6 @@ pub use accumulator::Accumulators;
 pub use architecture::{Architecture, Buckets, HeadShape, MAX_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape};
 pub use features::{FeatureSet, Mirror, Turn, UnknownFeatures, View};
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
+pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError};
 pub use kernels::{Activation, Isa};
 pub use network::{Evaluation, Network};

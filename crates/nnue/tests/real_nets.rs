@@ -97,3 +97,22 @@ fn files_for_stockfish_are_written_as_they_were_read() {
         assert_eq!(jomfish.evaluate(position.board()), network.evaluate(position.board()));
     }
 }
+
+/// What the integers of real networks lose against the same numbers in floating point: a few hundredths of a pawn.
+#[test]
+fn rounding_costs_little() {
+    for (name, _) in NETS {
+        let Some(network) = net(name) else { continue };
+        let float = network.to_float();
+        let pawn = f64::from(float.pawn);
+        let mut sum = 0.0;
+        for fen in FENS {
+            let position = Position::from_fen(fen).unwrap();
+            let value = f64::from(network.evaluate(position.board()).value());
+            sum += (float.evaluate(position.board()) - value).abs() / pawn;
+        }
+        assert!(sum / (FENS.len() as f64) < 0.12, "{name}: {} pawns", sum / FENS.len() as f64);
+        let (again, _) = float.quantise(network.quantisation()).unwrap();
+        assert_eq!(again.to_bytes(), network.to_bytes(), "{name}");
+    }
+}

@@ -71,11 +71,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     Ok(Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) })
 }
 
-fn read_stack(
-    reader: &mut Reader<'_>,
-    layers: &[(usize, usize)],
-    number: usize,
-) -> Result<Stack, LoadError> {
+fn read_stack(reader: &mut Reader<'_>, layers: &[(usize, usize)], number: usize) -> Result<Stack, LoadError> {
     let name = |layer: &str| format!("{layer} of layer stack {number}");
     let mut dense = |field: &str, (inputs, outputs): (usize, usize)| -> Result<Dense, LoadError> {
         let offset = reader.at();
@@ -95,7 +91,7 @@ fn read_stack(
 
 /// Sums of products stay below 2^28 (16,384 inputs of at most 127, weights of at most 128), so they fit with a bias
 /// below 2^23; and so does what a skip makes of the sum in 64 bits.
-pub(super) fn check_bias(field: &str, offset: usize, bias: &[i32]) -> Result<(), LoadError> {
+pub(crate) fn check_bias(field: &str, offset: usize, bias: &[i32]) -> Result<(), LoadError> {
     const LIMIT: u32 = 1 << 23;
     match bias.iter().find(|bias| bias.unsigned_abs() > LIMIT) {
         None => Ok(()),
@@ -105,7 +101,7 @@ pub(super) fn check_bias(field: &str, offset: usize, bias: &[i32]) -> Result<(),
 
 /// Refuses a first layer whose accumulators could leave 16 bits in some position: for each king's rows and each
 /// value, the bias and the greatest weights of as many squares as pieces can stand on.
-pub(super) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> Result<(), LoadError> {
+pub(crate) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> Result<(), LoadError> {
     let rows = features.inputs() / features.kings();
     let active = features.max_active();
     for bucket in 0..features.kings() {

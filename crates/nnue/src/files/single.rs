@@ -3,9 +3,9 @@
 use super::own::extend;
 use super::{LoadError, Reader, UnfitNetwork};
 use crate::aligned::Aligned;
+use crate::architecture::Buckets;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
-use crate::architecture::Buckets;
 use crate::network::{FirstLayer, Flat, Head, Network};
 
 /// How the student's binary begins.
@@ -67,10 +67,8 @@ impl Network {
     /// The network as the student's binary, if it is one of HalfKP with weights of its own for each perspective and a
     /// clipped hidden layer.
     pub fn to_student(&self) -> Result<Vec<u8>, UnfitNetwork> {
-        let unfit = || UnfitNetwork {
-            architecture: self.architecture().to_string(),
-            format: "the student's".into(),
-        };
+        let unfit =
+            || UnfitNetwork { architecture: self.architecture().to_string(), format: "the student's".into() };
         let Head::Flat(flat) = &self.head else { return Err(unfit()) };
         let first = &self.first;
         let fits = self.features == FeatureSet::half_kp()

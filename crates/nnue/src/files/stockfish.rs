@@ -4,9 +4,10 @@
 use super::own::{check_bias, extend};
 use super::{LoadError, Reader, UnfitNetwork};
 use crate::aligned::Aligned;
+use crate::architecture::{Architecture, Buckets, HeadShape, PSQT_BUCKETS, Squeeze, StackShape};
 use crate::features::FeatureSet;
+use crate::float::FloatNetwork;
 use crate::kernels::{Isa, Kernels};
-use crate::architecture::{Buckets, PSQT_BUCKETS, Squeeze};
 use crate::network::{Dense, FirstLayer, Head, Network, Stack, Stacks};
 
 /// Stockfish 12 and 13.
@@ -384,6 +385,50 @@ impl Network {
     }
 }
 
+impl FloatNetwork {
+    /// The network as Jomfish's own exporter writes it, to the byte. Its scales for the hidden layers and for the output
+    /// have changed places, so that no program that computes as Stockfish does gives the network's values:
+    /// [`Network::to_jomfish`] writes files that do.
+    pub fn to_jomfish_literal(&self) -> Result<Vec<u8>, UnfitNetwork> {
+        let shape = Shape::stockfish_12();
+        let head = HeadShape::Stacks(StackShape {
+            squeeze: Squeeze::Clip,
+            dual: false,
+            skip: false,
+            hidden: shape.hidden,
+            second: 32,
+            buckets: Buckets::ONE,
+        });
+        let Architecture { features, outputs, tied, psqt, .. } = &self.architecture;
+        let fits = (features, *outputs, *tied, *psqt) == (&shape.features, shape.outputs, true, false)
+            && self.architecture.head == head;
+        if !fits {
+            let architecture = self.architecture.to_string();
+            return Err(UnfitNetwork { architecture, format: "Jomfish's".into() });
+        }
+        let rounded = |number: f32, scale: f32| (number * scale).round();
+        let mut bytes = Vec::new();
+        put_u32(&mut bytes, JOMFISH_MAGIC);
+        put_u32(&mut bytes, JOMFISH_VERSION);
+        put_text(&mut bytes, &self.description);
+        for numbers in [&self.bias, &self.weights] {
+            bytes.extend(numbers.iter().flat_map(|&number| (rounded(number, 127.0) as i16).to_le_bytes()));
+        }
+        for (layer, is_output) in self.stacks[0].iter().zip([false, false, true]) {
+            let bias_scale = if is_output { 64.0 * 127.0 } else { 9600.0 };
+            let weight_scale: f32 = bias_scale / 127.0;
+            let greatest = 127.0 / weight_scale;
+            for &bias in &layer.bias {
+                bytes.extend((rounded(bias, bias_scale) as i32).to_le_bytes());
+            }
+            for &weight in &layer.weights {
+                bytes.push(rounded(weight.clamp(-greatest, greatest), weight_scale) as i8 as u8);
+            }
+        }
+        Ok(bytes)
+    }
+}
+
 fn put_u32(bytes: &mut Vec<u8>, number: u32) {
     bytes.extend(number.to_le_bytes());
 }
@@ -427,6 +472,49 @@ mod tests {
         assert_eq!(again.architecture(), network.architecture());
         assert!(network.to_jomfish().is_err());
         assert!(test_nets::flat(FeatureSet::plain(), 32, 1).to_stockfish().is_err());
+    }
+
+    #[test]
+    fn jomfish_gets_sound_scales_or_its_own() {
+        let architecture = Architecture {
+            features: FeatureSet::half_kp_41024(),
+            outputs: 256,
+            tied: true,
+            psqt: false,
+            head: HeadShape::Stacks(StackShape {
+                squeeze: Squeeze::Clip,
+                dual: false,
+                skip: false,
+                hidden: 32,
+                second: 32,
+                buckets: Buckets::ONE,
+            }),
+        };
+        let mut float = FloatNetwork::zeroed(architecture, 600, PAWN_12);
+        float.description = "jom".into();
+        float.bias[0] = 0.5;
+        float.weights[256] = -0.25;
+        float.stacks[0][0].bias[0] = 1.0;
+        float.stacks[0][0].weights[1] = 1.0;
+        float.stacks[0][2].bias[0] = 1.0;
+        float.stacks[0][2].weights[31] = 9.0;
+        let sound = float.quantise(crate::Quantisation::default()).unwrap().0.to_jomfish().unwrap();
+        assert_eq!(Network::from_bytes(&sound).unwrap().to_jomfish().unwrap(), sound);
+        let literal = float.to_jomfish_literal().unwrap();
+        assert_eq!(literal.len(), sound.len());
+        // The header, the first layer; then the first dense layer, and the output layer at the end.
+        let dense = 15 + 2 * 256 * 41_025;
+        assert_eq!(literal[..dense], sound[..dense]);
+        assert_eq!(literal[15..17], 64i16.to_le_bytes());
+        assert_eq!(literal[15 + 512 + 512..][..2], (-32i16).to_le_bytes());
+        let scales = |bytes: &[u8]| {
+            let end = bytes.len();
+            let int = |at: usize| i32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+            (int(dense), bytes[dense + 129] as i8, int(end - 36), bytes[end - 1] as i8)
+        };
+        assert_eq!(scales(&sound), (8128, 64, 9600, 127));
+        assert_eq!(scales(&literal), (9600, 76, 8128, 127));
+        assert!(test_nets::stacks(FeatureSet::plain(), 64, 2).to_float().to_jomfish_literal().is_err());
     }
 
     #[test]

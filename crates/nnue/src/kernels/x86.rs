@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 /// The portable kernels once more, compiled for an instruction set.
 macro_rules! compiled_for {
     ($features:literal, $module:ident) => {
+        #[allow(dead_code, reason = "some are written by hand for some instruction sets")]
         mod $module {
             use super::*;
 
@@ -134,13 +135,7 @@ fn fused_avx512<const A: usize, const S: usize>(
 
 /// Any number of rows, a part of the values at a time, which stays in registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiled_avx512<const N: usize>(
-    out: &mut [i16],
-    from: &[i16],
-    rows: Rows<'_>,
-    adds: &[u32],
-    subs: &[u32],
-) {
+fn tiled_avx512<const N: usize>(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
     let tiles = vectors_mut(out).as_chunks_mut::<N>().0.iter_mut().zip(vectors(from).as_chunks::<N>().0);
     for (at, (out, from)) in tiles.enumerate() {
         let tile = |row: u32| &vectors(rows.row(row)).as_chunks::<N>().0[at];
@@ -271,15 +266,33 @@ macro_rules! affine {
 }
 
 affine!(
-    affine_avx512, affine_avx512_by, "avx512f,avx512bw,avx512vl,avx512vnni", list_avx512, 16, __m512i,
-    _mm512_setzero_si512, _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
+    affine_avx512,
+    affine_avx512_by,
+    "avx512f,avx512bw,avx512vl,avx512vnni",
+    list_avx512,
+    16,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_set1_epi32,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_add_epi32,
     |sum, inputs, weights| _mm512_dpbusd_epi32(sum, inputs, weights)
 );
 
 // Inputs are at most 127, so two products fit into 16 bits: 2 · 127 · 128 < 2^15.
 affine!(
-    affine_avx2, affine_avx2_by, "avx2", list_avx2, 8, __m256i,
-    _mm256_setzero_si256, _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
+    affine_avx2,
+    affine_avx2_by,
+    "avx2",
+    list_avx2,
+    8,
+    __m256i,
+    _mm256_setzero_si256,
+    _mm256_set1_epi32,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    _mm256_add_epi32,
     |sum, inputs, weights| {
         let pairs = _mm256_maddubs_epi16(inputs, weights);
         _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
@@ -287,8 +300,17 @@ affine!(
 );
 
 affine!(
-    affine_sse41, affine_sse41_by, "sse4.1", list_sse41, 4, __m128i,
-    _mm_setzero_si128, _mm_set1_epi32, _mm_loadu_si128, _mm_storeu_si128, _mm_add_epi32,
+    affine_sse41,
+    affine_sse41_by,
+    "sse4.1",
+    list_sse41,
+    4,
+    __m128i,
+    _mm_setzero_si128,
+    _mm_set1_epi32,
+    _mm_loadu_si128,
+    _mm_storeu_si128,
+    _mm_add_epi32,
     |sum, inputs, weights| {
         let pairs = _mm_maddubs_epi16(inputs, weights);
         _mm_add_epi32(sum, _mm_madd_epi16(pairs, _mm_set1_epi16(1)))

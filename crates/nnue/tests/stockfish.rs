@@ -1,0 +1,140 @@
+//! Networks that we write, read by the real Stockfish 15.1, where it is at hand: set `STOCKFISH`, or have it on the path.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tandem_chess::{Color, Position};
+use tandem_nnue::*;
+
+/// The program, if it is of the generation whose evaluation we know how to print.
+fn stockfish() -> Option<PathBuf> {
+    let given = std::env::var_os("STOCKFISH").map(PathBuf::from);
+    let usual = ["stockfish", "/usr/games/stockfish"].map(PathBuf::from);
+    let found =
+        given.into_iter().chain(usual).find(|program| talk(program, "quit\n").contains("Stockfish 15.1"));
+    if found.is_none() {
+        eprintln!("skipped: no Stockfish 15.1");
+    }
+    found
+}
+
+fn talk(program: &Path, lines: &str) -> String {
+    let child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else { return String::new() };
+    // Written while the answers are read, lest both wait for each other.
+    let mut stdin = child.stdin.take().unwrap();
+    let lines = lines.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Positions of random games.
+fn fens(count: usize) -> Vec<String> {
+    let mut state = 0x5EED_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut fens = Vec::new();
+    while fens.len() < count {
+        let mut position = Position::startpos();
+        for _ in 0..8 + random(90) {
+            let moves = position.legal_moves();
+            if moves.is_empty() {
+                break;
+            }
+            position.play(moves[random(moves.len())]);
+        }
+        // In check, Stockfish's command has nothing to say.
+        if position.board().checkers().is_empty() && !position.legal_moves().is_empty() {
+            fens.push(position.fen());
+        }
+    }
+    fens
+}
+
+/// The figures that Stockfish prints for its network, from White's side.
+fn their_values(program: &Path, net: &Path, fens: &[String]) -> Vec<f64> {
+    let mut lines = format!("setoption name EvalFile value {}\n", net.display());
+    for fen in fens {
+        lines += &format!("position fen {fen}\neval\n");
+    }
+    let answer = talk(program, &(lines + "quit\n"));
+    let figures = answer.lines().filter_map(|line| line.strip_prefix("NNUE evaluation"));
+    figures.map(|rest| rest.split_whitespace().next().unwrap().parse().unwrap()).collect()
+}
+
+fn our_values(network: &Network, fens: &[String]) -> Vec<f64> {
+    let value = |fen: &String| {
+        let position = Position::from_fen(fen).unwrap();
+        let value = network.evaluate(position.board()).value();
+        let white = if position.side_to_move() == Color::White { value } else { -value };
+        // To the precision that is printed.
+        format!("{:.2}", f64::from(white) / 361.0).parse::<f64>().unwrap()
+    };
+    fens.iter().map(value).collect()
+}
+
+/// A network of that architecture which no one has trained: random weights, small enough that nothing overflows.
+fn random_network() -> Network {
+    let architecture = Architecture {
+        features: FeatureSet::half_ka_v2_hm(),
+        outputs: 1024,
+        tied: true,
+        psqt: true,
+        head: HeadShape::Stacks(StackShape {
+            squeeze: Squeeze::Pairwise127,
+            dual: true,
+            skip: true,
+            hidden: 16,
+            second: 32,
+            buckets: Buckets::STOCKFISH,
+        }),
+    };
+    let mut float = FloatNetwork::zeroed(architecture, 600, 361);
+    float.description = "random weights, for a test".into();
+    let mut state = 1u64;
+    let mut fill = |numbers: &mut [f32], size: f32| {
+        for number in numbers {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *number = ((state >> 40) as f32 / (1 << 23) as f32 - 1.0) * size;
+        }
+    };
+    fill(&mut float.weights, 0.3);
+    fill(&mut float.bias, 0.5);
+    fill(&mut float.psqt, 0.4);
+    for layer in float.stacks.iter_mut().flatten() {
+        fill(&mut layer.weights, 0.5);
+        fill(&mut layer.bias, 0.5);
+    }
+    float.quantise(Quantisation::default()).unwrap().0
+}
+
+#[test]
+fn stockfish_reads_what_we_write_and_says_the_same() {
+    let Some(program) = stockfish() else { return };
+    let dir = std::env::temp_dir().join(format!("tandem-stockfish-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let fens = fens(200);
+
+    // Its own network comes back byte for byte.
+    let exported = dir.join("exported.nnue");
+    talk(&program, &format!("export_net {}\nquit\n", exported.display()));
+    let bytes = std::fs::read(&exported).unwrap();
+    let own = Network::from_bytes(&bytes).unwrap();
+    assert!(own.to_stockfish().unwrap() == bytes, "the network is not written as it was read");
+    assert_eq!(their_values(&program, &exported, &fens), our_values(&own, &fens));
+
+    // And one that it has never seen is read and evaluated as we do.
+    let random = random_network();
+    let written = dir.join("random.nnue");
+    std::fs::write(&written, random.to_stockfish().unwrap()).unwrap();
+    let (theirs, ours) = (their_values(&program, &written, &fens), our_values(&random, &fens));
+    assert!(ours.iter().any(|value| value.abs() > 0.5), "random weights should have opinions");
+    assert_eq!(theirs, ours);
+    std::fs::remove_dir_all(dir).unwrap();
+}
