@@ -32,3 +32,12 @@ if command -v cmake >/dev/null; then
     cmake -S crates/nnue-c/examples/cpp -B "$out/cmake" -DTANDEM_LIB="$PWD/target/release" >/dev/null
     cmake --build "$out/cmake" >/dev/null && echo "cmake: built"
 fi
+if command -v valgrind >/dev/null; then
+    # Valgrind knows no AVX-512, so the library is built for less.
+    RUSTFLAGS="-C target-cpu=x86-64-v2" cargo build --release --package tandem-nnue-c --target-dir target/portable
+    g++ -std=c++17 -O2 -I"$include" -o "$out/evaluate-valgrind" crates/nnue-c/examples/cpp/main.cpp \
+        target/portable/release/libtandem_nnue_c.a -lpthread -ldl -lm
+    valgrind -q --leak-check=full --error-exitcode=9 "$out/evaluate-valgrind" "$network" "$fens" >"$out/valgrind.txt"
+    cmp "$out/rust.txt" "$out/valgrind.txt"
+    echo "valgrind: clean, the same values"
+fi

@@ -149,6 +149,9 @@ impl Tournament {
         set("openings", format!("{} with hash {}", self.book.len(), self.book.fingerprint()).into());
         for (name, spec) in names.iter().zip(&self.engines) {
             set(&format!("program of {name}"), identity::program(spec).into());
+            for (option, file) in identity::option_files(spec) {
+                set(&format!("{option} of {name}"), file.into());
+            }
         }
         Header { tandem_match: 2, names: names.to_vec(), settings, pgn_start }
     }

@@ -1,13 +1,13 @@
 //! What a move and its evaluation cost, for each instruction set: `cargo bench -p tandem-nnue`.
 //!
-//! The student's network is made up here. Real ones are measured where `TANDEM_DATA` names a folder that has them, or
+//! Some networks are made up here. Real ones are measured where `TANDEM_DATA` names a folder that has them, or
 //! `../shared/data` lies beside the repository.
 
 use divan::Bencher;
 use std::hint::black_box;
 use std::path::PathBuf;
 use tandem_chess::{Board, Changes, Position};
-use tandem_nnue::{Accumulators, Isa, Network};
+use tandem_nnue::*;
 
 fn main() {
     divan::main();
@@ -24,18 +24,41 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// HalfKP 40,960 -> 256 for each perspective -> 1, with random weights.
-fn student() -> Network {
-    let mut bytes = b"HALFKP16".to_vec();
-    for number in [1u32, 40_960, 256, 255, 64, 400, 0] {
-        bytes.extend(number.to_le_bytes());
-    }
+/// A network of random weights.
+fn made_up(architecture: Architecture) -> Network {
+    let mut network = FloatNetwork::zeroed(architecture, 400, 100);
     let mut state = 9;
-    for _ in 0..2 * (40_960 * 256 + 256) + 512 {
-        bytes.extend((random(&mut state) as i16 % 100).to_le_bytes());
+    let mut fill = |numbers: &mut [f32], size: f32| {
+        numbers
+            .iter_mut()
+            .for_each(|number| *number = (random(&mut state) as f32 / (1 << 30) as f32 - 1.0) * size);
+    };
+    fill(&mut network.weights, 0.3);
+    fill(&mut network.psqt, 0.3);
+    for layer in network.stacks.iter_mut().flatten() {
+        fill(&mut layer.weights, 1.0);
     }
-    bytes.extend([0; 4]);
-    Network::from_bytes(&bytes).expect("a network made to fit")
+    network.quantise(Quantisation::default()).expect("a network made to fit").0
+}
+
+/// HalfKP 40,960 -> 256 -> 1.
+fn half_kp(activation: Activation, tied: bool) -> Network {
+    let head = HeadShape::Flat { activation, buckets: Buckets::ONE };
+    made_up(Architecture { features: FeatureSet::half_kp(), outputs: 256, tied, psqt: false, head })
+}
+
+/// The architecture of Stockfish 15.1.
+fn stockfish_15() -> Network {
+    let (squeeze, buckets) = (Squeeze::Pairwise127, Buckets::STOCKFISH);
+    let stack = StackShape { squeeze, dual: true, skip: true, hidden: 16, second: 32, buckets };
+    let head = HeadShape::Stacks(stack);
+    made_up(Architecture {
+        features: FeatureSet::half_ka_v2_hm(),
+        outputs: 1024,
+        tied: true,
+        psqt: true,
+        head,
+    })
 }
 
 fn real(name: &str) -> Option<Network> {
@@ -79,8 +102,18 @@ fn follow(bencher: Bencher<'_, '_>, network: Option<Network>, isa: &str) {
 }
 
 #[divan::bench(args = isas())]
+fn half_kp_256_line_of_100(bencher: Bencher<'_, '_>, isa: &str) {
+    follow(bencher, Some(half_kp(Activation::Screlu, true)), isa);
+}
+
+#[divan::bench(args = isas())]
 fn student_line_of_100(bencher: Bencher<'_, '_>, isa: &str) {
-    follow(bencher, Some(student()), isa);
+    follow(bencher, Some(half_kp(Activation::Crelu, false)), isa);
+}
+
+#[divan::bench(args = isas())]
+fn stockfish_15_line_of_100(bencher: Bencher<'_, '_>, isa: &str) {
+    follow(bencher, Some(stockfish_15()), isa);
 }
 
 #[divan::bench(args = isas())]

@@ -215,12 +215,8 @@ impl FloatNetwork {
                 let weights =
                     quantiser.numbers("output weights", &all(|layer| &layer.weights), weight, I16)?;
                 let bias = quantiser.numbers("output biases", &all(|layer| &layer.bias), bias, I32)?;
-                let (qa, qb) = (quantisation.qa, quantisation.qb);
-                let weights = aligned(weights);
-                let mut flat =
-                    Flat { activation, qa, qb, scale: self.scale, buckets, weights, bias, wide: false };
-                flat.wide = flat.needs_wide();
-                Head::Flat(flat)
+                let ones = [quantisation.qa, quantisation.qb];
+                Head::Flat(Flat::new(activation, ones, self.scale, buckets, aligned(weights), bias))
             }
             HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
                 let stacks = self.stacks.iter().enumerate();

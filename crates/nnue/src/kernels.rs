@@ -129,7 +129,7 @@ pub(crate) struct Kernels {
     clip: unsafe fn(&mut [u8], &[i16]),
     pairwise: unsafe fn(&mut [u8], &[i16], &[i16], i16, u32),
     affine: unsafe fn(&mut [i32], &[u8], &[i8]),
-    dot: unsafe fn(Activation, &[i16], &[i16], i16) -> i32,
+    dot: unsafe fn(Activation, bool, &[i16], &[i16], i16) -> i32,
 }
 
 impl Kernels {
@@ -178,11 +178,19 @@ impl Kernels {
         unsafe { (self.affine)(out, input, weights) }
     }
 
-    /// The sum of products of activated values and weights. The loader has seen to it that it fits.
+    /// The sum of products of activated values and weights. The loader has seen to it that it fits, and says whether a
+    /// single product fits into 16 bits.
     #[inline]
-    pub(crate) fn dot(&self, activation: Activation, values: &[i16], weights: &[i16], one: i16) -> i32 {
+    pub(crate) fn dot(
+        &self,
+        activation: Activation,
+        narrow: bool,
+        values: &[i16],
+        weights: &[i16],
+        one: i16,
+    ) -> i32 {
         // SAFETY: as above.
-        unsafe { (self.dot)(activation, values, weights, one) }
+        unsafe { (self.dot)(activation, narrow, values, weights, one) }
     }
 }
 
@@ -286,11 +294,15 @@ mod tests {
         #[test]
         fn output_sums_agree(
             values in prop::collection::vec(extreme_i16(), 128),
-            weights in prop::collection::vec(-200..200i16, 128),
+            weights in prop::collection::vec(-128..=128i16, 128),
+            larger in prop::collection::vec(-200..200i16, 128),
         ) {
-            for activation in [Activation::Relu, Activation::Crelu, Activation::Screlu] {
+            let activations = [Activation::Relu, Activation::Crelu, Activation::Screlu];
+            let narrow = activations.map(|activation| (activation, true, &weights));
+            let plain = activations.map(|activation| (activation, false, &larger));
+            for (activation, narrow, weights) in narrow.into_iter().chain(plain) {
                 let mut expected = 0i64;
-                for (&value, &weight) in values.iter().zip(&weights) {
+                for (&value, &weight) in values.iter().zip(weights) {
                     let value = i64::from(match activation {
                         Activation::Relu => value.max(0),
                         _ => value.clamp(0, 255),
@@ -299,7 +311,7 @@ mod tests {
                     expected += power * i64::from(weight);
                 }
                 for kernels in others() {
-                    let sum = kernels.dot(activation, &values, &weights, 255);
+                    let sum = kernels.dot(activation, narrow, &values, weights, 255);
                     prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
                 }
             }

@@ -41,8 +41,18 @@ pub(crate) struct Flat {
     /// For each bucket, the weights of the side to move's values and of the other's.
     pub(crate) weights: Aligned<i16>,
     pub(crate) bias: Vec<i32>,
-    /// The sums may need more than 32 bits.
-    pub(crate) wide: bool,
+    pub(crate) sums: Sums,
+}
+
+/// The room that a flat network's products and sums need, were every value at its greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sums {
+    /// A value times a weight fits into 16 bits, and the sums into 32.
+    Narrow,
+    /// The sums fit into 32 bits.
+    Plain,
+    /// They may not.
+    Wide,
 }
 
 /// Three dense layers of small integers.
@@ -274,14 +284,39 @@ impl Network {
 }
 
 impl Flat {
+    pub(crate) fn new(
+        activation: Activation,
+        [qa, qb]: [i16; 2],
+        scale: i32,
+        buckets: Buckets,
+        weights: Aligned<i16>,
+        bias: Vec<i32>,
+    ) -> Self {
+        let one = if activation == Activation::Relu { i16::MAX } else { qa };
+        let greatest = i64::from(one).pow(if activation == Activation::Screlu { 2 } else { 1 });
+        let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
+        // Each half of a bucket's weights is summed by itself.
+        let halves = weights.chunks((weights.len() / (2 * buckets.count)).max(1));
+        let sizes = halves.map(|half| half.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
+        let sums = if sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
+            Sums::Wide
+        } else if i64::from(largest) * i64::from(one) <= i64::from(i16::MAX) {
+            Sums::Narrow
+        } else {
+            Sums::Plain
+        };
+        Self { activation, qa, qb, scale, buckets, weights, bias, sums }
+    }
+
     fn forward(&self, kernels: &Kernels, own: &[i16], other: &[i16], bucket: usize) -> i32 {
         let len = own.len();
         let weights = &self.weights[bucket * 2 * len..][..2 * len];
         let (own_weights, other_weights) = weights.split_at(len);
-        let sum = if self.wide {
+        let sum = if self.sums == Sums::Wide {
             self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights)
         } else {
-            let dot = |values, weights| kernels.dot(self.activation, values, weights, self.qa);
+            let narrow = self.sums == Sums::Narrow;
+            let dot = |values, weights| kernels.dot(self.activation, narrow, values, weights, self.qa);
             i64::from(dot(own, own_weights)) + i64::from(dot(other, other_weights))
         };
         let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
@@ -302,20 +337,6 @@ impl Flat {
             power * i64::from(weight)
         });
         terms.sum()
-    }
-
-    /// Whether the sums for some output can leave 32 bits, were every value at its greatest.
-    pub(crate) fn needs_wide(&self) -> bool {
-        let greatest = match self.activation {
-            Activation::Relu => i64::from(i16::MAX),
-            Activation::Crelu => i64::from(self.qa),
-            Activation::Screlu => i64::from(self.qa) * i64::from(self.qa),
-        };
-        let outputs = self.weights.len() / self.buckets.count;
-        self.weights.chunks(outputs.max(1) / 2).any(|weights| {
-            let sum: i64 = weights.iter().map(|&weight| i64::from(weight).abs()).sum();
-            sum * greatest > i64::from(i32::MAX)
-        })
     }
 }
 

@@ -33,18 +33,9 @@ fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random
 }
 
 fn flat_head(outputs: usize, random: &mut Random) -> Head {
-    let mut flat = Flat {
-        activation: Activation::Screlu,
-        qa: 255,
-        qb: 64,
-        scale: 400,
-        buckets: Buckets::bullet(8),
-        weights: Aligned::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]),
-        bias: random.numbers(8, 10_000, |n| n),
-        wide: false,
-    };
-    flat.wide = flat.needs_wide();
-    Head::Flat(flat)
+    let weights = Aligned::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
+    let bias = random.numbers(8, 10_000, |n| n);
+    Head::Flat(Flat::new(Activation::Screlu, [255, 64], 400, Buckets::bullet(8), weights, bias))
 }
 
 fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {

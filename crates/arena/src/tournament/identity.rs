@@ -13,6 +13,17 @@ pub(super) fn program(spec: &EngineSpec) -> Option<String> {
     Some(format!("{}, {length} bytes, hash {hash}", path.display()))
 }
 
+/// What the files hold that an engine's options name, such as a network: option by option, in words.
+pub(super) fn option_files(spec: &EngineSpec) -> Vec<(String, String)> {
+    let described = |(option, value): &(String, String)| {
+        let path = spec.dir.as_ref().map_or_else(|| PathBuf::from(value), |dir| dir.join(value));
+        let file = path.is_file().then(|| File::open(&path).ok()).flatten()?;
+        let (length, hash) = read(file).ok()?;
+        Some((option.clone(), format!("{length} bytes, hash {hash}")))
+    };
+    spec.options.iter().filter_map(described).collect()
+}
+
 /// The file that the operating system will run: a bare name is looked up as a shell does, and a relative path counts
 /// from the directory that the engine runs in.
 fn locate(spec: &EngineSpec) -> Option<PathBuf> {
@@ -55,5 +66,19 @@ mod tests {
             let shell = program(&spec("sh")).unwrap();
             assert!(shell.contains("/sh, ") && shell != inside, "{shell}");
         }
+    }
+
+    #[test]
+    fn files_that_options_name_are_told_by_what_they_hold() {
+        let path = std::env::temp_dir().join(format!("tandem-identity-{}", std::process::id()));
+        let options = vec![("Hash".into(), "16".into()), ("EvalFile".into(), path.display().to_string())];
+        let spec = EngineSpec { options, ..EngineSpec::default() };
+        assert_eq!(option_files(&spec), []);
+        std::fs::write(&path, "one net").unwrap();
+        let first = option_files(&spec);
+        assert!(first[0].0 == "EvalFile" && first[0].1.starts_with("7 bytes"), "{first:?}");
+        std::fs::write(&path, "another").unwrap();
+        assert_ne!(option_files(&spec), first);
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -15,6 +15,7 @@ pub(super) struct Header {
 }
 
 impl Header {
+    #[cfg(feature = "safetensors")]
     pub(super) fn new(values: BTreeMap<String, String>, offset: usize) -> Self {
         Self { values, offset }
     }

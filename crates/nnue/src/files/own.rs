@@ -49,9 +49,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
         (HeadShape::Flat { activation, buckets }, Some((qa, qb, scale))) => {
             let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
             let bias = reader.numbers("output biases", buckets.count)?.to_vec();
-            let mut flat = Flat { activation, qa, qb, scale, buckets, weights, bias, wide: false };
-            flat.wide = flat.needs_wide();
-            Head::Flat(flat)
+            Head::Flat(Flat::new(activation, [qa, qb], scale, buckets, weights, bias))
         }
         (HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }), _) => {
             let layers = architecture.layers();

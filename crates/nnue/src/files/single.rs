@@ -50,16 +50,8 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
     bias[..outputs].copy_from_slice(&own_bias);
     bias[outputs..].copy_from_slice(&other_bias);
     let first = FirstLayer { outputs, width, bias, weights, psqt: None };
-    let flat = Flat {
-        activation: Activation::Crelu,
-        qa,
-        qb,
-        scale: value,
-        buckets: Buckets::ONE,
-        weights: output_weights,
-        bias: vec![output_bias],
-        wide: false,
-    };
+    let one = Buckets::ONE;
+    let flat = Flat::new(Activation::Crelu, [qa, qb], value, one, output_weights, vec![output_bias]);
     finish(description, features, first, flat)
 }
 
@@ -140,16 +132,8 @@ impl Network {
             return Err(Reader::error("end of file", offset, problem));
         }
         let first = FirstLayer { outputs, width: outputs, bias, weights, psqt: None };
-        let flat = Flat {
-            activation,
-            qa,
-            qb,
-            scale,
-            buckets,
-            weights: output_weights,
-            bias: output_bias.iter().map(|&bias| i32::from(bias)).collect(),
-            wide: false,
-        };
+        let bias_sums = output_bias.iter().map(|&bias| i32::from(bias)).collect();
+        let flat = Flat::new(activation, [qa, qb], scale, buckets, output_weights, bias_sums);
         finish("a network of bullet's".into(), features.clone(), first, flat)
     }
 }
@@ -177,10 +161,9 @@ pub(super) fn finish(
     description: String,
     features: FeatureSet,
     first: FirstLayer,
-    mut flat: Flat,
+    flat: Flat,
 ) -> Result<Network, LoadError> {
     super::own::check_accumulators(&features, &first)?;
-    flat.wide = flat.needs_wide();
     let kernels = Kernels::new(Isa::best());
     Ok(Network { description, features, first, head: Head::Flat(flat), pawn: 100, kernels })
 }

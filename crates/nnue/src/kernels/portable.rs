@@ -99,24 +99,26 @@ pub(super) fn affine(out: &mut [i32], input: &[u8], weights: &[i8]) {
 }
 
 #[inline(always)]
-pub(super) fn dot(activation: Activation, values: &[i16], weights: &[i16], one: i16) -> i32 {
+pub(super) fn dot(activation: Activation, narrow: bool, values: &[i16], weights: &[i16], one: i16) -> i32 {
+    let held = |value: i16| value.clamp(0, one);
+    // Products of two numbers of 16 bits, added up in 32: there are instructions for that.
     match activation {
-        Activation::Relu => sum(values, weights, |value| i32::from(value.max(0))),
-        Activation::Crelu => sum(values, weights, |value| i32::from(value.clamp(0, one))),
-        Activation::Screlu => {
-            let clipped = |value: i16| i32::from(value.clamp(0, one));
-            values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
-                // The weight goes between the two factors, where the product is smallest.
-                sum.wrapping_add(clipped(value) * i32::from(weight) * clipped(value))
-            })
+        Activation::Relu => sum(values, weights, |value, weight| (value.max(0), weight)),
+        Activation::Crelu => sum(values, weights, |value, weight| (held(value), weight)),
+        Activation::Screlu if narrow => {
+            sum(values, weights, |value, weight| (held(value), held(value).wrapping_mul(weight)))
         }
+        Activation::Screlu => values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
+            let value = i32::from(held(value));
+            sum.wrapping_add(value * value * i32::from(weight))
+        }),
     }
 }
 
 #[inline(always)]
-fn sum(values: &[i16], weights: &[i16], activate: impl Fn(i16) -> i32) -> i32 {
-    values
-        .iter()
-        .zip(weights)
-        .fold(0i32, |sum, (&value, &weight)| sum.wrapping_add(activate(value) * i32::from(weight)))
+fn sum(values: &[i16], weights: &[i16], factors: impl Fn(i16, i16) -> (i16, i16)) -> i32 {
+    values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
+        let (left, right) = factors(value, weight);
+        sum.wrapping_add(i32::from(left) * i32::from(right))
+    })
 }

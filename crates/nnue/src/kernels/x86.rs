@@ -24,11 +24,6 @@ macro_rules! compiled_for {
             pub(super) fn pairwise(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift: u32) {
                 portable::pairwise(out, left, right, max, shift);
             }
-
-            #[target_feature(enable = $features)]
-            pub(super) fn dot(activation: Activation, values: &[i16], weights: &[i16], one: i16) -> i32 {
-                portable::dot(activation, values, weights, one)
-            }
         }
     };
 }
@@ -43,7 +38,7 @@ pub(super) const SSE41: Kernels = Kernels {
     clip: sse41::clip,
     pairwise: sse41::pairwise,
     affine: affine_sse41,
-    dot: sse41::dot,
+    dot: dot_sse41,
 };
 
 pub(super) const AVX2: Kernels = Kernels {
@@ -52,7 +47,7 @@ pub(super) const AVX2: Kernels = Kernels {
     clip: avx2::clip,
     pairwise: avx2::pairwise,
     affine: affine_avx2,
-    dot: avx2::dot,
+    dot: dot_avx2,
 };
 
 // Left to itself, the compiler works on 256 bits at a time even where there are 512: the kernels that matter most are
@@ -63,7 +58,7 @@ pub(super) const AVX512: Kernels = Kernels {
     clip: avx512::clip,
     pairwise: pairwise_avx512,
     affine: affine_avx512,
-    dot: avx512::dot,
+    dot: dot_avx512,
 };
 
 /// Values in a vector of 512 bits.
@@ -180,6 +175,84 @@ fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift:
     }
     portable::pairwise(rest, left_rest, right_rest, max, shift);
 }
+
+/// A sum of products of two numbers of 16 bits, as many at a time as a vector holds.
+macro_rules! dot {
+    (
+        $name:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $all:ident, $load:ident, $store:ident,
+        $least:ident, $greatest:ident, $times:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
+    ) => {
+        #[target_feature(enable = $features)]
+        fn $name(activation: Activation, narrow: bool, values: &[i16], weights: &[i16], one: i16) -> i32 {
+            if activation == Activation::Screlu && !narrow {
+                return portable::dot(activation, narrow, values, weights, one);
+            }
+            let most = $all(if activation == Activation::Relu { i16::MAX } else { one });
+            let (parts, rest) = values.as_chunks::<$lanes>();
+            let (weight_parts, weight_rest) = weights.as_chunks::<$lanes>();
+            let mut $sum = $zero();
+            for (part, weights) in parts.iter().zip(weight_parts) {
+                // SAFETY: the array is as long as a vector.
+                let values: $vector = unsafe { $load(part.as_ptr().cast()) };
+                // SAFETY: so is this.
+                let weights: $vector = unsafe { $load(weights.as_ptr().cast()) };
+                let $left = $least($greatest(values, $zero()), most);
+                let $right = if activation == Activation::Screlu { $times($left, weights) } else { weights };
+                $sum = $product;
+            }
+            let mut sums = [0i32; $lanes / 2];
+            // SAFETY: the array is as long as a vector.
+            unsafe { $store(sums.as_mut_ptr().cast(), $sum) };
+            let rest = portable::dot(activation, narrow, rest, weight_rest, one);
+            sums.iter().fold(rest, |total, &sum| total.wrapping_add(sum))
+        }
+    };
+}
+
+dot!(
+    dot_avx512,
+    "avx512f,avx512bw,avx512vl,avx512vnni",
+    32,
+    __m512i,
+    _mm512_setzero_si512,
+    _mm512_set1_epi16,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_min_epi16,
+    _mm512_max_epi16,
+    _mm512_mullo_epi16,
+    |sum, left, right| _mm512_dpwssd_epi32(sum, left, right)
+);
+
+dot!(
+    dot_avx2,
+    "avx2",
+    16,
+    __m256i,
+    _mm256_setzero_si256,
+    _mm256_set1_epi16,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    _mm256_min_epi16,
+    _mm256_max_epi16,
+    _mm256_mullo_epi16,
+    |sum, left, right| _mm256_add_epi32(sum, _mm256_madd_epi16(left, right))
+);
+
+dot!(
+    dot_sse41,
+    "sse4.1",
+    8,
+    __m128i,
+    _mm_setzero_si128,
+    _mm_set1_epi16,
+    _mm_loadu_si128,
+    _mm_storeu_si128,
+    _mm_min_epi16,
+    _mm_max_epi16,
+    _mm_mullo_epi16,
+    |sum, left, right| _mm_add_epi32(sum, _mm_madd_epi16(left, right))
+);
 
 /// Words of input at a time, so that the list of those that count has a place on the stack.
 const WORDS: usize = 256;
