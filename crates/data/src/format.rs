@@ -1,0 +1,325 @@
+//! The formats, by name and by the ends of file names.
+
+use crate::codec::{Codec, Encode, Problem};
+use crate::error::DataError;
+use crate::formats::*;
+use std::fmt;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A format of training data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Comma-separated values with a header.
+    Csv,
+    /// Games as people exchange them.
+    Pgn,
+    /// Positions with operations, one to a line.
+    Epd,
+    /// Stockfish's text: `fen`, `move`, `score`, `ply`, `result`, `e`.
+    Plain,
+    /// Stockfish's and Jomfish's packed positions of 40 bytes.
+    Bin,
+    /// Stockfish's chains of positions.
+    Binpack,
+    /// Bullet's positions of 32 bytes.
+    Bullet,
+    /// Viridithas' games.
+    Viri,
+    /// Leela's training chunks, versions 3 to 7; written as version 6.
+    Lc0,
+    /// DeepMind's bag of records.
+    Bag,
+    /// The same, each record compressed.
+    Bagz,
+}
+
+/// A name or a path that tells of no format.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} names no format; there are csv, pgn, epd, plain, bin, binpack, bullet, viri, lc0, bag and bagz. Write \
+     FORMAT:PATH where a file's name does not end with one of them"
+)]
+pub struct UnknownFormat(pub String);
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Csv,
+        Self::Pgn,
+        Self::Epd,
+        Self::Plain,
+        Self::Bin,
+        Self::Binpack,
+        Self::Bullet,
+        Self::Viri,
+        Self::Lc0,
+        Self::Bag,
+        Self::Bagz,
+    ];
+
+    /// The name, as [`Self::from_str`] reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Pgn => "pgn",
+            Self::Epd => "epd",
+            Self::Plain => "plain",
+            Self::Bin => "bin",
+            Self::Binpack => "binpack",
+            Self::Bullet => "bullet",
+            Self::Viri => "viri",
+            Self::Lc0 => "lc0",
+            Self::Bag => "bag",
+            Self::Bagz => "bagz",
+        }
+    }
+
+    /// What it has no place for.
+    pub fn cannot_carry(self) -> &'static str {
+        match self {
+            Self::Csv => "nothing, with the columns that are written: fen, move, score, result, ply",
+            Self::Pgn => "chances to win; scores are hundredths of a pawn; positions that are not one game's",
+            Self::Epd => "chances to win; the game that a position is from",
+            Self::Plain => "mates and chances as such; positions without a move or result",
+            Self::Bin => {
+                "Chess960; mates and chances as such; positions without a result; the game; half-move clocks \
+                          above 127"
+            }
+            Self::Binpack => {
+                "Chess960; mates and chances as such; positions without a move or result; move numbers \
+                              that differ from the ply"
+            }
+            Self::Bullet => {
+                "who is to move, castling, en passant, clocks, the move, the ply, the game; positions without \
+                             a score or result"
+            }
+            Self::Viri => {
+                "mates and chances as such; positions without a move or result; the ply, where it differs from \
+                           the move number"
+            }
+            Self::Lc0 => "Chess960 castling; en passant without the position before it; move numbers",
+            Self::Bag | Self::Bagz => {
+                "the result, the ply, the game; a record has a move, a chance to win, or both"
+            }
+        }
+    }
+
+    /// By the end of a name; those of compression are taken off before.
+    fn of_extension(extension: &str) -> Option<Self> {
+        Some(match extension.to_ascii_lowercase().as_str() {
+            "csv" => Self::Csv,
+            "pgn" => Self::Pgn,
+            "epd" | "fen" => Self::Epd,
+            "plain" => Self::Plain,
+            "bin" => Self::Bin,
+            "binpack" => Self::Binpack,
+            "bf" | "bullet" | "data" => Self::Bullet,
+            "vf" | "viri" | "viriformat" => Self::Viri,
+            "tar" | "lc0" => Self::Lc0,
+            "bag" => Self::Bag,
+            "bagz" => Self::Bagz,
+            _ => return None,
+        })
+    }
+
+    /// By a file's name.
+    pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
+        let unknown = || UnknownFormat(path.display().to_string());
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(unknown)?;
+        let (plain, compressed) = match name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")) {
+            Some(plain) => (plain, true),
+            None => (name, false),
+        };
+        match plain.rsplit_once('.').and_then(|(_, extension)| Self::of_extension(extension)) {
+            Some(format) => Ok(format),
+            // Leela's programs write game_000000.gz.
+            None if compressed && name.ends_with(".gz") => Ok(Self::Lc0),
+            None => Err(unknown()),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        Self::ALL.into_iter().find(|format| format.name() == text).ok_or_else(|| UnknownFormat(text.into()))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a record of a bag is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BagKind {
+    /// A position, a move, and the chance to win after it.
+    ActionValue,
+    /// A position and the chance to win.
+    StateValue,
+    /// A position and the move that was played.
+    #[default]
+    BehavioralCloning,
+}
+
+impl FromStr for BagKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "action-value" => Ok(Self::ActionValue),
+            "state-value" => Ok(Self::StateValue),
+            "behavioral-cloning" => Ok(Self::BehavioralCloning),
+            _ => Err(format!("{text:?} is none of action-value, state-value, behavioral-cloning")),
+        }
+    }
+}
+
+/// What a format must be told.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The columns of a CSV file.
+    pub columns: Columns,
+    /// What a bag holds; by its name if not given.
+    pub bag: Option<BagKind>,
+}
+
+/// A file to read.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it is.
+    pub format: Format,
+    /// What else must be known.
+    pub options: Options,
+}
+
+impl Source {
+    /// The files that a path of the command line names: one; the files of a directory of Leela's chunks; the shards of
+    /// `name@8.bag`. `FORMAT:PATH` names the format.
+    pub fn parse(text: &str, options: &Options) -> Result<Vec<Self>, DataError> {
+        let named = text.split_once(':').and_then(|(name, path)| Some((name.parse().ok()?, path)));
+        let (named, path) = named.map_or((None, text), |(format, path)| (Some(format), path));
+        let path = Path::new(path);
+        let source = |path: &Path, format| Self { path: path.into(), format, options: options.clone() };
+        if path.is_dir() {
+            let format = named.unwrap_or(Format::Lc0);
+            return Ok(files_of(path)?.iter().map(|path| source(path, format)).collect());
+        }
+        let format = match named {
+            Some(format) => format,
+            None => Format::of_path(path)
+                .map_err(|unknown| DataError::Path { path: path.into(), problem: unknown.to_string() })?,
+        };
+        let shards = bag::shards(path)?;
+        Ok(shards.iter().map(|path| source(path, format)).collect())
+    }
+}
+
+/// The files of a directory, by name.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let entries = std::fs::read_dir(path).map_err(DataError::io(path))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.map_err(DataError::io(path))?.path();
+        if file.is_file() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(DataError::Path { path: path.into(), problem: "the directory has no files".into() });
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A codec for a stream whose first bytes it may look at, and how many of them it has used up.
+pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
+
+impl Source {
+    /// The stream of a file and the codec for it.
+    pub(crate) fn open(&self) -> io::Result<Result<(Box<dyn BufRead + Send>, Arc<dyn Codec>, u64), Problem>> {
+        if let Format::Bag | Format::Bagz = self.format {
+            let codec = bag::Bag::open(&self.path, self.format == Format::Bagz, self.bag_kind())?;
+            return Ok(codec.map(|codec| {
+                (Box::new(io::empty()) as Box<dyn BufRead + Send>, Arc::new(codec) as Arc<dyn Codec>, 0)
+            }));
+        }
+        let mut input = tandem_chess::input::open(&self.path)?;
+        let opened: Opened = match self.format {
+            Format::Csv => csv::open(&self.options.columns, &mut *input)?,
+            Format::Pgn => Ok((Arc::new(pgn::Pgn), 0)),
+            Format::Epd => Ok((Arc::new(epd::Epd), 0)),
+            Format::Plain => Ok((Arc::new(plain::Plain), 0)),
+            Format::Bin => Ok((Arc::new(bin::Bin), 0)),
+            Format::Binpack => Ok((Arc::new(binpack::Binpack), 0)),
+            Format::Bullet => Ok((Arc::new(bullet::Bullet), 0)),
+            Format::Viri => Ok((Arc::new(viri::Viri), 0)),
+            Format::Lc0 | Format::Bag | Format::Bagz => lc0::open(&mut *input)?,
+        };
+        Ok(opened.map(|(codec, used)| (input, codec, used)))
+    }
+
+    /// What the bag holds: as it was told, or by the name, as DeepMind's files are called.
+    fn bag_kind(&self) -> BagKind {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        self.options.bag.unwrap_or(match name {
+            _ if name.starts_with("action_value") => BagKind::ActionValue,
+            _ if name.starts_with("state_value") => BagKind::StateValue,
+            _ => BagKind::BehavioralCloning,
+        })
+    }
+
+    /// What writes the format.
+    pub(crate) fn encoder(&self) -> Box<dyn Encode> {
+        match self.format {
+            Format::Csv => Box::new(csv::CsvEncoder::new()),
+            Format::Pgn => Box::new(pgn::PgnEncoder::default()),
+            Format::Epd => Box::new(epd::EpdEncoder),
+            Format::Plain => Box::new(plain::PlainEncoder),
+            Format::Bin => Box::new(bin::BinEncoder),
+            Format::Binpack => Box::new(binpack::BinpackEncoder::default()),
+            Format::Bullet => Box::new(bullet::BulletEncoder),
+            Format::Viri => Box::new(viri::ViriEncoder::default()),
+            Format::Lc0 => Box::new(lc0::Lc0Encoder::new(&self.path)),
+            Format::Bag | Format::Bagz => {
+                Box::new(bag::BagEncoder::new(self.format == Format::Bagz, self.bag_kind()))
+            }
+        }
+    }
+}
+
+pub use crate::formats::csv::Columns;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_name_and_by_path() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+        }
+        for (path, format) in [
+            ("a/otb.pgn.zst", Format::Pgn),
+            ("x.binpack", Format::Binpack),
+            ("x.BIN.gz", Format::Bin),
+            ("game_000000.gz", Format::Lc0),
+            ("training.tar", Format::Lc0),
+            ("action_value@2148_data.bag", Format::Bag),
+            ("x.bf", Format::Bullet),
+        ] {
+            assert_eq!(Format::of_path(Path::new(path)), Ok(format), "{path}");
+        }
+        assert!(Format::of_path(Path::new("x.docx")).is_err());
+        assert!(Format::of_path(Path::new("/")).is_err());
+    }
+}

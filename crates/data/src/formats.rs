@@ -1,0 +1,18 @@
+//! One file for each format.
+
+pub(crate) mod bag;
+pub(crate) mod bin;
+pub(crate) mod binpack;
+mod bits;
+pub(crate) mod bullet;
+pub(crate) mod csv;
+pub(crate) mod epd;
+mod game;
+pub(crate) mod lc0;
+pub(crate) mod pgn;
+pub(crate) mod plain;
+mod tar;
+pub(crate) mod viri;
+
+#[cfg(test)]
+mod samples;

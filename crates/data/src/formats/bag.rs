@@ -1,0 +1,423 @@
+//! DeepMind's bags: records one after the other, then where each of them ends; `.bagz` compresses each record.
+//!
+//! A record is a position and a move, a chance to win, or both, in the coding of Apache Beam: all parts but the last have
+//! their length before them, and a chance is a big-endian double.
+
+use crate::codec::*;
+use crate::error::DataError;
+use crate::format::BagKind;
+use crate::packed::Packed;
+use crate::record::{Record, Score};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use tandem_chess::{fen, uci};
+
+const LIMIT: usize = 8;
+/// Records of a block.
+const TOGETHER: usize = 2048;
+/// No record is longer.
+const MAX_RECORD: u64 = 1 << 20;
+
+/// The files of `name@N.bag`: `name-00000-of-0000N.bag` and so on. Any other path is itself.
+pub(crate) fn shards(path: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((stem, rest)) = name.split_once('@') else { return Ok(vec![path.into()]) };
+    let digits = rest.len() - rest.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let count: u32 = match rest[..digits].parse() {
+        Ok(count) if (1..100_000).contains(&count) => count,
+        _ => {
+            let problem = "after @ there must be a number of shards from 1 to 99,999".into();
+            return Err(DataError::Path { path: path.into(), problem });
+        }
+    };
+    let shard = |number| path.with_file_name(format!("{stem}-{number:05}-of-{count:05}{}", &rest[digits..]));
+    let files: Vec<PathBuf> = (0..count).map(shard).collect();
+    match files.iter().find(|file| !file.is_file()) {
+        Some(missing) => {
+            Err(DataError::Path { path: missing.clone(), problem: "this shard is missing".into() })
+        }
+        None => Ok(files),
+    }
+}
+
+/// A bag that is there to be read.
+pub(crate) struct Bag {
+    path: PathBuf,
+    /// The whole of it where the file itself was compressed.
+    unpacked: Option<File>,
+    compressed: bool,
+    kind: BagKind,
+    /// Where the limits begin, and how many there are.
+    limits: u64,
+    count: u64,
+}
+
+impl Bag {
+    pub(crate) fn open(path: &Path, compressed: bool, kind: BagKind) -> io::Result<Result<Self, Problem>> {
+        // Only the name tells whether the file is compressed: a bagz begins with a compressed record.
+        let packed = matches!(path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
+        let unpacked = if packed { Some(unpack(path)?) } else { None };
+        let mut file = match &unpacked {
+            Some(file) => file.try_clone()?,
+            None => File::open(path)?,
+        };
+        let len = file.seek(SeekFrom::End(0))?;
+        let mut bag = Self { path: path.into(), unpacked, compressed, kind, limits: len, count: 0 };
+        if len == 0 {
+            return Ok(Ok(bag));
+        }
+        if len < LIMIT as u64 {
+            return Ok(Err(Problem::new(0, format!("{len} bytes are too few for a bag"))));
+        }
+        file.seek(SeekFrom::Start(len - LIMIT as u64))?;
+        let mut last = [0; LIMIT];
+        file.read_exact(&mut last)?;
+        bag.limits = u64::from_le_bytes(last);
+        if bag.limits > len - LIMIT as u64 || !(len - bag.limits).is_multiple_of(LIMIT as u64) {
+            let problem = format!("the records are said to end at byte {}, which cannot be", bag.limits);
+            return Ok(Err(Problem::new((len - LIMIT as u64) as usize, problem)));
+        }
+        bag.count = (len - bag.limits) / LIMIT as u64;
+        Ok(Ok(bag))
+    }
+
+    /// The file from a byte on. Every reader has a place of its own in it.
+    fn reader(&self, at: u64) -> io::Result<BufReader<ReadAt>> {
+        let file = match &self.unpacked {
+            None => File::open(&self.path)?,
+            Some(file) => file.try_clone()?,
+        };
+        Ok(BufReader::with_capacity(1 << 18, ReadAt { file, at }))
+    }
+}
+
+/// Unpacks a file into one that has no name and goes away with its last user.
+fn unpack(path: &Path) -> io::Result<File> {
+    let mut input = tandem_chess::input::open(path)?;
+    let name = format!("tandem-bag-{}-{:p}", std::process::id(), &input);
+    let place = std::env::temp_dir().join(name);
+    let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;
+    std::fs::remove_file(&place)?;
+    io::copy(&mut input, &mut file)?;
+    Ok(file)
+}
+
+/// Reads a file that others read too.
+struct ReadAt {
+    file: File,
+    at: u64,
+}
+
+impl Read for ReadAt {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(&self.file, bytes, self.at)?;
+        #[cfg(not(unix))]
+        let read = {
+            self.file.seek(SeekFrom::Start(self.at))?;
+            self.file.read(bytes)?
+        };
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+/// Reads records and limits side by side. A block is the number of records, the length of each, and the records.
+struct BagCut {
+    streams: io::Result<(BufReader<ReadAt>, BufReader<ReadAt>)>,
+    left: u64,
+    at: u64,
+}
+
+impl BagCut {
+    /// The length of the next record.
+    fn next_len(&mut self) -> io::Result<Result<u64, Problem>> {
+        let (_, limits) =
+            self.streams.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        let mut limit = [0; LIMIT];
+        limits.read_exact(&mut limit)?;
+        let limit = u64::from_le_bytes(limit);
+        self.left -= 1;
+        let Some(len) = limit.checked_sub(self.at).filter(|&len| len <= MAX_RECORD) else {
+            return Ok(Err(Problem::new(
+                0,
+                format!("a record is said to end at byte {limit}, which cannot be"),
+            )));
+        };
+        self.at = limit;
+        Ok(Ok(len))
+    }
+}
+
+impl Cut for BagCut {
+    fn next(&mut self, _: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
+        let count = self.left.min(TOGETHER as u64);
+        if count == 0 {
+            return Ok(Ok(false));
+        }
+        block.extend((count as u32).to_le_bytes());
+        let mut total = 0;
+        for _ in 0..count {
+            match self.next_len()? {
+                Ok(len) => {
+                    block.extend((len as u32).to_le_bytes());
+                    total += len;
+                }
+                Err(problem) => return Ok(Err(problem)),
+            }
+        }
+        let (records, _) =
+            self.streams.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        let read = records.take(total).read_to_end(block)? as u64;
+        if read < total {
+            return Ok(Err(Problem::new(read as usize, "the file ends within a record")));
+        }
+        Ok(Ok(true))
+    }
+
+    fn length(&self, block: &[u8]) -> u64 {
+        (block.len() - start_of_records(block)) as u64
+    }
+
+    fn skip_to(&mut self, _: &mut dyn BufRead, bytes: u64) -> io::Result<()> {
+        while self.at < bytes && self.left > 0 {
+            if self.next_len()?.is_err() {
+                return Err(io::Error::other("the limits of the bag are damaged"));
+            }
+        }
+        let (records, _) =
+            self.streams.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
+        io::copy(&mut records.take(bytes), &mut io::sink())?;
+        Ok(())
+    }
+}
+
+fn start_of_records(block: &[u8]) -> usize {
+    let count = block.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
+    4 + 4 * count
+}
+
+impl Codec for Bag {
+    fn cut(&self) -> Box<dyn Cut> {
+        let records = self.reader(0);
+        let streams = records.and_then(|records| Ok((records, self.reader(self.limits)?)));
+        Box::new(BagCut { streams, left: self.count, at: 0 })
+    }
+
+    fn decode(&self, block: &[u8], out: &mut Decoded) {
+        let start = start_of_records(block);
+        let mut at = start;
+        for len in block[4..start].as_chunks::<4>().0 {
+            let len = u32::from_le_bytes(*len) as usize;
+            let bytes = &block[at..at + len];
+            match decode_packed(bytes, self.kind, self.compressed) {
+                Ok(record) => out.records.push(record),
+                Err(problem) => out.fail(at - start, problem),
+            }
+            at += len;
+        }
+    }
+}
+
+fn decode_packed(bytes: &[u8], kind: BagKind, compressed: bool) -> Result<Record, String> {
+    if !compressed || bytes.is_empty() {
+        return decode_record(bytes, kind);
+    }
+    // Frames need not tell how long they are unpacked.
+    let mut unpacked = Vec::new();
+    let decoder = zstd::stream::read::Decoder::new(bytes).map_err(|error| error.to_string())?;
+    decoder.take(MAX_RECORD).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
+    decode_record(&unpacked, kind)
+}
+
+/// A number of seven bits a byte, the least first.
+fn read_varint(bytes: &mut &[u8]) -> Option<usize> {
+    let mut value = 0usize;
+    for shift in (0..28).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= usize::from(byte & 0x7F) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn read_text<'a>(bytes: &mut &'a [u8], what: &str) -> Result<&'a str, String> {
+    let len = read_varint(bytes).ok_or_else(|| format!("the length of the {what} is missing"))?;
+    let (text, rest) =
+        bytes.split_at_checked(len).ok_or_else(|| format!("the record ends within the {what}"))?;
+    *bytes = rest;
+    std::str::from_utf8(text).map_err(|_| format!("the {what} is no text"))
+}
+
+fn decode_record(mut bytes: &[u8], kind: BagKind) -> Result<Record, String> {
+    let text = read_text(&mut bytes, "position")?;
+    let board = fen::parse(text).map_err(|error| error.to_string())?;
+    let mut record = Record::new(Packed::try_from(&board).map_err(|error| error.to_string())?);
+    let mut mv = None;
+    let mut chance = None;
+    match kind {
+        BagKind::ActionValue => {
+            mv = Some(read_text(&mut bytes, "move")?);
+            chance = Some(bytes);
+        }
+        BagKind::StateValue => chance = Some(bytes),
+        BagKind::BehavioralCloning => {
+            mv = Some(std::str::from_utf8(bytes).map_err(|_| "the move is no text".to_string())?);
+        }
+    }
+    if let Some(mv) = mv {
+        record.mv = Some(uci::parse(&board, mv).map_err(|error| error.to_string())?);
+    }
+    if let Some(bytes) = chance {
+        let bytes: [u8; 8] =
+            bytes.try_into().map_err(|_| "the chance to win is not eight bytes".to_string())?;
+        let chance = f64::from_be_bytes(bytes);
+        if !(0.0..=1.0).contains(&chance) {
+            return Err(format!("{chance} is no chance to win"));
+        }
+        record.score = Some(Score::WinChance(chance));
+    }
+    Ok(record)
+}
+
+pub(crate) struct BagEncoder {
+    compressed: bool,
+    kind: BagKind,
+    written: u64,
+    limits: Vec<u8>,
+}
+
+impl BagEncoder {
+    pub(crate) fn new(compressed: bool, kind: BagKind) -> Self {
+        Self { compressed, kind, written: 0, limits: Vec::new() }
+    }
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    let mut len = text.len();
+    while len >= 0x80 {
+        out.push(len as u8 | 0x80);
+        len >>= 7;
+    }
+    out.push(len as u8);
+    out.extend(text.as_bytes());
+}
+
+impl Encode for BagEncoder {
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        let unfit = |text: &str| Unfit(format!("such a bag cannot carry a position without {text}"));
+        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+        let mv = || {
+            let mv = record.mv.ok_or_else(|| unfit("a move"))?;
+            Ok(uci::format(&board, mv, fen::is_chess960(&board)))
+        };
+        let chance = || Ok(record.score.ok_or_else(|| unfit("a score"))?.win_chance().to_be_bytes());
+        let mut bytes = Vec::new();
+        put_text(&fen::format(&board), &mut bytes);
+        match self.kind {
+            BagKind::ActionValue => {
+                put_text(&mv()?, &mut bytes);
+                bytes.extend(chance()?);
+            }
+            BagKind::StateValue => bytes.extend(chance()?),
+            BagKind::BehavioralCloning => bytes.extend(mv()?.as_bytes()),
+        }
+        if self.compressed {
+            bytes = zstd::bulk::compress(&bytes, 3).map_err(|error| Unfit(error.to_string()))?;
+        }
+        self.written += bytes.len() as u64;
+        self.limits.extend(self.written.to_le_bytes());
+        out.extend(bytes);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        out.append(&mut self.limits);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::samples;
+
+    fn directory(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("tandem-bag-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn bags_come_back() {
+        let dir = directory("trip");
+        let mut records = samples::games(40);
+        for record in &mut records {
+            record.score = record.score.map(|score| Score::WinChance(score.win_chance()));
+        }
+        for kind in [BagKind::ActionValue, BagKind::StateValue, BagKind::BehavioralCloning] {
+            for (name, compressed) in [("x.bag", false), ("x.bagz", true)] {
+                let mut bytes = Vec::new();
+                let mut encoder = BagEncoder::new(compressed, kind);
+                records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+                encoder.finish(&mut bytes).unwrap();
+                std::fs::write(dir.join(name), &bytes).unwrap();
+                let bag = Bag::open(&dir.join(name), compressed, kind).unwrap().unwrap();
+                let decoded = samples::decode_all(&bag, b"");
+                assert_eq!(decoded.problems, []);
+                assert_eq!(decoded.records.len(), records.len());
+                for (decoded, record) in decoded.records.iter().zip(&records) {
+                    let mv = record.mv.filter(|_| kind != BagKind::StateValue);
+                    let score = record.score.filter(|_| kind != BagKind::BehavioralCloning);
+                    assert_eq!(*decoded, Record { mv, score, result: None, starts_game: false, ..*record });
+                }
+                for len in [1, 7, 9, bytes.len() / 2, bytes.len() - 1] {
+                    std::fs::write(dir.join(name), &bytes[..len]).unwrap();
+                    let bag = Bag::open(&dir.join(name), compressed, kind).unwrap();
+                    let told = bag.map_or(true, |bag| !samples::decode_all(&bag, b"").problems.is_empty());
+                    assert!(told, "{len} bytes");
+                }
+            }
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// The bytes that DeepMind's own code writes.
+    #[test]
+    fn records_are_those_of_the_original() {
+        let mut record = Record::new(Packed::new(&tandem_chess::Board::default()).unwrap());
+        record.mv = Some(tandem_chess::Move {
+            from: tandem_chess::Square::E2,
+            to: tandem_chess::Square::E4,
+            promotion: None,
+        });
+        record.score = Some(Score::WinChance(0.5));
+        let mut bytes = Vec::new();
+        BagEncoder::new(false, BagKind::ActionValue).push(&record, &mut bytes).unwrap();
+        let fen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+        let mut expected = vec![56];
+        expected.extend(fen.as_bytes());
+        expected.extend(b"\x04e2e4\x3f\xe0\0\0\0\0\0\0");
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn shards_are_found_and_missed_by_name() {
+        let dir = directory("shards");
+        for number in 0..3 {
+            std::fs::write(dir.join(format!("av-0000{number}-of-00003_data.bag")), b"").unwrap();
+        }
+        let files = shards(&dir.join("av@3_data.bag")).unwrap();
+        assert_eq!(files.len(), 3);
+        assert!(files[2].ends_with("av-00002-of-00003_data.bag"));
+        let error = shards(&dir.join("av@4_data.bag")).unwrap_err().to_string();
+        assert!(error.contains("av-00000-of-00004_data.bag: this shard is missing"), "{error}");
+        assert!(shards(Path::new("x@.bag")).is_err() && shards(Path::new("x@0.bag")).is_err());
+        assert_eq!(shards(Path::new("dir@2/x.bag")).unwrap(), [PathBuf::from("dir@2/x.bag")]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

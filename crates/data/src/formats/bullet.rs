@@ -1,0 +1,130 @@
+//! Bullet's positions of 32 bytes.
+//!
+//! The squares that are taken (u64), half a byte for each piece (colour, then kind; the side to move is always White, the
+//! board turned round for Black), the score (i16) and the result (0, 1, 2) for the side to move, both kings' squares as
+//! their sides see them, three bytes to spare.
+
+use crate::codec::*;
+use crate::packed::*;
+use crate::record::{Outcome, Record, Score};
+use tandem_chess::{Color, Piece};
+
+const SIZE: usize = 32;
+
+pub(crate) struct Bullet;
+
+impl Codec for Bullet {
+    fn cut(&self) -> Box<dyn Cut> {
+        Box::new(FixedCut { size: SIZE })
+    }
+
+    fn decode(&self, block: &[u8], out: &mut Decoded) {
+        let (records, rest) = block.as_chunks::<SIZE>();
+        out.records.reserve(records.len());
+        for (number, record) in records.iter().enumerate() {
+            match decode(record) {
+                Ok(record) => out.records.push(record),
+                Err(problem) => out.fail(number * SIZE, problem),
+            }
+        }
+        if !rest.is_empty() {
+            out.fail(block.len() - rest.len(), format!("{} bytes of a record of {SIZE}", rest.len()));
+        }
+    }
+}
+
+fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
+    let mut occupied = [0; 8];
+    occupied.copy_from_slice(&bytes[..8]);
+    let mut pieces = [0; 16];
+    pieces.copy_from_slice(&bytes[8..24]);
+    let position = Packed {
+        occupied: u64::from_le_bytes(occupied),
+        pieces,
+        side_and_passant: NO_SQUARE,
+        halfmoves: 0,
+        fullmove: 1,
+    };
+    let count = position.piece_count();
+    if !(2..=MAX_PIECES).contains(&count) {
+        return Err("a number of pieces that no game has");
+    }
+    // Kinds 6 and 7 are none; what stands behind the last piece does not count.
+    let used = u128::from_le_bytes(pieces) & (u128::MAX >> (128 - 4 * count));
+    let high = used >> 1 & used >> 2 & 0x1111_1111_1111_1111_1111_1111_1111_1111;
+    if high != 0 {
+        return Err("a piece of an unknown kind");
+    }
+    let result = match bytes[26] {
+        0 => Outcome::Loss,
+        1 => Outcome::Draw,
+        2 => Outcome::Win,
+        _ => return Err("the result is none of 0, 1, 2"),
+    };
+    let score = Some(Score::Centipawns(i16::from_le_bytes([bytes[24], bytes[25]])));
+    Ok(Record { position, mv: None, score, result: Some(result), ply: 0, starts_game: false })
+}
+
+pub(crate) struct BulletEncoder;
+
+impl Encode for BulletEncoder {
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        let unfit = |text: &str| Unfit(format!("bulletformat cannot carry a position {text}"));
+        let score = record.score.ok_or_else(|| unfit("without a score"))?;
+        let result = record.result.ok_or_else(|| unfit("without a result"))?;
+        let position = match record.position.side_to_move() {
+            Color::White => record.position,
+            Color::Black => record.position.flipped(),
+        };
+        let mut pieces = [0; 16];
+        let mut kings = [0; 2];
+        for (at, (square, code)) in position.codes().enumerate() {
+            let Some(kind) = kind_of(code) else { return Err(unfit("with a piece of an unknown kind")) };
+            pieces[at / 2] |= (kind as u8 | code & BLACK) << (at % 2 * 4);
+            if kind == Piece::King {
+                kings[usize::from(code & BLACK != 0)] = square as u8;
+            }
+        }
+        out.extend(position.occupied.to_le_bytes());
+        out.extend(pieces);
+        out.extend(score.centipawns().to_le_bytes());
+        out.extend([result as u8, kings[0], kings[1] ^ 56, 0, 0, 0]);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::samples;
+
+    /// What is left of a record.
+    fn kept(record: &Record) -> Record {
+        let turned = if samples::is_white(record) { *record } else { record.flipped() };
+        let codes = turned.position.codes().map(|(square, code)| {
+            (square, if code & 7 == CASTLING_ROOK { Piece::Rook as u8 | code & BLACK } else { code })
+        });
+        let position = Packed::from_parts(codes, Color::White, None, (0, 1)).unwrap();
+        Record { position, mv: None, ply: 0, starts_game: false, ..*record }
+    }
+
+    #[test]
+    fn records_come_back_without_what_has_no_place() {
+        samples::round_trip(&Bullet, BulletEncoder, samples::games(20), kept);
+        samples::round_trip(&Bullet, BulletEncoder, samples::chess960_games(20), kept);
+    }
+
+    #[test]
+    fn damage_is_told() {
+        let mut bytes = Vec::new();
+        for record in &samples::games(1)[..3] {
+            BulletEncoder.push(record, &mut bytes).unwrap();
+        }
+        bytes[26] = 3;
+        bytes[SIZE + 8] = 0x07;
+        bytes[2 * SIZE..2 * SIZE + 8].fill(0xFF);
+        let decoded = samples::decode_all(&Bullet, &bytes[..3 * SIZE]);
+        assert_eq!(decoded.problems.len(), 3);
+        assert_eq!(samples::decode_all(&Bullet, &bytes[..SIZE - 1]).problems.len(), 1);
+    }
+}

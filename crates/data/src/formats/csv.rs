@@ -1,0 +1,350 @@
+//! Comma-separated values: a header that names the columns, then a position to a line.
+
+use super::epd::{game_result, white_outcome};
+use crate::codec::*;
+use crate::format::Opened;
+use crate::packed::Packed;
+use crate::record::{Outcome, Record, Score};
+use std::io::{self, BufRead};
+use std::str::FromStr;
+use std::sync::Arc;
+use tandem_chess::{Color, fen, pgn::GameResult, uci};
+
+/// Which column is what. What is not told is found by the names that known data sets use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The position.
+    pub fen: Option<String>,
+    /// The score.
+    pub score: Option<String>,
+    /// The move.
+    pub mv: Option<String>,
+    /// The result.
+    pub result: Option<String>,
+    /// The ply.
+    pub ply: Option<String>,
+    /// Scores and results are seen by White, or else by the side to move.
+    pub white: Option<bool>,
+    /// Scores are in pawns, or else in hundredths.
+    pub pawns: Option<bool>,
+}
+
+/// `fen=FEN,score=Evaluation,view=white,unit=centipawns`.
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut columns = Self::default();
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is no key=value"))?;
+            let named = Some(value.to_owned());
+            match (key, value) {
+                ("fen", _) => columns.fen = named,
+                ("score", _) => columns.score = named,
+                ("move", _) => columns.mv = named,
+                ("result", _) => columns.result = named,
+                ("ply", _) => columns.ply = named,
+                ("view", "white") => columns.white = Some(true),
+                ("view", "side-to-move") => columns.white = Some(false),
+                ("unit", "pawns") => columns.pawns = Some(true),
+                ("unit", "centipawns") => columns.pawns = Some(false),
+                _ => {
+                    return Err(format!(
+                        "{part:?} is none of fen=, score=, move=, result=, ply= and a column's name, view=white, \
+                         view=side-to-move, unit=pawns, unit=centipawns"
+                    ));
+                }
+            }
+        }
+        Ok(columns)
+    }
+}
+
+/// Where each column is.
+#[derive(Clone, Debug)]
+struct Layout {
+    fen: usize,
+    score: Option<usize>,
+    mv: Option<usize>,
+    result: Option<usize>,
+    ply: Option<usize>,
+    white: bool,
+    pawns: bool,
+}
+
+/// Names of score columns, with whether White sees them and whether they are in pawns.
+const SCORES: [(&str, bool, bool); 5] = [
+    ("score", false, false),
+    ("evaluation", true, false),
+    ("eval", true, false),
+    ("cp", true, false),
+    ("eval_white", true, true),
+];
+
+impl Layout {
+    fn new(header: &str, columns: &Columns) -> Result<Self, String> {
+        let names: Vec<String> = fields(header).into_iter().map(|name| name.trim().to_owned()).collect();
+        let find = |told: &Option<String>, usual: &[&str]| -> Result<Option<usize>, String> {
+            match told {
+                Some(name) => match names.iter().position(|known| known == name) {
+                    Some(at) => Ok(Some(at)),
+                    None => Err(format!("no column is called {name:?}; there are {}", names.join(", "))),
+                },
+                None => {
+                    let is_usual = |name: &String| usual.contains(&name.to_ascii_lowercase().as_str());
+                    Ok(names.iter().position(is_usual))
+                }
+            }
+        };
+        let fen = find(&columns.fen, &["fen", "position"])?.ok_or_else(|| {
+            format!("no column holds the position; name it with fen=NAME. There are {}", names.join(", "))
+        })?;
+        let score = find(&columns.score, &SCORES.map(|(name, ..)| name))?;
+        let usual = score.and_then(|at| {
+            let name = names[at].to_ascii_lowercase();
+            SCORES.into_iter().find(|(known, ..)| *known == name)
+        });
+        Ok(Self {
+            fen,
+            score,
+            mv: find(&columns.mv, &["move", "move_uci", "best_move", "uci"])?,
+            result: find(&columns.result, &["result"])?,
+            ply: find(&columns.ply, &["ply"])?,
+            white: columns.white.unwrap_or(usual.is_some_and(|(_, white, _)| white)),
+            pawns: columns.pawns.unwrap_or(usual.is_some_and(|(_, _, pawns)| pawns)),
+        })
+    }
+}
+
+pub(crate) fn open(columns: &Columns, input: &mut dyn BufRead) -> io::Result<Opened> {
+    let mut header = Vec::new();
+    io::Read::take(&mut *input, 1 << 16).read_until(b'\n', &mut header)?;
+    let text = String::from_utf8_lossy(&header);
+    Ok(match Layout::new(text.trim_start_matches('\u{feff}').trim_end(), columns) {
+        Ok(layout) => Ok((Arc::new(Csv { layout }), header.len() as u64)),
+        Err(problem) => Err(Problem::new(0, problem)),
+    })
+}
+
+struct Csv {
+    layout: Layout,
+}
+
+/// The fields of a line; quotation marks may hold commas.
+fn fields(line: &str) -> Vec<std::borrow::Cow<'_, str>> {
+    if !line.contains('"') {
+        return line.split(',').map(Into::into).collect();
+    }
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = line.chars().peekable();
+    while let Some(char) = chars.next() {
+        match char {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                fields.last_mut().unwrap_or(&mut String::new()).push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => fields.last_mut().unwrap_or(&mut String::new()).push(other),
+        }
+    }
+    fields.into_iter().map(Into::into).collect()
+}
+
+impl Codec for Csv {
+    fn cut(&self) -> Box<dyn Cut> {
+        Box::new(LineCut { last: None })
+    }
+
+    fn decode(&self, block: &[u8], out: &mut Decoded) {
+        for (at, line) in lines(block) {
+            let line = String::from_utf8_lossy(line);
+            if line.trim().is_empty() {
+                continue;
+            }
+            match self.parse(&line) {
+                Ok(record) => out.records.push(record),
+                Err(problem) => out.fail(at, problem),
+            }
+        }
+    }
+}
+
+impl Csv {
+    fn parse(&self, line: &str) -> Result<Record, String> {
+        let layout = &self.layout;
+        let fields = fields(line);
+        let field = |at: usize| {
+            let text = fields.get(at).map(|field| field.trim());
+            text.ok_or_else(|| format!("{} columns, where the header has more", fields.len()))
+        };
+        let board = fen::parse(field(layout.fen)?).map_err(|error| error.to_string())?;
+        let position = Packed::try_from(&board).map_err(|error| error.to_string())?;
+        let side = board.side_to_move();
+        let mut record = Record::new(position);
+        if let Some(at) = layout.mv {
+            let text = field(at)?;
+            if !text.is_empty() {
+                record.mv = Some(uci::parse(&board, text).map_err(|error| error.to_string())?);
+            }
+        }
+        if let Some(at) = layout.score {
+            let score = parse_score(field(at)?, layout.pawns)?;
+            let turned = layout.white && side == Color::Black;
+            record.score = if turned { score.map(Score::flipped) } else { score };
+        }
+        if let Some(at) = layout.result {
+            record.result = parse_result(field(at)?)?.map(|white| white.seen_by(side));
+        }
+        if let Some(at) = layout.ply {
+            let text = field(at)?;
+            record.ply = text.parse().map_err(|_| format!("{text:?} is no ply"))?;
+        }
+        Ok(record)
+    }
+}
+
+/// `+56`, `-0.32`, mate in moves (`#-3`) or in plies (`M7`, `-M6`), or a chance (`0.52w`); nothing where nothing stands.
+fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
+    let bad = || format!("{text:?} is no score");
+    let (sign, rest) = match text.as_bytes().first() {
+        None => return Ok(None),
+        Some(b'-') => (-1, &text[1..]),
+        Some(b'+') => (1, &text[1..]),
+        Some(_) => (1, text),
+    };
+    if let Some(plies) = rest.strip_prefix(['M', 'm']) {
+        let plies: i16 = plies.parse().map_err(|_| bad())?;
+        return Ok(Some(Score::Mate(sign * (plies.clamp(0, 2000) + 1) / 2)));
+    }
+    if let Some(moves) = text.strip_prefix('#') {
+        let moves: i16 = moves.parse().map_err(|_| bad())?;
+        return Ok(Some(Score::Mate(moves.clamp(-1000, 1000))));
+    }
+    if let Some(chance) = text.strip_suffix('w') {
+        let chance: f64 = chance.parse().map_err(|_| bad())?;
+        return if (0.0..=1.0).contains(&chance) { Ok(Some(Score::WinChance(chance))) } else { Err(bad()) };
+    }
+    let value: f64 = text.parse().map_err(|_| bad())?;
+    let value = if pawns { value * 100.0 } else { value };
+    if !value.is_finite() {
+        return Err(bad());
+    }
+    Ok(Some(Score::Centipawns(value.round().clamp(-32_000.0, 32_000.0) as i16)))
+}
+
+/// As PGN writes it, or White's points.
+fn parse_result(text: &str) -> Result<Option<Outcome>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if let Some(result) = GameResult::parse(text) {
+        return Ok(white_outcome(result));
+    }
+    match text.parse::<f64>() {
+        Ok(1.0) => Ok(Some(Outcome::Win)),
+        Ok(0.5) => Ok(Some(Outcome::Draw)),
+        Ok(0.0) => Ok(Some(Outcome::Loss)),
+        _ => Err(format!("{text:?} is no result: 1-0, 0-1, 1/2-1/2, or 1, 0, 0.5")),
+    }
+}
+
+pub(crate) struct CsvEncoder {
+    begun: bool,
+}
+
+impl CsvEncoder {
+    pub(crate) fn new() -> Self {
+        Self { begun: false }
+    }
+
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.begun, true) {
+            out.extend(b"fen,move,score,result,ply\n");
+        }
+    }
+}
+
+impl Encode for CsvEncoder {
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        self.begin(out);
+        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+        let chess960 = fen::is_chess960(&board);
+        let mv = record.mv.map(|mv| uci::format(&board, mv, chess960)).unwrap_or_default();
+        let score = match record.score {
+            None => String::new(),
+            Some(Score::Centipawns(value)) => value.to_string(),
+            Some(Score::Mate(moves)) => format!("#{moves}"),
+            Some(Score::WinChance(chance)) => format!("{chance}w"),
+        };
+        let white = record.result.map(|result| result.seen_by(board.side_to_move()));
+        let result = if white.is_some() { game_result(white).as_str() } else { "" };
+        out.extend(format!("{},{mv},{score},{result},{}\n", fen::format(&board), record.ply).as_bytes());
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        self.begin(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::samples;
+
+    fn read(text: &str, columns: &Columns) -> Result<Decoded, String> {
+        let mut input = text.as_bytes();
+        let (codec, _) = open(columns, &mut input).unwrap().map_err(|problem| problem.text)?;
+        Ok(samples::decode_all(&*codec, input))
+    }
+
+    #[test]
+    fn lines_come_back() {
+        let mut records = samples::games(10);
+        records.extend(samples::chess960_games(10));
+        records[1].score = Some(Score::Mate(-3));
+        records[2].score = Some(Score::WinChance(0.123_456_789));
+        (records[3].score, records[4].mv, records[5].result) = (None, None, None);
+        let mut bytes = Vec::new();
+        let mut encoder = CsvEncoder::new();
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        let decoded = read(std::str::from_utf8(&bytes).unwrap(), &Columns::default()).unwrap();
+        assert_eq!(decoded.problems, []);
+        for (decoded, record) in decoded.records.iter().zip(&records) {
+            assert_eq!(*decoded, Record { starts_game: false, ..*record });
+        }
+    }
+
+    #[test]
+    fn known_sets_are_read_as_they_are() {
+        let kaggle =
+            "FEN,Evaluation\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,+56\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,#-3\n";
+        let decoded = read(kaggle, &Columns::default()).unwrap();
+        assert_eq!(decoded.records[0].score, Some(Score::Centipawns(-56)));
+        assert_eq!(decoded.records[1].score, Some(Score::Mate(-3)));
+        let tcec = "fen,move_uci,eval_white,depth,engine,result,frc\n\
+                    4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,e8e7,0.42,19,\"A, B\",1/2-1/2,0\n\
+                    4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,e2e4,-M6,19,X,0-1,0\n";
+        let decoded = read(tcec, &Columns::default()).unwrap();
+        assert_eq!(decoded.records[0].score, Some(Score::Centipawns(-42)));
+        assert_eq!(decoded.records[0].result, Some(Outcome::Draw));
+        assert_eq!(decoded.records[1].score, Some(Score::Mate(-3)));
+        assert_eq!(decoded.records[1].result, Some(Outcome::Loss));
+    }
+
+    #[test]
+    fn columns_are_named_on_demand_and_missed_by_name() {
+        let text =
+            "where,how good\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,1.5\nx,1\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1\n";
+        let columns = "fen=where,score=how good,view=side-to-move,unit=pawns".parse().unwrap();
+        let decoded = read(text, &columns).unwrap();
+        assert_eq!(decoded.records[0].score, Some(Score::Centipawns(150)));
+        assert_eq!(decoded.problems.len(), 2);
+        assert!(read(text, &Columns::default()).unwrap_err().contains("There are where, how good"));
+        assert!(read(text, &"fen=x".parse().unwrap()).unwrap_err().contains("no column is called \"x\""));
+        assert!("fen".parse::<Columns>().is_err() && "view=black".parse::<Columns>().is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! Games as people exchange them: a record for each move that was played, with the evaluation in its comment.
+
+use super::epd::{game_result, white_outcome};
+use super::game::Follower;
+use crate::codec::*;
+use crate::packed::Packed;
+use crate::record::{Outcome, Record, Score};
+use std::io::{self, BufRead};
+use tandem_chess::Color;
+use tandem_chess::pgn::{self, Game, Ply, Score as PgnScore};
+
+pub(crate) struct Pgn;
+
+/// Blocks of whole games: they end where a tag follows an empty line.
+struct PgnCut;
+
+/// A block this long ends after any result: a file may have no tags at all.
+const LONG: usize = 4 << 20;
+/// And one this long ends anywhere.
+const TOO_LONG: usize = 64 << 20;
+
+impl Cut for PgnCut {
+    fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
+        let mut empty = false;
+        loop {
+            if block.len() >= BLOCK {
+                let tag_follows = empty && input.fill_buf()?.first() == Some(&b'[');
+                let line = block.trim_ascii_end();
+                let result =
+                    [&b"1-0"[..], b"0-1", b"1/2-1/2", b"*"].iter().any(|result| line.ends_with(result));
+                if tag_follows || block.len() >= LONG && result || block.len() >= TOO_LONG {
+                    return Ok(Ok(true));
+                }
+            }
+            let start = block.len();
+            let mut limited = io::Read::take(&mut *input, BLOCK as u64);
+            if limited.read_until(b'\n', block)? == 0 {
+                return Ok(Ok(!block.is_empty()));
+            }
+            empty = block[start..].trim_ascii().is_empty();
+        }
+    }
+}
+
+impl Codec for Pgn {
+    fn cut(&self) -> Box<dyn Cut> {
+        Box::new(PgnCut)
+    }
+
+    fn decode(&self, block: &[u8], out: &mut Decoded) {
+        for game in pgn::Reader::new(block) {
+            match game {
+                Ok(game) => records_of(&game, out),
+                Err(error) => out.fail(error.offset as usize, error.kind.to_string()),
+            }
+        }
+    }
+}
+
+/// The positions of a game from which a move was played.
+fn records_of(game: &Game, out: &mut Decoded) {
+    let mut board = game.start.clone();
+    let white = white_outcome(game.result);
+    let mut starts_game = true;
+    for ply in &game.moves {
+        let Some(position) = Packed::new(&board) else { return };
+        let side = board.side_to_move();
+        out.records.push(Record {
+            position,
+            mv: Some(ply.mv),
+            // Programs write what they think of the position that they move in.
+            score: ply.eval().map(|eval| seen_by(side, eval.score)),
+            result: white.map(|white| white.seen_by(side)),
+            ply: position.ply(),
+            starts_game,
+        });
+        starts_game = false;
+        board.play_unchecked(ply.mv);
+    }
+}
+
+fn seen_by(side: Color, score: PgnScore) -> Score {
+    let white = match score {
+        PgnScore::Centipawns(value) => Score::Centipawns(value.clamp(-32_000, 32_000) as i16),
+        PgnScore::Mate(moves) => Score::Mate(moves.clamp(-1000, 1000) as i16),
+    };
+    if side == Color::White { white } else { white.flipped() }
+}
+
+#[derive(Default)]
+pub(crate) struct PgnEncoder {
+    follower: Follower,
+    game: Option<(Game, Option<Outcome>)>,
+}
+
+impl Encode for PgnEncoder {
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        let mv = record.mv.ok_or_else(|| Unfit("PGN cannot carry a position without a move".into()))?;
+        let side = record.position.side_to_move();
+        let white = record.result.map(|result| result.seen_by(side));
+        let goes_on =
+            self.follower.goes_on(record) && self.game.as_ref().is_some_and(|(_, result)| *result == white);
+        let board = self.follower.follow(record).map_err(Unfit)?;
+        if !goes_on {
+            self.finish(out)?;
+            let mut game = Game::from_start(board);
+            game.result = game_result(white);
+            self.game = Some((game, white));
+        }
+        if let Some((game, _)) = &mut self.game {
+            game.moves.push(Ply { comment: record.score.map(|score| comment(side, score)), ..Ply::new(mv) });
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        match self.game.take() {
+            Some((game, _)) => pgn::write(out, &game).map_err(|error| Unfit(error.to_string())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `[%eval 0.35]`, seen by White.
+fn comment(side: Color, score: Score) -> String {
+    let white = if side == Color::White { score } else { score.flipped() };
+    match white {
+        Score::Mate(moves) => format!("[%eval #{moves}]"),
+        score => format!("[%eval {:.2}]", f64::from(score.centipawns()) / 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::samples;
+
+    #[test]
+    fn games_come_back_whole() {
+        let mut records = samples::games(30);
+        records.extend(samples::chess960_games(30));
+        (records[1].score, records[2].score) = (None, Some(Score::Mate(-4)));
+        samples::round_trip(&Pgn, PgnEncoder::default(), records, |record| *record);
+    }
+
+    #[test]
+    fn blocks_end_between_games() {
+        let game = "[Event \"x\"]\n\n1. e4 { a remark\n\n[with a bracket] } e5 2. Nf3 1-0\n\n";
+        let text = game.repeat(20_000);
+        let decoded = samples::decode_all(&Pgn, text.as_bytes());
+        assert_eq!((decoded.records.len(), decoded.problems.len()), (60_000, 0));
+        let bare = "1. e4 e5 2. Nf3 1-0\n".repeat(400_000);
+        let decoded = samples::decode_all(&Pgn, bare.as_bytes());
+        assert_eq!((decoded.records.len(), decoded.problems.len()), (1_200_000, 0));
+        assert_eq!(samples::decode_all(&Pgn, b"1. e4 Ke7 *\n").problems[0].1.byte, 6);
+    }
+}

@@ -1,0 +1,301 @@
+//! A position in 28 bytes: what data sets hold by the hundred million.
+
+use tandem_chess::{BitBoard, Board, BoardBuilder, Color, File, Move, Piece, Rank, Square, get_pawn_attacks};
+use thiserror::Error;
+
+/// Everything that decides how a game can go on from here, and both clocks. Boards become this and come back the same,
+/// Chess960 included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Packed {
+    /// Squares with a piece on them, a1 first.
+    pub(crate) occupied: u64,
+    /// Half a byte for each of them, in their order, the lower half first: the kind of the piece, [`BLACK`] added
+    /// for Black's. A rook that may castle has a kind of its own.
+    pub(crate) pieces: [u8; 16],
+    /// The square that a pawn has just jumped over, or [`NO_SQUARE`]; [`BLACK_TO_MOVE`] added.
+    pub(crate) side_and_passant: u8,
+    pub(crate) halfmoves: u8,
+    pub(crate) fullmove: u16,
+}
+
+pub(crate) const BLACK: u8 = 8;
+/// A rook that may castle.
+pub(crate) const CASTLING_ROOK: u8 = 6;
+pub(crate) const NO_SQUARE: u8 = 64;
+pub(crate) const BLACK_TO_MOVE: u8 = 128;
+
+/// Most pieces that fit.
+pub const MAX_PIECES: usize = 32;
+
+/// A position that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no position of a game: {0}")]
+pub struct BadPosition(pub String);
+
+impl Packed {
+    /// Packs a board. None if it has more pieces than chess has. A right to take en passant that nobody can use is
+    /// forgotten, so that a position is the same whether or not somebody noted it.
+    pub fn new(board: &Board) -> Option<Self> {
+        let occupied = board.occupied();
+        if occupied.len() as usize > MAX_PIECES {
+            return None;
+        }
+        let mut pieces = [0u8; 16];
+        let mut put = |square: Square, code: u8| {
+            let below = (occupied.0 & ((1 << square as u64) - 1)).count_ones() as usize;
+            pieces[below / 2] ^= code << (below % 2 * 4);
+        };
+        for color in Color::ALL {
+            let shade = if color == Color::Black { BLACK } else { 0 };
+            for kind in Piece::ALL {
+                for square in board.colored_pieces(color, kind) {
+                    put(square, kind as u8 | shade);
+                }
+            }
+            let rights = board.castle_rights(color);
+            for file in [rights.short, rights.long].into_iter().flatten() {
+                // The rook that is there already changes its kind.
+                put(Square::new(file, Rank::First.relative_to(color)), Piece::Rook as u8 ^ CASTLING_ROOK);
+            }
+        }
+        let side = board.side_to_move();
+        let passant = usable_passant(board).map_or(NO_SQUARE, |square| square as u8);
+        Some(Self {
+            occupied: occupied.0,
+            pieces,
+            side_and_passant: passant | if side == Color::Black { BLACK_TO_MOVE } else { 0 },
+            halfmoves: board.halfmove_clock(),
+            fullmove: board.fullmove_number(),
+        })
+    }
+
+    /// From pieces on squares. None if there are too many.
+    pub(crate) fn from_parts(
+        squares: impl IntoIterator<Item = (Square, u8)>,
+        side: Color,
+        passant: Option<Square>,
+        (halfmoves, fullmove): (u8, u16),
+    ) -> Option<Self> {
+        let mut codes = [0u8; 64];
+        let mut occupied = BitBoard::EMPTY;
+        for (square, code) in squares {
+            occupied |= square.bitboard();
+            codes[square as usize] = code;
+        }
+        if occupied.len() as usize > MAX_PIECES {
+            return None;
+        }
+        let mut pieces = [0u8; 16];
+        for (at, square) in occupied.into_iter().enumerate() {
+            pieces[at / 2] |= codes[square as usize] << (at % 2 * 4);
+        }
+        let passant = passant.map_or(NO_SQUARE, |square| square as u8);
+        let side = if side == Color::Black { BLACK_TO_MOVE } else { 0 };
+        Some(Self { occupied: occupied.0, pieces, side_and_passant: passant | side, halfmoves, fullmove })
+    }
+
+    /// Who is to move.
+    #[inline]
+    pub fn side_to_move(&self) -> Color {
+        if self.side_and_passant & BLACK_TO_MOVE == 0 { Color::White } else { Color::Black }
+    }
+
+    /// How many pieces there are, kings and pawns counted.
+    #[inline]
+    pub fn piece_count(&self) -> usize {
+        self.occupied.count_ones() as usize
+    }
+
+    /// The squares that are taken.
+    #[inline]
+    pub fn occupied(&self) -> BitBoard {
+        BitBoard(self.occupied)
+    }
+
+    /// The pieces with their squares, a1 first.
+    #[inline]
+    pub fn pieces(&self) -> impl Iterator<Item = (Square, Color, Piece)> {
+        self.codes().map(|(square, code)| {
+            let color = if code & BLACK == 0 { Color::White } else { Color::Black };
+            (square, color, kind_of(code).unwrap_or(Piece::Pawn))
+        })
+    }
+
+    /// The pieces as they are packed.
+    #[inline]
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (Square, u8)> {
+        let pieces = self.pieces;
+        let codes = self.occupied().into_iter().enumerate();
+        codes.map(move |(at, square)| (square, pieces[at / 2 % 16] >> (at % 2 * 4) & 15))
+    }
+
+    /// Plies since the last capture or pawn move.
+    #[inline]
+    pub fn halfmove_clock(&self) -> u8 {
+        self.halfmoves
+    }
+
+    /// The number of the move, from one.
+    #[inline]
+    pub fn fullmove_number(&self) -> u16 {
+        self.fullmove
+    }
+
+    /// Plies since the usual start of a game, by the number of the move.
+    #[inline]
+    pub fn ply(&self) -> u16 {
+        let black = u16::from(self.side_to_move() == Color::Black);
+        self.fullmove.max(1).saturating_sub(1).saturating_mul(2).saturating_add(black)
+    }
+
+    /// The square that a pawn has just jumped over.
+    pub(crate) fn passant(&self) -> Option<Square> {
+        Square::try_index((self.side_and_passant & !BLACK_TO_MOVE) as usize)
+    }
+
+    /// Without the right to take en passant.
+    pub(crate) fn without_passant(mut self) -> Self {
+        self.side_and_passant = self.side_and_passant & BLACK_TO_MOVE | NO_SQUARE;
+        self
+    }
+
+    /// The board, if it is one that the rules can go on from.
+    pub fn board(&self) -> Result<Board, BadPosition> {
+        let bad = |text: &str| Err(BadPosition(text.into()));
+        if self.piece_count() > MAX_PIECES {
+            return bad("more than 32 pieces");
+        }
+        let mut builder = BoardBuilder::empty();
+        let mut rooks = [BitBoard::EMPTY; 2];
+        let mut kings = [None; 2];
+        for (square, code) in self.codes() {
+            let color = if code & BLACK == 0 { Color::White } else { Color::Black };
+            let Some(kind) = kind_of(code) else { return bad("a piece of an unknown kind") };
+            if code & 7 == CASTLING_ROOK {
+                rooks[color as usize] |= square.bitboard();
+            }
+            if kind == Piece::King {
+                kings[color as usize] = Some(square);
+            }
+            *builder.square_mut(square) = Some((kind, color));
+        }
+        for color in Color::ALL {
+            let Some(king) = kings[color as usize] else { return bad("a king is missing") };
+            for rook in rooks[color as usize] {
+                let rights = &mut builder.castle_rights[color as usize];
+                let right = if rook.file() > king.file() { &mut rights.short } else { &mut rights.long };
+                let fits = rook.rank() == Rank::First.relative_to(color) && right.is_none();
+                if !fits {
+                    return bad("a rook may castle that cannot");
+                }
+                *right = Some(rook.file());
+            }
+        }
+        builder.side_to_move = self.side_to_move();
+        builder.en_passant = self.passant();
+        builder.halfmove_clock = self.halfmoves.min(100);
+        builder.fullmove_number = self.fullmove.max(1);
+        builder.build().map_err(|error| BadPosition(error.to_string()))
+    }
+
+    /// Seen by the other side: ranks and colours change places.
+    pub fn flipped(&self) -> Self {
+        let squares = self.codes().map(|(square, code)| (square.flip_rank(), code ^ BLACK));
+        let passant = self.passant().map(Square::flip_rank);
+        let clocks = (self.halfmoves, self.fullmove);
+        // The same number of pieces fits as before.
+        Self::from_parts(squares, !self.side_to_move(), passant, clocks).unwrap_or(*self)
+    }
+
+    /// Left and right change places. None where somebody may castle: the mirror image would be another kind of chess.
+    pub fn mirrored(&self) -> Option<Self> {
+        if self.codes().any(|(_, code)| code & 7 == CASTLING_ROOK) {
+            return None;
+        }
+        let squares = self.codes().map(|(square, code)| (square.flip_file(), code));
+        let passant = self.passant().map(Square::flip_file);
+        Self::from_parts(squares, self.side_to_move(), passant, (self.halfmoves, self.fullmove))
+    }
+}
+
+/// The square that some pawn may take on in passing.
+pub(crate) fn usable_passant(board: &Board) -> Option<Square> {
+    let side = board.side_to_move();
+    let square = passant_square(side, board.en_passant()?);
+    let takers = get_pawn_attacks(square, !side) & board.colored_pieces(side, Piece::Pawn);
+    let legal = |from| board.is_legal(Move { from, to: square, promotion: None });
+    takers.into_iter().any(legal).then_some(square)
+}
+
+/// The square behind a pawn of the side that is not to move which has just jumped.
+pub(crate) fn passant_square(side: Color, file: File) -> Square {
+    Square::new(file, Rank::Sixth.relative_to(side))
+}
+
+#[inline]
+pub(crate) fn kind_of(code: u8) -> Option<Piece> {
+    match code & 7 {
+        CASTLING_ROOK => Some(Piece::Rook),
+        kind => Piece::try_index(usize::from(kind)),
+    }
+}
+
+impl TryFrom<&Board> for Packed {
+    type Error = BadPosition;
+
+    fn try_from(board: &Board) -> Result<Self, BadPosition> {
+        Self::new(board).ok_or_else(|| BadPosition("more than 32 pieces".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::fen;
+
+    const FENS: [&str; 7] = [
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+        "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R b Kq - 17 43",
+        "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
+        "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 99 150",
+        "1rk1r3/8/8/8/8/8/8/1RK1R3 w EBeb - 0 1",
+        "r1k1r2q/p1ppp1pp/8/8/8/8/P1PPP1PP/R1K1R2Q w EAea - 3 9",
+        "4k3/8/8/8/8/8/8/4K2R w - - 5 60",
+    ];
+
+    #[test]
+    fn boards_come_back() {
+        for text in FENS {
+            let board = fen::parse(text).unwrap();
+            let packed = Packed::new(&board).unwrap();
+            assert_eq!(packed.board().unwrap(), board, "{text}");
+            assert_eq!(packed.piece_count(), board.occupied().len() as usize);
+            assert_eq!(packed.flipped().flipped(), packed);
+            assert!(packed.flipped().board().is_ok(), "{text}");
+            if let Some(mirrored) = packed.mirrored() {
+                assert_eq!(mirrored.mirrored(), Some(packed));
+                assert!(mirrored.board().is_ok());
+            }
+        }
+        assert_eq!(size_of::<Packed>(), 32);
+    }
+
+    #[test]
+    fn nonsense_is_no_board() {
+        let start = Packed::new(&Board::default()).unwrap();
+        for broken in [
+            Packed { pieces: [0x77; 16], ..start },
+            Packed { pieces: [0; 16], ..start },
+            Packed { occupied: u64::MAX, ..start },
+            Packed { side_and_passant: 20, ..start },
+            Packed { pieces: [0x66; 16], ..start },
+        ] {
+            assert!(broken.board().is_err(), "{broken:?}");
+            let _ = (broken.flipped(), broken.mirrored(), broken.pieces().count());
+        }
+        let crowd = fen::parse("QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQQQQQ/QQQQ4/8/8/K6k w - - 0 1");
+        if let Ok(board) = crowd {
+            assert_eq!(Packed::new(&board), None);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Records from files, decoded on several threads, in their order.
+
+use crate::codec::{Codec, Decoded, Problem};
+use crate::error::DataError;
+use crate::format::Source;
+use crate::record::Record;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// What to do about a broken record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// End with an error.
+    #[default]
+    Stop,
+    /// Leave it out and count it.
+    Skip,
+}
+
+/// A place to go on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// The file, from zero.
+    pub source: usize,
+    /// Its bytes, unpacked, before the block.
+    pub byte: u64,
+    /// Its records before the block.
+    pub record: u64,
+}
+
+/// Records that were read together.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The records, after the sieve.
+    pub records: Vec<Record>,
+    /// Where the block begins.
+    pub cursor: Cursor,
+}
+
+/// Records that were left out, and the first few reasons.
+#[derive(Debug, Default)]
+pub struct Skips {
+    /// How many.
+    pub count: u64,
+    /// Why, for the first of them.
+    pub examples: Vec<DataError>,
+}
+
+const EXAMPLES: usize = 5;
+
+/// What is done to the records of a block where they were decoded, before anyone else sees them.
+pub type Sieve = Arc<dyn Fn(&mut Vec<Record>, Cursor) + Send + Sync>;
+
+/// What a thread made of a block.
+struct Done {
+    records: Vec<Record>,
+    /// Before the sieve.
+    count: usize,
+    problems: Vec<(usize, Problem)>,
+}
+
+struct Job {
+    codec: Arc<dyn Codec>,
+    bytes: Vec<u8>,
+    cursor: Cursor,
+    done: Sender<Done>,
+}
+
+/// What comes next, in order.
+enum Coming {
+    Block { source: usize, byte: u64, done: Receiver<Done> },
+    Failure { source: usize, error: Failure },
+}
+
+enum Failure {
+    Io(io::Error),
+    /// The stream cannot be cut any further.
+    Cut {
+        byte: u64,
+        problem: Problem,
+    },
+}
+
+/// Reads records from files, one file after the other.
+pub struct Reader {
+    sources: Arc<[Source]>,
+    coming: Option<Receiver<Coming>>,
+    on_error: OnError,
+    skips: Skips,
+    /// The file that is being read, and its records so far.
+    current: usize,
+    records: u64,
+}
+
+impl Reader {
+    /// Begins to read on so many threads, from the start or from a cursor that [`Block`] gave.
+    pub fn new(
+        sources: Vec<Source>,
+        threads: usize,
+        on_error: OnError,
+        sieve: Option<Sieve>,
+        start: Cursor,
+    ) -> Self {
+        let sources: Arc<[Source]> = sources.into();
+        let threads = threads.max(1);
+        let (jobs, waiting) = sync_channel::<Job>(threads);
+        let (promises, coming) = sync_channel(2 * threads);
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..threads {
+            let (waiting, sieve) = (Arc::clone(&waiting), sieve.clone());
+            thread::spawn(move || work(&waiting, sieve.as_deref()));
+        }
+        let files = Arc::clone(&sources);
+        thread::spawn(move || {
+            for (number, source) in files.iter().enumerate().skip(start.source) {
+                let begin = if number == start.source { start } else { Cursor::default() };
+                if cut_file(number, source, begin, &jobs, &promises).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            sources,
+            coming: Some(coming),
+            on_error,
+            skips: Skips::default(),
+            current: start.source,
+            records: start.record,
+        }
+    }
+
+    /// The next block; `None` at the end. After an error nothing more comes.
+    pub fn next_block(&mut self) -> Option<Result<Block, DataError>> {
+        let outcome = self.receive()?;
+        if outcome.is_err() {
+            self.coming = None;
+        }
+        Some(outcome)
+    }
+
+    fn receive(&mut self) -> Option<Result<Block, DataError>> {
+        loop {
+            let coming = self.coming.as_ref()?.recv().ok()?;
+            let source = match &coming {
+                Coming::Block { source, .. } | Coming::Failure { source, .. } => *source,
+            };
+            if source != self.current {
+                (self.current, self.records) = (source, 0);
+            }
+            let path = || self.sources[source].path.clone();
+            match coming {
+                Coming::Block { byte, done, .. } => {
+                    // A thread that is gone has panicked, and has said so.
+                    let done = done.recv().ok()?;
+                    let cursor = Cursor { source, byte, record: self.records };
+                    self.records += done.count as u64;
+                    for (before, problem) in done.problems {
+                        let error = DataError::Record {
+                            path: path(),
+                            record: cursor.record + before as u64 + 1,
+                            byte: byte + problem.byte as u64,
+                            problem: problem.text,
+                        };
+                        if self.on_error == OnError::Stop {
+                            return Some(Err(error));
+                        }
+                        self.skips.count += 1;
+                        if self.skips.examples.len() < EXAMPLES {
+                            self.skips.examples.push(error);
+                        }
+                    }
+                    return Some(Ok(Block { records: done.records, cursor }));
+                }
+                Coming::Failure { error: Failure::Io(source), .. } => {
+                    return Some(Err(DataError::Io { path: path(), source }));
+                }
+                Coming::Failure { error: Failure::Cut { byte, problem }, .. } => {
+                    let error = DataError::Record {
+                        path: path(),
+                        record: self.records + 1,
+                        byte: byte + problem.byte as u64,
+                        problem: problem.text,
+                    };
+                    if self.on_error == OnError::Stop {
+                        return Some(Err(error));
+                    }
+                    self.skips.count += 1;
+                    self.skips.examples.push(error);
+                }
+            }
+        }
+    }
+
+    /// What was left out so far.
+    pub fn skips(&self) -> &Skips {
+        &self.skips
+    }
+
+    /// The records one by one.
+    pub fn records(&mut self) -> impl Iterator<Item = Result<Record, DataError>> {
+        let mut block = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            loop {
+                if let Some(record) = block.next() {
+                    return Some(Ok(record));
+                }
+                match self.next_block()? {
+                    Ok(next) => block = next.records.into_iter(),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+        })
+    }
+}
+
+/// Decodes blocks until there are no more.
+fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<&(dyn Fn(&mut Vec<Record>, Cursor) + Send + Sync)>) {
+    loop {
+        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { codec, bytes, cursor, done }) = job else { return };
+        let mut decoded = Decoded::default();
+        codec.decode(&bytes, &mut decoded);
+        let Decoded { mut records, problems } = decoded;
+        let count = records.len();
+        if let Some(sieve) = sieve {
+            sieve(&mut records, cursor);
+        }
+        let _ = done.send(Done { records, count, problems });
+    }
+}
+
+/// Nobody listens any more.
+struct Unheard;
+
+/// Cuts a file into blocks. Each goes to the threads, and a promise of what they make of it to the end of the queue.
+fn cut_file(
+    number: usize,
+    source: &Source,
+    begin: Cursor,
+    jobs: &SyncSender<Job>,
+    promises: &SyncSender<Coming>,
+) -> Result<(), Unheard> {
+    let fail = |error| promises.send(Coming::Failure { source: number, error }).map_err(|_| Unheard);
+    let (mut input, codec, used) = match source.open() {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(problem)) => return fail(Failure::Cut { byte: 0, problem }),
+        Err(error) => return fail(Failure::Io(error)),
+    };
+    let mut cut = codec.cut();
+    let mut byte = used;
+    if begin.byte > byte {
+        match cut.skip_to(&mut *input, begin.byte - byte) {
+            Ok(()) => byte = begin.byte,
+            Err(error) => return fail(Failure::Io(error)),
+        }
+    }
+    loop {
+        let mut bytes = Vec::new();
+        match cut.next(&mut *input, &mut bytes) {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Ok(()),
+            Ok(Err(problem)) => return fail(Failure::Cut { byte, problem }),
+            Err(error) => return fail(Failure::Io(error)),
+        }
+        let len = cut.length(&bytes);
+        let (done, promise) = channel();
+        let coming = Coming::Block { source: number, byte, done: promise };
+        let cursor = Cursor { source: number, byte, record: 0 };
+        let job = Job { codec: Arc::clone(&codec), bytes, cursor, done };
+        if promises.send(coming).is_err() || jobs.send(job).is_err() {
+            return Err(Unheard);
+        }
+        byte += len;
+    }
+}
