@@ -1,9 +1,9 @@
 //! Opening books: the positions that games start from.
 
 use crate::fingerprint::Fingerprint;
-use crate::random::SplitMix;
 use std::io::{self, BufRead};
 use std::path::Path;
+use tandem_chess::random::SplitMix;
 use tandem_chess::{Board, Move, Position, epd, input, pgn};
 use thiserror::Error;
 

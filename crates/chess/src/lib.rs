@@ -7,8 +7,9 @@
 //!   correction tables; it logs what each move [`Changes`], so that an observer such as an NNUE can follow a
 //!   game without the board knowing of it;
 //! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960
-//!   included; [`input`] opens the files, compressed or not;
+//!   included; [`input`] opens the files, compressed or not, and [`output`] writes them whole or not at all;
 //! - [`move_map`]: moves as the numbers that networks give them;
+//! - [`random`]: the generator that all seeds mean;
 //! - exchange evaluation ([`Position::see_ge`]) and [`Position::gives_check`].
 //!
 //! ```
@@ -30,10 +31,12 @@ pub mod input;
 mod keys;
 pub mod move_map;
 mod noisy;
+pub mod output;
 mod packed;
 mod perft;
 pub mod pgn;
 mod position;
+pub mod random;
 mod repetition;
 pub mod san;
 mod see;

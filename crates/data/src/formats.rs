@@ -15,4 +15,11 @@ mod tar;
 pub(crate) mod viri;
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
+
+pub(crate) use game::Follower;
+
+/// Whether kings and rooks stand so that rights to castle are those of ordinary chess.
+pub(crate) fn is_ordinary(position: &crate::Packed) -> bool {
+    bin::ordinary_rights(position).is_some()
+}

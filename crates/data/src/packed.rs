@@ -1,5 +1,6 @@
 //! A position in 28 bytes: what data sets hold by the hundred million.
 
+use tandem_chess::random::SplitMix;
 use tandem_chess::{BitBoard, Board, BoardBuilder, Color, File, Move, Piece, Rank, Square, get_pawn_attacks};
 use thiserror::Error;
 
@@ -151,6 +152,14 @@ impl Packed {
     /// The square that a pawn has just jumped over.
     pub(crate) fn passant(&self) -> Option<Square> {
         Square::try_index((self.side_and_passant & !BLACK_TO_MOVE) as usize)
+    }
+
+    /// A number for the position, whatever the clocks say.
+    pub fn hash(&self) -> u64 {
+        let pieces = u128::from_le_bytes(self.pieces);
+        let mix = |hash: u64, word: u64| SplitMix::new(hash ^ word).next_u64();
+        let hash = mix(u64::from(self.side_and_passant), self.occupied);
+        mix(mix(hash, pieces as u64), (pieces >> 64) as u64)
     }
 
     /// Without the right to take en passant.

@@ -1,12 +1,12 @@
 //! Records into files.
 
-use crate::aside::AsideFile;
 use crate::codec::Encode;
 use crate::error::DataError;
 use crate::format::Source;
 use crate::record::Record;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
+use tandem_chess::output::AsideFile;
 
 /// Room for what is written between system calls.
 const BUFFER: usize = 1 << 20;

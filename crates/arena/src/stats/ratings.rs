@@ -7,8 +7,8 @@
 //! that the expected scores of the meetings that were played come out as Elo has them.
 
 use super::{Z95, elo_of_score};
-use crate::random::SplitMix;
 use serde::Serialize;
+use tandem_chess::random::SplitMix;
 
 /// A game between two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
-//! The generator behind shuffled books and simulated matches.
+//! The generator behind shuffled books, simulated matches, shuffled data and random openings.
 //!
-//! A match that is resumed, or repeated years later, must see the same openings: the sequence is part of what a seed
-//! means, so it is fixed here and does not follow a library's version.
+//! What is resumed, or repeated years later, must be the same: the sequence is part of what a seed means, so it is
+//! fixed here and does not follow a library's version.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,206 @@
+//! Which records are wanted: rules as data, so that a recipe can hold them.
+
+use crate::packed::kind_of;
+use crate::read::{Cursor, Sieve};
+use crate::record::{Outcome, Record, Score};
+use std::collections::HashSet;
+use std::str::FromStr;
+use std::sync::Arc;
+use tandem_chess::random::SplitMix;
+use tandem_chess::{Piece, Square};
+use thiserror::Error;
+
+/// Rules that a record must keep. By default there are none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    /// At least so many plies since the start.
+    pub min_ply: Option<u16>,
+    /// At most so many.
+    pub max_ply: Option<u16>,
+    /// At least so many pieces.
+    pub min_pieces: Option<usize>,
+    /// At most so many.
+    pub max_pieces: Option<usize>,
+    /// The score is no further from zero than this, in centipawns.
+    pub max_score: Option<i16>,
+    /// Only positions with a score.
+    pub scored: bool,
+    /// Only positions with a result.
+    pub decided: bool,
+    /// No position in check.
+    pub no_checks: bool,
+    /// No position whose move captures or promotes.
+    pub no_captures: bool,
+    /// No position of Chess960 that could not be one of chess.
+    pub no_chess960: bool,
+    /// No mates.
+    pub no_mates: bool,
+    /// This share of the records is left out at random.
+    pub skip: f64,
+    /// What the random choice starts from.
+    pub seed: u64,
+}
+
+/// A rule that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no rule; there are min-ply=N, max-ply=N, min-pieces=N, max-pieces=N, max-score=N, scored, decided, \
+     no-checks, no-captures, no-chess960, no-mates, skip=SHARE and seed=N, with commas between them"
+)]
+pub struct BadFilter(pub String);
+
+impl FromStr for Filter {
+    type Err = BadFilter;
+
+    fn from_str(text: &str) -> Result<Self, BadFilter> {
+        let mut filter = Self::default();
+        for rule in text.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
+            filter.add(rule).ok_or_else(|| BadFilter(rule.into()))?;
+        }
+        Ok(filter)
+    }
+}
+
+impl Filter {
+    fn add(&mut self, rule: &str) -> Option<()> {
+        let (key, value) = rule.split_once('=').map_or((rule, ""), |(key, value)| (key, value));
+        match key {
+            "min-ply" => self.min_ply = Some(value.parse().ok()?),
+            "max-ply" => self.max_ply = Some(value.parse().ok()?),
+            "min-pieces" => self.min_pieces = Some(value.parse().ok()?),
+            "max-pieces" => self.max_pieces = Some(value.parse().ok()?),
+            "max-score" => self.max_score = Some(value.parse().ok()?),
+            "skip" => self.skip = value.parse().ok().filter(|share| (0.0..=1.0).contains(share))?,
+            "seed" => self.seed = value.parse().ok()?,
+            _ if !value.is_empty() => return None,
+            "scored" => self.scored = true,
+            "decided" => self.decided = true,
+            "no-checks" => self.no_checks = true,
+            "no-captures" => self.no_captures = true,
+            "no-chess960" => self.no_chess960 = true,
+            "no-mates" => self.no_mates = true,
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether a record keeps the rules; chance decides for those that are left out at random.
+    pub fn keeps(&self, record: &Record, random: &mut SplitMix) -> bool {
+        let pieces = record.position.piece_count();
+        // Drawn for every record, so that one rule does not change what chance does to others.
+        let lucky = self.skip == 0.0 || random.unit() >= self.skip;
+        let mate = matches!(record.score, Some(Score::Mate(_)));
+        let score = record.score.map(|score| score.centipawns().unsigned_abs());
+        lucky
+            && self.min_ply.is_none_or(|least| record.ply >= least)
+            && self.max_ply.is_none_or(|most| record.ply <= most)
+            && self.min_pieces.is_none_or(|least| pieces >= least)
+            && self.max_pieces.is_none_or(|most| pieces <= most)
+            && self.max_score.is_none_or(|most| score.is_none_or(|score| score <= most.unsigned_abs()))
+            && (!self.scored || record.score.is_some())
+            && (!self.decided || record.result.is_some())
+            && (!self.no_mates || !mate)
+            && (!self.no_captures || !is_capture(record))
+            && (!self.no_chess960 || crate::formats::is_ordinary(&record.position))
+            && (!self.no_checks || !in_check(record))
+    }
+
+    /// The filter where blocks are decoded. What chance leaves out depends on the seed and the block, not on threads.
+    pub fn sieve(&self) -> Option<Sieve> {
+        if *self == Self::default() {
+            return None;
+        }
+        let filter = self.clone();
+        Some(Arc::new(move |records: &mut Vec<Record>, cursor: Cursor| {
+            let place = (cursor.source as u64) << 48 ^ cursor.byte;
+            let mut random = SplitMix::new(filter.seed ^ SplitMix::new(place).next_u64());
+            let mut starts_game = false;
+            records.retain_mut(|record| {
+                starts_game |= record.starts_game;
+                let kept = filter.keeps(record, &mut random);
+                if kept {
+                    // The first that is left of a game begins it.
+                    record.starts_game = std::mem::take(&mut starts_game);
+                }
+                kept
+            });
+        }))
+    }
+}
+
+fn is_capture(record: &Record) -> bool {
+    let Some(mv) = record.mv else { return false };
+    let code =
+        |square: Square| record.position.codes().find(|&(known, _)| known == square).map(|(_, code)| code);
+    let (from, to) = (code(mv.from), code(mv.to));
+    let pawn_aslant = from.and_then(kind_of) == Some(Piece::Pawn) && mv.from.file() != mv.to.file();
+    let takes = to.is_some_and(|to| from.is_some_and(|from| (from ^ to) & crate::packed::BLACK != 0));
+    mv.promotion.is_some() || takes || pawn_aslant
+}
+
+fn in_check(record: &Record) -> bool {
+    record.position.board().is_ok_and(|board| !board.checkers().is_empty())
+}
+
+/// Lets every position through once, whatever the clocks say.
+#[derive(Default)]
+pub struct Unique {
+    seen: HashSet<u64>,
+}
+
+impl Unique {
+    /// Whether this position has not come before.
+    pub fn is_new(&mut self, record: &Record) -> bool {
+        self.seen.insert(record.position.hash())
+    }
+}
+
+/// The share of each result, for messages.
+pub(crate) fn name_of(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Win => "win",
+        Outcome::Draw => "draw",
+        Outcome::Loss => "loss",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::samples;
+
+    #[test]
+    fn rules_are_read_and_kept() {
+        let records = samples::games(20);
+        let kept = |text: &str| -> Vec<Record> {
+            let filter: Filter = text.parse().unwrap();
+            let mut random = SplitMix::new(1);
+            records.iter().copied().filter(|record| filter.keeps(record, &mut random)).collect()
+        };
+        assert_eq!(kept("").len(), records.len());
+        assert!(kept("min-ply=16,max-ply=40").iter().all(|record| (16..=40).contains(&record.ply)));
+        assert!(kept("max-pieces=20").iter().all(|record| record.position.piece_count() <= 20));
+        assert!(kept("max-score=300").iter().all(|record| record.score.unwrap().centipawns().abs() <= 300));
+        let quiet = kept("no-checks,no-captures");
+        assert!(quiet.len() < records.len() && !quiet.is_empty());
+        for record in quiet {
+            let board = record.position.board().unwrap();
+            assert!(board.checkers().is_empty());
+            assert!(!board.colors(!board.side_to_move()).has(record.mv.unwrap().to));
+        }
+        let half = kept("skip=0.5").len() as f64 / records.len() as f64;
+        assert!((0.4..0.6).contains(&half), "{half}");
+        for bad in ["min-ply", "min-ply=x", "scored=1", "skip=2", "hello"] {
+            assert!(bad.parse::<Filter>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_position_is_new_once() {
+        let mut unique = Unique::default();
+        let records = samples::games(5);
+        let new = records.iter().filter(|record| unique.is_new(record)).count();
+        assert!(new < records.len(), "all games begin alike");
+        assert!(!records.iter().any(|record| unique.is_new(record)));
+    }
+}

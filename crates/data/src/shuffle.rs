@@ -1,0 +1,291 @@
+//! Records in a random order.
+
+use crate::error::DataError;
+use crate::format::{Format, Source};
+use crate::raw;
+use crate::read::{Cursor, OnError, Reader};
+use crate::record::Record;
+use crate::write::Writer;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use tandem_chess::output::AsideFile;
+use tandem_chess::random::SplitMix;
+
+/// Mixes a stream: what goes in comes out in an order that is random within a window.
+pub struct ShuffleBuffer {
+    records: Vec<Record>,
+    capacity: usize,
+    random: SplitMix,
+}
+
+impl ShuffleBuffer {
+    /// With room for so many records.
+    pub fn new(capacity: usize, seed: u64) -> Self {
+        Self { records: Vec::new(), capacity: capacity.max(1), random: SplitMix::new(seed) }
+    }
+
+    /// Takes a record in; once there is no room, another comes out.
+    pub fn push(&mut self, record: Record) -> Option<Record> {
+        if self.records.len() < self.capacity {
+            self.records.push(record);
+            return None;
+        }
+        let at = self.random.below(self.capacity as u32) as usize;
+        Some(std::mem::replace(&mut self.records[at], record))
+    }
+
+    /// The rest, in a random order.
+    pub fn drain(&mut self) -> Vec<Record> {
+        self.random.shuffle(&mut self.records);
+        std::mem::take(&mut self.records)
+    }
+}
+
+/// What a shuffle did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShuffleReport {
+    /// Records that were written.
+    pub records: u64,
+    /// Records that could not be read or written and were left out.
+    pub skipped: u64,
+}
+
+/// Shuffles files into one, with no more memory than told, by way of parts on the disk beside the output. The order
+/// depends on the seed and the records' order alone.
+pub fn shuffle(
+    sources: Vec<Source>,
+    target: &Source,
+    memory: usize,
+    seed: u64,
+    on_error: OnError,
+) -> Result<ShuffleReport, DataError> {
+    let memory = memory.max(1 << 20);
+    match plain_size(&sources, target) {
+        Some(size) => shuffle_bytes(&sources, target, size, memory, seed),
+        None => shuffle_records(sources, target, memory, seed, on_error),
+    }
+}
+
+/// The size of a record, where all files are of one format with records of one size and none is compressed: then nothing
+/// need be decoded.
+fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
+    let size = match target.format {
+        Format::Bullet => 32,
+        Format::Bin => 40,
+        _ => return None,
+    };
+    let is_plain = |source: &Source| {
+        let packed = matches!(source.path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
+        source.format == target.format && !packed
+    };
+    (sources.iter().all(is_plain) && is_plain(target)).then_some(size)
+}
+
+/// Parts of the data, each a random choice, small enough to be shuffled in memory.
+struct Parts {
+    files: Vec<BufWriter<File>>,
+    path: PathBuf,
+    random: SplitMix,
+}
+
+impl Parts {
+    /// Files without names: they are gone when the program is, however it ends.
+    fn new(target: &Path, count: usize, memory: usize, seed: u64) -> Result<Self, DataError> {
+        let buffer = (memory / 2 / count).clamp(1 << 16, 1 << 22);
+        let mut files = Vec::with_capacity(count);
+        for number in 0..count {
+            let name = format!(".tandem-shuffle-{}-{number}", std::process::id());
+            let path = target.with_file_name(name);
+            let file = File::options().read(true).write(true).create_new(true).open(&path);
+            let file = file.map_err(DataError::io(&path))?;
+            std::fs::remove_file(&path).map_err(DataError::io(&path))?;
+            files.push(BufWriter::with_capacity(buffer, file));
+        }
+        Ok(Self { files, path: target.into(), random: SplitMix::new(seed) })
+    }
+
+    fn deal(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        let number = self.random.below(self.files.len() as u32) as usize;
+        self.files[number].write_all(bytes).map_err(DataError::io(&self.path))
+    }
+
+    /// Hands out the parts one after the other, each shuffled.
+    fn gather<const N: usize>(
+        self,
+        mut sink: impl FnMut(&[[u8; N]]) -> Result<(), DataError>,
+    ) -> Result<(), DataError> {
+        let Self { files, path, mut random } = self;
+        let mut bytes = Vec::new();
+        for file in files {
+            let read = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| {
+                let len = file.seek(SeekFrom::End(0))?;
+                file.seek(SeekFrom::Start(0))?;
+                bytes.clear();
+                bytes.reserve_exact(len as usize);
+                file.read_to_end(&mut bytes)
+            });
+            read.map_err(DataError::io(&path))?;
+            let (records, _) = bytes.as_chunks_mut::<N>();
+            random.shuffle(records);
+            sink(records)?;
+        }
+        Ok(())
+    }
+}
+
+/// How many parts of at most half the memory so many bytes make, with room for chance.
+fn parts_for(bytes: u64, memory: usize) -> usize {
+    let part = memory as u64 / 2;
+    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, 4096) as usize
+}
+
+fn shuffle_bytes(
+    sources: &[Source],
+    target: &Source,
+    size: usize,
+    memory: usize,
+    seed: u64,
+) -> Result<ShuffleReport, DataError> {
+    let mut total = 0;
+    for source in sources {
+        let len = std::fs::metadata(&source.path).map_err(DataError::io(&source.path))?.len();
+        if len % size as u64 != 0 {
+            let problem = format!("{} bytes of a record of {size} at the end", len % size as u64);
+            let (record, byte) = (len / size as u64 + 1, len - len % size as u64);
+            return Err(DataError::Record { path: source.path.clone(), record, byte, problem });
+        }
+        total += len;
+    }
+    let mut parts = Parts::new(&target.path, parts_for(total, memory), memory, seed)?;
+    let mut block = vec![0; (1 << 20) / size * size];
+    for source in sources {
+        let mut file = File::open(&source.path).map_err(DataError::io(&source.path))?;
+        loop {
+            let read = read_full(&mut file, &mut block).map_err(DataError::io(&source.path))?;
+            for record in block[..read].chunks_exact(size) {
+                parts.deal(record)?;
+            }
+            if read < block.len() {
+                break;
+            }
+        }
+    }
+    let aside = AsideFile::create(&target.path).map_err(DataError::io(&target.path))?;
+    let mut out = BufWriter::with_capacity(1 << 20, aside);
+    let mut records = 0;
+    let mut write = |bytes: &[u8]| {
+        records += (bytes.len() / size) as u64;
+        out.write_all(bytes).map_err(DataError::io(&target.path))
+    };
+    match size {
+        32 => parts.gather::<32>(|records| write(records.as_flattened()))?,
+        _ => parts.gather::<40>(|records| write(records.as_flattened()))?,
+    }
+    let file =
+        out.into_inner().map_err(io::IntoInnerError::into_error).map_err(DataError::io(&target.path))?;
+    file.commit().map_err(DataError::io(&target.path))?;
+    Ok(ShuffleReport { records, skipped: 0 })
+}
+
+fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < block.len() {
+        match file.read(&mut block[read..])? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    Ok(read)
+}
+
+fn shuffle_records(
+    sources: Vec<Source>,
+    target: &Source,
+    memory: usize,
+    seed: u64,
+    on_error: OnError,
+) -> Result<ShuffleReport, DataError> {
+    // Nobody knows how many records a packed file holds: enough parts for a hundred times its bytes.
+    let bytes: u64 =
+        sources.iter().filter_map(|source| std::fs::metadata(&source.path).ok()).map(|file| file.len()).sum();
+    let count = parts_for(bytes.saturating_mul(100), memory).min(256);
+    let mut parts = Parts::new(&target.path, count, memory, seed)?;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut reader = Reader::new(sources, threads, on_error, None, Cursor::default());
+    while let Some(block) = reader.next_block() {
+        for record in &block?.records {
+            // In another order nothing follows from anything.
+            parts.deal(&raw::pack(&Record { starts_game: false, ..*record }))?;
+        }
+    }
+    let mut report = ShuffleReport { records: 0, skipped: reader.skips().count };
+    let mut writer = Writer::create(target.clone())?;
+    parts.gather::<{ raw::SIZE }>(|records| {
+        for record in records {
+            match writer.write(&raw::unpack(record)) {
+                Ok(()) => report.records += 1,
+                Err(DataError::Unfit { .. }) if on_error == OnError::Skip => report.skipped += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    })?;
+    writer.finish()?;
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Options;
+    use crate::formats::samples;
+
+    #[test]
+    fn a_buffer_mixes_and_loses_nothing() {
+        let records = samples::games(10);
+        let mut buffer = ShuffleBuffer::new(100, 1);
+        let mut mixed: Vec<Record> = records.iter().filter_map(|&record| buffer.push(record)).collect();
+        mixed.extend(buffer.drain());
+        assert_ne!(mixed, records);
+        let key = |record: &Record| raw::pack(record);
+        let (mut mixed, mut records) = (mixed, records);
+        mixed.sort_by_key(key);
+        records.sort_by_key(key);
+        assert_eq!(mixed, records);
+    }
+
+    #[test]
+    fn files_are_shuffled_the_same_for_a_seed() {
+        let dir = std::env::temp_dir().join(format!("tandem-shuffle-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let source = |name: &str| {
+            Source::parse(dir.join(name).to_str().unwrap(), &Options::default()).unwrap().remove(0)
+        };
+        let records = samples::games(300);
+        for (name, other) in
+            [("a.bf", "b.bf"), ("a.bin", "b.bin"), ("a.binpack", "b.csv"), ("a.csv.zst", "b.plain")]
+        {
+            let mut writer = Writer::create(source(name)).unwrap();
+            records.iter().for_each(|record| writer.write(record).unwrap());
+            writer.finish().unwrap();
+            let mut outputs = Vec::new();
+            for seed in [1, 1, 2] {
+                let report =
+                    shuffle(vec![source(name)], &source(other), 1 << 20, seed, OnError::Stop).unwrap();
+                assert_eq!(report, ShuffleReport { records: records.len() as u64, skipped: 0 });
+                outputs.push(std::fs::read(dir.join(other)).unwrap());
+            }
+            assert!(outputs[0] == outputs[1] && outputs[0] != outputs[2], "{name}");
+            let mut reader = Reader::new(vec![source(other)], 1, OnError::Stop, None, Cursor::default());
+            let mut again: Vec<String> = Vec::new();
+            for record in reader.records() {
+                again.push(format!("{:?}", record.unwrap().position));
+            }
+            assert_eq!(again.len(), records.len());
+        }
+        let left = std::fs::read_dir(&dir).unwrap().count();
+        assert_eq!(left, 8, "no parts are left");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
