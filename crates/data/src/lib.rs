@@ -50,4 +50,4 @@ pub use record::{MATE, Outcome, Record, Score};
 pub use shuffle::{ShuffleBuffer, ShuffleReport, shuffle};
 pub use stats::Stats;
 pub use validate::{Complaint, Validator};
-pub use write::Writer;
+pub use write::{Encoder, Writer};

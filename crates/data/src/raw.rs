@@ -4,10 +4,24 @@ use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
 use tandem_chess::PackedMove;
 
-pub(crate) const SIZE: usize = 48;
+const SIZE: usize = 48;
 
-/// Everything that is known of a position.
-pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
+impl Record {
+    /// Bytes of a packed record.
+    pub const SIZE: usize = SIZE;
+
+    /// Everything that is known of a position, for files that only we read and only for a while: the layout may change.
+    pub fn pack(&self) -> [u8; Self::SIZE] {
+        pack(self)
+    }
+
+    /// The record that was packed.
+    pub fn unpack(bytes: &[u8; Self::SIZE]) -> Self {
+        unpack(bytes)
+    }
+}
+
+fn pack(record: &Record) -> [u8; SIZE] {
     let mut bytes = [0; SIZE];
     let Packed { occupied, pieces, side_and_passant, halfmoves, fullmove } = record.position;
     bytes[..8].copy_from_slice(&occupied.to_le_bytes());
@@ -29,7 +43,7 @@ pub(crate) fn pack(record: &Record) -> [u8; SIZE] {
     bytes
 }
 
-pub(crate) fn unpack(bytes: &[u8; SIZE]) -> Record {
+fn unpack(bytes: &[u8; SIZE]) -> Record {
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let mut pieces = [0; 16];
@@ -72,6 +86,6 @@ mod tests {
         records[1].score = Some(Score::Mate(-3));
         records[2].score = Some(Score::WinChance(0.3));
         (records[3].score, records[3].mv, records[3].result) = (None, None, None);
-        assert!(records.iter().all(|record| unpack(&pack(record)) == *record));
+        assert!(records.iter().all(|record| Record::unpack(&record.pack()) == *record));
     }
 }

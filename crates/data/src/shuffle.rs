@@ -2,7 +2,6 @@
 
 use crate::error::DataError;
 use crate::format::{Format, Source};
-use crate::raw;
 use crate::read::{Cursor, OnError, Reader};
 use crate::record::Record;
 use crate::write::Writer;
@@ -216,14 +215,14 @@ fn shuffle_records(
     while let Some(block) = reader.next_block() {
         for record in &block?.records {
             // In another order nothing follows from anything.
-            parts.deal(&raw::pack(&Record { starts_game: false, ..*record }))?;
+            parts.deal(&Record { starts_game: false, ..*record }.pack())?;
         }
     }
     let mut report = ShuffleReport { records: 0, skipped: reader.skips().count };
     let mut writer = Writer::create(target.clone())?;
-    parts.gather::<{ raw::SIZE }>(|records| {
+    parts.gather::<{ Record::SIZE }>(|records| {
         for record in records {
-            match writer.write(&raw::unpack(record)) {
+            match writer.write(&Record::unpack(record)) {
                 Ok(()) => report.records += 1,
                 Err(DataError::Unfit { .. }) if on_error == OnError::Skip => report.skipped += 1,
                 Err(error) => return Err(error),
@@ -248,7 +247,7 @@ mod tests {
         let mut mixed: Vec<Record> = records.iter().filter_map(|&record| buffer.push(record)).collect();
         mixed.extend(buffer.drain());
         assert_ne!(mixed, records);
-        let key = |record: &Record| raw::pack(record);
+        let key = |record: &Record| record.pack();
         let (mut mixed, mut records) = (mixed, records);
         mixed.sort_by_key(key);
         records.sort_by_key(key);

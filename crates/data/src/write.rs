@@ -1,6 +1,6 @@
 //! Records into files.
 
-use crate::codec::Encode;
+use crate::codec::{Encode, Unfit};
 use crate::error::DataError;
 use crate::format::Source;
 use crate::record::Record;
@@ -34,6 +34,26 @@ impl Sink {
             Self::Gzip(out) => out.finish()?,
         };
         out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
+    }
+}
+
+/// Turns records into bytes of a format, for those who have a file of their own.
+pub struct Encoder(Box<dyn Encode>);
+
+impl Encoder {
+    /// For the format of a file.
+    pub fn new(target: &Source) -> Self {
+        Self(target.encoder())
+    }
+
+    /// Adds a record. What is ready to be written goes to `out`.
+    pub fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        self.0.push(record, out)
+    }
+
+    /// The end: what was still held back goes to `out`.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+        self.0.finish(out)
     }
 }
 

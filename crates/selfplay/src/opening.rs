@@ -1,0 +1,67 @@
+//! How games begin.
+
+use crate::error::SelfPlayError;
+use tandem_chess::random::SplitMix;
+use tandem_chess::{Board, Position, fen};
+
+/// Where games start from.
+#[derive(Clone, Debug)]
+pub struct Openings {
+    /// Positions to start from; the usual one if there are none.
+    pub book: Vec<Board>,
+    /// Start from positions of double Chess960 instead.
+    pub chess960: bool,
+    /// Random moves after that.
+    pub random_plies: usize,
+    /// An opening is not played if the search sees more than this.
+    pub max_score: i32,
+}
+
+impl Default for Openings {
+    fn default() -> Self {
+        Self { book: Vec::new(), chess960: false, random_plies: 8, max_score: 400 }
+    }
+}
+
+/// So many openings in a row that are not worth playing, and there is no hope.
+pub(crate) const MAX_TRIES: usize = 1000;
+
+impl Openings {
+    /// Reads positions from a book of EPD or FEN lines, compressed or not.
+    pub fn read_book(&mut self, path: &std::path::Path) -> Result<(), SelfPlayError> {
+        let input = tandem_chess::input::open(path).map_err(SelfPlayError::io(path))?;
+        for line in std::io::BufRead::lines(input) {
+            let line = line.map_err(SelfPlayError::io(path))?;
+            let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
+            self.book.extend(fen::parse(&fields.join(" ")).ok());
+        }
+        if self.book.is_empty() {
+            return Err(SelfPlayError::Other {
+                path: path.into(),
+                problem: "no line of it is a position".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// A random position to begin with; one more random move for half of the games. None if the game ends on the way.
+    pub(crate) fn draw(&self, random: &mut SplitMix) -> Option<Position> {
+        let start = if !self.book.is_empty() {
+            self.book[random.below(self.book.len() as u32) as usize].clone()
+        } else if self.chess960 {
+            Board::double_chess960_startpos(random.below(960), random.below(960))
+        } else {
+            Board::default()
+        };
+        let mut position = Position::from(start);
+        let plies = if self.random_plies > 0 { self.random_plies + random.below(2) as usize } else { 0 };
+        for _ in 0..plies {
+            let moves = position.legal_moves();
+            if moves.is_empty() {
+                return None;
+            }
+            position.play(moves[random.below(moves.len() as u32) as usize]);
+        }
+        position.has_legal_move().then_some(position)
+    }
+}

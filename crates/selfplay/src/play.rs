@@ -1,0 +1,468 @@
+//! Games of the search against itself.
+
+use crate::adjudication::{Adjudication, Tally};
+use crate::error::SelfPlayError;
+use crate::opening::{MAX_TRIES, Openings};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tandem_chess::random::SplitMix;
+use tandem_chess::{Color, Position};
+use tandem_data::{Encoder, Format, Options, Outcome, Packed, Record, Score, Source};
+use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Score as SearchScore, Searcher};
+
+/// What is to be played.
+pub struct PlaySettings {
+    /// Makes the evaluators.
+    pub factory: Arc<EvaluatorFactory>,
+    /// Games of all workers together.
+    pub games: u64,
+    /// What chance starts from: the same seed, the same games.
+    pub seed: u64,
+    /// Nodes after which no new iteration is begun.
+    pub soft_nodes: u64,
+    /// MiB of hash table for each worker.
+    pub hash: usize,
+    /// Games at a time, each with a file of its own.
+    pub workers: usize,
+    /// How games begin.
+    pub openings: Openings,
+    /// How they end early.
+    pub adjudication: Adjudication,
+}
+
+/// Told of every game.
+pub trait Watch: Send {
+    /// So many games and positions are there, of so many games in all.
+    fn played(&mut self, games: u64, positions: u64, of: u64) {
+        let _ = (games, positions, of);
+    }
+}
+
+/// What was played.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlayReport {
+    /// Games that are there.
+    pub games: u64,
+    /// Of them, those that an earlier run had played.
+    pub earlier: u64,
+    /// Positions of this run.
+    pub positions: u64,
+    /// Time of all workers, and the part of it that was spent in the search.
+    pub time: Duration,
+    /// The part of it that was spent in the search.
+    pub searching: Duration,
+    /// Whether all games are there, and the files in their places.
+    pub finished: bool,
+}
+
+/// The positions of a game.
+pub struct GameRecord {
+    /// From the end of the opening on.
+    pub records: Vec<Record>,
+    /// Time spent in the search.
+    pub searching: Duration,
+}
+
+/// A search may go on for so many times the soft limit before it is broken off.
+const HARD: u64 = 8;
+
+/// Plays one game, which depends on the seed and its number alone. None if it was cancelled.
+pub fn play_game(
+    searcher: &mut Searcher,
+    settings: &PlaySettings,
+    number: u64,
+    cancel: &AtomicBool,
+) -> Result<Option<GameRecord>, SelfPlayError> {
+    let mut random = SplitMix::new(settings.seed ^ SplitMix::new(number).next_u64());
+    searcher.clear(&AtomicBool::new(false));
+    let mut searching = Duration::ZERO;
+    let mut think = |position: &Position, nodes: u64| {
+        searcher.signals().arm(false);
+        let limits =
+            Limits { soft_nodes: Some(nodes), nodes: Some(HARD.saturating_mul(nodes)), ..Limits::default() };
+        let start = Instant::now();
+        let result = searcher.search(position, &limits, &mut |_| ());
+        searching += start.elapsed();
+        result
+    };
+    let mut tries = 0;
+    let mut position = loop {
+        tries += 1;
+        if tries > MAX_TRIES {
+            return Err(SelfPlayError::NoOpening(MAX_TRIES));
+        }
+        if cancel.load(Relaxed) {
+            return Ok(None);
+        }
+        let Some(position) = settings.openings.draw(&mut random) else { continue };
+        let score = think(&position, 2 * settings.soft_nodes).score;
+        if centipawns(score).abs() <= settings.openings.max_score {
+            break position;
+        }
+    };
+
+    let mut records: Vec<Record> = Vec::new();
+    let mut tally = Tally::default();
+    let white = loop {
+        if let Some(outcome) = ended(&position) {
+            break outcome;
+        }
+        if cancel.load(Relaxed) {
+            return Ok(None);
+        }
+        let result = think(&position, settings.soft_nodes);
+        let (Some(mv), Ok(packed)) = (result.best, Packed::try_from(position.board())) else {
+            break Outcome::Draw;
+        };
+        let side = position.side_to_move();
+        records.push(Record {
+            mv: Some(mv),
+            score: Some(score_of(result.score)),
+            starts_game: records.is_empty(),
+            ..Record::new(packed)
+        });
+        let seen = if side == Color::White { centipawns(result.score) } else { -centipawns(result.score) };
+        position.play(mv);
+        if let Some(outcome) = tally.add(&settings.adjudication, seen, records.len()) {
+            break ended(&position).unwrap_or(outcome);
+        }
+    };
+    for record in &mut records {
+        record.result = Some(white.seen_by(record.position.side_to_move()));
+    }
+    Ok(Some(GameRecord { records, searching }))
+}
+
+/// White's result, if the rules have ended the game.
+fn ended(position: &Position) -> Option<Outcome> {
+    if !position.has_legal_move() {
+        let mated = position.in_check();
+        let loser = position.side_to_move();
+        return Some(if mated { Outcome::Loss.seen_by(loser) } else { Outcome::Draw });
+    }
+    let drawn =
+        position.is_fifty_moves() || position.repetitions() >= 2 || position.is_insufficient_material();
+    drawn.then_some(Outcome::Draw)
+}
+
+/// A number for adjudication: a mate is more than any score.
+fn centipawns(score: SearchScore) -> i32 {
+    i32::from(score_of(score).centipawns())
+}
+
+/// The search's score as data has it.
+pub(crate) fn score_of(score: SearchScore) -> Score {
+    match score {
+        SearchScore::Centipawns(value) => Score::Centipawns(value.0.clamp(-30_000, 30_000) as i16),
+        SearchScore::Mate(moves) => Score::Mate(moves.clamp(-1000, 1000) as i16),
+    }
+}
+
+/// Plays games, or goes on with those that an earlier run has left. A worker's games are in `STEM-W-of-N.vf`, and until
+/// all of them are played in a file of that name with `.part` at its end.
+pub fn play(
+    settings: &PlaySettings,
+    stem: &Path,
+    cancel: &Arc<AtomicBool>,
+    watch: &mut dyn Watch,
+) -> Result<PlayReport, SelfPlayError> {
+    let workers = settings.workers.max(1);
+    if let Some(other) = other_run(stem, workers) {
+        let problem = format!(
+            "made by another number of workers; go on with as many, or choose another name than {}",
+            stem.display()
+        );
+        return Err(SelfPlayError::Other { path: other, problem });
+    }
+    let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
+    let played = AtomicU64::new(0);
+    let failure = Mutex::new(None);
+    let run = |worker: usize| -> Result<(), SelfPlayError> {
+        let mut log = GameLog::open(stem, worker, workers, settings)?;
+        let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
+        {
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.0.earlier += log.games;
+            total.0.games += log.games;
+        }
+        let start = Instant::now();
+        let mut searcher = Searcher::new(Arc::clone(&settings.factory), settings.hash)?;
+        while log.games < count {
+            let number = worker as u64 + log.games * workers as u64;
+            let Some(game) = play_game(&mut searcher, settings, number, cancel)? else {
+                total.lock().unwrap_or_else(PoisonError::into_inner).0.finished = false;
+                break;
+            };
+            log.add(&game.records)?;
+            played.fetch_add(1, Relaxed);
+            let (total, watch) = &mut *total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.games += 1;
+            total.positions += game.records.len() as u64;
+            total.searching += game.searching;
+            watch.played(total.games, total.positions, settings.games);
+        }
+        let finished = log.games >= count;
+        total.lock().unwrap_or_else(PoisonError::into_inner).0.time += start.elapsed();
+        if finished { log.finish() } else { Ok(()) }
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let (run, failure) = (&run, &failure);
+            let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
+            let spawned = builder.spawn_scoped(scope, move || {
+                if let Err(error) = run(worker) {
+                    // The others need not go on: what they have is safe.
+                    cancel.store(true, Relaxed);
+                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            });
+            if let Err(error) = spawned {
+                cancel.store(true, Relaxed);
+                let error = SelfPlayError::Io { path: stem.into(), source: error };
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner).0),
+    }
+}
+
+fn file_of(stem: &Path, worker: usize, workers: usize) -> PathBuf {
+    let name = stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    stem.with_file_name(format!("{name}-{worker}-of-{workers}.vf"))
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    path.with_extension("vf.part")
+}
+
+/// A file that a run with another number of workers has left.
+fn other_run(stem: &Path, workers: usize) -> Option<PathBuf> {
+    (1..=256)
+        .filter(|&count| count != workers)
+        .map(|count| part_of(&file_of(stem, 0, count)))
+        .find(|path| path.exists())
+}
+
+/// The games of one worker, each written as a whole.
+struct GameLog {
+    out: BufWriter<File>,
+    part: PathBuf,
+    path: PathBuf,
+    games: u64,
+}
+
+impl GameLog {
+    /// Opens the file, counts its games, and cuts off what a killed run has left behind the last of them.
+    fn open(
+        stem: &Path,
+        worker: usize,
+        workers: usize,
+        settings: &PlaySettings,
+    ) -> Result<Self, SelfPlayError> {
+        let path = file_of(stem, worker, workers);
+        let part = part_of(&path);
+        if path.exists() && !part.exists() {
+            let problem = "these games are all played; choose another name or move the file away".into();
+            return Err(SelfPlayError::Other { path, problem });
+        }
+        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&part);
+        let mut file = opened.map_err(SelfPlayError::io(&part))?;
+        check_settings(&part, settings)?;
+        let (games, end) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&part))?;
+        let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
+        cut.map_err(SelfPlayError::io(&part))?;
+        Ok(Self { out: BufWriter::new(file), part, path, games })
+    }
+
+    fn add(&mut self, game: &[Record]) -> Result<(), SelfPlayError> {
+        let target = Source { path: self.path.clone(), format: Format::Viri, options: Options::default() };
+        let mut encoder = Encoder::new(&target);
+        let mut bytes = Vec::new();
+        let encoded = game.iter().try_for_each(|record| encoder.push(record, &mut bytes));
+        let encoded = encoded.and_then(|()| encoder.finish(&mut bytes));
+        encoded
+            .map_err(|unfit| SelfPlayError::Other { path: self.path.clone(), problem: unfit.to_string() })?;
+        let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
+        written.map_err(SelfPlayError::io(&self.part))?;
+        self.games += 1;
+        Ok(())
+    }
+
+    /// All games are played: the file moves into its place.
+    fn finish(self) -> Result<(), SelfPlayError> {
+        let Self { out, part, path, .. } = self;
+        let file =
+            out.into_inner().map_err(io::IntoInnerError::into_error).map_err(SelfPlayError::io(&part))?;
+        file.sync_all().map_err(SelfPlayError::io(&part))?;
+        std::fs::rename(&part, &path).map_err(SelfPlayError::io(&path))?;
+        let _ = std::fs::remove_file(settings_file(&part));
+        Ok(())
+    }
+}
+
+fn settings_file(part: &Path) -> PathBuf {
+    part.with_extension("settings")
+}
+
+/// A run goes on only with the settings it began with.
+fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayError> {
+    let Openings { book, chess960, random_plies, max_score } = &settings.openings;
+    let told = format!(
+        "seed {}, {} soft nodes, hash {} MiB, {} book positions, chess960 {chess960}, {random_plies} random plies, \
+         openings up to {max_score}, {:?}\n",
+        settings.seed,
+        settings.soft_nodes,
+        settings.hash,
+        book.len(),
+        settings.adjudication
+    );
+    let path = settings_file(part);
+    match std::fs::read_to_string(&path) {
+        Ok(known) if known != told => {
+            let problem = format!(
+                "games were begun with other settings ({}); use those, or another name",
+                known.trim()
+            );
+            Err(SelfPlayError::Other { path: part.into(), problem })
+        }
+        Ok(_) => Ok(()),
+        Err(_) => tandem_chess::output::write_whole(&path, told.as_bytes()).map_err(SelfPlayError::io(path)),
+    }
+}
+
+/// Whole games of a file, and where the last of them ends.
+fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
+    const HEADER: usize = 32;
+    let mut full = |bytes: &mut [u8]| -> io::Result<bool> {
+        match input.read_exact(bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    };
+    let (mut games, mut end) = (0, 0);
+    let mut at = 0;
+    let mut header = [0; HEADER];
+    'games: while full(&mut header)? {
+        at += HEADER as u64;
+        loop {
+            let mut ply = [0; 4];
+            if !full(&mut ply)? {
+                break 'games;
+            }
+            at += 4;
+            if ply == [0; 4] {
+                break;
+            }
+        }
+        games += 1;
+        end = at;
+    }
+    Ok((games, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_data::{Cursor, OnError, Reader};
+    use tandem_search::{Bootstrap, Evaluator};
+
+    struct Silent;
+    impl Watch for Silent {}
+
+    fn settings(games: u64, workers: usize) -> PlaySettings {
+        PlaySettings {
+            factory: Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>),
+            games,
+            seed: 7,
+            soft_nodes: 60,
+            hash: 1,
+            workers,
+            openings: Openings::default(),
+            adjudication: Adjudication::default(),
+        }
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("tandem-selfplay-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn records(path: &Path) -> Vec<Record> {
+        let sources = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap();
+        let mut reader = Reader::new(sources, 1, OnError::Stop, None, Cursor::default());
+        reader.records().collect::<Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn games_are_the_same_for_a_seed_however_often_they_are_broken_off() {
+        let dir = directory("resume");
+        let go = Arc::new(AtomicBool::new(false));
+        let report = play(&settings(6, 2), &dir.join("whole"), &go, &mut Silent).unwrap();
+        assert_eq!((report.games, report.earlier, report.finished), (6, 0, true));
+        let whole: Vec<Vec<u8>> =
+            (0..2).map(|worker| std::fs::read(file_of(&dir.join("whole"), worker, 2)).unwrap()).collect();
+
+        // The same games, broken off in the middle of a game of each worker.
+        let stem = dir.join("broken");
+        for worker in 0..2 {
+            let part = part_of(&file_of(&stem, worker, 2));
+            check_settings(&part, &settings(6, 2)).unwrap();
+            std::fs::write(&part, &whole[worker][..whole[worker].len() * (worker + 1) / 3]).unwrap();
+        }
+        let report = play(&settings(6, 2), &stem, &go, &mut Silent).unwrap();
+        assert!(report.earlier > 0 && report.earlier < 6, "{report:?}");
+        for worker in 0..2 {
+            assert_eq!(std::fs::read(file_of(&stem, worker, 2)).unwrap(), whole[worker]);
+        }
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 4, "nothing else is left");
+
+        let all = records(&file_of(&stem, 0, 2));
+        assert_eq!(all.iter().filter(|record| record.starts_game).count(), 3);
+        assert!(all.iter().all(|record| record.result.is_some() && record.score.is_some()));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn other_settings_and_finished_files_are_refused() {
+        let dir = directory("refused");
+        let stem = dir.join("x");
+        let stop = Arc::new(AtomicBool::new(true));
+        let report = play(&settings(2, 1), &stem, &stop, &mut Silent).unwrap();
+        assert!(!report.finished && report.games == 0);
+        let go = Arc::new(AtomicBool::new(false));
+        let other = PlaySettings { soft_nodes: 61, ..settings(2, 1) };
+        assert!(play(&other, &stem, &go, &mut Silent).unwrap_err().to_string().contains("other settings"));
+        go.store(false, Relaxed);
+        assert!(
+            play(&settings(2, 2), &stem, &go, &mut Silent)
+                .unwrap_err()
+                .to_string()
+                .contains("number of workers")
+        );
+        go.store(false, Relaxed);
+        play(&settings(2, 1), &stem, &go, &mut Silent).unwrap();
+        assert!(
+            play(&settings(2, 1), &stem, &go, &mut Silent).unwrap_err().to_string().contains("all played")
+        );
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn chess960_games_are_played() {
+        let dir = directory("frc");
+        let mut settings = settings(2, 1);
+        settings.openings.chess960 = true;
+        play(&settings, &dir.join("x"), &Arc::new(AtomicBool::new(false)), &mut Silent).unwrap();
+        assert!(!records(&file_of(&dir.join("x"), 0, 1)).is_empty());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
