@@ -26,6 +26,10 @@ pub(crate) enum LabError {
     Puzzle(#[from] tandem_arena::puzzles::PuzzleError),
     #[error(transparent)]
     Network(#[from] tandem_nnue::NetworkError),
+    #[error(transparent)]
+    Data(#[from] tandem_data::DataError),
+    #[error(transparent)]
+    SelfPlay(#[from] tandem_selfplay::SelfPlayError),
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
     #[error("{0}")]

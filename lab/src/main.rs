@@ -4,13 +4,16 @@
 mod say;
 
 mod board_art;
+mod data_command;
 mod elo_command;
 mod engine_args;
 mod error;
 mod inspect_command;
 mod interrupt;
+mod judge;
 mod match_command;
 mod play_command;
+mod progress;
 mod puzzles_command;
 mod suite_command;
 mod watch;
@@ -18,7 +21,7 @@ mod watch;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The Tandem workshop: matches between engines and what they prove, and networks.
+/// The Tandem workshop: matches between engines and what they prove, training data, and networks.
 #[derive(Debug, Parser)]
 #[command(name = "tandem-lab", version, max_term_width = 110)]
 struct Cli {
@@ -35,6 +38,8 @@ enum Command {
     Puzzles(puzzles_command::PuzzlesArgs),
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
+    #[command(subcommand)]
+    Data(Box<data_command::DataCommand>),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +51,7 @@ fn main() -> ExitCode {
         Command::Puzzles(args) => puzzles_command::run(&args),
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
+        Command::Data(command) => data_command::run(&command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,87 @@
+//! `tandem-lab data convert`.
+
+use super::{FormatArgs, InputArgs, tell_skips};
+use crate::error::LabError;
+use crate::progress::Progress;
+use clap::Args;
+use tandem_data::{DataError, OnError, Outcome, Record, Score, Unique, Writer};
+
+/// Turn data of one format into another
+///
+/// What a format cannot carry is an error, or left out and counted with --on-error skip; `tandem-lab data formats`
+/// tells what that is. The output appears whole or not at all.
+#[derive(Args, Debug)]
+pub(crate) struct ConvertArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// The file to write
+    #[arg(short, long)]
+    out: String,
+    /// A result for positions that have none: win, draw or loss for the side to move
+    #[arg(long)]
+    fill_result: Option<String>,
+    /// A score in centipawns for positions that have none
+    #[arg(long)]
+    fill_score: Option<i16>,
+    /// Write every position once
+    #[arg(long)]
+    unique: bool,
+    /// After each record, write it as the other side would see it
+    #[arg(long)]
+    add_flipped: bool,
+    /// After each record, write its mirror image where nobody may castle
+    #[arg(long)]
+    add_mirrored: bool,
+}
+
+pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
+    let fill_result = args.fill_result.as_deref().map(outcome).transpose()?;
+    let target = FormatArgs::target(&args.input.options, &args.out)?;
+    let mut reader = args.input.reader()?;
+    let mut writer = Writer::create(target.clone())?;
+    let on_error = args.input.on_error.choice();
+    let mut unique = args.unique.then(Unique::default);
+    let mut progress = Progress::new("records", None);
+    let (mut unfit, mut example) = (0u64, None);
+    while let Some(block) = reader.next_block() {
+        let mut written = 0;
+        for mut record in block?.records {
+            if unique.as_mut().is_some_and(|unique| !unique.is_new(&record)) {
+                continue;
+            }
+            record.result = record.result.or(fill_result);
+            record.score = record.score.or(args.fill_score.map(Score::Centipawns));
+            let alone = Record { starts_game: true, ..record };
+            let flipped = args.add_flipped.then(|| alone.flipped());
+            let mirrored = if args.add_mirrored { alone.mirrored() } else { None };
+            for record in [Some(record), flipped, mirrored].into_iter().flatten() {
+                match writer.write(&record) {
+                    Ok(()) => written += 1,
+                    Err(error @ DataError::Unfit { .. }) if on_error == OnError::Skip => {
+                        unfit += 1;
+                        example.get_or_insert(error);
+                    }
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        progress.add(written);
+    }
+    writer.finish()?;
+    let told = progress.finish();
+    tell_skips(reader.skips());
+    if let Some(example) = example {
+        eprintln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
+    }
+    sayln!("{}: {told}", target.path.display());
+    Ok(())
+}
+
+fn outcome(text: &str) -> Result<Outcome, LabError> {
+    match text {
+        "win" => Ok(Outcome::Win),
+        "draw" => Ok(Outcome::Draw),
+        "loss" => Ok(Outcome::Loss),
+        _ => Err(LabError::Usage(format!("{text:?} is none of win, draw, loss"))),
+    }
+}

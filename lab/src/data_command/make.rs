@@ -1,0 +1,156 @@
+//! Commands that make data with our own search.
+
+use super::{ErrorChoice, FormatArgs, default_threads};
+use crate::error::LabError;
+use crate::interrupt;
+use crate::judge::judge;
+use crate::progress::Progress;
+use clap::Args;
+use std::path::PathBuf;
+use tandem_selfplay::*;
+
+/// Play games of the engine against itself
+///
+/// Each worker writes a file of its own, STEM-W-of-N.vf, with .part at its end until all games are played. Killed or
+/// interrupted, the same command goes on where it was: at most the game in hand is lost. The same seed gives the same
+/// games.
+#[derive(Args, Debug)]
+pub(crate) struct SelfplayArgs {
+    /// How the files are to be called
+    stem: PathBuf,
+    /// Games to play, of all workers together
+    #[arg(long, default_value_t = 1000)]
+    games: u64,
+    /// Nodes after which a search begins no new iteration
+    #[arg(long, default_value_t = 5000)]
+    nodes: u64,
+    /// What chance starts from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Evaluate with this network instead of the hand-written evaluation
+    #[arg(long)]
+    net: Option<PathBuf>,
+    /// Games at a time
+    #[arg(long)]
+    workers: Option<usize>,
+    /// MiB of hash table for each worker
+    #[arg(long, default_value_t = 4)]
+    hash: usize,
+    /// Start from positions of this book (EPD or FEN lines)
+    #[arg(long)]
+    book: Option<PathBuf>,
+    /// Start from positions of double Chess960
+    #[arg(long, conflicts_with = "book")]
+    dfrc: bool,
+    /// Random plies after the start, and one more for half of the games
+    #[arg(long, default_value_t = 8)]
+    random_plies: usize,
+    /// Do not play openings that are further from even than this
+    #[arg(long, default_value_t = 400)]
+    max_opening_score: i32,
+}
+
+struct Shown(Progress);
+
+impl Watch for Shown {
+    fn played(&mut self, games: u64, _: u64, _: u64) {
+        self.0.set(games);
+    }
+}
+
+pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
+    let (factory, told) = judge(args.net.as_deref())?;
+    let mut openings = Openings {
+        chess960: args.dfrc,
+        random_plies: args.random_plies,
+        max_score: args.max_opening_score,
+        ..Openings::default()
+    };
+    if let Some(book) = &args.book {
+        openings.read_book(book)?;
+    }
+    let settings = PlaySettings {
+        factory,
+        games: args.games,
+        seed: args.seed,
+        soft_nodes: args.nodes.max(1),
+        hash: args.hash.max(1),
+        workers: args.workers.unwrap_or_else(default_threads),
+        openings,
+        adjudication: Adjudication::default(),
+    };
+    let mut watch = Shown(Progress::new("games", Some(args.games)));
+    let report = play(&settings, &args.stem, &interrupt::flag(), &mut watch)?;
+    let rate = watch.0.finish();
+    let share = 100.0 * report.searching.as_secs_f64() / report.time.as_secs_f64().max(1e-9);
+    sayln!("{rate}; judged by {told}");
+    sayln!(
+        "{} games are there ({} of them from before), {} new positions; {share:.1} % of the time was spent in the search",
+        report.games,
+        report.earlier,
+        report.positions
+    );
+    if !report.finished {
+        sayln!("interrupted: the same command goes on from here");
+    }
+    Ok(())
+}
+
+/// Score the positions of a data set with our own search
+///
+/// Results and moves stay, scores are replaced. What is done is kept beside the output in a journal: killed or
+/// interrupted, the same command goes on where it was.
+#[derive(Args, Debug)]
+pub(crate) struct LabelArgs {
+    /// Files to read, in any format
+    #[arg(required = true)]
+    inputs: Vec<String>,
+    #[command(flatten)]
+    options: FormatArgs,
+    /// The file to write
+    #[arg(short, long)]
+    out: String,
+    /// Nodes for each position, or for each move with --all-moves
+    #[arg(long, default_value_t = 500)]
+    nodes: u64,
+    /// Score every legal move and write a record for each, with the chance to win after it: what a bag of action values
+    /// holds
+    #[arg(long)]
+    all_moves: bool,
+    /// Evaluate with this network instead of the hand-written evaluation
+    #[arg(long)]
+    net: Option<PathBuf>,
+    /// Threads
+    #[arg(long)]
+    threads: Option<usize>,
+    /// MiB of hash table for each thread
+    #[arg(long, default_value_t = 4)]
+    hash: usize,
+    /// What to do about a broken record
+    #[arg(long, value_enum, default_value = "stop")]
+    on_error: ErrorChoice,
+}
+
+pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
+    let (factory, told) = judge(args.net.as_deref())?;
+    let settings = LabelSettings {
+        factory,
+        judge: told,
+        nodes: args.nodes.max(1),
+        hash: args.hash.max(1),
+        threads: args.threads.unwrap_or_else(default_threads),
+        labels: if args.all_moves { Labels::AllMoves } else { Labels::Positions },
+        on_error: args.on_error.choice(),
+    };
+    let sources = args.options.sources(&args.inputs)?;
+    let target = args.options.target(&args.out)?;
+    let mut progress = Progress::new("positions", None);
+    let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| progress.set(done))?;
+    sayln!("{}; judged by {}", progress.finish(), settings.judge);
+    if report.finished {
+        sayln!("{}: {} records, {} left out", target.path.display(), report.written, report.skipped);
+    } else {
+        sayln!("interrupted: the same command goes on from here");
+    }
+    Ok(())
+}
