@@ -178,12 +178,16 @@ pub fn play(
         );
         return Err(SelfPlayError::Other { path: other, problem });
     }
+    if (0..workers).all(|worker| file_of(stem, worker, workers).exists()) {
+        let problem = "these games are all played; choose another name or move the files away".into();
+        return Err(SelfPlayError::Other { path: file_of(stem, 0, workers), problem });
+    }
     let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
     let played = AtomicU64::new(0);
     let failure = Mutex::new(None);
     let run = |worker: usize| -> Result<(), SelfPlayError> {
-        let mut log = GameLog::open(stem, worker, workers, settings)?;
         let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
+        let mut log = GameLog::open(stem, worker, workers, settings)?;
         {
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.0.earlier += log.games;
@@ -207,7 +211,7 @@ pub fn play(
         }
         let finished = log.games >= count;
         total.lock().unwrap_or_else(PoisonError::into_inner).0.time += start.elapsed();
-        if finished { log.finish() } else { Ok(()) }
+        if finished && log.part.exists() { log.finish() } else { Ok(()) }
     };
     std::thread::scope(|scope| {
         for worker in 0..workers {
@@ -269,8 +273,10 @@ impl GameLog {
         let path = file_of(stem, worker, workers);
         let part = part_of(&path);
         if path.exists() && !part.exists() {
-            let problem = "these games are all played; choose another name or move the file away".into();
-            return Err(SelfPlayError::Other { path, problem });
+            // This worker was done before the others.
+            let file = File::open(&path).map_err(SelfPlayError::io(&path))?;
+            let (games, _) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&path))?;
+            return Ok(Self { out: BufWriter::new(file), part, path, games });
         }
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&part);
         let mut file = opened.map_err(SelfPlayError::io(&part))?;

@@ -53,16 +53,14 @@ impl Layout {
 }
 
 pub(crate) fn open(input: &mut dyn BufRead) -> io::Result<Opened> {
+    // No more than four bytes can be counted on before any are used; an archive begins with the name of a file, which
+    // is no version.
     let start = input.fill_buf()?;
-    if tar::is_tar(start) {
-        return Ok(Ok((Arc::new(Lc0 { archive: true, layout: None }), 0)));
-    }
-    if start.is_empty() {
-        return Ok(Ok((Arc::new(Lc0 { archive: false, layout: None }), 0)));
-    }
     let version = start.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     Ok(match Layout::of(version) {
+        _ if start.is_empty() => Ok((Arc::new(Lc0 { archive: false, layout: None }), 0)),
         Some(layout) => Ok((Arc::new(Lc0 { archive: false, layout: Some(layout) }), 0)),
+        None if start[0].is_ascii_graphic() => Ok((Arc::new(Lc0 { archive: true, layout: None }), 0)),
         None => Err(Problem::new(
             0,
             format!("version {version} of Leela's training data is unknown; there are 3 to 7"),

@@ -1,0 +1,200 @@
+//! `tandem-lab data` as a user meets it: whole conversions, and processes killed in the middle of their work.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn lab(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tandem-lab")).arg("data").args(args).current_dir(dir).output().unwrap()
+}
+
+/// Runs a command that must succeed; returns what it printed.
+fn well(args: &[&str], dir: &Path) -> String {
+    let output = lab(args, dir);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Starts a command, and kills it after a while, so that it cannot tidy up.
+fn killed(args: &[&str], dir: &Path, after: Duration) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tandem-lab"))
+        .arg("data")
+        .args(args)
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while start.elapsed() < after && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
+fn directory(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("tandem-lab-data-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Files that are neither hidden nor left aside.
+fn files(dir: &Path) -> Vec<String> {
+    let names =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.contains(".part")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn games_are_the_same_though_the_process_is_killed_again_and_again() {
+    let dir = directory("selfplay");
+    let args = |stem: &'static str| {
+        ["selfplay", stem, "--games", "24", "--nodes", "120", "--workers", "2", "--hash", "1"]
+    };
+    well(&args("whole"), &dir);
+    for _ in 0..4 {
+        killed(&args("killed"), &dir, Duration::from_millis(250));
+    }
+    // The last killed run may have finished: then there is nothing to go on with.
+    if !dir.join("killed-0-of-2.vf").exists() || !dir.join("killed-1-of-2.vf").exists() {
+        let _ = lab(&args("killed"), &dir);
+    }
+    for worker in 0..2 {
+        let file = |stem: &str| std::fs::read(dir.join(format!("{stem}-{worker}-of-2.vf"))).unwrap();
+        assert_eq!(file("whole"), file("killed"));
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn labels_conversions_and_shuffles_survive_kill() {
+    let dir = directory("kill");
+    well(&["selfplay", "g", "--games", "40", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    let input = "g-0-of-1.vf";
+    let label = |out: &'static str| ["label", input, "-o", out, "--nodes", "150", "--hash", "1"];
+    well(&label("whole.binpack"), &dir);
+    for _ in 0..4 {
+        killed(&label("killed.binpack"), &dir, Duration::from_millis(200));
+    }
+    well(&label("killed.binpack"), &dir);
+    let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
+    assert_eq!(read("whole.binpack"), read("killed.binpack"));
+
+    for (name, args) in
+        [("c.csv", ["convert", input, "-o", "c.csv"]), ("s.bf", ["shuffle", input, "-o", "s.bf"])]
+    {
+        for pause in [1, 5, 20] {
+            killed(&args, &dir, Duration::from_millis(pause));
+            // Whole or not there at all.
+            if dir.join(name).exists() {
+                well(&["count", name], &dir);
+                std::fs::remove_file(dir.join(name)).unwrap();
+            }
+        }
+        well(&args, &dir);
+    }
+    let count = |name: &str| well(&["count", "--json", name], &dir);
+    let records =
+        |text: String| text.split("\"records\":").nth(1).unwrap().split(',').next().unwrap().to_owned();
+    assert_eq!(records(count("c.csv")), records(count(input)));
+    assert_eq!(records(count("s.bf")), records(count(input)));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_game_goes_round_through_every_format() {
+    let dir = directory("round");
+    well(&["selfplay", "g", "--games", "10", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    well(&["convert", "g-0-of-1.vf", "-o", "start.csv"], &dir);
+    let mut last = "start.csv".to_string();
+    for next in ["a.binpack", "b.vf.zst", "c.pgn", "d.plain.gz", "e.bin", "end.csv"] {
+        well(&["convert", &last, "-o", next], &dir);
+        last = next.into();
+    }
+    // Mates became numbers on the way.
+    let rows = |name: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(dir.join(name)).unwrap();
+        text.lines()
+            .filter(|row| !row.contains('#') && !row.contains(",319") && !row.contains(",-319"))
+            .map(Into::into)
+            .collect()
+    };
+    assert_eq!(rows("start.csv"), rows("end.csv"));
+    well(&["convert", "start.csv", "-o", "m.tar"], &dir);
+    well(&["convert", "m.tar", "-o", "bc.bagz", "--bag", "behavioral-cloning"], &dir);
+    well(&["convert", "bc.bagz", "-o", "n.bf", "--fill-result", "draw", "--fill-score", "0"], &dir);
+    well(&["validate", "m.tar", "bc.bagz", "n.bf"], &dir);
+    well(&["stats", "m.tar", "--html", "page.html"], &dir);
+    assert!(std::fs::read_to_string(dir.join("page.html")).unwrap().contains("<svg"));
+    let told = well(
+        &[
+            "split",
+            "start.csv",
+            "--train",
+            "t.binpack",
+            "--validation",
+            "v.binpack",
+            "--test",
+            "w.binpack",
+            "--validation-share",
+            "0.3",
+        ],
+        &dir,
+    );
+    assert!(told.contains("train:"), "{told}");
+    assert!(files(&dir).contains(&"w.binpack".into()));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn mistakes_are_told_with_file_record_and_byte() {
+    let dir = directory("mistakes");
+    std::fs::write(dir.join("x.csv"), "FEN,Evaluation\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,5\nnonsense,7\n")
+        .unwrap();
+    std::fs::write(dir.join("y.bin"), [0; 57]).unwrap();
+    std::fs::write(dir.join("z.csv"), "FEN,Evaluation\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,5\n").unwrap();
+    let error = |args: &[&str]| {
+        let output = lab(args, &dir);
+        assert!(!output.status.success(), "{args:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = error(&["convert", "x.csv", "-o", "x.epd"]);
+    assert!(told.contains("x.csv: record 2, byte 47: "), "{told}");
+    assert!(!dir.join("x.epd").exists());
+    let told = error(&["count", "y.bin"]);
+    assert!(told.contains("y.bin: record 1, byte 0: "), "{told}");
+    assert!(error(&["count", "no.csv"]).contains("no.csv"));
+    assert!(error(&["count", "x.docx"]).contains("names no format"));
+    assert!(error(&["count", "a@3.bag"]).contains("a-00000-of-00003.bag: this shard is missing"));
+    assert!(error(&["count", "--filter", "hello", "x.csv"]).contains("is no rule"));
+    assert!(error(&["convert", "z.csv", "-o", "x.bf"]).contains("record 1 cannot be written"));
+    let output = lab(&["convert", "x.csv", "-o", "x.epd", "--on-error", "skip"], &dir);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && told.contains("1 broken records were left out"), "{told}");
+    assert_eq!(files(&dir), ["x.csv", "x.epd", "y.bin", "z.csv"]);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// A disk without room ends the work with a message, and nothing is left behind. A limit on the size of files stands for
+/// the disk: writing fails in the same way.
+#[test]
+#[cfg(unix)]
+fn a_full_disk_leaves_nothing() {
+    let dir = directory("full");
+    let row = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,5\n";
+    std::fs::write(dir.join("x.csv"), "FEN,Evaluation\n".to_string() + &row.repeat(200_000)).unwrap();
+    for args in ["convert x.csv -o x.epd", "shuffle x.csv -o x.epd"] {
+        let line =
+            format!("trap '' XFSZ; ulimit -f 16; exec {} data {args}", env!("CARGO_BIN_EXE_tandem-lab"));
+        let output = Command::new("sh").args(["-c", &line]).current_dir(&dir).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains("File too large"), "{args}: {told}");
+    }
+    let left = std::fs::read_dir(&dir).unwrap().count();
+    assert_eq!(left, 1);
+    std::fs::remove_dir_all(dir).unwrap();
+}
