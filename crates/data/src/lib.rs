@@ -24,6 +24,7 @@
 
 mod codec;
 mod error;
+mod fen;
 mod filter;
 mod format;
 mod formats;

@@ -255,8 +255,7 @@ fn read_text<'a>(bytes: &mut &'a [u8], what: &str) -> Result<&'a str, String> {
 
 fn decode_record(mut bytes: &[u8], kind: BagKind) -> Result<Record, String> {
     let text = read_text(&mut bytes, "position")?;
-    let board = fen::parse(text).map_err(|error| error.to_string())?;
-    let mut record = Record::new(Packed::try_from(&board).map_err(|error| error.to_string())?);
+    let mut record = Record::new(Packed::from_fen(text)?);
     let mut mv = None;
     let mut chance = None;
     match kind {
@@ -270,7 +269,7 @@ fn decode_record(mut bytes: &[u8], kind: BagKind) -> Result<Record, String> {
         }
     }
     if let Some(mv) = mv {
-        record.mv = Some(uci::parse(&board, mv).map_err(|error| error.to_string())?);
+        record.mv = Some(record.position.parse_move(mv)?);
     }
     if let Some(bytes) = chance {
         let bytes: [u8; 8] =

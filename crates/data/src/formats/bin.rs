@@ -48,7 +48,8 @@ impl Codec for Bin {
 }
 
 fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
-    let position = decode_position(&bytes[..POSITION])?;
+    // The whole record, so that eight bytes can be loaded anywhere in the position.
+    let position = decode_position(bytes)?;
     let number = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let result = Outcome::from_sign(bytes[38] as i8).ok_or("the result is none of 1, 0, -1")?;
     Ok(Record {
@@ -69,7 +70,7 @@ pub(super) const CORNERS: [(Square, Color); 4] = [
     (Square::A8, Color::Black),
 ];
 
-fn decode_position(bytes: &[u8]) -> Result<Packed, &'static str> {
+fn decode_position(bytes: &[u8; SIZE]) -> Result<Packed, &'static str> {
     let mut bits = LowFirst::new(bytes);
     let side = if bits.read(1) == 0 { Color::White } else { Color::Black };
     let kings = [bits.read(6) as usize, bits.read(6) as usize];
@@ -82,17 +83,20 @@ fn decode_position(bytes: &[u8]) -> Result<Packed, &'static str> {
     codes[kings[1]] = Piece::King as u8 | BLACK;
     for row in 0..64 {
         let square = row ^ 56;
-        if occupied >> square & 1 != 0 && kings.contains(&square) {
+        if kings.contains(&square) {
             continue;
         }
-        if bits.read(1) == 0 {
+        let code = bits.peek();
+        if code & 1 == 0 {
+            bits.skip(1);
             continue;
         }
-        let kind = bits.read(3) as u8;
+        bits.skip(5);
+        let kind = (code >> 1 & 7) as u8;
         if kind > Piece::Queen as u8 {
             return Err("a piece of an unknown kind");
         }
-        codes[square] = kind | (bits.read(1) as u8) << 3;
+        codes[square] = kind | (code >> 4 & 1) as u8 * BLACK;
         occupied |= 1 << square;
     }
     if occupied.count_ones() as usize > MAX_PIECES {
@@ -115,7 +119,7 @@ fn decode_position(bytes: &[u8]) -> Result<Packed, &'static str> {
     let fullmove = bits.read(8);
     let fullmove = fullmove | bits.read(8) << 8;
     let halfmoves = halfmoves | bits.read(1) << 6;
-    if bits.position() > 8 * bytes.len() {
+    if bits.position() > 8 * POSITION {
         return Err("the position is longer than its 32 bytes");
     }
     let mut pieces = [0u8; 16];

@@ -29,6 +29,18 @@ impl<'a> LowFirst<'a> {
         value as u32
     }
 
+    /// The next 32 bits, which stay unread.
+    #[inline]
+    pub(super) fn peek(&self) -> u32 {
+        let mut ahead = Self { ..*self };
+        ahead.read(32)
+    }
+
+    #[inline]
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
     /// How many bits were read.
     pub(super) fn position(&self) -> usize {
         self.at
