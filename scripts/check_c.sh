@@ -25,7 +25,13 @@ for compiler in g++ clang++; do
     echo "$compiler: $(wc -l <"$out/$compiler.txt") positions, the same values"
 done
 make -s -C crates/nnue-c/examples/c TANDEM_LIB="$PWD/target/release" clean follow
-crates/nnue-c/examples/c/follow "$network" e2e4 e7e5 g1f3
+crates/nnue-c/examples/c/follow "$network" e2e4 e7e5 g1f3 | cut -d' ' -f2 >"$out/follow.txt"
+target/release/examples/evaluate "$network" 2>/dev/null <<'FENS' | cut -d' ' -f4 | cmp - "$out/follow.txt"
+rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1
+rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2
+rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2
+FENS
+echo "follow: the same values after each move"
 ! crates/nnue-c/examples/c/follow "$network" e2e5 2>/dev/null
 ! crates/nnue-c/examples/c/follow Cargo.toml 2>/dev/null
 if command -v cmake >/dev/null; then

@@ -47,9 +47,9 @@ pub(crate) fn describe(
             text,
             "For the side to move, in the network's units: {} (piece squares {}, the rest {}, bucket {})",
             evaluation.value(),
-            evaluation.psqt,
-            evaluation.positional,
-            evaluation.bucket
+            evaluation.psqt(),
+            evaluation.positional(),
+            evaluation.bucket()
         );
     }
     let own = if position.side_to_move() == Color::White { whole } else { -whole };

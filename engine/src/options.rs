@@ -55,7 +55,7 @@ pub(crate) enum OptionError {
     #[error("EvalFile {0}; the evaluation in use stays")]
     Network(#[from] tandem_nnue::NetworkError),
     #[error("Kernels: {0}")]
-    Kernels(String),
+    Kernels(#[from] tandem_nnue::IsaError),
     #[error("{0}")]
     Syzygy(#[from] tandem_search::SyzygyError),
     #[error("usage: setoption name <name> [value <value>]")]
@@ -120,7 +120,7 @@ pub(crate) fn set(
         "kernels" => {
             options.isa = match value {
                 "auto" => Isa::best(),
-                name => name.parse().map_err(OptionError::Kernels)?,
+                name => name.parse()?,
             };
             judge_with(options.judge.clone(), options, searcher, cancel);
         }

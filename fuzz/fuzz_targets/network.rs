@@ -1,5 +1,6 @@
 //! Network files: whatever the bytes are, they are refused with a message or read and evaluated; good files with a few
-//! bytes changed likewise; and whatever weights a network has, every instruction set computes the same.
+//! bytes changed likewise; and whatever shape and weights a network has, it is refused, or every instruction set computes
+//! the same, and about what floating point does.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,15 +14,71 @@ const FENS: [&str; 3] = [
     "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
 ];
 
-fn architecture(stacks: bool) -> Architecture {
-    let head = if stacks {
-        let squeeze = Squeeze::Pairwise127;
-        let buckets = Buckets::STOCKFISH;
-        HeadShape::Stacks(StackShape { squeeze, dual: true, skip: true, hidden: 16, second: 32, buckets })
-    } else {
-        HeadShape::Flat { activation: Activation::Screlu, buckets: Buckets::bullet(4) }
+/// Takes bytes from the front of the input, zeros when there are no more.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn next(&mut self) -> usize {
+        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
+        self.0 = rest;
+        first.into()
+    }
+
+    fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.next() % choices.len()]
+    }
+}
+
+/// An architecture that may be sound or not, of inputs few enough to be quick.
+fn architecture(bytes: &mut Bytes<'_>) -> Architecture {
+    let features = match bytes.next() % 4 {
+        0 => FeatureSet::king_buckets(&std::array::from_fn(|square| (square / 32) as u8)),
+        1 => FeatureSet::king_buckets_mirrored(&std::array::from_fn(|square| (square % 3) as u8)),
+        _ => Ok(FeatureSet::plain()),
     };
-    Architecture { features: FeatureSet::plain(), outputs: 32, tied: true, psqt: stacks, head }
+    let buckets = match bytes.next() % 4 {
+        0 => Buckets::ONE,
+        1 => Buckets::STOCKFISH,
+        2 => Buckets::bullet(bytes.next() % 40),
+        _ => Buckets { count: bytes.next() % 40, less: bytes.next() % 40, pieces: bytes.next() % 40 },
+    };
+    let head = if bytes.next() % 2 == 0 {
+        let activations = [Activation::Relu, Activation::Crelu, Activation::Screlu];
+        HeadShape::Flat { activation: bytes.choose(&activations), buckets }
+    } else {
+        HeadShape::Stacks(StackShape {
+            squeeze: bytes.choose(&[Squeeze::Clip, Squeeze::Pairwise127, Squeeze::Pairwise255]),
+            dual: bytes.next() % 2 == 0,
+            skip: bytes.next() % 2 == 0,
+            hidden: bytes.choose(&[16, 8, 32, 2, 15, 0, 1, 33]),
+            second: bytes.choose(&[32, 1, 16, 7, 0, 33]),
+            buckets,
+        })
+    };
+    Architecture {
+        features: features.expect("few buckets"),
+        outputs: bytes.choose(&[32, 64, 96, 32, 16, 0]),
+        tied: bytes.next() % 2 == 0,
+        psqt: matches!(head, HeadShape::Stacks(_)) != (bytes.next() % 8 == 7),
+        head,
+    }
+}
+
+/// A network with numbers from the input, which need not be sound.
+fn network(bytes: &mut Bytes<'_>) -> (FloatNetwork, Quantisation) {
+    let architecture = architecture(bytes);
+    let scale = match architecture.head {
+        HeadShape::Stacks(_) => bytes.choose(&[600, 600, 600, 400]),
+        HeadShape::Flat { .. } => bytes.choose(&[400, 1, 1 << 20, 0, -1, i32::MAX]),
+    };
+    let pawn = bytes.choose(&[100, 361, 1, 0, -7]);
+    let ones = bytes.choose(&[(255, 64), (127, 64), (1, 1), (i16::MAX, 1), (0, 64), (255, -1)]);
+    let mut network = FloatNetwork::zeroed(architecture, scale, pawn);
+    fill(&mut network, bytes.0);
+    if bytes.next() == 77 {
+        network.stacks.pop();
+    }
+    (network, Quantisation { qa: ones.0, qb: ones.1 })
 }
 
 /// Numbers from bytes, over and over: small ones, and now and then one that is as large as can be.
@@ -41,16 +98,20 @@ fn fill(network: &mut FloatNetwork, bytes: &[u8]) {
     }
 }
 
-/// Whole files of several formats.
+/// Whole files of the formats that can be small. Those of Stockfish, Jomfish and the student have millions of numbers
+/// at least, so that only their beginnings are tried, as they come.
 fn files() -> &'static [Vec<u8>] {
     static FILES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     FILES.get_or_init(|| {
         let mut files = Vec::new();
-        for stacks in [false, true] {
-            let mut network = FloatNetwork::zeroed(architecture(stacks), if stacks { 600 } else { 400 }, 100);
+        // A flat head; stacks with piece squares; the same without pairs; a flat one of untied weights.
+        for choices in [&[2u8, 2, 4, 0, 2][..], &[2, 1, 1, 1, 0, 0], &[2, 1, 1, 0, 1, 1], &[2, 0, 0, 1, 0, 1]]
+        {
+            let mut network = FloatNetwork::zeroed(architecture(&mut Bytes(choices)), 600, 100);
             fill(&mut network, b"some weights that are neither large nor all the same");
-            files.push(network.quantise(Quantisation::default()).expect("they fit").0.to_bytes());
-            files.push(network.to_safetensors());
+            let quantised = network.quantise(Quantisation::default()).expect("they fit").0;
+            files.push(quantised.to_bytes());
+            files.push(network.to_safetensors().expect("it is sound"));
         }
         files
     })
@@ -63,10 +124,64 @@ fn read(bytes: &[u8]) {
         let again = Network::from_bytes(&written).expect("what was read can be written and read again");
         assert_eq!(again.to_bytes(), written);
     }
-    if let Ok(network) = FloatNetwork::from_safetensors(bytes)
-        && let Ok((network, _)) = network.quantise(Quantisation::default())
-    {
-        evaluate(&network);
+    if let Ok(network) = FloatNetwork::from_safetensors(bytes) {
+        network.check().expect("what was read is sound");
+        evaluate_float(&network);
+        if let Ok((network, _)) = network.quantise(Quantisation::default()) {
+            evaluate(&network);
+        }
+    }
+}
+
+fn evaluate_float(network: &FloatNetwork) -> Vec<f64> {
+    let position = |fen: &&str| Position::from_fen(fen).expect("a good position");
+    FENS.iter().map(|fen| network.evaluate(position(fen).board())).collect()
+}
+
+/// How far the integers of a network may be from the same numbers in floating point: what each layer rounds, carried
+/// through the weights of the next.
+fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
+    let sizes = |layer: &FloatLayer| {
+        let inputs = layer.weights.len() / layer.bias.len();
+        let rows = layer.weights.chunks(inputs.max(1));
+        rows.map(|row| row.iter().map(|&weight| f64::from(weight.abs())).sum()).fold(0.0, f64::max)
+    };
+    let scale = f64::from(network.scale);
+    let mut worst: f64 = 0.0;
+    for stack in &network.stacks {
+        worst = worst.max(match network.architecture.head {
+            HeadShape::Flat { .. } => {
+                let grain = 1.0 / (f64::from(ones.qa) * f64::from(ones.qb));
+                scale * (grain + 1e-4 * (1.0 + sizes(&stack[0])))
+            }
+            HeadShape::Stacks(shape) => {
+                let grain = 1.0 / 127.0;
+                let inputs = if shape.squeeze.is_pairwise() { grain } else { 0.0 };
+                let first = inputs * sizes(&stack[0]);
+                // Squares are twice as steep, and no value is further off than from one end to the other.
+                let second = (2.0 * first + 2.0 * grain).min(1.0) * sizes(&stack[1]);
+                let last = (second + grain).min(1.0) * sizes(&stack[2]);
+                scale * (last + if shape.skip { first } else { 0.0 }) + 0.01 * scale
+            }
+        });
+    }
+    worst + 2.0
+}
+
+/// Integers against floating point. A plain ReLU knows no bound that sums of floats would keep to.
+fn compare(network: &Network) {
+    let architecture = network.architecture();
+    if matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. }) {
+        return;
+    }
+    let float = network.to_float();
+    let slack = slack(&float, network.quantisation());
+    for (fen, exact) in FENS.into_iter().zip(evaluate_float(&float)) {
+        let position = Position::from_fen(fen).expect("a good position");
+        let value = f64::from(network.evaluate(position.board()).value());
+        let held = exact.clamp(f64::from(i32::MIN), f64::from(i32::MAX));
+        let near = slack + 1e-3 * exact.abs();
+        assert!((held - value).abs() <= near, "{architecture}: {value} but {exact}, {near} allowed");
     }
 }
 
@@ -85,25 +200,67 @@ fn evaluate(network: &Network) {
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((&kind, rest)) = bytes.split_first() else { return };
+    let mut rest = Bytes(rest);
     match kind % 4 {
-        0 => read(rest),
+        0 => read(rest.0),
+        // A good file with some bytes changed, and a checksum that fits.
         1 => {
-            let (which, edits) = rest.split_first().unwrap_or((&0, &[]));
-            let mut file = files()[usize::from(*which) % files().len()].clone();
-            for edit in edits.chunks_exact(5) {
+            let which = rest.next();
+            let mut file = match which % 2 {
+                0 => files()[which / 2 % files().len()].clone(),
+                _ => {
+                    let (network, ones) = network(&mut rest);
+                    match network.quantise(ones) {
+                        Ok((network, _)) => network.to_bytes(),
+                        Err(_) => return,
+                    }
+                }
+            };
+            for edit in rest.0.chunks_exact(5) {
                 let place = u32::from_le_bytes([edit[0], edit[1], edit[2], edit[3]]) as usize;
                 // Half of them near the beginning, where the words are.
                 let len = if place % 2 == 0 { file.len() } else { file.len().min(1000) };
                 file[place / 2 % len] = edit[4];
             }
+            if Format::of(&file) == Some(Format::Tandem) {
+                reseal(&mut file);
+            }
             read(&file);
         }
-        stacks => {
-            let stacks = stacks == 2;
-            let mut network = FloatNetwork::zeroed(architecture(stacks), if stacks { 600 } else { 400 }, 100);
-            fill(&mut network, rest);
-            if let Ok((network, _)) = network.quantise(Quantisation { qa: 255, qb: 64 }) {
+        2 => {
+            let (network, ones) = network(&mut rest);
+            if let Ok((network, _)) = network.quantise(ones) {
                 evaluate(&network);
+                compare(&network);
+                let written = network.to_bytes();
+                assert_eq!(Network::from_bytes(&written).expect("ours").to_bytes(), written);
+            }
+        }
+        // Bullet's file has no header: the layout is the caller's.
+        _ => {
+            let layout = BulletLayout {
+                features: FeatureSet::plain(),
+                outputs: rest.choose(&[32, 64, 0, 31]),
+                activation: rest.choose(&[Activation::Relu, Activation::Crelu, Activation::Screlu]),
+                qa: rest.choose(&[255, 1, i16::MAX, 0, -1]),
+                qb: rest.choose(&[64, 1, i16::MAX, 0, -1]),
+                scale: rest.choose(&[400, 1 << 20, 0, i32::MAX]),
+                buckets: rest.next() % 40,
+            };
+            let numbers = layout.outputs * 769 + (2 * layout.outputs + 1) * layout.buckets;
+            let small = rest.next() as i16 + 1;
+            let source = rest.0.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]) / small);
+            let file: Vec<u8> = source
+                .chain([7])
+                .collect::<Vec<_>>()
+                .into_iter()
+                .cycle()
+                .take(numbers)
+                .flat_map(i16::to_le_bytes)
+                .collect();
+            if let Ok(network) = Network::from_bullet(&file, &layout) {
+                evaluate(&network);
+                compare(&network);
             }
         }
     }

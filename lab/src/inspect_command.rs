@@ -8,8 +8,9 @@ use tandem_nnue::{FloatNetwork, Format, Network};
 
 /// Say what a network file is
 ///
-/// Knows our own networks, Stockfish's of the generations 12 to 17, Jomfish's, the student's, and networks in floating point. A file that is damaged
-/// is refused with the field and the byte where it is.
+/// Knows our own networks, Stockfish's of the generations 12 to 17, Jomfish's, the student's (HALFKP16, see
+/// docs/formats.md), and networks in floating point. A file that is damaged is refused with the field and the byte where
+/// it is.
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// Network files

@@ -1,6 +1,7 @@
 //! What a move changes on the board, for observers that follow a game piece by piece.
 
 use crate::{Color, Piece, Square};
+use thiserror::Error;
 
 /// A piece standing on a square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,11 +27,38 @@ pub struct Changes {
     added_len: u8,
 }
 
+/// Changes that no move makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BadChanges {
+    /// More pieces than a move can take off or put on.
+    #[error("{0} pieces removed or added; a move changes two at most")]
+    TooMany(usize),
+    /// Two pieces on one square.
+    #[error("{0} stands twice among the pieces removed or added")]
+    Twice(Square),
+}
+
 const NOTHING: Placed = Placed { piece: Piece::Pawn, color: Color::White, square: Square::A1 };
 
 impl Changes {
     /// No change: the log of a null move, and of a position that was set up rather than reached.
     pub const NONE: Self = Self { removed: [NOTHING; 2], added: [NOTHING; 2], removed_len: 0, added_len: 0 };
+
+    /// The changes of a move, for programs with a board of their own: up to two pieces removed and two added, the mover
+    /// first in both.
+    pub fn new(removed: &[Placed], added: &[Placed]) -> Result<Self, BadChanges> {
+        let mut changes = Self::NONE;
+        for (list, kept) in [(removed, &mut changes.removed), (added, &mut changes.added)] {
+            kept.get_mut(..list.len()).ok_or(BadChanges::TooMany(list.len()))?.copy_from_slice(list);
+            if let [first, second] = list
+                && first.square == second.square
+            {
+                return Err(BadChanges::Twice(first.square));
+            }
+        }
+        (changes.removed_len, changes.added_len) = (removed.len() as u8, added.len() as u8);
+        Ok(changes)
+    }
 
     pub(crate) fn moved(from: Placed, to: Placed) -> Self {
         Self { removed: [from, NOTHING], added: [to, NOTHING], removed_len: 1, added_len: 1 }
@@ -72,3 +100,21 @@ impl PartialEq for Changes {
 }
 
 impl Eq for Changes {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Position, uci};
+
+    #[test]
+    fn changes_made_by_others_are_those_of_the_position() {
+        let mut position = Position::startpos();
+        position.play(uci::parse(position.board(), "e2e4").unwrap());
+        let pawn = |square| Placed { piece: Piece::Pawn, color: Color::White, square };
+        let made = Changes::new(&[pawn(Square::E2)], &[pawn(Square::E4)]).unwrap();
+        assert_eq!(&made, position.changes());
+        assert_eq!(Changes::new(&[], &[]), Ok(Changes::NONE));
+        assert_eq!(Changes::new(&[pawn(Square::E2); 3], &[]), Err(BadChanges::TooMany(3)));
+        assert_eq!(Changes::new(&[], &[pawn(Square::E2); 2]), Err(BadChanges::Twice(Square::E2)));
+    }
+}

@@ -44,7 +44,7 @@ mod text;
 pub mod uci;
 
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, pawn_attacks};
-pub use changes::{Changes, Placed};
+pub use changes::{BadChanges, Changes, Placed};
 pub use keys::Keys;
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;

@@ -8,6 +8,7 @@ use crate::write::Writer;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use tandem_chess::output::AsideFile;
 use tandem_chess::random::SplitMix;
 
@@ -91,7 +92,7 @@ struct Parts {
 impl Parts {
     /// Files without names: they are gone when the program is, however it ends.
     fn new(target: &Path, count: usize, memory: usize, seed: u64) -> Result<Self, DataError> {
-        let buffer = (memory / 2 / count).clamp(1 << 16, 1 << 22);
+        let buffer = (memory / 4 / count).clamp(1 << 16, 1 << 20);
         let mut files = Vec::with_capacity(count);
         for number in 0..count {
             let name = format!(".tandem-shuffle-{}-{number}", std::process::id());
@@ -109,34 +110,49 @@ impl Parts {
         self.files[number].write_all(bytes).map_err(DataError::io(&self.path))
     }
 
-    /// Hands out the parts one after the other, each shuffled.
+    /// Hands out the parts one after the other, each shuffled, while the next is being read.
     fn gather<const N: usize>(
         self,
         mut sink: impl FnMut(&[[u8; N]]) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
         let Self { files, path, mut random } = self;
-        let mut bytes = Vec::new();
-        for file in files {
-            let read = file.into_inner().map_err(io::IntoInnerError::into_error).and_then(|mut file| {
-                let len = file.seek(SeekFrom::End(0))?;
-                file.seek(SeekFrom::Start(0))?;
-                bytes.clear();
-                bytes.reserve_exact(len as usize);
-                file.read_to_end(&mut bytes)
+        std::thread::scope(|scope| {
+            let (parts, coming) = sync_channel(1);
+            scope.spawn(move || {
+                for file in files {
+                    // Nobody waits for the rest once something has failed.
+                    if parts.send(read_part(file)).is_err() {
+                        return;
+                    }
+                }
             });
-            read.map_err(DataError::io(&path))?;
-            let (records, _) = bytes.as_chunks_mut::<N>();
-            random.shuffle(records);
-            sink(records)?;
-        }
-        Ok(())
+            for part in coming {
+                let mut bytes = part.map_err(DataError::io(&path))?;
+                let (records, _) = bytes.as_chunks_mut::<N>();
+                random.shuffle(records);
+                sink(records)?;
+            }
+            Ok(())
+        })
     }
 }
 
-/// How many parts of at most half the memory so many bytes make, with room for chance.
+fn read_part(file: BufWriter<File>) -> io::Result<Vec<u8>> {
+    let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+    let len = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::with_capacity(len as usize);
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Parts that fit into a processor's cache are shuffled several times as fast.
+const PART: usize = 32 << 20;
+
+/// How many parts so many bytes make: three of them are in memory at a time.
 fn parts_for(bytes: u64, memory: usize) -> usize {
-    let part = memory as u64 / 2;
-    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, 4096) as usize
+    let part = (memory / 4).min(PART) as u64;
+    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, 1024) as usize
 }
 
 fn shuffle_bytes(

@@ -21,7 +21,7 @@ typedef enum {
   TANDEM_STATUS_BAD_NETWORK = 3,
   // The text is no FEN, or no position that can be played on.
   TANDEM_STATUS_BAD_POSITION = 4,
-  // The move is no move in UCI notation, or not legal here.
+  // The move is no move in UCI notation, or not legal here; or the side to move may not pass, being in check.
   TANDEM_STATUS_BAD_MOVE = 5,
   // There is no move to take back.
   TANDEM_STATUS_NOTHING_TO_POP = 6,
@@ -69,6 +69,13 @@ TandemStatus tandem_evaluate_fen(const TandemNetwork *network,
 // As for [`tandem_evaluate_fen`]; `board` is null or may be written to.
 TandemStatus tandem_board_new(const TandemNetwork *network, const char *fen, TandemBoard **board);
 
+// Sets up another position on a board, which has no moves to take back then. A board that fails stays as it was.
+//
+// # Safety
+// `board` is null or a live handle that no other thread uses; `fen` is null or a string with a zero at its end.
+TandemStatus tandem_board_set(TandemBoard *board,
+                              const char *fen);
+
 // Frees a board. Null is ignored.
 //
 // # Safety
@@ -82,7 +89,13 @@ void tandem_board_free(TandemBoard *board);
 TandemStatus tandem_board_push(TandemBoard *board,
                                const char *uci_move);
 
-// Takes the last move back.
+// Passes the move, as a search does for its null moves. Not in check.
+//
+// # Safety
+// `board` is null or a live handle that no other thread uses.
+TandemStatus tandem_board_push_null(TandemBoard *board);
+
+// Takes the last move back, or the last pass.
 //
 // # Safety
 // `board` is null or a live handle that no other thread uses.

@@ -74,7 +74,23 @@ class Board {
     /// Plays a move in UCI notation.
     void push(const std::string &move) { detail::check(tandem_board_push(handle_.get(), move.c_str())); }
 
-    /// Takes the last move back.
+    /// Plays a move if it is one that can be played here; says whether it was.
+    bool try_push(const std::string &move) {
+        const auto status = tandem_board_push(handle_.get(), move.c_str());
+        if (status == TANDEM_STATUS_BAD_MOVE) {
+            return false;
+        }
+        detail::check(status);
+        return true;
+    }
+
+    /// Passes the move. Not in check.
+    void push_null() { detail::check(tandem_board_push_null(handle_.get())); }
+
+    /// Sets up another position.
+    void set(const std::string &fen) { detail::check(tandem_board_set(handle_.get(), fen.c_str())); }
+
+    /// Takes the last move back, or the last pass.
     void pop() { detail::check(tandem_board_pop(handle_.get())); }
 
     /// Centipawns for the side to move.

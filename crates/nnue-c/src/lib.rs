@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use tandem_chess::{Position, uci};
 use tandem_nnue::{Accumulators, Network};
@@ -26,7 +25,7 @@ pub enum TandemStatus {
     BadNetwork = 3,
     /// The text is no FEN, or no position that can be played on.
     BadPosition = 4,
-    /// The move is no move in UCI notation, or not legal here.
+    /// The move is no move in UCI notation, or not legal here; or the side to move may not pass, being in check.
     BadMove = 5,
     /// There is no move to take back.
     NothingToPop = 6,
@@ -102,8 +101,7 @@ pub unsafe extern "C" fn tandem_network_load(
         if network.is_null() {
             return Err(null("network"));
         }
-        let loaded =
-            Network::load(Path::new(path)).map_err(|error| (TandemStatus::BadNetwork, error.to_string()))?;
+        let loaded = Network::load(path).map_err(|error| (TandemStatus::BadNetwork, error.to_string()))?;
         let handle = Box::into_raw(Box::new(TandemNetwork(Arc::new(loaded))));
         // SAFETY: not null, and the caller promises the rest.
         unsafe { network.write(handle) };
@@ -174,6 +172,21 @@ pub unsafe extern "C" fn tandem_board_new(
     })
 }
 
+/// Sets up another position on a board, which has no moves to take back then. A board that fails stays as it was.
+///
+/// # Safety
+/// `board` is null or a live handle that no other thread uses; `fen` is null or a string with a zero at its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_set(board: *mut TandemBoard, fen: *const c_char) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let (board, fen) = unsafe { (board.as_mut().ok_or_else(|| null("board"))?, text(fen, "fen")?) };
+        board.position = position(fen)?;
+        board.accumulators.reset(&board.network, board.position.board());
+        Ok(())
+    })
+}
+
 /// Frees a board. Null is ignored.
 ///
 /// # Safety
@@ -204,7 +217,24 @@ pub unsafe extern "C" fn tandem_board_push(board: *mut TandemBoard, uci_move: *c
     })
 }
 
-/// Takes the last move back.
+/// Passes the move, as a search does for its null moves. Not in check.
+///
+/// # Safety
+/// `board` is null or a live handle that no other thread uses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tandem_board_push_null(board: *mut TandemBoard) -> TandemStatus {
+    guarded(|| {
+        // SAFETY: the caller's promise.
+        let board = unsafe { board.as_mut() }.ok_or_else(|| null("board"))?;
+        if !board.position.play_null() {
+            return Err((TandemStatus::BadMove, "the side to move is in check and may not pass".into()));
+        }
+        board.accumulators.push(&board.network, board.position.changes());
+        Ok(())
+    })
+}
+
+/// Takes the last move back, or the last pass.
 ///
 /// # Safety
 /// `board` is null or a live handle that no other thread uses.
@@ -247,6 +277,7 @@ pub unsafe extern "C" fn tandem_board_evaluate(
 mod tests {
     use super::*;
     use std::ptr::null_mut;
+    use tandem_nnue::*;
 
     #[test]
     fn null_pointers_and_bad_text_are_answered() {
@@ -264,8 +295,75 @@ mod tests {
             assert!(network.is_null());
             assert_eq!(tandem_network_load(c"\xFF".as_ptr(), &mut network), TandemStatus::InvalidText);
             assert_eq!(tandem_board_pop(null_mut()), TandemStatus::NullPointer);
+            assert_eq!(tandem_board_push_null(null_mut()), TandemStatus::NullPointer);
+            assert_eq!(tandem_board_set(null_mut(), c"".as_ptr()), TandemStatus::NullPointer);
             tandem_network_free(null_mut());
             tandem_board_free(null_mut());
+        }
+    }
+
+    /// A small network that tells positions and sides apart.
+    fn network() -> Network {
+        let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+        let features = FeatureSet::plain();
+        let mut float = FloatNetwork::zeroed(
+            Architecture { features, outputs: 32, tied: true, psqt: false, head },
+            400,
+            100,
+        );
+        for (at, weight) in float.weights.iter_mut().enumerate() {
+            *weight = (at * 37 % 101) as f32 / 1000.0 - 0.04;
+        }
+        for (at, weight) in float.stacks[0][0].weights.iter_mut().enumerate() {
+            *weight = (at * 29 % 61) as f32 / 30.0 - 1.0;
+        }
+        float.quantise(Quantisation::default()).unwrap().0
+    }
+
+    #[test]
+    fn a_board_follows_its_moves_forth_and_back() {
+        const START: &CStr = c"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+        const AFTER: &CStr = c"rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1";
+        const CHECK: &CStr = c"4k3/8/8/8/8/8/4r3/4K3 w - - 0 1";
+        let path = std::env::temp_dir().join(format!("tandem-nnue-c-{}.tnn", std::process::id()));
+        std::fs::write(&path, network().to_bytes()).unwrap();
+        let file = CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: handles are live until they are freed at the end, and the strings have their zeros.
+        unsafe {
+            let (mut network, mut board) = (null_mut(), null_mut());
+            assert_eq!(tandem_network_load(file.as_ptr(), &mut network), TandemStatus::Ok);
+            std::fs::remove_file(path).unwrap();
+            let alone = |fen: &CStr| {
+                let mut value = 0;
+                assert_eq!(tandem_evaluate_fen(network, fen.as_ptr(), &mut value), TandemStatus::Ok);
+                value
+            };
+            assert_eq!(tandem_board_new(network, START.as_ptr(), &mut board), TandemStatus::Ok);
+            let value = || {
+                let mut value = 0;
+                assert_eq!(tandem_board_evaluate(board, &mut value), TandemStatus::Ok);
+                value
+            };
+            assert_ne!(alone(START), alone(AFTER));
+            assert_eq!(value(), alone(START));
+            assert_eq!(tandem_board_push(board, c"e2e4".as_ptr()), TandemStatus::Ok);
+            assert_eq!(value(), alone(AFTER));
+            assert_eq!(tandem_board_push(board, c"e2e4".as_ptr()), TandemStatus::BadMove);
+            assert_eq!(tandem_board_push_null(board), TandemStatus::Ok);
+            assert_eq!(tandem_board_pop(board), TandemStatus::Ok);
+            assert_eq!(value(), alone(AFTER));
+            assert_eq!(tandem_board_pop(board), TandemStatus::Ok);
+            assert_eq!(value(), alone(START));
+            assert_eq!(tandem_board_pop(board), TandemStatus::NothingToPop);
+
+            assert_eq!(tandem_board_set(board, c"no position".as_ptr()), TandemStatus::BadPosition);
+            assert_eq!(value(), alone(START));
+            assert_eq!(tandem_board_set(board, CHECK.as_ptr()), TandemStatus::Ok);
+            assert_eq!(value(), alone(CHECK));
+            assert_eq!(tandem_board_push_null(board), TandemStatus::BadMove);
+            tandem_network_free(network);
+            assert_eq!(tandem_board_push(board, c"e1e2".as_ptr()), TandemStatus::Ok);
+            tandem_board_free(board);
         }
     }
 

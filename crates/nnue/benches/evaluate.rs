@@ -26,7 +26,8 @@ fn random(state: &mut u64) -> u64 {
 
 /// A network of random weights.
 fn made_up(architecture: Architecture) -> Network {
-    let mut network = FloatNetwork::zeroed(architecture, 400, 100);
+    let scale = if matches!(architecture.head, HeadShape::Stacks(_)) { 600 } else { 400 };
+    let mut network = FloatNetwork::zeroed(architecture, scale, 100);
     let mut state = 9;
     let mut fill = |numbers: &mut [f32], size: f32| {
         numbers
@@ -65,7 +66,7 @@ fn real(name: &str) -> Option<Network> {
     let data = std::env::var_os("TANDEM_DATA")
         .map(PathBuf::from)
         .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-    Network::load(&data.join("nets/nnue").join(name)).ok()
+    Network::load(data.join("nets/nnue").join(name)).ok()
 }
 
 /// Moves of random games, each with the board it leads to.

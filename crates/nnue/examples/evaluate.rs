@@ -1,5 +1,6 @@
 //! Evaluates positions, one FEN a line on standard input, with a network: `evaluate FILE [ISA] < fens`.
-//! Prints the value in the network's own units, its two parts, and centipawns, for the side to move.
+//! Prints the value in the network's own units, the two sums it comes from (piece squares, and the rest: 16 times the
+//! units in a network of stacks), and centipawns, for the side to move. `scripts/nnue_reference.py` prints the same.
 
 use std::error::Error;
 use std::io::BufRead;
@@ -9,7 +10,7 @@ use tandem_nnue::{Isa, Network};
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("usage: evaluate FILE [ISA] < fens")?;
-    let mut network = Network::load(path.as_ref())?;
+    let mut network = Network::load(path)?;
     if let Some(isa) = arguments.next() {
         network = network.with_isa(isa.parse::<Isa>()?);
     }
@@ -17,13 +18,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in std::io::stdin().lock().lines() {
         let position = Position::from_fen(line?.trim())?;
         let evaluation = network.evaluate(position.board());
-        println!(
-            "{} {} {} {}",
-            evaluation.value(),
-            evaluation.psqt,
-            evaluation.positional,
-            evaluation.centipawns()
-        );
+        let (psqt, positional) = evaluation.raw_parts();
+        println!("{} {psqt} {positional} {}", evaluation.value(), evaluation.centipawns());
     }
     Ok(())
 }

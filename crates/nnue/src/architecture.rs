@@ -3,12 +3,55 @@
 use crate::features::FeatureSet;
 use crate::kernels::Activation;
 use std::fmt;
+use thiserror::Error;
 
 /// Columns of the piece-square part that some networks have beside their first layer.
 pub const PSQT_BUCKETS: usize = 8;
 
-/// Outputs a dense layer may have.
-pub const MAX_OUTPUTS: usize = 32;
+/// Outputs a dense layer of a stack may have.
+pub const MAX_LAYER_OUTPUTS: usize = 32;
+
+/// Values of one side's accumulator that there may be.
+const MAX_OUTPUTS: usize = 1 << 14;
+
+/// The accumulators' values come in groups of so many, as the kernels work on them.
+const GROUP: usize = 32;
+
+/// What an output of one, and what a pawn may be worth.
+const MAX_SCALE: i32 = 1 << 20;
+const MAX_PAWN: i32 = 100_000;
+
+/// What an output of one is worth in the units of a stack.
+pub(crate) const STACK_UNITS: i32 = 600;
+
+/// A network that has no sound shape.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{part}: {problem}")]
+pub struct ArchitectureError {
+    /// What is wrong, by the name that file headers give it.
+    pub part: String,
+    /// Why.
+    pub problem: String,
+}
+
+impl ArchitectureError {
+    pub(crate) fn new(part: &str, problem: impl Into<String>) -> Self {
+        Self { part: part.into(), problem: problem.into() }
+    }
+}
+
+/// Refuses a number that is too small or too large.
+fn within<T: PartialOrd + fmt::Display>(
+    part: &str,
+    number: T,
+    least: T,
+    most: T,
+) -> Result<(), ArchitectureError> {
+    if number >= least && number <= most {
+        return Ok(());
+    }
+    Err(ArchitectureError::new(part, format!("{number} is not from {least} to {most}")))
+}
 
 /// The shape of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,16 +148,21 @@ impl Buckets {
     /// Stockfish's eight: (pieces − 1) / 4.
     pub const STOCKFISH: Self = Self { count: 8, less: 1, pieces: 4 };
 
-    /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up.
+    /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up. There are 1 to 32 of them.
     pub fn bullet(count: usize) -> Self {
-        let count = count.clamp(1, 32);
-        Self { count, less: 2, pieces: 32usize.div_ceil(count) }
+        Self { count, less: 2, pieces: 32usize.div_ceil(count.max(1)) }
     }
 
     /// The bucket for so many pieces.
     #[inline]
     pub fn of(self, pieces: usize) -> usize {
-        (pieces.saturating_sub(self.less) / self.pieces.max(1)).min(self.count - 1)
+        (pieces.saturating_sub(self.less) / self.pieces.max(1)).min(self.count.saturating_sub(1))
+    }
+
+    fn check(self) -> Result<(), ArchitectureError> {
+        within("buckets", self.count, 1, 32)?;
+        within("bucket-less", self.less, 0, 32)?;
+        within("bucket-pieces", self.pieces, 1, 32)
     }
 }
 
@@ -138,10 +186,47 @@ impl Architecture {
             HeadShape::Flat { .. } => vec![(2 * self.outputs, 1)],
             HeadShape::Stacks(stack) => {
                 let inputs = if stack.squeeze.is_pairwise() { self.outputs } else { 2 * self.outputs };
-                let kept = stack.hidden - usize::from(stack.skip);
+                let kept = stack.hidden.saturating_sub(usize::from(stack.skip));
                 let second_inputs = if stack.dual { 2 * kept } else { kept };
                 vec![(inputs, stack.hidden), (second_inputs, stack.second), (stack.second, 1)]
             }
+        }
+    }
+
+    /// Refuses a shape that cannot be evaluated. Everything that makes a network asks this first.
+    pub fn check(&self) -> Result<(), ArchitectureError> {
+        within("outputs", self.outputs, GROUP, MAX_OUTPUTS)?;
+        if !self.outputs.is_multiple_of(GROUP) {
+            let problem = format!("{} is no multiple of {GROUP}", self.outputs);
+            return Err(ArchitectureError::new("outputs", problem));
+        }
+        self.buckets().check()?;
+        match self.head {
+            HeadShape::Flat { .. } if self.psqt => {
+                Err(ArchitectureError::new("psqt", "a flat head has no place for piece squares"))
+            }
+            HeadShape::Flat { .. } => Ok(()),
+            HeadShape::Stacks(stack) => {
+                within("hidden", stack.hidden, 2, MAX_LAYER_OUTPUTS)?;
+                within("second", stack.second, 1, MAX_LAYER_OUTPUTS)?;
+                if self.psqt && stack.buckets.count > PSQT_BUCKETS {
+                    let problem = format!("{} stacks, but {PSQT_BUCKETS} piece squares", stack.buckets.count);
+                    return Err(ArchitectureError::new("buckets", problem));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses units that no network of this shape can have. The integers of stacks leave no choice of scale.
+    pub(crate) fn check_units(&self, scale: i32, pawn: i32) -> Result<(), ArchitectureError> {
+        within("pawn", pawn, 1, MAX_PAWN)?;
+        match self.head {
+            HeadShape::Stacks(_) if scale != STACK_UNITS => {
+                let problem = format!("{scale} found, but stacks have {STACK_UNITS}");
+                Err(ArchitectureError::new("scale", problem))
+            }
+            _ => within("scale", scale, 1, MAX_SCALE),
         }
     }
 }
@@ -184,6 +269,42 @@ mod tests {
             assert_eq!(Buckets::ONE.of(pieces), 0);
         }
         assert_eq!(Buckets::bullet(1).of(32), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_evaluated_is_refused() {
+        let stack = StackShape {
+            squeeze: Squeeze::Pairwise127,
+            dual: true,
+            skip: true,
+            hidden: 16,
+            second: 32,
+            buckets: Buckets::STOCKFISH,
+        };
+        let flat = |buckets| HeadShape::Flat { activation: Activation::Screlu, buckets };
+        let refused = |outputs, psqt, head| {
+            let features = FeatureSet::plain();
+            let architecture = Architecture { features, outputs, tied: true, psqt, head };
+            architecture.check().err().map(|error| error.part)
+        };
+        let part = |name: &str| Some(name.to_owned());
+        assert_eq!(refused(64, true, HeadShape::Stacks(stack)), None);
+        for outputs in [0, 16, 48, 1 << 15] {
+            assert_eq!(refused(outputs, true, HeadShape::Stacks(stack)), part("outputs"));
+        }
+        for (hidden, second) in [(0, 32), (1, 32), (33, 32), (16, 0), (16, 33)] {
+            let wrong = if second == 32 { "hidden" } else { "second" };
+            let stack = StackShape { hidden, second, ..stack };
+            assert_eq!(refused(64, true, HeadShape::Stacks(stack)), part(wrong));
+        }
+        let nine = HeadShape::Stacks(StackShape { buckets: Buckets::bullet(9), ..stack });
+        assert_eq!(refused(64, false, nine), None);
+        assert_eq!(refused(64, true, nine), part("buckets"));
+        assert_eq!(refused(64, false, flat(Buckets::bullet(32))), None);
+        assert_eq!(refused(64, true, flat(Buckets::ONE)), part("psqt"));
+        assert_eq!(refused(64, false, flat(Buckets::bullet(0))), part("buckets"));
+        assert_eq!(refused(64, false, flat(Buckets::bullet(33))), part("buckets"));
+        assert_eq!(refused(64, false, flat(Buckets { pieces: 0, ..Buckets::ONE })), part("bucket-pieces"));
     }
 
     #[test]

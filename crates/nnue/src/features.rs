@@ -14,7 +14,7 @@ use thiserror::Error;
 
 /// How Black's view of the board is made from White's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+enum Turn {
     /// Ranks change places: a1 becomes a8.
     Flip,
     /// The board turns round: a1 becomes h8.
@@ -23,7 +23,7 @@ pub enum Turn {
 
 /// Whether a side sees the board mirrored left to right, so that its king always stands in one half of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mirror {
+enum Mirror {
     /// Never.
     Never,
     /// Its king is seen on the files a to d.
@@ -67,6 +67,16 @@ pub struct FeatureSet {
 )]
 pub struct UnknownFeatures(pub String);
 
+/// A king's square with a bucket that there is none of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("number {square} of the map of kings is bucket {bucket}; there are 0 to 31")]
+pub struct BadKingBucket {
+    /// The place in the map.
+    pub square: usize,
+    /// What stands there.
+    pub bucket: u8,
+}
+
 impl FeatureSet {
     /// The set of that name, as [`Self::name`] gives it.
     pub fn by_name(name: &str) -> Result<Self, UnknownFeatures> {
@@ -90,8 +100,8 @@ impl FeatureSet {
         (self.buckets * self.stride) as usize
     }
 
-    /// How many kings' worth of rows there are.
-    pub fn kings(&self) -> usize {
+    /// How many groups of rows there are, of which the own king chooses one.
+    pub fn king_bucket_count(&self) -> usize {
         self.buckets as usize
     }
 
@@ -123,7 +133,7 @@ impl FeatureSet {
     }
 
     pub(crate) fn views(&self) -> usize {
-        2 * self.kings()
+        2 * self.king_bucket_count()
     }
 
     /// The input for a piece on a square, if there is one: some sets leave the kings out.
@@ -190,8 +200,8 @@ pub(crate) mod tests {
             FeatureSet::half_ka_v2(),
             FeatureSet::half_ka_v2_hm(),
             FeatureSet::plain(),
-            FeatureSet::king_buckets_mirrored(&buckets.try_into().unwrap()),
-            FeatureSet::king_buckets(&std::array::from_fn(|square| (square / 16) as u8)),
+            FeatureSet::king_buckets_mirrored(&buckets.try_into().unwrap()).unwrap(),
+            FeatureSet::king_buckets(&std::array::from_fn(|square| (square / 16) as u8)).unwrap(),
         ]
     }
 

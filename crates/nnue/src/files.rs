@@ -1,11 +1,14 @@
 //! Network files: what each format is, and how to read and write it.
 
 mod header;
+mod jomfish;
+mod leb128;
 mod own;
 mod reader;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod single;
+mod stacks;
 mod stockfish;
 
 use crate::network::Network;
@@ -13,7 +16,7 @@ use reader::Reader;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-pub(crate) use own::{check_accumulators, check_bias};
+pub use own::reseal;
 pub use single::BulletLayout;
 
 /// A file that is no network, or a damaged one.
@@ -68,7 +71,8 @@ pub enum Format {
     Stockfish,
     /// Jomfish's `.jnn`.
     Jomfish,
-    /// The student's binary with int16 weights.
+    /// The binary of 16-bit weights, `HALFKP16`, that a student's thesis defined: HalfKP 40,960 -> 256x2 -> 1, with
+    /// weights of its own for each perspective.
     Student,
     /// A network in floating point, in safetensors.
     Float,
@@ -85,7 +89,7 @@ impl Format {
         }
         match u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) {
             stockfish::VERSION_12 | stockfish::VERSION_14 => Some(Self::Stockfish),
-            stockfish::JOMFISH_MAGIC => Some(Self::Jomfish),
+            jomfish::MAGIC => Some(Self::Jomfish),
             // Eight bytes of length, then JSON.
             _ => (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Float),
         }
@@ -120,7 +124,8 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
 
 impl Network {
     /// Reads a network file of any format that says what it is.
-    pub fn load(path: &Path) -> Result<Self, NetworkError> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, NetworkError> {
+        let path = path.as_ref();
         let bytes =
             read_file(path).map_err(|source| NetworkError::Io { path: path.to_path_buf(), source })?;
         Self::from_bytes(&bytes).map_err(|source| NetworkError::Load { path: path.to_path_buf(), source })
@@ -132,10 +137,9 @@ impl Network {
             Some(Format::Tandem) => own::read(bytes),
             Some(Format::Student) => single::read_student(bytes),
             Some(Format::Stockfish) => stockfish::read(bytes),
-            Some(Format::Jomfish) => stockfish::read_jomfish(bytes),
+            Some(Format::Jomfish) => jomfish::read(bytes),
             Some(Format::Float) => {
-                let problem = "a network in floating point, which must be quantised before it can evaluate \
-                               (tandem-lab export)";
+                let problem = "a network in floating point, which cannot evaluate: quantise it first";
                 Err(LoadError { field: "format".into(), offset: 0, problem: problem.into() })
             }
             None => {
@@ -144,5 +148,13 @@ impl Network {
                 Err(LoadError { field: "magic".into(), offset: 0, problem: problem.into() })
             }
         }
+    }
+}
+
+/// Numbers, one after the other.
+fn extend<T: Copy, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_le: impl Fn(T) -> [u8; N]) {
+    bytes.reserve(N * numbers.len());
+    for &number in numbers {
+        bytes.extend(to_le(number));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::aligned::Aligned;
 use crate::architecture::*;
-use crate::files::{LoadError, check_accumulators, check_bias};
 use crate::kernels::{Activation, Isa, Kernels};
+use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
 use crate::network::*;
 use tandem_chess::Board;
 use thiserror::Error;
@@ -83,10 +83,33 @@ pub struct QuantiseError {
     pub problem: String,
 }
 
-impl From<LoadError> for QuantiseError {
-    fn from(error: LoadError) -> Self {
-        Self { layer: error.field, problem: error.problem }
+impl From<ArchitectureError> for QuantiseError {
+    fn from(error: ArchitectureError) -> Self {
+        Self { layer: error.part, problem: error.problem }
     }
+}
+
+impl QuantiseError {
+    /// An overflow in a layer.
+    fn overflow(layer: &str) -> impl Fn(OverflowError) -> Self {
+        move |error| Self { layer: layer.into(), problem: error.to_string() }
+    }
+}
+
+/// The tensors of an architecture, with their shapes, in the order of [`FloatNetwork::numbers`].
+pub(crate) fn tensors(architecture: &Architecture) -> Vec<(String, Vec<usize>)> {
+    let (inputs, width) = (architecture.features.inputs(), architecture.width());
+    let mut tensors = vec![("input.weight".into(), vec![inputs, width]), ("input.bias".into(), vec![width])];
+    if architecture.psqt {
+        tensors.push(("psqt.weight".into(), vec![inputs, PSQT_BUCKETS]));
+    }
+    for number in 0..architecture.buckets().count {
+        for (layer, (inputs, outputs)) in architecture.layers().into_iter().enumerate() {
+            tensors.push((format!("stack.{number}.{layer}.weight"), vec![outputs, inputs]));
+            tensors.push((format!("stack.{number}.{layer}.bias"), vec![outputs]));
+        }
+    }
+    tensors
 }
 
 /// What stands for one in each kind of number.
@@ -184,8 +207,60 @@ impl FloatNetwork {
         }
     }
 
+    /// The numbers of each tensor.
+    pub(crate) fn numbers(&self) -> Vec<&Vec<f32>> {
+        let mut all = vec![&self.weights, &self.bias];
+        if self.architecture.psqt {
+            all.push(&self.psqt);
+        }
+        for layer in self.stacks.iter().flatten() {
+            all.extend([&layer.weights, &layer.bias]);
+        }
+        all
+    }
+
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn numbers_mut(&mut self) -> Vec<&mut Vec<f32>> {
+        let mut all = vec![&mut self.weights, &mut self.bias];
+        if self.architecture.psqt {
+            all.push(&mut self.psqt);
+        }
+        for layer in self.stacks.iter_mut().flatten() {
+            all.extend([&mut layer.weights, &mut layer.bias]);
+        }
+        all
+    }
+
+    /// Refuses a network whose shape or units are none, or whose numbers are not those that its shape says.
+    pub fn check(&self) -> Result<(), ArchitectureError> {
+        self.architecture.check()?;
+        self.architecture.check_units(self.scale, self.pawn)?;
+        let layers = self.architecture.layers().len();
+        let stacks = (self.stacks.len(), self.stacks.iter().all(|stack| stack.len() == layers));
+        if stacks != (self.architecture.buckets().count, true) {
+            let problem = format!("{} of {layers} layers are needed", self.architecture.buckets().count);
+            return Err(ArchitectureError::new("stacks", problem));
+        }
+        if !self.architecture.psqt && !self.psqt.is_empty() {
+            return Err(ArchitectureError::new("psqt", "numbers found, none expected"));
+        }
+        for ((name, shape), numbers) in tensors(&self.architecture).iter().zip(self.numbers()) {
+            let (found, expected) = (numbers.len(), shape.iter().product::<usize>());
+            if found != expected {
+                let problem = format!("{found} numbers found, {expected} expected");
+                return Err(ArchitectureError::new(name, problem));
+            }
+        }
+        Ok(())
+    }
+
     /// The network in integers, and what that did to each layer.
     pub fn quantise(&self, quantisation: Quantisation) -> Result<(Network, Vec<LayerReport>), QuantiseError> {
+        self.check()?;
+        if quantisation.qa <= 0 || quantisation.qb <= 0 {
+            let problem = format!("{quantisation:?}: what stands for one must be above zero");
+            return Err(QuantiseError { layer: "quantisation".into(), problem });
+        }
         let architecture = &self.architecture;
         let scales = Scales::of(architecture, quantisation);
         let mut quantiser = Quantiser::default();
@@ -198,14 +273,18 @@ impl FloatNetwork {
             true => Some(quantiser.numbers("piece squares", &self.psqt, scales.psqt, I32)?),
             false => None,
         };
+        if let Some(psqt) = &psqt {
+            check_psqt(psqt).map_err(QuantiseError::overflow("piece squares"))?;
+        }
         let first = FirstLayer {
             outputs: architecture.outputs,
             width: architecture.width(),
             bias: aligned(bias),
             weights: aligned(weights),
             psqt: psqt.map(|psqt| Aligned::from(&psqt[..])),
+            wraps: false,
         };
-        check_accumulators(&architecture.features, &first)?;
+        check_accumulators(&architecture.features, &first).map_err(QuantiseError::overflow(name))?;
         let head = match architecture.head {
             HeadShape::Flat { activation, buckets } => {
                 let (weight, bias) = scales.layers[0];
@@ -239,6 +318,9 @@ impl FloatNetwork {
 
     /// The value of a position for the side to move, in the network's units, computed plainly: the measure for every
     /// faster way.
+    ///
+    /// # Panics
+    /// Where the numbers are fewer than the architecture says, which [`Self::check`] would have told.
     pub fn evaluate(&self, board: &Board) -> f64 {
         let architecture = &self.architecture;
         let bucket = architecture.buckets().of(board.occupied().len() as usize);
@@ -324,7 +406,7 @@ fn quantise_stack(
         let name = format!("stack {number}, layer {layer}");
         let weights = quantiser.numbers(&format!("{name}, weights"), &floats.weights, weight, I8)?;
         let biases = quantiser.numbers(&format!("{name}, biases"), &floats.bias, bias, I32)?;
-        check_bias(&name, 0, &biases)?;
+        check_bias(&biases).map_err(QuantiseError::overflow(&name))?;
         quantised.push((weights, biases));
     }
     let dense = |(weights, biases): &(Vec<i8>, Vec<i32>)| {
@@ -349,7 +431,8 @@ impl Network {
         }
     }
 
-    /// The network in floating point. Quantised again, it is the same.
+    /// The network in floating point. Quantised again, it is the same, unless an output bias of a flat network has more
+    /// than 24 bits, or accumulators wrap: weights that could leave 16 bits are no network of floating point.
     pub fn to_float(&self) -> FloatNetwork {
         let architecture = self.architecture();
         let scales = Scales::of(&architecture, self.quantisation());
@@ -433,6 +516,41 @@ mod tests {
                 assert!((exact - value).abs() < slack, "{exact} {value} {}", network.architecture());
             }
         }
+    }
+
+    #[test]
+    fn what_cannot_be_quantised_is_refused() {
+        let refused = |float: &FloatNetwork| float.quantise(Quantisation::default()).unwrap_err().layer;
+        let stacks = test_nets::stacks(FeatureSet::plain(), 32, 4).to_float();
+        let flat = test_nets::flat(FeatureSet::plain(), 32, 1).to_float();
+        assert_eq!(refused(&FloatNetwork { scale: 400, ..stacks.clone() }), "scale");
+        assert_eq!(refused(&FloatNetwork { scale: 0, ..flat.clone() }), "scale");
+        assert_eq!(refused(&FloatNetwork { pawn: 0, ..flat.clone() }), "pawn");
+        assert_eq!(refused(&FloatNetwork { bias: vec![], ..flat.clone() }), "input.bias");
+        assert_eq!(refused(&FloatNetwork { psqt: vec![0.0; 768 * 8], ..flat.clone() }), "psqt");
+        assert_eq!(refused(&FloatNetwork { stacks: vec![], ..flat.clone() }), "stacks");
+        assert_eq!(refused(&FloatNetwork { psqt: vec![1e9; 768 * 8], ..stacks.clone() }), "piece squares");
+        let mut other = stacks.clone();
+        other.stacks[7].pop();
+        assert_eq!(refused(&other), "stacks");
+        let mut other = stacks;
+        other.stacks[1][1].weights.push(0.0);
+        assert_eq!(refused(&other), "stack.1.1.weight");
+        for (qa, qb) in [(0, 64), (255, -64)] {
+            let error = flat.quantise(Quantisation { qa, qb }).unwrap_err();
+            assert_eq!(error.layer, "quantisation");
+        }
+        let mut other = flat;
+        other.architecture.outputs = 40;
+        assert_eq!(refused(&other), "outputs");
+        // A shape that is none can be made of zeros, but goes no further.
+        let head =
+            HeadShape::Flat { activation: Activation::Relu, buckets: Buckets { count: 0, ..Buckets::ONE } };
+        let architecture = Architecture { head, ..other.architecture };
+        assert_eq!(
+            refused(&FloatNetwork::zeroed(Architecture { outputs: 32, ..architecture }, 400, 100)),
+            "buckets"
+        );
     }
 
     #[test]

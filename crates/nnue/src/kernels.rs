@@ -1,16 +1,17 @@
 //! The inner loops, in one small vocabulary for every instruction set.
 //!
 //! Work on whole rows of the first layer is written once, in plain Rust, and compiled again for each instruction set;
-//! the compiler vectorises it well. By hand are written the product of small integers ([`Kernels::affine`]), for the
-//! instructions that add up several products at once have no name in the language, and what AVX-512 does on vectors
-//! twice as long as the compiler dares to use. All variants give the same bits: they compute in integers, and no step
-//! can overflow for weights that a loader has let in.
+//! the compiler vectorises it well. By hand are written the two sums of products ([`Kernels::affine`], [`Kernels::dot`]),
+//! for the instructions that add up several products at once have no name in the language, and what AVX-512 does on
+//! vectors twice as long as the compiler dares to use. All variants give the same bits: they compute in integers; the
+//! accumulators are kept modulo 2^16, and no other step can overflow for weights that a loader has let in.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::str::FromStr;
+use thiserror::Error;
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,15 +72,25 @@ fn hardware_has(isa: Isa) -> bool {
 }
 
 impl FromStr for Isa {
-    type Err = String;
+    type Err = IsaError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let isa = Self::ALL
-            .into_iter()
-            .find(|isa| isa.name() == text)
-            .ok_or_else(|| format!("no instruction set {text:?}; there are portable, sse41, avx2, avx512"))?;
-        if isa.is_available() { Ok(isa) } else { Err(format!("this processor has no {text}")) }
+    /// Reads a name that [`Self::name`] gives; the processor must have what it names.
+    fn from_str(text: &str) -> Result<Self, IsaError> {
+        let found = Self::ALL.into_iter().find(|isa| isa.name() == text);
+        let isa = found.ok_or_else(|| IsaError::Unknown(text.into()))?;
+        if isa.is_available() { Ok(isa) } else { Err(IsaError::NotHere(isa)) }
     }
+}
+
+/// A name that is no instruction set to use.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum IsaError {
+    /// There is none of that name.
+    #[error("no instruction set {0:?}; there are portable, sse41, avx2, avx512")]
+    Unknown(String),
+    /// This processor does not have it.
+    #[error("this processor has no {}", .0.name())]
+    NotHere(Isa),
 }
 
 /// Rows of the first layer: so many numbers each, one after the other.
@@ -203,6 +214,9 @@ impl std::fmt::Debug for Kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::FeatureSet;
+    use crate::features::tests::random_positions;
+    use crate::test_nets;
     use proptest::prelude::*;
 
     fn others() -> Vec<Kernels> {
@@ -214,24 +228,45 @@ mod tests {
         assert!(others().iter().zip(Isa::ALL).all(|(kernels, isa)| kernels.isa == isa));
     }
 
-    fn extreme_i16() -> impl Strategy<Value = i16> {
-        prop_oneof![any::<i16>(), Just(i16::MIN), Just(i16::MAX), Just(0), -300..300i16]
+    /// Numbers of any size from a seed, every fourth of them as large or as small as can be, or none.
+    fn numbers<T>(seed: u64, count: usize, convert: impl Fn(i32) -> T) -> Vec<T> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 32) as i32
+        };
+        (0..count)
+            .map(|_| {
+                convert(match next() & 15 {
+                    0 => i32::from(i16::MIN),
+                    1 => i32::from(i16::MAX),
+                    2 | 3 => 0,
+                    4..8 => next() % 300,
+                    _ => i32::from(next() as i16),
+                })
+            })
+            .collect()
     }
 
-    fn extreme_i8() -> impl Strategy<Value = i8> {
-        prop_oneof![any::<i8>(), Just(i8::MIN), Just(i8::MAX)]
+    fn i16s(seed: u64, count: usize) -> Vec<i16> {
+        numbers(seed, count, |number| number as i16)
     }
+
+    const WIDTHS: [usize; 5] = [32, 96, 256, 512, 1024];
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
         fn updates_agree(
-            weights in prop::collection::vec(extreme_i16(), 40 * 160),
+            seed in any::<u64>(),
             adds in prop::collection::vec(0..40u32, 0..9),
             subs in prop::collection::vec(0..40u32, 0..9),
-            width in prop_oneof![Just(32usize), Just(128), Just(160)],
+            width in prop::sample::select(&WIDTHS[..]),
         ) {
+            let weights = i16s(seed, 40 * width);
             let rows = Rows { weights: &weights, width };
             let from = &weights[..width];
             let mut expected: Vec<i16> = from.to_vec();
@@ -249,13 +284,15 @@ mod tests {
             }
         }
 
+        /// Pairs take half of a width, so that those are widths here too.
         #[test]
         fn clips_and_products_agree(
-            left in prop::collection::vec(extreme_i16(), 96),
-            right in prop::collection::vec(extreme_i16(), 96),
+            seed in any::<u64>(),
+            width in prop::sample::select(&[16, 32, 48, 96, 128, 256, 512, 1024][..]),
         ) {
+            let (left, right) = (i16s(seed, width), i16s(!seed, width));
             for kernels in others() {
-                let mut out = vec![0; 96];
+                let mut out = vec![0; width];
                 kernels.clip(&mut out, &left);
                 for (&out, &value) in out.iter().zip(&left) {
                     prop_assert_eq!(i16::from(out), value.clamp(0, 127));
@@ -272,11 +309,13 @@ mod tests {
 
         #[test]
         fn products_with_small_weights_agree(
-            input in prop::collection::vec(prop_oneof![3 => Just(0u8), 2 => 0..=127u8, 1 => Just(127)], 128),
-            weights in prop::collection::vec(extreme_i8(), 128 * 32),
+            seed in any::<u64>(),
+            inputs in prop::sample::select(&[4usize, 32, 64, 68, 128, 1024, 1060, 3072][..]),
             bias in prop::collection::vec(-1_000_000..1_000_000i32, 32),
-            outputs in prop_oneof![Just(16usize), Just(32)],
+            outputs in prop::sample::select(&[16usize, 32][..]),
         ) {
+            let input = numbers(seed, inputs, |number| number.clamp(0, 127) as u8);
+            let weights = numbers(!seed, inputs * outputs, |number| number.clamp(-128, 127) as i8);
             let mut expected = bias[..outputs].to_vec();
             for (output, sum) in expected.iter_mut().enumerate() {
                 for (index, &value) in input.iter().enumerate() {
@@ -286,23 +325,21 @@ mod tests {
             }
             for kernels in others() {
                 let mut out = bias[..outputs].to_vec();
-                kernels.affine(&mut out, &input, &weights[..128 * outputs]);
+                kernels.affine(&mut out, &input, &weights);
                 prop_assert_eq!(&out, &expected, "{:?}", kernels);
             }
         }
 
         #[test]
-        fn output_sums_agree(
-            values in prop::collection::vec(extreme_i16(), 128),
-            weights in prop::collection::vec(-128..=128i16, 128),
-            larger in prop::collection::vec(-200..200i16, 128),
-        ) {
-            let activations = [Activation::Relu, Activation::Crelu, Activation::Screlu];
-            let narrow = activations.map(|activation| (activation, true, &weights));
-            let plain = activations.map(|activation| (activation, false, &larger));
-            for (activation, narrow, weights) in narrow.into_iter().chain(plain) {
+        fn output_sums_agree(seed in any::<u64>(), width in prop::sample::select(&WIDTHS[..])) {
+            // So that all sums fit into 32 bits: 1,024 values, squared up to 255 or plain up to 32,767.
+            const ACTIVATIONS: [(Activation, i16); 3] =
+                [(Activation::Relu, 60), (Activation::Crelu, 128), (Activation::Screlu, 30)];
+            let values = i16s(seed, width);
+            for (activation, most) in ACTIVATIONS {
+                let weights = numbers(!seed, width, |number| (number as i16).clamp(-most, most));
                 let mut expected = 0i64;
-                for (&value, &weight) in values.iter().zip(weights) {
+                for (&value, &weight) in values.iter().zip(&weights) {
                     let value = i64::from(match activation {
                         Activation::Relu => value.max(0),
                         _ => value.clamp(0, 255),
@@ -311,10 +348,41 @@ mod tests {
                     expected += power * i64::from(weight);
                 }
                 for kernels in others() {
-                    let sum = kernels.dot(activation, narrow, &values, weights, 255);
-                    prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
+                    for narrow in [false, true] {
+                        let sum = kernels.dot(activation, narrow, &values, &weights, 255);
+                        prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
+                    }
                 }
             }
         }
+    }
+
+    /// Whole networks, of every kind of head and of widths that take other ways through the kernels.
+    #[test]
+    fn networks_evaluate_alike() {
+        let mut networks = vec![test_nets::untied(FeatureSet::half_kp(), 32, 3)];
+        for width in [32, 96, 256, 1024] {
+            networks.push(test_nets::flat(FeatureSet::plain(), width, 1));
+            networks.push(test_nets::stacks(FeatureSet::plain(), width, 2));
+        }
+        for network in networks {
+            let portable = network.clone().with_isa(Isa::Portable);
+            for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+                let other = network.clone().with_isa(isa);
+                assert_eq!(other.isa(), isa);
+                for position in random_positions(71, 60) {
+                    let board = position.board();
+                    assert_eq!(other.evaluate(board), portable.evaluate(board), "{isa:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_read() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            assert_eq!(isa.name().parse(), Ok(isa));
+        }
+        assert_eq!("mmx".parse::<Isa>(), Err(IsaError::Unknown("mmx".into())));
     }
 }

@@ -10,7 +10,7 @@
 //! use tandem_chess::Position;
 //! use tandem_nnue::{Accumulators, Network};
 //!
-//! let network = Network::load("nn-82215d0fd0df.nnue".as_ref())?;
+//! let network = Network::load("nn-82215d0fd0df.nnue")?;
 //! let mut position = Position::startpos();
 //! let mut accumulators = Accumulators::new(&network);
 //! position.play(tandem_chess::uci::parse(position.board(), "e2e4")?);
@@ -26,14 +26,19 @@ mod features;
 mod files;
 mod float;
 mod kernels;
+mod limits;
 mod network;
 #[cfg(test)]
 mod test_nets;
 
 pub use accumulator::Accumulators;
-pub use architecture::{Architecture, Buckets, HeadShape, MAX_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape};
-pub use features::{FeatureSet, Mirror, Turn, UnknownFeatures, View};
+pub use architecture::{
+    Architecture, ArchitectureError, Buckets, HeadShape, MAX_LAYER_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape,
+};
+pub use features::{BadKingBucket, FeatureSet, UnknownFeatures, View};
+#[doc(hidden)]
+pub use files::reseal;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
 pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError};
-pub use kernels::{Activation, Isa};
+pub use kernels::{Activation, Isa, IsaError};
 pub use network::{Evaluation, Network};

@@ -19,6 +19,8 @@ pub(crate) struct FirstLayer {
     pub(crate) weights: Aligned<i16>,
     /// One row of [`PSQT_BUCKETS`] for each input.
     pub(crate) psqt: Option<Aligned<i32>>,
+    /// The accumulators are defined modulo 2^16, as Stockfish's are: weights that could leave 16 bits are no mistake.
+    pub(crate) wraps: bool,
 }
 
 impl FirstLayer {
@@ -115,7 +117,12 @@ impl Dense {
     }
 
     #[inline]
-    fn forward<'a>(&self, kernels: &Kernels, input: &[u8], out: &'a mut [i32; MAX_OUTPUTS]) -> &'a [i32] {
+    fn forward<'a>(
+        &self,
+        kernels: &Kernels,
+        input: &[u8],
+        out: &'a mut [i32; MAX_LAYER_OUTPUTS],
+    ) -> &'a [i32] {
         let out = &mut out[..self.bias.len()];
         out.copy_from_slice(&self.bias);
         kernels.affine(out, &input[..self.inputs.next_multiple_of(4)], &self.weights);
@@ -124,7 +131,7 @@ impl Dense {
 }
 
 fn padded(outputs: usize) -> usize {
-    if outputs <= 16 { 16 } else { MAX_OUTPUTS }
+    if outputs <= 16 { 16 } else { MAX_LAYER_OUTPUTS }
 }
 
 /// What comes after the accumulators.
@@ -136,8 +143,6 @@ pub(crate) enum Head {
 
 /// What the sums of a stack's last layer are divided by for a value.
 pub(crate) const OUTPUT_SCALE: i32 = 16;
-/// What an output of one is worth in a stack's units.
-pub(crate) const STACK_UNITS: i32 = 600;
 /// A weight of one in a stack's first two layers is 2 to this power.
 pub(crate) const WEIGHT_BITS: u32 = 6;
 
@@ -160,29 +165,58 @@ fn squared(value: i32) -> u8 {
 /// A network's judgement of a position, for the side to move, in units of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The part that comes straight from pieces and squares; zero where a network has none.
-    pub psqt: i32,
-    /// The rest.
-    pub positional: i32,
-    /// The output or layer stack that judged.
-    pub bucket: usize,
+    /// Both parts are sums that [`Self::value`] divides.
+    psqt: i32,
+    positional: i32,
+    bucket: usize,
     divisor: i32,
     pawn: i32,
 }
 
 impl Evaluation {
-    /// The value in the network's units.
+    /// The value in the network's units, of which [`Self::pawn`] make a pawn.
     #[inline]
     pub fn value(self) -> i32 {
-        // A hostile file's piece squares may be as large as they like.
+        // Changes that belong to no game could bring piece squares to any sum.
         self.psqt.wrapping_add(self.positional) / self.divisor
     }
 
     /// The value in centipawns.
     #[inline]
     pub fn centipawns(self) -> i32 {
-        (i64::from(self.value()) * 100 / i64::from(self.pawn)) as i32
+        within_i32(i64::from(self.value()) * 100 / i64::from(self.pawn))
     }
+
+    /// The part of the value that comes straight from pieces and squares; zero where a network has none.
+    pub fn psqt(self) -> i32 {
+        self.psqt / self.divisor
+    }
+
+    /// The rest of the value.
+    pub fn positional(self) -> i32 {
+        self.value().wrapping_sub(self.psqt())
+    }
+
+    /// The sums that both parts come from. Those of stacks are 16 times the network's units.
+    pub fn raw_parts(self) -> (i32, i32) {
+        (self.psqt, self.positional)
+    }
+
+    /// The output or layer stack that judged.
+    pub fn bucket(self) -> usize {
+        self.bucket
+    }
+
+    /// What a pawn is worth in the network's units.
+    pub fn pawn(self) -> i32 {
+        self.pawn
+    }
+}
+
+/// The number, or the nearest that fits.
+#[inline]
+fn within_i32(number: i64) -> i32 {
+    number.clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
 /// A network with everything that evaluating needs. It does not change, so threads share it.
@@ -213,7 +247,8 @@ impl Network {
         self.kernels.isa
     }
 
-    /// The same network, evaluated with other instructions.
+    /// The same network, evaluated with other instructions; with portable ones where the processor does not have
+    /// those, as [`Self::isa`] then says.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.kernels = Kernels::new(isa);
         self
@@ -322,7 +357,9 @@ impl Flat {
         let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
         // Squared values have the scale of the accumulators twice.
         let sum = if self.activation == Activation::Screlu { sum / qa } else { sum };
-        ((sum + i64::from(self.bias[bucket])) * i64::from(self.scale) / (qa * qb)) as i32
+        // A product that does not fit into 64 bits does not fit into 32 after the division either.
+        let product = (sum + i64::from(self.bias[bucket])).saturating_mul(i64::from(self.scale));
+        within_i32(product / (qa * qb))
     }
 
     /// For weights so large that the fast kernels could overflow.
@@ -365,19 +402,19 @@ impl Stacks {
             2 * len
         };
         let stack = &self.stacks[bucket];
-        let mut outputs = [0; MAX_OUTPUTS];
+        let mut outputs = [0; MAX_LAYER_OUTPUTS];
         stack.first.forward(kernels, &scratch[..inputs], &mut outputs);
         let kept = stack.first.outputs - usize::from(self.skip);
 
         // Whole arrays, whatever counts of them: the weights of the rest are zero.
-        let mut hidden = [0; 2 * MAX_OUTPUTS];
+        let mut hidden = [0; 2 * MAX_LAYER_OUTPUTS];
         let mut at = 0;
         if self.dual {
-            hidden[..MAX_OUTPUTS].copy_from_slice(&outputs.map(squared));
+            hidden[..MAX_LAYER_OUTPUTS].copy_from_slice(&outputs.map(squared));
             at = kept;
         }
-        hidden[at..at + MAX_OUTPUTS].copy_from_slice(&outputs.map(clipped));
-        let mut second = [0; MAX_OUTPUTS];
+        hidden[at..at + MAX_LAYER_OUTPUTS].copy_from_slice(&outputs.map(clipped));
+        let mut second = [0; MAX_LAYER_OUTPUTS];
         let second = stack.second.forward(kernels, &hidden, &mut second);
         let mut out = stack.last_bias;
         for (&value, &weight) in second.iter().zip(&stack.last) {
@@ -395,6 +432,38 @@ impl Stacks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every number at its greatest.
+    #[test]
+    fn a_flat_networks_value_is_held_within_32_bits() {
+        for (activation, qa) in
+            [(Activation::Relu, 1), (Activation::Crelu, i16::MAX), (Activation::Screlu, i16::MAX)]
+        {
+            for (weight, bias, expected) in
+                [(i16::MAX, i32::MAX, i32::MAX), (i16::MIN, i32::MIN, i32::MIN), (0, 3, 3 << 20)]
+            {
+                let weights = Aligned::from(&[weight; 1 << 15][..]);
+                let flat = Flat::new(activation, [qa, 1], 1 << 20, Buckets::ONE, weights, vec![bias]);
+                let values = [i16::MAX; 1 << 14];
+                let value = flat.forward(&Kernels::new(Isa::best()), &values, &values, 0);
+                assert_eq!(value, if weight == 0 { expected / i32::from(qa) } else { expected });
+            }
+        }
+        let (psqt, bucket, divisor) = (0, 0, 1);
+        for positional in [i32::MAX, i32::MIN] {
+            let evaluation = Evaluation { psqt, positional, bucket, divisor, pawn: 1 };
+            assert_eq!(evaluation.centipawns(), positional);
+        }
+    }
+
+    #[test]
+    fn the_parts_add_up_to_the_value() {
+        for (psqt, positional) in [(31, 17), (-31, 17), (15, 1), (-9, -8)] {
+            let evaluation = Evaluation { psqt, positional, bucket: 0, divisor: 16, pawn: 100 };
+            assert_eq!(evaluation.psqt() + evaluation.positional(), evaluation.value());
+            assert_eq!(evaluation.raw_parts(), (psqt, positional));
+        }
+    }
 
     #[test]
     fn squares_are_those_of_wide_numbers() {

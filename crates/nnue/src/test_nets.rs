@@ -29,6 +29,7 @@ fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random
         bias: i16s(random.numbers(width, 60, |n| n as i16)),
         weights: i16s(random.numbers(features.inputs() * width, 60, |n| n as i16)),
         psqt: psqt.then(|| Aligned::from(&random.numbers(features.inputs() * PSQT_BUCKETS, 3000, |n| n)[..])),
+        wraps: false,
     }
 }
 

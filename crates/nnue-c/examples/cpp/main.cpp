@@ -1,9 +1,26 @@
 // Evaluates the positions of a file, one FEN a line: evaluate NETWORK FENS
-// Each is evaluated twice, from nothing and after a move forth and back; both must agree.
+// Each is evaluated from nothing, on a board, and on it again after a move forth and back; all must agree.
 #include "tandem_nnue.hpp"
 
 #include <fstream>
 #include <iostream>
+
+// Makes the first move that can be made and takes it back. There may be none.
+static void forth_and_back(tandem::Board &board) {
+    std::string move = "a1a1";
+    for (int squares = 0; squares < 64 * 64; squares++) {
+        const int from = squares / 64, to = squares % 64;
+        move[0] = static_cast<char>('a' + from % 8);
+        move[1] = static_cast<char>('1' + from / 8);
+        move[2] = static_cast<char>('a' + to % 8);
+        move[3] = static_cast<char>('1' + to / 8);
+        if (board.try_push(move)) {
+            board.evaluate();
+            board.pop();
+            return;
+        }
+    }
+}
 
 int main(int argc, char **argv) {
     if (argc != 3) {
@@ -16,7 +33,9 @@ int main(int argc, char **argv) {
         for (std::string fen; std::getline(fens, fen);) {
             const auto value = network.evaluate(fen);
             tandem::Board board(network, fen);
-            if (board.evaluate() != value) {
+            const auto before = board.evaluate();
+            forth_and_back(board);
+            if (before != value || board.evaluate() != value) {
                 std::cerr << "the board and the position disagree: " << fen << '\n';
                 return 1;
             }

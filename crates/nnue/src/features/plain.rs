@@ -1,6 +1,6 @@
 //! Pieces and squares, 768 inputs, with or without a choice of rows by the own king.
 
-use super::{FeatureSet, Mirror, Turn};
+use super::{BadKingBucket, FeatureSet, Mirror, Turn};
 
 /// Own pieces first, then the enemy's, pawn to king.
 const PLANES: [[u16; 6]; 2] = [[0, 64, 128, 192, 256, 320], [384, 448, 512, 576, 640, 704]];
@@ -24,12 +24,12 @@ impl FeatureSet {
     }
 
     /// The same, with rows of their own for groups of squares of the own king: the bucket of each square, below 32.
-    pub fn king_buckets(map: &[u8; 64]) -> Self {
+    pub fn king_buckets(map: &[u8; 64]) -> Result<Self, BadKingBucket> {
         Self::bucketed("768-kings-", map, Mirror::Never, map.map(u16::from))
     }
 
     /// The same, with the own king always on the files a to d: the buckets of a1, b1, c1, d1, a2 and so on.
-    pub fn king_buckets_mirrored(map: &[u8; 32]) -> Self {
+    pub fn king_buckets_mirrored(map: &[u8; 32]) -> Result<Self, BadKingBucket> {
         let kings = std::array::from_fn(|square| {
             let (rank, file) = (square / 8, square % 8);
             u16::from(map[rank * 4 + file.min(7 - file)])
@@ -37,15 +37,14 @@ impl FeatureSet {
         Self::bucketed("768-kings-mirrored-", map, Mirror::KingWest, kings)
     }
 
-    fn bucketed(prefix: &str, map: &[u8], mirror: Mirror, kings: [u16; 64]) -> Self {
-        let digit = |&bucket: &u8| char::from(DIGITS[usize::from(bucket) % DIGITS.len()]);
-        Self {
-            name: prefix.chars().chain(map.iter().map(digit)).collect(),
-            mirror,
-            kings: kings.map(|bucket| bucket % DIGITS.len() as u16),
-            buckets: u32::from(kings.iter().max().map_or(0, |&most| most % DIGITS.len() as u16)) + 1,
-            ..Self::plain()
+    fn bucketed(prefix: &str, map: &[u8], mirror: Mirror, kings: [u16; 64]) -> Result<Self, BadKingBucket> {
+        let mut name = String::from(prefix);
+        for (square, &bucket) in map.iter().enumerate() {
+            let digit = DIGITS.get(usize::from(bucket)).ok_or(BadKingBucket { square, bucket })?;
+            name.push(char::from(*digit));
         }
+        let buckets = u32::from(map.iter().copied().max().unwrap_or(0)) + 1;
+        Ok(Self { name, mirror, kings, buckets, ..Self::plain() })
     }
 }
 
@@ -55,10 +54,10 @@ pub(super) fn by_name(name: &str) -> Option<FeatureSet> {
         text.bytes().map(|byte| DIGITS.iter().position(|&digit| digit == byte).map(|at| at as u8)).collect()
     };
     if let Some(map) = name.strip_prefix("768-kings-mirrored-") {
-        return Some(FeatureSet::king_buckets_mirrored(&digits(map)?.try_into().ok()?));
+        return FeatureSet::king_buckets_mirrored(&digits(map)?.try_into().ok()?).ok();
     }
     let map = name.strip_prefix("768-kings-")?;
-    Some(FeatureSet::king_buckets(&digits(map)?.try_into().ok()?))
+    FeatureSet::king_buckets(&digits(map)?.try_into().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -91,6 +90,15 @@ mod tests {
     }
 
     #[test]
+    fn maps_of_more_buckets_than_there_are_digits_are_refused() {
+        let mut map = [31; 64];
+        assert_eq!(FeatureSet::king_buckets(&map).unwrap().inputs(), 32 * 768);
+        map[9] = 32;
+        assert_eq!(FeatureSet::king_buckets(&map), Err(BadKingBucket { square: 9, bucket: 32 }));
+        assert!(FeatureSet::king_buckets_mirrored(&[255; 32]).is_err());
+    }
+
+    #[test]
     fn equals_the_slow_definition() {
         let half: [u8; 32] = std::array::from_fn(|index| (index * 7 % 9) as u8);
         let whole: [u8; 64] = std::array::from_fn(|index| (index * 5 % 13) as u8);
@@ -102,8 +110,8 @@ mod tests {
                     assert_eq!(rows, slow(position.board(), side, map), "{}", set.name());
                 };
                 check(FeatureSet::plain(), None);
-                check(FeatureSet::king_buckets(&whole), Some((&whole, false)));
-                check(FeatureSet::king_buckets_mirrored(&half), Some((&half, true)));
+                check(FeatureSet::king_buckets(&whole).unwrap(), Some((&whole, false)));
+                check(FeatureSet::king_buckets_mirrored(&half).unwrap(), Some((&half, true)));
             }
         }
     }

@@ -5,7 +5,6 @@ use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::kernels::Activation;
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::str::FromStr;
 
 /// What a header says, key by key.
@@ -42,17 +41,23 @@ impl Header {
         self.values.remove(key).ok_or_else(|| self.error(key, "missing"))
     }
 
-    pub(super) fn number<T: FromStr + PartialOrd + Display>(
-        &mut self,
-        key: &str,
-        least: T,
-        most: T,
-    ) -> Result<T, LoadError> {
+    /// A number of any size: who asks looks whether it is sound.
+    pub(super) fn number<T: FromStr>(&mut self, key: &str) -> Result<T, LoadError> {
         let text = self.take(key)?;
-        match text.parse() {
-            Ok(number) if number >= least && number <= most => Ok(number),
-            _ => Err(self.error(key, format!("{text:?} is no number from {least} to {most}"))),
+        text.parse().map_err(|_| self.error(key, format!("{text:?} is no number that could stand here")))
+    }
+
+    /// What stands for one in some integers.
+    pub(super) fn one(&mut self, key: &str) -> Result<i16, LoadError> {
+        match self.number(key)? {
+            one if one > 0 => Ok(one),
+            other => Err(self.error(key, format!("{other} is not from 1 to {}", i16::MAX))),
         }
+    }
+
+    /// Yes, or nothing at all.
+    pub(super) fn flag(&mut self, key: &str) -> Result<bool, LoadError> {
+        if self.values.contains_key(key) { self.choice(key, &[("yes", true)]) } else { Ok(false) }
     }
 
     fn choice<T: Copy>(&mut self, key: &str, choices: &[(&str, T)]) -> Result<T, LoadError> {
@@ -66,9 +71,9 @@ impl Header {
 
     fn buckets(&mut self) -> Result<Buckets, LoadError> {
         Ok(Buckets {
-            count: self.number("buckets", 1, 32)?,
-            less: self.number("bucket-less", 0, 32)?,
-            pieces: self.number("bucket-pieces", 1, 32)?,
+            count: self.number("buckets")?,
+            less: self.number("bucket-less")?,
+            pieces: self.number("bucket-pieces")?,
         })
     }
 
@@ -77,8 +82,7 @@ impl Header {
         let features = self.take("features")?;
         let features =
             FeatureSet::by_name(&features).map_err(|unknown| self.error("features", unknown.to_string()))?;
-        let outputs = self.number("outputs", 32, 1 << 14)?;
-        super::single::check_outputs(outputs, self.offset)?;
+        let outputs = self.number("outputs")?;
         let tied = self.choice("tied", YES)?;
         let psqt = self.choice("psqt", YES)?;
         let stacks = self.choice("head", &[("flat", false), ("stacks", true)])?;
@@ -87,14 +91,33 @@ impl Header {
                 squeeze: self.choice("squeeze", SQUEEZES)?,
                 dual: self.choice("dual", YES)?,
                 skip: self.choice("skip", YES)?,
-                hidden: self.number("hidden", 2, MAX_OUTPUTS)?,
-                second: self.number("second", 1, MAX_OUTPUTS)?,
+                hidden: self.number("hidden")?,
+                second: self.number("second")?,
                 buckets: self.buckets()?,
             })
         } else {
             HeadShape::Flat { activation: self.choice("activation", ACTIVATIONS)?, buckets: self.buckets()? }
         };
-        Ok(Architecture { features, outputs, tied, psqt, head })
+        let architecture = Architecture { features, outputs, tied, psqt, head };
+        architecture.check().map_err(|error| self.unsound(error))?;
+        Ok(architecture)
+    }
+
+    /// What an output of one, and what a pawn is worth. Stacks leave no choice of the former, which our own files
+    /// therefore do not name.
+    pub(super) fn units(
+        &mut self,
+        architecture: &Architecture,
+        scale_is_named: bool,
+    ) -> Result<(i32, i32), LoadError> {
+        let scale = if scale_is_named { self.number("scale")? } else { STACK_UNITS };
+        let pawn = self.number("pawn")?;
+        architecture.check_units(scale, pawn).map_err(|error| self.unsound(error))?;
+        Ok((scale, pawn))
+    }
+
+    fn unsound(&self, error: ArchitectureError) -> LoadError {
+        self.error(&error.part, error.problem)
     }
 
     /// Every key must have been asked for.

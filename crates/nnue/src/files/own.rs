@@ -1,16 +1,20 @@
 //! Our own format: a header that says everything, then the numbers. `docs/formats.md` describes it for others.
 
 use super::header::{Header, lines_of};
-use super::{LoadError, Reader};
+use super::reader::bounded;
+use super::stacks::{put_stack, read_stack};
+use super::{LoadError, Reader, extend};
 use crate::architecture::*;
-use crate::features::FeatureSet;
 use crate::kernels::{Isa, Kernels};
+use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;
 
 /// How a file begins. The line ends show whether it was sent as text.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";
 const VERSION: u32 = 1;
 const CHECKSUM: usize = 8;
+/// Rows of weights are not padded.
+const PADDING: usize = 1;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     let mut reader = Reader::new(bytes);
@@ -21,42 +25,35 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     let mut header = Header::parse(&text, offset)?;
 
     let architecture = header.architecture()?;
-    let pawn = header.number("pawn", 1, 100_000)?;
+    let is_flat = matches!(architecture.head, HeadShape::Flat { .. });
+    let (scale, pawn) = header.units(&architecture, is_flat)?;
     let description = header.take("description").unwrap_or_default();
-    let flat = match architecture.head {
-        HeadShape::Stacks(_) => None,
-        HeadShape::Flat { .. } => Some((
-            header.number("qa", 1, i16::MAX)?,
-            header.number("qb", 1, i16::MAX)?,
-            header.number("scale", 1, 1 << 20)?,
-        )),
-    };
+    let ones = if is_flat { [header.one("qa")?, header.one("qb")?] } else { [1; 2] };
+    let wraps = !is_flat && header.flag("wraps")?;
     header.end()?;
 
     let (outputs, width) = (architecture.outputs, architecture.width());
     let inputs = architecture.features.inputs();
-    let first = FirstLayer {
-        outputs,
-        width,
-        bias: reader.numbers("biases of the first layer", width)?,
-        weights: reader.numbers("weights of the first layer", inputs * width)?,
-        psqt: match architecture.psqt {
-            true => Some(reader.numbers("piece squares", inputs * PSQT_BUCKETS)?),
-            false => None,
-        },
+    let bias = reader.numbers("biases of the first layer", width)?;
+    let weights_at = reader.at();
+    let weights = reader.numbers("weights of the first layer", inputs * width)?;
+    let psqt_at = reader.at();
+    let psqt = match architecture.psqt {
+        true => Some(reader.numbers("piece squares", inputs * PSQT_BUCKETS)?),
+        false => None,
     };
-    let head = match (architecture.head, flat) {
-        (HeadShape::Flat { activation, buckets }, Some((qa, qb, scale))) => {
+    let first = FirstLayer { outputs, width, bias, weights, psqt, wraps };
+    let head = match architecture.head {
+        HeadShape::Flat { activation, buckets } => {
             let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
             let bias = reader.numbers("output biases", buckets.count)?.to_vec();
-            Head::Flat(Flat::new(activation, [qa, qb], scale, buckets, weights, bias))
+            Head::Flat(Flat::new(activation, ones, scale, buckets, weights, bias))
         }
-        (HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }), _) => {
+        HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
             let layers = architecture.layers();
-            let stacks = (0..buckets.count).map(|number| read_stack(&mut reader, &layers, number));
+            let stacks = (0..buckets.count).map(|number| read_stack(&mut reader, &layers, PADDING, number));
             Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks: stacks.collect::<Result<_, _>>()? })
         }
-        (HeadShape::Flat { .. }, None) => unreachable!("a flat head's scales were read above"),
     };
     let end = reader.at();
     let stored = reader.bytes("checksum", CHECKSUM)?;
@@ -65,75 +62,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
         return Err(Reader::error("checksum", end, "does not fit: the file is damaged"));
     }
     let features = architecture.features;
-    check_accumulators(&features, &first)?;
+    if let Some(psqt) = &first.psqt {
+        check_psqt(psqt).map_err(|error| Reader::error("piece squares", psqt_at, error.to_string()))?;
+    }
+    if !wraps {
+        check_accumulators(&features, &first)
+            .map_err(|error| Reader::error("weights of the first layer", weights_at, error.to_string()))?;
+    }
     Ok(Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) })
-}
-
-fn read_stack(reader: &mut Reader<'_>, layers: &[(usize, usize)], number: usize) -> Result<Stack, LoadError> {
-    let name = |layer: &str| format!("{layer} of layer stack {number}");
-    let mut dense = |field: &str, (inputs, outputs): (usize, usize)| -> Result<Dense, LoadError> {
-        let offset = reader.at();
-        let bias = reader.numbers::<i32>(field, outputs)?;
-        check_bias(field, offset, &bias)?;
-        let weights = reader.numbers(field, outputs * inputs)?;
-        Ok(Dense::new(inputs, &bias, &weights, inputs))
-    };
-    let first = dense(&name("first layer"), layers[0])?;
-    let second = dense(&name("second layer"), layers[1])?;
-    let offset = reader.at();
-    let last_bias = reader.i32(&name("last bias"))?;
-    check_bias(&name("last bias"), offset, &[last_bias])?;
-    let last = reader.numbers(&name("last layer"), layers[2].0)?.to_vec();
-    Ok(Stack { first, second, last_bias, last })
-}
-
-/// Sums of products stay below 2^28 (16,384 inputs of at most 127, weights of at most 128), so they fit with a bias
-/// below 2^23; and so does what a skip makes of the sum in 64 bits.
-pub(crate) fn check_bias(field: &str, offset: usize, bias: &[i32]) -> Result<(), LoadError> {
-    const LIMIT: u32 = 1 << 23;
-    match bias.iter().find(|bias| bias.unsigned_abs() > LIMIT) {
-        None => Ok(()),
-        Some(bias) => Err(Reader::error(field, offset, format!("a bias of {bias} could overflow"))),
-    }
-}
-
-/// Refuses a first layer whose accumulators could leave 16 bits in some position: for each king's rows and each
-/// value, the bias and the greatest weights of as many squares as pieces can stand on.
-pub(crate) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> Result<(), LoadError> {
-    let rows = features.inputs() / features.kings();
-    let active = features.max_active();
-    for bucket in 0..features.kings() {
-        let weights = &first.weights[bucket * rows * first.width..][..rows * first.width];
-        // A cheap bound first; only what it cannot clear is looked at closely.
-        let mut greatest = vec![0u16; first.width];
-        for row in weights.chunks_exact(first.width) {
-            for (most, weight) in greatest.iter_mut().zip(row) {
-                *most = (*most).max(weight.unsigned_abs());
-            }
-        }
-        for (column, &most) in greatest.iter().enumerate() {
-            let bias = i64::from(first.bias[column]).abs();
-            if bias + i64::from(most) * active as i64 > i64::from(i16::MAX) {
-                let sum = bias + greatest_sum(weights, first.width, column, active);
-                if sum > i64::from(i16::MAX) {
-                    let problem = format!(
-                        "value {column} could reach {sum} with the king in bucket {bucket}: it would overflow"
-                    );
-                    return Err(Reader::error("weights of the first layer", 0, problem));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The greatest sum, up or down, of so many weights of one column.
-fn greatest_sum(weights: &[i16], width: usize, column: usize, count: usize) -> i64 {
-    let mut values: Vec<i16> = weights.iter().skip(column).step_by(width).copied().collect();
-    values.sort_unstable();
-    let down: i64 = values.iter().take(count).map(|&value| i64::from(value.min(0))).sum();
-    let up: i64 = values.iter().rev().take(count).map(|&value| i64::from(value.max(0))).sum();
-    up.max(-down)
 }
 
 /// A hash of eight bytes at a time; the last ones are filled up with zeros, and the length counts too.
@@ -148,8 +84,16 @@ fn checksum(bytes: &[u8]) -> u64 {
     hash
 }
 
+/// Puts the checksum right in a file that was changed. Only fuzzing and tests have a use for it.
+pub fn reseal(bytes: &mut [u8]) {
+    if let Some(end) = bytes.len().checked_sub(CHECKSUM) {
+        let sum = checksum(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
 impl Network {
-    /// The network as a file of our own format.
+    /// The network as a file of our own format, which [`Self::from_bytes`] reads again.
     pub fn to_bytes(&self) -> Vec<u8> {
         let text = self.header();
         let mut bytes = MAGIC.to_vec();
@@ -168,14 +112,7 @@ impl Network {
             }
             Head::Stacks(stacks) => {
                 for stack in &stacks.stacks {
-                    for dense in [&stack.first, &stack.second] {
-                        extend(&mut bytes, dense.bias(), i32::to_le_bytes);
-                        for output in 0..dense.outputs {
-                            bytes.extend(dense.row(output).map(|weight| weight as u8));
-                        }
-                    }
-                    bytes.extend(stack.last_bias.to_le_bytes());
-                    bytes.extend(stack.last.iter().map(|&weight| weight as u8));
+                    put_stack(&mut bytes, stack, PADDING);
                 }
             }
         }
@@ -187,7 +124,11 @@ impl Network {
         let mut lines = lines_of(&self.architecture());
         lines.push(("pawn", self.pawn.to_string()));
         if !self.description.is_empty() {
-            lines.push(("description", self.description.replace(['\r', '\n'], " ")));
+            lines.push(("description", bounded(&self.description).replace(['\r', '\n'], " ")));
+        }
+        // Only what needs the word has it, so that it stays one that is worth reading.
+        if self.first.wraps && check_accumulators(&self.features, &self.first).is_err() {
+            lines.push(("wraps", "yes".into()));
         }
         if let Head::Flat(flat) = &self.head {
             lines.push(("qa", flat.qa.to_string()));
@@ -198,21 +139,10 @@ impl Network {
     }
 }
 
-/// Numbers, one after the other.
-pub(super) fn extend<T: Copy, const N: usize>(
-    bytes: &mut Vec<u8>,
-    numbers: &[T],
-    to_le: impl Fn(T) -> [u8; N],
-) {
-    bytes.reserve(N * numbers.len());
-    for &number in numbers {
-        bytes.extend(to_le(number));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::FeatureSet;
     use crate::features::tests::random_positions;
     use crate::test_nets;
 
@@ -259,7 +189,71 @@ mod tests {
         for row in 0..40 {
             network.first.weights[row * 32 + 5] = 1500;
         }
-        let error = Network::from_bytes(&network.to_bytes()).unwrap_err();
+        let bytes = network.to_bytes();
+        let error = Network::from_bytes(&bytes).unwrap_err();
         assert!(error.problem.contains("value 5 could reach"), "{error}");
+        let header = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+        assert_eq!(error.offset, 16 + header + 2 * 32);
+    }
+
+    /// A file with one line of its header changed, which may then be longer.
+    fn edited(network: &Network, line: &str, other: &str) -> Result<Network, LoadError> {
+        let bytes = network.to_bytes();
+        let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+        let text = String::from_utf8(bytes[16..16 + len].to_vec()).unwrap();
+        assert!(text.contains(line), "{text}");
+        let text = text.replace(line, other);
+        let mut file = bytes[..12].to_vec();
+        file.extend((text.len() as u32).to_le_bytes());
+        file.extend(text.as_bytes());
+        file.extend(&bytes[16 + len..]);
+        reseal(&mut file);
+        Network::from_bytes(&file)
+    }
+
+    #[test]
+    fn headers_that_no_network_can_have_are_refused() {
+        let flat = test_nets::flat(FeatureSet::plain(), 32, 1);
+        let stacks = test_nets::stacks(FeatureSet::plain(), 32, 2);
+        for (network, line, other, field) in [
+            (&stacks, "buckets = 8\n", "buckets = 9\n", "buckets"),
+            (&stacks, "buckets = 8\n", "buckets = 0\n", "buckets"),
+            (&stacks, "hidden = 16\n", "hidden = 1\n", "hidden"),
+            (&stacks, "outputs = 32\n", "outputs = 48\n", "outputs"),
+            (&stacks, "outputs = 32\n", "outputs = -1\n", "outputs"),
+            (&stacks, "pawn = 100\n", "pawn = 0\n", "pawn"),
+            (&stacks, "pawn = 100\n", "pawn = 100\nwraps = no\n", "wraps"),
+            (&flat, "pawn = 100\n", "pawn = 100\nwraps = yes\n", "wraps"),
+            (&flat, "psqt = no\n", "psqt = yes\n", "psqt"),
+            (&flat, "scale = 400\n", "scale = 1048577\n", "scale"),
+            (&flat, "qa = 255\n", "qa = 0\n", "qa"),
+        ] {
+            let error = edited(network, line, other).unwrap_err();
+            assert_eq!(error.field, format!("{field} in the header"), "{error}");
+        }
+        assert!(edited(&stacks, "pawn = 100\n", "pawn = 100\nwraps = yes\n").is_ok());
+    }
+
+    /// A file whose stacks outnumber its piece squares was once read, and then broke the evaluation.
+    #[test]
+    fn piece_squares_for_each_stack_are_needed() {
+        let architecture = Architecture {
+            features: FeatureSet::plain(),
+            outputs: 32,
+            tied: true,
+            psqt: false,
+            head: HeadShape::Stacks(StackShape {
+                squeeze: Squeeze::Clip,
+                dual: false,
+                skip: false,
+                hidden: 2,
+                second: 1,
+                buckets: Buckets::bullet(32),
+            }),
+        };
+        let float = crate::FloatNetwork::zeroed(architecture, STACK_UNITS, 100);
+        let (network, _) = float.quantise(crate::Quantisation::default()).unwrap();
+        let error = edited(&network, "psqt = no\n", "psqt = yes\n").unwrap_err();
+        assert_eq!(error.field, "buckets in the header");
     }
 }

@@ -4,6 +4,18 @@ use super::LoadError;
 use crate::aligned::Aligned;
 use bytemuck::Pod;
 
+/// More bytes than a header or a description should have.
+const MAX_TEXT: usize = 1 << 20;
+
+/// So much of a description is written: a header with it can be read again, and what was no UTF-8 takes more room
+/// once it was read.
+const MAX_DESCRIPTION: usize = 1 << 19;
+
+/// A description as files may have it.
+pub(super) fn bounded(description: &str) -> &str {
+    &description[..description.floor_char_boundary(MAX_DESCRIPTION)]
+}
+
 /// The bytes of a file, and how far they were read.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -64,7 +76,7 @@ impl<'a> Reader<'a> {
     pub(super) fn text(&mut self, field: &str) -> Result<String, LoadError> {
         let offset = self.at;
         let len = self.u32(field)? as usize;
-        if len > 1 << 20 {
+        if len > MAX_TEXT {
             return Err(Self::error(field, offset, format!("a length of {len} bytes is absurd")));
         }
         Ok(String::from_utf8_lossy(self.bytes(field, len)?).into_owned())

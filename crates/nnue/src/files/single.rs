@@ -1,12 +1,19 @@
 //! Networks of one hidden layer: the student's binary, and what bullet writes.
+//!
+//! The student's is the binary `HALFKP16` that a student's thesis on NNUE defined, one of the projects whose networks
+//! this library set out to read. Here it goes by that name.
 
-use super::own::extend;
-use super::{LoadError, Reader, UnfitNetwork};
+use super::reader::bounded;
+use super::{LoadError, Reader, UnfitNetwork, extend};
 use crate::aligned::Aligned;
-use crate::architecture::Buckets;
+use crate::architecture::{Architecture, Buckets, HeadShape};
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
+use crate::limits::check_accumulators;
 use crate::network::{FirstLayer, Flat, Head, Network};
+
+/// Values of these networks are in centipawns.
+const PAWN: i32 = 100;
 
 /// How the student's binary begins.
 pub(super) const STUDENT_MAGIC: &[u8] = b"HALFKP16";
@@ -21,15 +28,26 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
     reader.expect("number of inputs", features.inputs() as u32)?;
     let offset = reader.at();
     let outputs = reader.u32("hidden values")? as usize;
-    check_outputs(outputs, offset)?;
-    let qa = scale(&mut reader, "QA")?;
-    let qb = scale(&mut reader, "QB")?;
-    let value = reader.i32("output scale")?;
+    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+    let architecture = Architecture { features: features.clone(), outputs, tied: false, psqt: false, head };
+    let unsound = |field: &str, offset, problem| Err(Reader::error(field, offset, problem));
+    if let Err(error) = architecture.check() {
+        return unsound("hidden values", offset, error.problem);
+    }
+    let qa = one(&mut reader, "QA")?;
+    let qb = one(&mut reader, "QB")?;
+    let offset = reader.at();
+    let scale = reader.i32("output scale")?;
+    if let Err(error) = architecture.check_units(scale, PAWN) {
+        return unsound("output scale", offset, error.problem);
+    }
     let description = reader.text("metadata")?;
 
     let inputs = features.inputs();
+    let own_at = reader.at();
     let own_weights = reader.numbers::<i16>("weights A1", inputs * outputs)?;
     let own_bias = reader.numbers::<i16>("biases B1", outputs)?;
+    let other_at = reader.at();
     let other_weights = reader.numbers::<i16>("weights A2", inputs * outputs)?;
     let other_bias = reader.numbers::<i16>("biases B2", outputs)?;
     let output_weights = reader.numbers("output weights", 2 * outputs)?;
@@ -49,10 +67,10 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
     let mut bias = Aligned::zeroed(width);
     bias[..outputs].copy_from_slice(&own_bias);
     bias[outputs..].copy_from_slice(&other_bias);
-    let first = FirstLayer { outputs, width, bias, weights, psqt: None };
-    let one = Buckets::ONE;
-    let flat = Flat::new(Activation::Crelu, [qa, qb], value, one, output_weights, vec![output_bias]);
-    finish(description, features, first, flat)
+    let first = FirstLayer { outputs, width, bias, weights, psqt: None, wraps: false };
+    let flat = Flat::new(Activation::Crelu, [qa, qb], scale, Buckets::ONE, output_weights, vec![output_bias]);
+    let field = format!("weights A1 or A2 (at byte {other_at})");
+    finish(description, features, first, flat, (&field, own_at))
 }
 
 impl Network {
@@ -81,8 +99,9 @@ impl Network {
             flat.scale as u32,
         ];
         extend(&mut bytes, &header, u32::to_le_bytes);
-        extend(&mut bytes, &[self.description.len() as u32], u32::to_le_bytes);
-        bytes.extend(self.description.as_bytes());
+        let description = bounded(&self.description);
+        extend(&mut bytes, &[description.len() as u32], u32::to_le_bytes);
+        bytes.extend(description.as_bytes());
         for columns in [0..outputs, outputs..2 * outputs] {
             for row in first.weights.chunks_exact(first.width) {
                 extend(&mut bytes, &row[columns.clone()], i16::to_le_bytes);
@@ -110,7 +129,7 @@ pub struct BulletLayout {
     pub qb: i16,
     /// What an output of one is worth in centipawns.
     pub scale: i32,
-    /// Output buckets, their weights one bucket after the other.
+    /// Output buckets, 1 to 32, their weights one bucket after the other.
     pub buckets: usize,
 }
 
@@ -119,8 +138,18 @@ impl Network {
     pub fn from_bullet(bytes: &[u8], layout: &BulletLayout) -> Result<Self, LoadError> {
         let mut reader = Reader::new(bytes);
         let BulletLayout { ref features, outputs, activation, qa, qb, scale, buckets } = *layout;
-        check_outputs(outputs, 0)?;
         let buckets = Buckets::bullet(buckets);
+        let head = HeadShape::Flat { activation, buckets };
+        let architecture =
+            Architecture { features: features.clone(), outputs, tied: true, psqt: false, head };
+        architecture
+            .check()
+            .and_then(|()| architecture.check_units(scale, PAWN))
+            .map_err(|error| Reader::error(&format!("{} in the layout", error.part), 0, error.problem))?;
+        if qa <= 0 || qb <= 0 {
+            let problem = format!("qa of {qa} and qb of {qb}: both must be above zero");
+            return Err(Reader::error("scales in the layout", 0, problem));
+        }
         let weights = reader.numbers("weights of the hidden layer", features.inputs() * outputs)?;
         let bias = reader.numbers("biases of the hidden layer", outputs)?;
         let output_weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
@@ -131,14 +160,16 @@ impl Network {
             let problem = format!("{padding} bytes follow, where at most 63 may pad the file");
             return Err(Reader::error("end of file", offset, problem));
         }
-        let first = FirstLayer { outputs, width: outputs, bias, weights, psqt: None };
+        let first = FirstLayer { outputs, width: outputs, bias, weights, psqt: None, wraps: false };
         let bias_sums = output_bias.iter().map(|&bias| i32::from(bias)).collect();
         let flat = Flat::new(activation, [qa, qb], scale, buckets, output_weights, bias_sums);
-        finish("a network of bullet's".into(), features.clone(), first, flat)
+        let field = ("weights of the hidden layer", 0);
+        finish("a network of bullet's".into(), features.clone(), first, flat, field)
     }
 }
 
-fn scale(reader: &mut Reader<'_>, field: &str) -> Result<i16, LoadError> {
+/// What stands for one in some integers.
+fn one(reader: &mut Reader<'_>, field: &str) -> Result<i16, LoadError> {
     let offset = reader.at();
     let number = reader.u32(field)?;
     match i16::try_from(number) {
@@ -147,25 +178,17 @@ fn scale(reader: &mut Reader<'_>, field: &str) -> Result<i16, LoadError> {
     }
 }
 
-/// Hidden layers that the kernels can work on.
-pub(super) fn check_outputs(outputs: usize, offset: usize) -> Result<(), LoadError> {
-    if outputs > 0 && outputs <= 1 << 14 && outputs.is_multiple_of(32) {
-        return Ok(());
-    }
-    let problem = format!("{outputs} is no width: a multiple of 32, at most 16384");
-    Err(Reader::error("hidden values", offset, problem))
-}
-
 /// Puts a network together, after a look at what could overflow.
-pub(super) fn finish(
+fn finish(
     description: String,
     features: FeatureSet,
     first: FirstLayer,
     flat: Flat,
+    (field, offset): (&str, usize),
 ) -> Result<Network, LoadError> {
-    super::own::check_accumulators(&features, &first)?;
+    check_accumulators(&features, &first).map_err(|error| Reader::error(field, offset, error.to_string()))?;
     let kernels = Kernels::new(Isa::best());
-    Ok(Network { description, features, first, head: Head::Flat(flat), pawn: 100, kernels })
+    Ok(Network { description, features, first, head: Head::Flat(flat), pawn: PAWN, kernels })
 }
 
 #[cfg(test)]
@@ -190,6 +213,15 @@ mod tests {
         }
         for len in [7, 11, 30, 1000, bytes.len() - 1] {
             assert!(Network::from_bytes(&bytes[..len]).is_err());
+        }
+        // Hidden values, QA, QB, the worth of an output of one.
+        for (at, field) in [(16, "hidden values"), (20, "QA"), (24, "QB"), (28, "output scale")] {
+            for number in [0u32, u32::MAX, (1 << 20) + 1] {
+                let mut absurd = bytes.clone();
+                absurd[at..at + 4].copy_from_slice(&number.to_le_bytes());
+                let error = Network::from_bytes(&absurd).unwrap_err();
+                assert_eq!((error.field.as_str(), error.offset), (field, at));
+            }
         }
     }
 
@@ -242,5 +274,18 @@ mod tests {
             assert_eq!(i64::from(network.evaluate(board).value()), expected);
         }
         assert!(Network::from_bullet(&bytes[..bytes.len() - 64], &layout).is_err());
+        for wrong in [
+            BulletLayout { outputs: 40, ..layout.clone() },
+            BulletLayout { outputs: 0, ..layout.clone() },
+            BulletLayout { qa: 0, ..layout.clone() },
+            BulletLayout { qb: -1, ..layout.clone() },
+            BulletLayout { scale: 0, ..layout.clone() },
+            BulletLayout { scale: i32::MAX, ..layout.clone() },
+            BulletLayout { buckets: 0, ..layout.clone() },
+            BulletLayout { buckets: 33, ..layout },
+        ] {
+            let error = Network::from_bullet(&bytes, &wrong).unwrap_err();
+            assert!(error.field.ends_with("in the layout"), "{error}");
+        }
     }
 }

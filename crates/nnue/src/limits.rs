@@ -1,0 +1,99 @@
+//! Which numbers a network may have so that no sum of them overflows.
+
+use crate::features::FeatureSet;
+use crate::network::FirstLayer;
+use thiserror::Error;
+
+/// Numbers with which some position could overflow.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub(crate) struct OverflowError(String);
+
+/// What a bias of a dense layer, or a piece square, may be at most. Sums of products in a dense layer stay below 2^29
+/// (twice 16,384 inputs of at most 127, weights of at most 128), so they fit with such a bias; and so does what a skip
+/// makes of the sum. Thirty-two piece squares, twice, stay below 2^29 too.
+const LIMIT: u32 = 1 << 23;
+
+/// Refuses biases that could overflow together with the sums they are added to.
+pub(crate) fn check_bias(bias: &[i32]) -> Result<(), OverflowError> {
+    check(bias, "bias")
+}
+
+/// Refuses piece squares whose sums could overflow.
+pub(crate) fn check_psqt(psqt: &[i32]) -> Result<(), OverflowError> {
+    check(psqt, "piece square")
+}
+
+fn check(numbers: &[i32], what: &str) -> Result<(), OverflowError> {
+    match numbers.iter().find(|number| number.unsigned_abs() > LIMIT) {
+        None => Ok(()),
+        Some(number) => Err(OverflowError(format!("a {what} of {number} could overflow"))),
+    }
+}
+
+/// Refuses a first layer whose accumulators could leave 16 bits in some position: for each king's rows and each
+/// value, the bias and the greatest weights of as many squares as pieces can stand on.
+pub(crate) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> Result<(), OverflowError> {
+    let rows = features.inputs() / features.king_bucket_count();
+    let active = features.max_active();
+    for bucket in 0..features.king_bucket_count() {
+        let weights = &first.weights[bucket * rows * first.width..][..rows * first.width];
+        // A cheap bound first; only what it cannot clear is looked at closely.
+        let mut greatest = vec![0u16; first.width];
+        for row in weights.chunks_exact(first.width) {
+            for (most, weight) in greatest.iter_mut().zip(row) {
+                *most = (*most).max(weight.unsigned_abs());
+            }
+        }
+        for (column, &most) in greatest.iter().enumerate() {
+            let bias = i64::from(first.bias[column]).abs();
+            if bias + i64::from(most) * active as i64 > i64::from(i16::MAX) {
+                let sum = bias + greatest_sum(weights, first.width, column, active);
+                if sum > i64::from(i16::MAX) {
+                    return Err(OverflowError(format!(
+                        "value {column} could reach {sum} with the king in bucket {bucket}: it would overflow"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The greatest sum, up or down, of so many weights of one column.
+fn greatest_sum(weights: &[i16], width: usize, column: usize, count: usize) -> i64 {
+    let mut values: Vec<i16> = weights.iter().skip(column).step_by(width).copied().collect();
+    values.sort_unstable();
+    let down: i64 = values.iter().take(count).map(|&value| i64::from(value.min(0))).sum();
+    let up: i64 = values.iter().rev().take(count).map(|&value| i64::from(value.max(0))).sum();
+    up.max(-down)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_nets;
+
+    #[test]
+    fn the_greatest_sum_counts() {
+        let mut network = test_nets::flat(FeatureSet::plain(), 32, 1);
+        assert!(check_accumulators(&network.features, &network.first).is_ok());
+        for row in 0..40 {
+            network.first.weights[row * 32 + 5] = 1500;
+        }
+        let error = check_accumulators(&network.features, &network.first).unwrap_err();
+        assert!(error.to_string().starts_with("value 5 could reach"), "{error}");
+        // As large, but too few of them.
+        for row in 20..40 {
+            network.first.weights[row * 32 + 5] = 0;
+        }
+        assert!(check_accumulators(&network.features, &network.first).is_ok());
+    }
+
+    #[test]
+    fn large_biases_are_refused() {
+        assert!(check_bias(&[1 << 23, -(1 << 23)]).is_ok());
+        assert!(check_bias(&[0, i32::MIN]).is_err());
+        assert!(check_psqt(&[(1 << 23) + 1]).is_err());
+    }
+}
