@@ -3,6 +3,7 @@
 use crate::output::{complain, say};
 use std::io::BufRead;
 use std::sync::Arc;
+use tandem_chess::random::SplitMix;
 use tandem_chess::{Board, Position, fen};
 use tandem_search::{EvaluatorFactory, Limits, Score, Searcher, Signals};
 use thiserror::Error;
@@ -59,7 +60,7 @@ impl Request {
         parent: &Arc<Signals>,
     ) -> Result<(), GenfensError> {
         let book = self.read_book()?;
-        let mut random = SplitMix(self.seed);
+        let mut random = SplitMix::new(self.seed);
         let mut searcher = Searcher::new(factory, 1)?.part_of(Arc::clone(parent));
         let signals = searcher.signals();
         let (mut made, mut tries) = (0, 0);
@@ -69,7 +70,8 @@ impl Request {
                 return Err(GenfensError::NoneEven(MAX_TRIES));
             }
             let start = self.start(&book, &mut random);
-            let plies = if book.is_empty() { 8 + random.below(2) } else { 2 + random.below(2) };
+            let plies =
+                if book.is_empty() { 8 + random.below(2) as usize } else { 2 + random.below(2) as usize };
             let Some(position) = walk(start, plies, &mut random) else { continue };
             signals.arm(false);
             let limits = Limits { nodes: Some(CHECK_NODES), ..Limits::default() };
@@ -86,9 +88,9 @@ impl Request {
 
     fn start(&self, book: &[Board], random: &mut SplitMix) -> Board {
         if !book.is_empty() {
-            book[random.below(book.len())].clone()
+            book[random.below(book.len() as u32) as usize].clone()
         } else if self.chess960 {
-            Board::double_chess960_startpos(random.below(960) as u32, random.below(960) as u32)
+            Board::double_chess960_startpos(random.below(960), random.below(960))
         } else {
             Board::default()
         }
@@ -124,26 +126,9 @@ fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
         if moves.is_empty() {
             return None;
         }
-        position.play(moves[random.below(moves.len())]);
+        position.play(moves[random.below(moves.len() as u32) as usize]);
     }
     position.has_legal_move().then_some(position)
-}
-
-/// A small generator that gives every seed its own sequence.
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
 }
 
 #[cfg(test)]
@@ -163,7 +148,7 @@ mod tests {
     #[test]
     fn a_seed_always_leads_to_the_same_positions() {
         let fens = |seed| {
-            let mut random = SplitMix(seed);
+            let mut random = SplitMix::new(seed);
             (0..20).filter_map(|_| Some(walk(Board::default(), 8, &mut random)?.fen())).collect::<Vec<_>>()
         };
         assert_eq!(fens(1), fens(1));

@@ -20,6 +20,7 @@ pub(crate) enum DataCommand {
     /// Say what each format cannot carry
     Formats,
     Count(look::CountArgs),
+    Compare(look::CompareArgs),
     Head(look::HeadArgs),
     Stats(look::StatsArgs),
     Validate(look::ValidateArgs),
@@ -40,6 +41,7 @@ pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
             Ok(())
         }
         DataCommand::Count(args) => look::count(args),
+        DataCommand::Compare(args) => look::compare(args),
         DataCommand::Head(args) => look::head(args),
         DataCommand::Stats(args) => look::stats(args),
         DataCommand::Validate(args) => look::validate(args),

@@ -1,8 +1,9 @@
 //! The formats, by name and by the ends of file names.
 
-use crate::codec::{Codec, Encode, Problem};
+use crate::codec::{Codec, Decoded, Encode, Problem};
 use crate::error::DataError;
 use crate::formats::*;
+use crate::record::Record;
 use std::fmt;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -244,18 +245,42 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, DataError> {
 /// A codec for a stream whose first bytes it may look at, and how many of them it has used up.
 pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
 
+/// The stream of a file, the codec for it, and the bytes that are used up.
+pub(crate) type OpenFile = (Box<dyn BufRead + Send>, Arc<dyn Codec>, u64);
+
 impl Source {
-    /// The stream of a file and the codec for it.
-    pub(crate) fn open(&self) -> io::Result<Result<(Box<dyn BufRead + Send>, Arc<dyn Codec>, u64), Problem>> {
-        if let Format::Bag | Format::Bagz = self.format {
-            let codec = bag::Bag::open(&self.path, self.format == Format::Bagz, self.bag_kind())?;
-            return Ok(codec.map(|codec| {
-                (Box::new(io::empty()) as Box<dyn BufRead + Send>, Arc::new(codec) as Arc<dyn Codec>, 0)
-            }));
+    /// Decodes bytes in memory as if they were this file, on this thread; problems become messages. For tests, and for
+    /// whoever has no file. A bag must be a file.
+    pub fn decode_bytes(&self, bytes: &[u8]) -> (Vec<Record>, Vec<String>) {
+        let mut input: &[u8] = bytes;
+        let input: &mut dyn BufRead = &mut input;
+        let mut out = Decoded::default();
+        let fail = |out: &mut Decoded, problem: Problem| out.fail(problem.byte, problem.text);
+        match self.codec(input) {
+            Ok(Ok((codec, _))) => {
+                let mut cut = codec.cut();
+                let mut block = Vec::new();
+                loop {
+                    match cut.next(input, &mut block) {
+                        Ok(Ok(true)) => codec.decode(&block, &mut out),
+                        Ok(Ok(false)) => break,
+                        Ok(Err(problem)) => break fail(&mut out, problem),
+                        Err(error) => break out.fail(0, error.to_string()),
+                    }
+                    block.clear();
+                }
+            }
+            Ok(Err(problem)) => fail(&mut out, problem),
+            Err(error) => out.fail(0, error.to_string()),
         }
-        let mut input = tandem_chess::input::open(&self.path)?;
-        let opened: Opened = match self.format {
-            Format::Csv => csv::open(&self.options.columns, &mut *input)?,
+        let problems = out.problems.into_iter().map(|(_, problem)| problem.text).collect();
+        (out.records, problems)
+    }
+
+    /// The codec for a stream that is not a bag.
+    fn codec(&self, input: &mut dyn BufRead) -> io::Result<Opened> {
+        Ok(match self.format {
+            Format::Csv => csv::open(&self.options.columns, input)?,
             Format::Pgn => Ok((Arc::new(pgn::Pgn), 0)),
             Format::Epd => Ok((Arc::new(epd::Epd), 0)),
             Format::Plain => Ok((Arc::new(plain::Plain), 0)),
@@ -263,9 +288,20 @@ impl Source {
             Format::Binpack => Ok((Arc::new(binpack::Binpack), 0)),
             Format::Bullet => Ok((Arc::new(bullet::Bullet), 0)),
             Format::Viri => Ok((Arc::new(viri::Viri), 0)),
-            Format::Lc0 | Format::Bag | Format::Bagz => lc0::open(&mut *input)?,
-        };
-        Ok(opened.map(|(codec, used)| (input, codec, used)))
+            Format::Lc0 | Format::Bag | Format::Bagz => lc0::open(input)?,
+        })
+    }
+
+    /// The stream of a file and the codec for it.
+    pub(crate) fn open(&self) -> io::Result<Result<OpenFile, Problem>> {
+        if let Format::Bag | Format::Bagz = self.format {
+            let codec = bag::Bag::open(&self.path, self.format == Format::Bagz, self.bag_kind())?;
+            return Ok(codec.map(|codec| {
+                (Box::new(io::empty()) as Box<dyn BufRead + Send>, Arc::new(codec) as Arc<dyn Codec>, 0)
+            }));
+        }
+        let mut input = tandem_chess::input::open(&self.path)?;
+        Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 
     /// What the bag holds: as it was told, or by the name, as DeepMind's files are called.

@@ -110,7 +110,7 @@ impl Reader {
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
             let (waiting, sieve) = (Arc::clone(&waiting), sieve.clone());
-            thread::spawn(move || work(&waiting, sieve.as_deref()));
+            thread::spawn(move || work(&waiting, sieve));
         }
         let files = Arc::clone(&sources);
         thread::spawn(move || {
@@ -216,7 +216,7 @@ impl Reader {
 }
 
 /// Decodes blocks until there are no more.
-fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<&(dyn Fn(&mut Vec<Record>, Cursor) + Send + Sync)>) {
+fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<Sieve>) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { codec, bytes, cursor, done }) = job else { return };
@@ -224,7 +224,7 @@ fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<&(dyn Fn(&mut Vec<Record>,
         codec.decode(&bytes, &mut decoded);
         let Decoded { mut records, problems } = decoded;
         let count = records.len();
-        if let Some(sieve) = sieve {
+        if let Some(sieve) = &sieve {
             sieve(&mut records, cursor);
         }
         let _ = done.send(Done { records, count, problems });

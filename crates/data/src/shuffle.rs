@@ -107,7 +107,8 @@ impl Parts {
 
     fn deal(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         let number = self.random.below(self.files.len() as u32) as usize;
-        self.files[number].write_all(bytes).map_err(DataError::io(&self.path))
+        // The path is only copied where something fails: this is done for every record.
+        self.files[number].write_all(bytes).map_err(|error| DataError::io(&self.path)(error))
     }
 
     /// Hands out the parts one after the other, each shuffled, while the next is being read.

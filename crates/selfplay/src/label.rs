@@ -2,7 +2,7 @@
 
 use crate::error::SelfPlayError;
 use crate::journal::Journal;
-use crate::play::score_of;
+use crate::play::{HARD, score_of};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -26,7 +26,7 @@ pub struct LabelSettings {
     pub factory: Arc<EvaluatorFactory>,
     /// What they are, in a few words.
     pub judge: String,
-    /// Nodes for each position, or for each move.
+    /// Nodes after which the search of a position, or of a move, begins no new iteration.
     pub nodes: u64,
     /// MiB of hash table for each thread.
     pub hash: usize,
@@ -59,8 +59,11 @@ const BLOCK: usize = 256;
 
 struct Job {
     records: Vec<Record>,
-    done: Sender<Option<Vec<Record>>>,
+    done: Sender<Option<Labelled>>,
 }
+
+/// How many records were looked at, and what came of them.
+type Labelled = (usize, Vec<Record>);
 
 /// Labels data sets and writes the result, or goes on with what an earlier run has left beside it in `TARGET.journal`.
 /// `watch` is told how many positions are done.
@@ -86,7 +89,7 @@ pub fn label(
     let threads = settings.threads.max(1);
     let (jobs, waiting) = sync_channel::<Job>(threads);
     let waiting = Mutex::new(waiting);
-    let (promises, in_order) = sync_channel::<Receiver<Option<Vec<Record>>>>(4 * threads);
+    let (promises, in_order) = sync_channel::<Receiver<Option<Labelled>>>(4 * threads);
     let feeding = Mutex::new((0u64, None));
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
@@ -131,12 +134,12 @@ pub fn label(
         });
         for promise in in_order {
             // Nothing comes from a thread that was cancelled or could not get its memory.
-            let Ok(Some(labelled)) = promise.recv() else {
+            let Ok(Some((count, labelled))) = promise.recv() else {
                 report.finished = false;
                 break;
             };
             journal.add(&labelled)?;
-            report.positions += BLOCK as u64;
+            report.positions += count as u64;
             watch((report.earlier_blocks * BLOCK as u64) + report.positions);
         }
         Ok(())
@@ -191,19 +194,24 @@ fn work(waiting: &Mutex<Receiver<Job>>, settings: &LabelSettings, cancel: &Atomi
             let position = Position::from(board);
             match settings.labels {
                 Labels::Positions => {
-                    labelled.push(Record { score: score(&mut searcher, &position, settings), ..*record })
+                    labelled.push(Record { score: score(&mut searcher, &position, settings), ..*record });
                 }
                 Labels::AllMoves => all_moves(&mut searcher, &position, record, settings, &mut labelled),
             }
         }
-        let _ = done.send(Some(labelled));
+        let _ = done.send(Some((records.len(), labelled)));
     }
 }
 
 /// The score for the side to move. None where the game is over.
 fn score(searcher: &mut Searcher, position: &Position, settings: &LabelSettings) -> Option<Score> {
     searcher.signals().arm(false);
-    let limits = Limits { nodes: Some(settings.nodes), ..Limits::default() };
+    // An iteration that is broken off leaves a bound for a score: labels would lean to one side.
+    let limits = Limits {
+        soft_nodes: Some(settings.nodes),
+        nodes: Some(HARD.saturating_mul(settings.nodes)),
+        ..Limits::default()
+    };
     let result = searcher.search(position, &limits, &mut |_| ());
     result.best.map(|_| score_of(result.score))
 }

@@ -68,7 +68,7 @@ pub struct GameRecord {
 }
 
 /// A search may go on for so many times the soft limit before it is broken off.
-const HARD: u64 = 8;
+pub(crate) const HARD: u64 = 8;
 
 /// Plays one game, which depends on the seed and its number alone. None if it was cancelled.
 pub fn play_game(

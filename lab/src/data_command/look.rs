@@ -50,6 +50,80 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Compare two data sets record by record
+///
+/// Tells in how many records each field differs; ends with an error if any does that is not named by --except.
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// One file
+    left: String,
+    /// Another
+    right: String,
+    #[command(flatten)]
+    options: super::FormatArgs,
+    /// Fields that may differ: position, move, score, result, ply, game
+    #[arg(long, value_delimiter = ',')]
+    except: Vec<String>,
+}
+
+pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
+    const FIELDS: [&str; 6] = ["position", "move", "score", "result", "ply", "game"];
+    if let Some(other) = args.except.iter().find(|name| !FIELDS.contains(&name.as_str())) {
+        return Err(LabError::Usage(format!("{other:?} is none of {}", FIELDS.join(", "))));
+    }
+    let open = |path: &String| -> Result<Reader, LabError> {
+        let sources = args.options.sources(std::slice::from_ref(path))?;
+        Ok(Reader::new(sources, 1, OnError::Stop, None, Cursor::default()))
+    };
+    let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
+    let (mut left, mut right) = (left.records(), right.records());
+    let mut progress = Progress::new("records", None);
+    let mut counts = [0u64; 6];
+    let mut first = None;
+    let mut number = 0u64;
+    let (more_left, more_right) = loop {
+        let (a, b) = match (left.next().transpose()?, right.next().transpose()?) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => break (a.is_some(), b.is_some()),
+        };
+        number += 1;
+        if number.is_multiple_of(1 << 16) {
+            progress.set(number);
+        }
+        let differ = [
+            a.position != b.position,
+            a.mv != b.mv,
+            a.score.map(Score::centipawns) != b.score.map(Score::centipawns),
+            a.result != b.result,
+            a.ply != b.ply,
+            a.starts_game != b.starts_game,
+        ];
+        for (count, differs) in counts.iter_mut().zip(differ) {
+            *count += u64::from(differs);
+        }
+        let counted = differ
+            .iter()
+            .zip(FIELDS)
+            .any(|(differs, name)| *differs && !args.except.iter().any(|e| e == name));
+        if counted && first.is_none() {
+            first = Some((number, a, b));
+        }
+    };
+    progress.set(number);
+    sayln!("{}", progress.finish());
+    for (name, count) in FIELDS.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+        sayln!("{name} differs in {count} records");
+    }
+    if more_left || more_right {
+        let longer = if more_left { &args.left } else { &args.right };
+        return Err(LabError::Usage(format!("{longer} has more than {number} records, the other has not")));
+    }
+    match first {
+        None => Ok(()),
+        Some((number, a, b)) => Err(LabError::Usage(format!("record {number} differs: {a:?} and {b:?}"))),
+    }
+}
+
 /// Show the first records
 #[derive(Args, Debug)]
 pub(crate) struct HeadArgs {

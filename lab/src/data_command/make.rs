@@ -110,7 +110,7 @@ pub(crate) struct LabelArgs {
     /// The file to write
     #[arg(short, long)]
     out: String,
-    /// Nodes for each position, or for each move with --all-moves
+    /// Nodes after which the search of a position begins no new iteration; of each move with --all-moves
     #[arg(long, default_value_t = 500)]
     nodes: u64,
     /// Score every legal move and write a record for each, with the chance to win after it: what a bag of action values

@@ -96,7 +96,7 @@ fn decode_position(bytes: &[u8; SIZE]) -> Result<Packed, &'static str> {
         if kind > Piece::Queen as u8 {
             return Err("a piece of an unknown kind");
         }
-        codes[square] = kind | (code >> 4 & 1) as u8 * BLACK;
+        codes[square] = kind | (code >> 1) as u8 & BLACK;
         occupied |= 1 << square;
     }
     if occupied.count_ones() as usize > MAX_PIECES {
