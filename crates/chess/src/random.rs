@@ -13,6 +13,11 @@ impl SplitMix {
         Self(seed)
     }
 
+    /// Where the sequence is: [`Self::new`] goes on from here.
+    pub fn state(&self) -> u64 {
+        self.0
+    }
+
     /// The next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -48,7 +53,9 @@ mod tests {
     fn the_sequence_is_that_of_the_paper() {
         let mut random = SplitMix::new(1_234_567);
         assert_eq!(random.next_u64(), 6_457_827_717_110_365_317);
+        let mut again = SplitMix::new(random.state());
         assert_eq!(random.next_u64(), 3_203_168_211_198_807_973);
+        assert_eq!(again.next_u64(), 3_203_168_211_198_807_973);
     }
 
     #[test]

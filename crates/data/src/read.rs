@@ -275,3 +275,80 @@ fn cut_file(
         byte += len;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Options;
+    use crate::formats::samples;
+    use crate::write::Writer;
+
+    fn blocks(reader: &mut Reader) -> Vec<Block> {
+        std::iter::from_fn(|| reader.next_block()).collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Every format gives the same records in the same blocks whatever the number of threads, and goes on from any block.
+    #[test]
+    fn a_reader_goes_on_from_a_cursor() {
+        let dir = std::env::temp_dir().join(format!("tandem-read-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let records = samples::games(700);
+        for name in [
+            "a.csv",
+            "a.pgn.zst",
+            "a.epd",
+            "a.plain",
+            "a.bin",
+            "a.binpack",
+            "a.bf.gz",
+            "a.vf",
+            "a.tar",
+            "a.bag",
+            "a.bagz",
+            "b.bag.zst",
+        ] {
+            let path = dir.join(name);
+            let sources = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap();
+            let mut writer = Writer::create(sources[0].clone()).unwrap();
+            // Of Leela's format a few games are as many bytes as all of another.
+            let count = if name == "a.tar" { 4000 } else { records.len() };
+            records[..count].iter().for_each(|record| writer.write(record).unwrap());
+            writer.finish().unwrap();
+            // Twice, so that the second file must be found too.
+            let sources = [sources.clone(), sources].concat();
+            let read = |threads: usize, start: Cursor| {
+                blocks(&mut Reader::new(sources.clone(), threads, OnError::Stop, None, start))
+            };
+            let whole = read(1, Cursor::default());
+            assert_eq!(whole.iter().map(|block| block.records.len()).sum::<usize>(), 2 * count, "{name}");
+            for (at, block) in whole.iter().enumerate().step_by(whole.len().div_ceil(5)) {
+                let rest = read(3, block.cursor);
+                assert_eq!(rest.len(), whole.len() - at, "{name} from {:?}", block.cursor);
+                let same = rest
+                    .iter()
+                    .zip(&whole[at..])
+                    .all(|(again, block)| again.records == block.records && again.cursor == block.cursor);
+                assert!(same, "{name} from {:?}", block.cursor);
+            }
+        }
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn broken_records_are_numbered_and_counted() {
+        let dir = std::env::temp_dir().join(format!("tandem-broken-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let row = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,1\n";
+        let text = format!("fen,score\n{}nonsense,1\n{}", row.repeat(20_000), row.repeat(3));
+        std::fs::write(dir.join("x.csv"), &text).unwrap();
+        let sources = Source::parse(dir.join("x.csv").to_str().unwrap(), &Options::default()).unwrap();
+        let mut reader = Reader::new(sources.clone(), 2, OnError::Stop, None, Cursor::default());
+        let error = reader.records().find_map(Result::err).unwrap().to_string();
+        let byte = text.find("nonsense").unwrap();
+        assert!(error.contains(&format!("record 20001, byte {byte}: ")), "{error}");
+        let mut reader = Reader::new(sources, 2, OnError::Skip, None, Cursor::default());
+        assert_eq!(reader.records().count(), 20_003);
+        assert_eq!(reader.skips().count, 1);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}

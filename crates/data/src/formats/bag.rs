@@ -395,13 +395,37 @@ mod tests {
             promotion: None,
         });
         record.score = Some(Score::WinChance(0.5));
-        let mut bytes = Vec::new();
-        BagEncoder::new(false, BagKind::ActionValue).push(&record, &mut bytes).unwrap();
         let fen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
-        let mut expected = vec![56];
-        expected.extend(fen.as_bytes());
-        expected.extend(b"\x04e2e4\x3f\xe0\0\0\0\0\0\0");
-        assert_eq!(bytes, expected);
+        let mut position = vec![56];
+        position.extend(fen.as_bytes());
+        for (kind, rest) in [
+            (BagKind::ActionValue, &b"\x04e2e4\x3f\xe0\0\0\0\0\0\0"[..]),
+            (BagKind::StateValue, b"\x3f\xe0\0\0\0\0\0\0"),
+            (BagKind::BehavioralCloning, b"e2e4"),
+        ] {
+            let mut bytes = Vec::new();
+            let mut encoder = BagEncoder::new(false, kind);
+            encoder.push(&record, &mut bytes).unwrap();
+            assert_eq!(bytes, [&position[..], rest].concat(), "{kind:?}");
+            // The end of the only record, as the original's own example has it for three.
+            let len = bytes.len() as u64;
+            encoder.finish(&mut bytes).unwrap();
+            assert_eq!(bytes[len as usize..], len.to_le_bytes());
+        }
+    }
+
+    /// The original's own example: three records, of which none is a position.
+    #[test]
+    fn the_container_is_that_of_the_original() {
+        let dir = directory("golden");
+        let bytes = b"abcdef123catcat\x06\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\x0f\0\0\0\0\0\0\0";
+        std::fs::write(dir.join("x.bag"), bytes).unwrap();
+        let bag = Bag::open(&dir.join("x.bag"), false, BagKind::StateValue).unwrap().unwrap();
+        assert_eq!((bag.count, bag.limits), (3, 15));
+        let decoded = samples::decode_all(&bag, b"");
+        let places: Vec<usize> = decoded.problems.iter().map(|(_, problem)| problem.byte).collect();
+        assert_eq!(places, [0, 6, 9]);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
