@@ -419,15 +419,15 @@ mod tests {
 
         // The same games, broken off in the middle of a game of each worker.
         let stem = dir.join("broken");
-        for worker in 0..2 {
+        for (worker, bytes) in whole.iter().enumerate() {
             let part = part_of(&file_of(&stem, worker, 2));
             check_settings(&part, &settings(6, 2)).unwrap();
-            std::fs::write(&part, &whole[worker][..whole[worker].len() * (worker + 1) / 3]).unwrap();
+            std::fs::write(&part, &bytes[..bytes.len() * (worker + 1) / 3]).unwrap();
         }
         let report = play(&settings(6, 2), &stem, &go, &mut Silent).unwrap();
         assert!(report.earlier > 0 && report.earlier < 6, "{report:?}");
-        for worker in 0..2 {
-            assert_eq!(std::fs::read(file_of(&stem, worker, 2)).unwrap(), whole[worker]);
+        for (worker, bytes) in whole.iter().enumerate() {
+            assert_eq!(std::fs::read(file_of(&stem, worker, 2)).unwrap(), *bytes);
         }
         assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 4, "nothing else is left");
 

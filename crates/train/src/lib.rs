@@ -1,0 +1,14 @@
+//! Trains Tandem's networks.
+//!
+//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. What stands here so far is what every
+//! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`].
+
+mod loss;
+mod optimiser;
+mod recipe;
+mod schedule;
+
+pub use loss::{Loss, Target};
+pub use optimiser::{Moments, Optimiser, Range, Update};
+pub use recipe::*;
+pub use schedule::Schedule;

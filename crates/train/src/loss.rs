@@ -1,0 +1,134 @@
+//! How wrong a network is about a position, and which way is better.
+
+use serde::{Deserialize, Serialize};
+use tandem_data::Record;
+
+/// What is compared, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Loss {
+    /// Chances to win: the difference to some power.
+    Power {
+        /// 2 for the square; leading engines use 2.5.
+        #[serde(default = "two")]
+        power: f64,
+    },
+    /// Chances to win: what it costs in surprise. The slope does not fade where the network is sure and wrong.
+    CrossEntropy,
+    /// Scores as they are, in units of the scale: the square of the difference.
+    Score,
+}
+
+fn two() -> f64 {
+    2.0
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Power { power: 2.0 }
+    }
+}
+
+/// What the network should say of a position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// The score in units of the scale.
+    pub score: f64,
+    /// The chance to win: the score's and the result's, by the share of the result.
+    pub chance: f64,
+}
+
+/// The chance to win that a score in units of the scale stands for.
+pub(crate) fn sigmoid(value: f64) -> f64 {
+    1.0 / (1.0 + (-value).exp())
+}
+
+impl Target {
+    /// For a record: `scale` centipawns are one, and `result_share` is the share of the game's result. None without a score,
+    /// or without a result of which a share is wanted.
+    pub fn new(record: &Record, scale: f64, result_share: f64) -> Option<Self> {
+        let result = record.result.map(|result| f64::from(result.points()));
+        let score = match record.score {
+            Some(score) => f64::from(score.centipawns()) / scale,
+            // Results alone can be learnt from.
+            None if result_share >= 1.0 => 0.0,
+            None => return None,
+        };
+        let chance = if result_share > 0.0 {
+            (1.0 - result_share) * sigmoid(score) + result_share * result?
+        } else {
+            sigmoid(score)
+        };
+        Some(Self { score, chance })
+    }
+}
+
+impl Loss {
+    /// The loss for an output, in units of the scale, and its slope by the output.
+    pub fn of(self, output: f64, target: Target) -> (f64, f64) {
+        match self {
+            Self::Power { power } => {
+                let chance = sigmoid(output);
+                let error = chance - target.chance;
+                let size = error.abs();
+                let by_chance = power * size.powf(power - 1.0) * error.signum();
+                (size.powf(power), if size == 0.0 { 0.0 } else { by_chance * chance * (1.0 - chance) })
+            }
+            Self::CrossEntropy => {
+                // ln(1 + e^x) without overflow.
+                let soft = output.max(0.0) + (-output.abs()).exp().ln_1p();
+                (soft - target.chance * output, sigmoid(output) - target.chance)
+            }
+            Self::Score => {
+                let error = output - target.score;
+                (error * error, 2.0 * error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slopes_are_those_of_finite_differences() {
+        const STEP: f64 = 1e-6;
+        for loss in [
+            Loss::Power { power: 2.0 },
+            Loss::Power { power: 2.5 },
+            Loss::Power { power: 1.5 },
+            Loss::CrossEntropy,
+            Loss::Score,
+        ] {
+            for output in [-6.0, -1.3, 0.01, 0.7, 5.0] {
+                for score in [-3.0, 0.2, 2.0] {
+                    let target = Target { score, chance: sigmoid(score) * 0.7 + 0.3 };
+                    let (_, slope) = loss.of(output, target);
+                    let difference = loss.of(output + STEP, target).0 - loss.of(output - STEP, target).0;
+                    let measured = difference / (2.0 * STEP);
+                    assert!(
+                        (slope - measured).abs() < 1e-6 * measured.abs().max(1.0),
+                        "{loss:?} {slope} {measured}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_lost_where_the_network_is_right() {
+        let target = Target { score: 0.8, chance: sigmoid(0.8) };
+        for loss in [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::Score] {
+            assert_eq!(loss.of(0.8, target), (0.0, 0.0));
+        }
+        let (_, slope) = Loss::CrossEntropy.of(0.8, target);
+        assert!(slope.abs() < 1e-12);
+        for output in [-1e6, 1e6] {
+            for loss in [Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score] {
+                let (value, slope) = loss.of(output, target);
+                assert!(value.is_finite() && slope.is_finite(), "{loss:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Everything about a run, in a file that a person can read in one screen.
+
+use crate::loss::Loss;
+use crate::optimiser::Optimiser;
+use crate::schedule::Schedule;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use tandem_data::Filter;
+use tandem_nnue::{Activation, Architecture, Buckets, FeatureSet, HeadShape, Squeeze, StackShape};
+use thiserror::Error;
+
+/// A recipe that cannot be followed.
+#[derive(Debug, Error)]
+pub enum RecipeError {
+    /// It cannot be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is no TOML, or has a key that there is none of.
+    #[error("{0}")]
+    Toml(#[from] toml::de::Error),
+    /// It asks for something that cannot be.
+    #[error("{key}: {problem}")]
+    Wrong {
+        /// Which part of it.
+        key: &'static str,
+        /// What to change.
+        problem: String,
+    },
+}
+
+/// A recipe for an NNUE.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// What the network is called.
+    pub name: String,
+    /// What chance starts from: the same seed, the same run.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// What it learns from.
+    pub data: DataRecipe,
+    /// What it is made of.
+    pub network: NetworkRecipe,
+    /// What it should come to.
+    #[serde(default)]
+    pub target: TargetRecipe,
+    /// How it gets there.
+    #[serde(default)]
+    pub training: TrainingRecipe,
+    /// The optimiser.
+    #[serde(default)]
+    pub optimiser: Optimiser,
+    /// The learning rate.
+    #[serde(default = "usual_rate")]
+    pub rate: Schedule,
+}
+
+/// What a network learns from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataRecipe {
+    /// To learn from.
+    pub train: Vec<SourceRecipe>,
+    /// To watch learning with.
+    #[serde(default)]
+    pub validation: Vec<SourceRecipe>,
+    /// Records that are mixed at a time.
+    #[serde(default = "usual_buffer")]
+    pub shuffle_buffer: usize,
+}
+
+/// A file of data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceRecipe {
+    /// Where it is: any path that `tandem-lab data` takes.
+    pub path: String,
+    /// How often it is read, against the others.
+    #[serde(default = "one_share")]
+    pub weight: f64,
+    /// Rules for its records.
+    #[serde(default)]
+    pub filter: String,
+    /// Columns of a CSV file.
+    #[serde(default)]
+    pub columns: Option<String>,
+}
+
+/// What a network is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkRecipe {
+    /// The inputs.
+    pub features: String,
+    /// Values of one side's accumulator.
+    pub accumulator: usize,
+    /// Both perspectives share their weights.
+    #[serde(default = "yes")]
+    pub tied: bool,
+    /// What becomes of a value before it meets the output weights, where there are no stacks.
+    #[serde(default = "screlu")]
+    pub activation: String,
+    /// Outputs or stacks, by the number of pieces.
+    #[serde(default = "one_bucket")]
+    pub buckets: usize,
+    /// Dense layers after the accumulators.
+    #[serde(default)]
+    pub stacks: Option<StackRecipe>,
+    /// Piece-square values beside the first layer, where there are stacks.
+    #[serde(default)]
+    pub psqt: bool,
+    /// Weights that all king buckets share, added to each when the network is written.
+    #[serde(default)]
+    pub factoriser: bool,
+    /// What an output of one is worth in centipawns, where there are no stacks.
+    #[serde(default = "four_hundred")]
+    pub scale: i32,
+    /// What stands for one in the accumulators of the quantised network, where there are no stacks.
+    #[serde(default = "usual_qa")]
+    pub qa: i16,
+    /// What stands for one in its output weights.
+    #[serde(default = "usual_qb")]
+    pub qb: i16,
+}
+
+/// Dense layers after the accumulators.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StackRecipe {
+    /// Outputs of the first.
+    pub hidden: usize,
+    /// Outputs of the second.
+    pub second: usize,
+    /// Values of the accumulators are multiplied in pairs.
+    #[serde(default)]
+    pub pairwise: bool,
+    /// The second layer sees squares as well as clipped values.
+    #[serde(default)]
+    pub dual: bool,
+    /// The last output of the first goes straight to the end.
+    #[serde(default)]
+    pub skip: bool,
+}
+
+/// What a network should come to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetRecipe {
+    /// How wrong is measured.
+    #[serde(default)]
+    pub loss: Loss,
+    /// Centipawns that stand for one before the sigmoid.
+    #[serde(default = "four_hundred_centipawns")]
+    pub scale: f64,
+    /// The share of the game's result in the target; the rest is the score's.
+    #[serde(default = "no_result")]
+    pub result_share: Schedule,
+}
+
+/// How a network gets there.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainingRecipe {
+    /// Positions of a step.
+    #[serde(default = "usual_batch")]
+    pub batch: usize,
+    /// Positions of the whole run; data is read again from the start as often as it takes.
+    #[serde(default = "usual_positions")]
+    pub positions: u64,
+    /// Positions between two looks at the validation data, with a checkpoint each.
+    #[serde(default = "usual_pause")]
+    pub validate_every: u64,
+    /// Positions of the validation data that are looked at.
+    #[serde(default = "usual_validation")]
+    pub validation_positions: u64,
+    /// The run ends when the validation loss has not fallen for so many looks; zero for never.
+    #[serde(default)]
+    pub patience: u32,
+    /// Checkpoints that are kept beside the best.
+    #[serde(default = "three")]
+    pub keep: usize,
+    /// Slopes are held to this length all together; zero for any.
+    #[serde(default)]
+    pub clip_slopes: f64,
+    /// Weights stay where the quantised network can hold them.
+    #[serde(default = "yes")]
+    pub clip_weights: bool,
+    /// The share of the old average when weights are averaged; zero for none.
+    #[serde(default)]
+    pub average: f64,
+}
+
+fn one() -> u64 {
+    1
+}
+fn one_share() -> f64 {
+    1.0
+}
+fn one_bucket() -> usize {
+    1
+}
+fn three() -> usize {
+    3
+}
+fn yes() -> bool {
+    true
+}
+fn screlu() -> String {
+    "screlu".into()
+}
+fn four_hundred() -> i32 {
+    400
+}
+fn four_hundred_centipawns() -> f64 {
+    400.0
+}
+fn usual_qa() -> i16 {
+    255
+}
+fn usual_qb() -> i16 {
+    64
+}
+fn usual_buffer() -> usize {
+    1 << 20
+}
+fn usual_batch() -> usize {
+    16_384
+}
+fn usual_positions() -> u64 {
+    100_000_000
+}
+fn usual_pause() -> u64 {
+    10_000_000
+}
+fn usual_validation() -> u64 {
+    1_000_000
+}
+fn no_result() -> Schedule {
+    Schedule::Constant { value: 0.0 }
+}
+fn usual_rate() -> Schedule {
+    Schedule::Cosine { start: 1e-3, end: 2.4e-6 }
+}
+
+impl Default for TargetRecipe {
+    fn default() -> Self {
+        Self { loss: Loss::default(), scale: four_hundred_centipawns(), result_share: no_result() }
+    }
+}
+
+impl Default for TrainingRecipe {
+    fn default() -> Self {
+        Self {
+            batch: usual_batch(),
+            positions: usual_positions(),
+            validate_every: usual_pause(),
+            validation_positions: usual_validation(),
+            patience: 0,
+            keep: three(),
+            clip_slopes: 0.0,
+            clip_weights: true,
+            average: 0.0,
+        }
+    }
+}
+
+/// What a pawn is worth in the units of stacks: those of Stockfish since 15.1.
+pub const STACK_PAWN: i32 = 361;
+
+impl NetworkRecipe {
+    /// The architecture that is asked for.
+    pub fn architecture(&self) -> Result<Architecture, RecipeError> {
+        let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
+        let features = FeatureSet::by_name(&self.features);
+        let features = features.map_err(|unknown| wrong("network.features", unknown.to_string()))?;
+        let activation = match self.activation.as_str() {
+            "relu" => Activation::Relu,
+            "crelu" => Activation::Crelu,
+            "screlu" => Activation::Screlu,
+            other => {
+                return Err(wrong("network.activation", format!("{other:?} is none of relu, crelu, screlu")));
+            }
+        };
+        let head = match &self.stacks {
+            None => HeadShape::Flat { activation, buckets: Buckets::bullet(self.buckets) },
+            Some(stack) => HeadShape::Stacks(StackShape {
+                squeeze: if stack.pairwise { Squeeze::Pairwise127 } else { Squeeze::Clip },
+                dual: stack.dual,
+                skip: stack.skip,
+                hidden: stack.hidden,
+                second: stack.second,
+                buckets: if self.buckets == 8 { Buckets::STOCKFISH } else { Buckets::bullet(self.buckets) },
+            }),
+        };
+        let architecture =
+            Architecture { features, outputs: self.accumulator, tied: self.tied, psqt: self.psqt, head };
+        architecture.check().map_err(|error| wrong("network", error.to_string()))?;
+        Ok(architecture)
+    }
+}
+
+impl Recipe {
+    /// Reads a recipe.
+    pub fn load(path: &Path) -> Result<Self, RecipeError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
+        Self::parse(&text)
+    }
+
+    /// Reads a recipe from text, and looks whether it can be followed.
+    pub fn parse(text: &str) -> Result<Self, RecipeError> {
+        let recipe: Self = toml::from_str(text)?;
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    fn check(&self) -> Result<(), RecipeError> {
+        let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
+        self.network.architecture()?;
+        if self.data.train.is_empty() {
+            return wrong("data.train", "name at least one file to learn from");
+        }
+        for source in self.data.train.iter().chain(&self.data.validation) {
+            if let Err(bad) = source.filter.parse::<Filter>() {
+                return wrong("data.filter", &bad.to_string());
+            }
+            if !(source.weight.is_finite() && source.weight >= 0.0) {
+                return wrong("data.weight", "must be zero or more");
+            }
+        }
+        for (key, schedule) in [("rate", &self.rate), ("target.result_share", &self.target.result_share)] {
+            if let Some(problem) = schedule.problem() {
+                return wrong(key, &problem);
+            }
+        }
+        if !(self.target.scale.is_finite() && self.target.scale > 0.0) {
+            return wrong("target.scale", "must be above zero: 400 is usual for centipawns");
+        }
+        if self.training.batch == 0 || self.training.positions == 0 || self.training.validate_every == 0 {
+            return wrong("training", "batch, positions and validate_every must be above zero");
+        }
+        Ok(())
+    }
+
+    /// The recipe with every default written out.
+    pub fn explain(&self) -> String {
+        // Numbers, texts and tables: nothing that TOML has no place for.
+        toml::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Steps of the whole run.
+    pub fn steps(&self) -> u64 {
+        self.training.positions.div_ceil(self.training.batch as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: &str = r#"
+        name = "first"
+        [data]
+        train = [{ path = "train.bf" }]
+        [network]
+        features = "halfkp"
+        accumulator = 256
+        tied = false
+        activation = "crelu"
+    "#;
+
+    #[test]
+    fn a_short_recipe_is_explained_in_full_and_means_the_same() {
+        let recipe = Recipe::parse(SHORT).unwrap();
+        assert_eq!(recipe.training.batch, 16_384);
+        let explained = recipe.explain();
+        assert!(explained.contains("validate_every = 10000000"), "{explained}");
+        assert_eq!(Recipe::parse(&explained).unwrap(), recipe);
+        let told = recipe.network.architecture().unwrap().to_string();
+        assert_eq!(told, "halfkp 40960 -> 256x2 (own weights for each perspective) crelu -> 1");
+        assert_eq!(recipe.steps(), 6104);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_by_its_key() {
+        let with = |from: &str, to: &str| Recipe::parse(&SHORT.replace(from, to)).unwrap_err().to_string();
+        assert!(with("accumulator = 256", "accumulators = 256").contains("accumulators"));
+        assert!(with("\"halfkp\"", "\"halfpk\"").starts_with("network.features: "));
+        assert!(with("accumulator = 256", "accumulator = 250").starts_with("network: "));
+        assert!(with("\"crelu\"", "\"gelu\"").contains("none of relu, crelu, screlu"));
+        assert!(with("path = \"train.bf\"", "path = \"train.bf\", filter = \"hm\"").contains("is no rule"));
+        assert!(with("[{ path = \"train.bf\" }]", "[]").contains("at least one file"));
+        let rate = format!("{SHORT}\n[rate]\nkind = \"exponential\"\nstart = 1.0\nend = 0.0\n");
+        assert!(Recipe::parse(&rate).unwrap_err().to_string().starts_with("rate: "));
+    }
+
+    #[test]
+    fn stockfishs_architecture_can_be_asked_for() {
+        let text = r#"
+            name = "sf15"
+            [data]
+            train = [{ path = "train.binpack", weight = 2.0, filter = "no-checks" }]
+            [network]
+            features = "halfka-v2-hm"
+            accumulator = 1024
+            buckets = 8
+            psqt = true
+            stacks = { hidden = 16, second = 32, pairwise = true, dual = true, skip = true }
+            [target]
+            loss = { kind = "power", power = 2.5 }
+            result_share = { kind = "linear", start = 0.0, end = 0.3 }
+            [rate]
+            kind = "warm-up"
+            steps = 100
+            then = { kind = "one-cycle", peak = 1e-3 }
+            [optimiser]
+            kind = "ranger"
+        "#;
+        let recipe = Recipe::parse(text).unwrap();
+        let told = recipe.network.architecture().unwrap().to_string();
+        assert_eq!(told, "halfka-v2-hm 22528 -> 1024x2 pairwise -> 16 -> 32 -> 1, 8 stacks + piece squares");
+        assert_eq!(Recipe::parse(&recipe.explain()).unwrap(), recipe);
+    }
+}
