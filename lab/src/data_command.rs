@@ -136,17 +136,32 @@ fn default_threads() -> usize {
 }
 
 impl InputArgs {
+    fn filter(&self) -> Result<Filter, LabError> {
+        self.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))
+    }
+
+    /// A reader of the records that keep the rules.
     fn reader(&self) -> Result<Reader, LabError> {
-        let filter: Filter =
-            self.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))?;
+        self.reader_with(self.filter()?.sieve())
+    }
+
+    /// A reader of all records.
+    fn whole_reader(&self) -> Result<Reader, LabError> {
+        self.reader_with(None)
+    }
+
+    fn reader_with(&self, sieve: Option<Sieve>) -> Result<Reader, LabError> {
         let sources = self.options.sources(&self.inputs)?;
         let threads = self.threads.unwrap_or_else(default_threads);
-        Ok(Reader::new(sources, threads, self.on_error.choice(), filter.sieve(), Cursor::default()))
+        Ok(Reader::new(sources, threads, self.on_error.choice(), sieve, Cursor::default()))
     }
 }
 
 /// Tells what was left out, if anything was.
 fn tell_skips(skips: &Skips) {
+    if skips.lost_files > 0 {
+        eprintln!("{} files could not be read to their end", skips.lost_files);
+    }
     if skips.count > 0 {
         eprintln!("{} broken records were left out; the first of them:", skips.count);
         for error in &skips.examples {

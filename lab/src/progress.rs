@@ -10,7 +10,7 @@ pub(crate) struct Progress {
     what: &'static str,
     total: Option<u64>,
     done: u64,
-    first: Option<u64>,
+    first: u64,
     started: Instant,
     told: Instant,
 }
@@ -35,12 +35,17 @@ impl Progress {
             bar.with_style(style).with_message(what)
         });
         let now = Instant::now();
-        Self { bar, what, total, done: 0, first: None, started: now, told: now }
+        Self { bar, what, total, done: 0, first: 0, started: now, told: now }
+    }
+
+    /// So many were done before: they do not count for the rate.
+    pub(crate) fn resume(&mut self, earlier: u64) {
+        self.first = earlier;
+        self.set(earlier);
     }
 
     /// So many are done.
     pub(crate) fn set(&mut self, done: u64) {
-        self.first.get_or_insert(done);
         self.done = done;
         match &self.bar {
             Some(bar) => bar.set_position(done),
@@ -54,13 +59,12 @@ impl Progress {
 
     /// So many more are done.
     pub(crate) fn add(&mut self, more: u64) {
-        self.first.get_or_insert(0);
         self.set(self.done + more);
     }
 
     fn line(&self) -> String {
         let rate =
-            (self.done - self.first.unwrap_or(0)) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
+            self.done.saturating_sub(self.first) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
         match self.total {
             Some(total) => {
                 let left = total.saturating_sub(self.done) as f64 / rate.max(1e-9);
@@ -76,7 +80,7 @@ impl Progress {
             bar.finish_and_clear();
         }
         let seconds = self.started.elapsed().as_secs_f64();
-        let rate = (self.done - self.first.unwrap_or(0)) as f64 / seconds.max(1e-3);
+        let rate = self.done.saturating_sub(self.first) as f64 / seconds.max(1e-3);
         format!("{} {} in {seconds:.1} s, {rate:.0} a second", self.done, self.what)
     }
 }

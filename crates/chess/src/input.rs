@@ -22,6 +22,13 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
+/// Whether [`open`] would unpack a file.
+pub fn is_compressed(path: &Path) -> io::Result<bool> {
+    let mut magic = Vec::with_capacity(4);
+    File::open(path)?.take(4).read_to_end(&mut magic)?;
+    Ok(magic == ZSTD_MAGIC || is_skippable_frame(&magic) || magic.starts_with(&GZIP_MAGIC))
+}
+
 /// Reads any source, through zstd or gzip where its first bytes call for it.
 pub fn decode(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut magic = Vec::with_capacity(4);

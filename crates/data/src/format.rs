@@ -288,7 +288,8 @@ impl Source {
             Format::Binpack => Ok((Arc::new(binpack::Binpack), 0)),
             Format::Bullet => Ok((Arc::new(bullet::Bullet), 0)),
             Format::Viri => Ok((Arc::new(viri::Viri), 0)),
-            Format::Lc0 | Format::Bag | Format::Bagz => lc0::open(input)?,
+            Format::Lc0 => lc0::open(input)?,
+            Format::Bag | Format::Bagz => Err(Problem::new(0, "a bag can only be read from a file")),
         })
     }
 
@@ -300,7 +301,7 @@ impl Source {
                 (Box::new(io::empty()) as Box<dyn BufRead + Send>, Arc::new(codec) as Arc<dyn Codec>, 0)
             }));
         }
-        let mut input = tandem_chess::input::open(&self.path)?;
+        let mut input = tandem_chess::input::decode(std::fs::File::open(&self.path)?)?;
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 

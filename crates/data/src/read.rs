@@ -44,6 +44,8 @@ pub struct Block {
 pub struct Skips {
     /// How many.
     pub count: u64,
+    /// Files of which the end could not be read at all.
+    pub lost_files: u64,
     /// Why, for the first of them.
     pub examples: Vec<DataError>,
 }
@@ -152,14 +154,18 @@ impl Reader {
             let path = || self.sources[source].path.clone();
             match coming {
                 Coming::Block { byte, done, .. } => {
-                    // A thread that is gone has panicked, and has said so.
-                    let done = done.recv().ok()?;
                     let cursor = Cursor { source, byte, record: self.records };
-                    self.records += done.count as u64;
-                    for (before, problem) in done.problems {
+                    let Ok(done) = done.recv() else {
+                        // The thread has panicked, which must not look like the end of the data.
+                        let problem = "the decoder failed on what follows; please report this file".into();
+                        let record = self.records + 1;
+                        return Some(Err(DataError::Record { path: path(), record, byte, problem }));
+                    };
+                    self.records += (done.count + done.problems.len()) as u64;
+                    for (earlier, (before, problem)) in done.problems.into_iter().enumerate() {
                         let error = DataError::Record {
                             path: path(),
-                            record: cursor.record + before as u64 + 1,
+                            record: cursor.record + (before + earlier) as u64 + 1,
                             byte: byte + problem.byte as u64,
                             problem: problem.text,
                         };
@@ -181,12 +187,13 @@ impl Reader {
                         path: path(),
                         record: self.records + 1,
                         byte: byte + problem.byte as u64,
-                        problem: problem.text,
+                        problem: format!("{}; the rest of the file cannot be read", problem.text),
                     };
                     if self.on_error == OnError::Stop {
                         return Some(Err(error));
                     }
                     self.skips.count += 1;
+                    self.skips.lost_files += 1;
                     self.skips.examples.push(error);
                 }
             }

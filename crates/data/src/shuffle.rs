@@ -79,7 +79,10 @@ fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
         let packed = matches!(source.path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
         source.format == target.format && !packed
     };
-    (sources.iter().all(is_plain) && is_plain(target)).then_some(size)
+    // A file may be compressed whatever its name says.
+    let is_bare =
+        |source: &Source| tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| !packed);
+    (sources.iter().all(|source| is_plain(source) && is_bare(source)) && is_plain(target)).then_some(size)
 }
 
 /// Parts of the data, each a random choice, small enough to be shuffled in memory.
@@ -92,7 +95,7 @@ struct Parts {
 impl Parts {
     /// Files without names: they are gone when the program is, however it ends.
     fn new(target: &Path, count: usize, memory: usize, seed: u64) -> Result<Self, DataError> {
-        let buffer = (memory / 4 / count).clamp(1 << 16, 1 << 20);
+        let buffer = (memory / 4 / count).clamp(1 << 12, 1 << 20);
         let mut files = Vec::with_capacity(count);
         for number in 0..count {
             let name = format!(".tandem-shuffle-{}-{number}", std::process::id());
@@ -150,10 +153,23 @@ fn read_part(file: BufWriter<File>) -> io::Result<Vec<u8>> {
 /// Parts that fit into a processor's cache are shuffled several times as fast.
 const PART: usize = 32 << 20;
 
-/// How many parts so many bytes make: three of them are in memory at a time.
+/// How many parts so many bytes make: no more than a process may have files open everywhere.
 fn parts_for(bytes: u64, memory: usize) -> usize {
     let part = (memory / 4).min(PART) as u64;
-    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, 1024) as usize
+    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, MAX_PARTS) as usize
+}
+
+const MAX_PARTS: u64 = 512;
+
+/// Refuses what cannot be shuffled in so little memory, before anything is written: three parts are in memory at a time.
+fn check_memory(target: &Source, bytes: u64, memory: usize) -> Result<(), DataError> {
+    let needed = 4 * bytes / MAX_PARTS;
+    if needed <= memory as u64 {
+        return Ok(());
+    }
+    let problem =
+        format!("{bytes} bytes of records need {} MiB of memory to be shuffled", (needed >> 20) + 1);
+    Err(DataError::Path { path: target.path.clone(), problem })
 }
 
 fn shuffle_bytes(
@@ -173,6 +189,7 @@ fn shuffle_bytes(
         }
         total += len;
     }
+    check_memory(target, total, memory)?;
     let mut parts = Parts::new(&target.path, parts_for(total, memory), memory, seed)?;
     let mut block = vec![0; (1 << 20) / size * size];
     for source in sources {
@@ -222,10 +239,12 @@ fn shuffle_records(
     seed: u64,
     on_error: OnError,
 ) -> Result<ShuffleReport, DataError> {
-    // Nobody knows how many records a packed file holds: enough parts for a hundred times its bytes.
+    // Nobody knows how many records a packed file holds: parts for twenty times its bytes.
     let bytes: u64 =
         sources.iter().filter_map(|source| std::fs::metadata(&source.path).ok()).map(|file| file.len()).sum();
-    let count = parts_for(bytes.saturating_mul(100), memory).min(256);
+    let bytes = bytes.saturating_mul(20);
+    check_memory(target, bytes, memory)?;
+    let count = parts_for(bytes, memory);
     let mut parts = Parts::new(&target.path, count, memory, seed)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut reader = Reader::new(sources, threads, on_error, None, Cursor::default());

@@ -10,7 +10,7 @@ use tandem_data::Record;
 const MAGIC: &[u8; 8] = b"TLABELS1";
 /// The length and the checksum of a block, of the first of which nobody needs more than this.
 const FRAME: usize = 16;
-const MAX_BLOCK: u64 = 1 << 28;
+const MAX_BLOCK: u64 = 1 << 24;
 
 /// Blocks of records, one after the other. The first says what they are.
 pub(crate) struct Journal {
@@ -53,6 +53,7 @@ impl Journal {
     pub(crate) fn open(path: &Path, about: &str) -> Result<Self, SelfPlayError> {
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.map_err(SelfPlayError::io(path))?;
+        let len = file.metadata().map_err(SelfPlayError::io(path))?.len();
         let (mut blocks, mut end) = (0, 0);
         let mut known = None;
         let scanned = || -> io::Result<()> {
@@ -74,6 +75,13 @@ impl Journal {
         let mut scanned = scanned;
         scanned().map_err(SelfPlayError::io(path))?;
         let fresh = known.is_none();
+        // A run that was killed leaves less than a block behind the last whole one. Anything else was not left by us.
+        let torn = len.saturating_sub(end);
+        if fresh && len > (MAGIC.len() + FRAME + about.len()) as u64 || torn > FRAME as u64 + MAX_BLOCK {
+            let problem =
+                format!("no journal of labels, or damaged at byte {end}; move it away to begin anew");
+            return Err(SelfPlayError::Other { path: path.into(), problem });
+        }
         if let Some(known) = known
             && known != about.as_bytes()
         {
@@ -117,13 +125,19 @@ impl Journal {
         let mut magic = [0; 8];
         input.read_exact(&mut magic).map_err(SelfPlayError::io(&self.path))?;
         let mut first = true;
+        let mut read = 0;
         while let Some(bytes) = read_block(&mut input).map_err(SelfPlayError::io(&self.path))? {
             if std::mem::take(&mut first) {
                 continue;
             }
+            read += 1;
             for record in bytes.as_chunks::<{ Record::SIZE }>().0 {
                 sink(&Record::unpack(record))?;
             }
+        }
+        if read < self.blocks {
+            let problem = format!("damaged: {read} of {} blocks can be read", self.blocks);
+            return Err(SelfPlayError::Other { path: self.path, problem });
         }
         Ok(())
     }

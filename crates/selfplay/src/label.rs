@@ -75,11 +75,12 @@ pub fn label(
     watch: &mut dyn FnMut(u64),
 ) -> Result<LabelReport, SelfPlayError> {
     let path = journal_of(target);
-    let names: Vec<String> = sources.iter().map(|source| source.path.display().to_string()).collect();
+    let names: Vec<String> = sources.iter().map(described).collect();
     let about = format!(
-        "{:?} of {}, {} nodes, hash {} MiB, judged by {}",
+        "{:?} of {}, errors {:?}, {} nodes, hash {} MiB, judged by {}",
         settings.labels,
         names.join(", "),
+        settings.on_error,
         settings.nodes,
         settings.hash,
         settings.judge
@@ -87,18 +88,25 @@ pub fn label(
     let mut journal = Journal::open(&path, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = settings.threads.max(1);
+    // Before any thread: where there is no room for a hash table, that is said.
+    let mut searchers = Vec::with_capacity(threads);
+    for _ in 0..threads {
+        searchers.push(Searcher::new(Arc::clone(&settings.factory), settings.hash)?);
+    }
     let (jobs, waiting) = sync_channel::<Job>(threads);
-    let waiting = Mutex::new(waiting);
+    // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
+    let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Option<Labelled>>>(4 * threads);
     let feeding = Mutex::new((0u64, None));
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
-        for _ in 0..threads {
-            let waiting = &waiting;
+        for searcher in searchers {
+            let Some(waiting) = waiting.clone() else { break };
             let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-            let spawned = builder.spawn_scoped(scope, move || work(waiting, settings, cancel));
+            let spawned = builder.spawn_scoped(scope, move || work(&waiting, searcher, settings, cancel));
             spawned.map_err(SelfPlayError::io(&path))?;
         }
+        waiting = None;
         let (feeding, skip) = (&feeding, journal.blocks);
         scope.spawn(move || {
             let mut reader = Reader::new(sources, 1, settings.on_error, None, Cursor::default());
@@ -170,6 +178,12 @@ pub fn label(
     Ok(report)
 }
 
+/// A file by its name, its length and how it is read.
+fn described(source: &Source) -> String {
+    let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
+    format!("{} ({}, {len} bytes, {:?})", source.path.display(), source.format, source.options)
+}
+
 fn journal_of(target: &Source) -> PathBuf {
     let mut name = target.path.clone().into_os_string();
     name.push(".journal");
@@ -177,8 +191,12 @@ fn journal_of(target: &Source) -> PathBuf {
 }
 
 /// Labels blocks until there are no more.
-fn work(waiting: &Mutex<Receiver<Job>>, settings: &LabelSettings, cancel: &AtomicBool) {
-    let Ok(mut searcher) = Searcher::new(Arc::clone(&settings.factory), settings.hash) else { return };
+fn work(
+    waiting: &Mutex<Receiver<Job>>,
+    mut searcher: Searcher,
+    settings: &LabelSettings,
+    cancel: &AtomicBool,
+) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { records, done }) = job else { return };
@@ -190,7 +208,10 @@ fn work(waiting: &Mutex<Receiver<Job>>, settings: &LabelSettings, cancel: &Atomi
                 return;
             }
             // What is no position stays as it was; `validate` finds it.
-            let Ok(board) = record.position.board() else { continue };
+            let Ok(board) = record.position.board() else {
+                labelled.push(*record);
+                continue;
+            };
             let position = Position::from(board);
             match settings.labels {
                 Labels::Positions => {
@@ -317,6 +338,26 @@ mod tests {
         other.nodes = 51;
         let error = label(vec![source(&input)], &target, &other, &go, &mut |_| ()).unwrap_err();
         assert!(error.to_string().contains("other settings"), "{error}");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// With more blocks than the queues hold, a cancelled run must still come to its end.
+    #[test]
+    fn a_cancelled_run_ends() {
+        let dir = std::env::temp_dir().join(format!("tandem-cancel-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        write_positions(&dir.join("in.csv"), 256 * 60);
+        let cancel = AtomicBool::new(false);
+        let mut settings = settings(2, Labels::Positions);
+        settings.nodes = 1;
+        let mut stop = |done: u64| cancel.store(done >= 1024, Relaxed);
+        let input = source(&dir.join("in.csv"));
+        let target = source(&dir.join("out.csv"));
+        let report = label(vec![input.clone()], &target, &settings, &cancel, &mut stop).unwrap();
+        assert!(!report.finished);
+        settings.hash = 1 << 40;
+        let refused = label(vec![input], &source(&dir.join("x.csv")), &settings, &cancel, &mut |_| ());
+        assert!(matches!(refused, Err(SelfPlayError::Memory(_))));
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -18,6 +18,8 @@ use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Score as SearchScore, 
 pub struct PlaySettings {
     /// Makes the evaluators.
     pub factory: Arc<EvaluatorFactory>,
+    /// What they are, in a few words that another network would not have.
+    pub judge: String,
     /// Games of all workers together.
     pub games: u64,
     /// What chance starts from: the same seed, the same games.
@@ -99,6 +101,10 @@ pub fn play_game(
             return Ok(None);
         }
         let Some(position) = settings.openings.draw(&mut random) else { continue };
+        // A game must have a position to learn from.
+        if ended(&position).is_some() {
+            continue;
+        }
         let score = think(&position, 2 * settings.soft_nodes).score;
         if centipawns(score).abs() <= settings.openings.max_score {
             break position;
@@ -187,7 +193,7 @@ pub fn play(
     let failure = Mutex::new(None);
     let run = |worker: usize| -> Result<(), SelfPlayError> {
         let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
-        let mut log = GameLog::open(stem, worker, workers, settings)?;
+        let mut log = GameLog::open(stem, (worker, workers), count, settings)?;
         {
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.0.earlier += log.games;
@@ -266,8 +272,8 @@ impl GameLog {
     /// Opens the file, counts its games, and cuts off what a killed run has left behind the last of them.
     fn open(
         stem: &Path,
-        worker: usize,
-        workers: usize,
+        (worker, workers): (usize, usize),
+        count: u64,
         settings: &PlaySettings,
     ) -> Result<Self, SelfPlayError> {
         let path = file_of(stem, worker, workers);
@@ -276,6 +282,11 @@ impl GameLog {
             // This worker was done before the others.
             let file = File::open(&path).map_err(SelfPlayError::io(&path))?;
             let (games, _) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&path))?;
+            if games < count {
+                let problem =
+                    format!("this worker has played its {games} games already; ask for as many as before");
+                return Err(SelfPlayError::Other { path, problem });
+            }
             return Ok(Self { out: BufWriter::new(file), part, path, games });
         }
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&part);
@@ -321,12 +332,14 @@ fn settings_file(part: &Path) -> PathBuf {
 fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayError> {
     let Openings { book, chess960, random_plies, max_score } = &settings.openings;
     let told = format!(
-        "seed {}, {} soft nodes, hash {} MiB, {} book positions, chess960 {chess960}, {random_plies} random plies, \
+        "judged by {}, seed {}, {} soft nodes, hash {} MiB, {} book positions (hash {:x}), chess960 {chess960}, {random_plies} random plies, \
          openings up to {max_score}, {:?}\n",
+        settings.judge,
         settings.seed,
         settings.soft_nodes,
         settings.hash,
         book.len(),
+        book.iter().fold(0, |hash, board| SplitMix::new(hash ^ board.hash()).next_u64()),
         settings.adjudication
     );
     let path = settings_file(part);
@@ -386,6 +399,7 @@ mod tests {
     fn settings(games: u64, workers: usize) -> PlaySettings {
         PlaySettings {
             factory: Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>),
+            judge: "bootstrap".into(),
             games,
             seed: 7,
             soft_nodes: 60,

@@ -74,7 +74,12 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
         eprintln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
     }
     sayln!("{}: {told}", target.path.display());
-    Ok(())
+    match reader.skips().lost_files {
+        0 => Ok(()),
+        lost => Err(LabError::Usage(format!(
+            "{lost} files could not be read to their end; the output has what could"
+        ))),
+    }
 }
 
 fn outcome(text: &str) -> Result<Outcome, LabError> {

@@ -50,11 +50,29 @@ pub(crate) struct SelfplayArgs {
     max_opening_score: i32,
 }
 
-struct Shown(Progress);
+/// Shows how far the work has come; what was there at first does not count for the rate.
+struct Shown {
+    progress: Progress,
+    begun: bool,
+}
+
+impl Shown {
+    fn new(what: &'static str, total: Option<u64>) -> Self {
+        Self { progress: Progress::new(what, total), begun: false }
+    }
+
+    /// So many are done, of which so many were done just now.
+    fn set(&mut self, done: u64, now: u64) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.progress.resume(done.saturating_sub(now));
+        }
+        self.progress.set(done);
+    }
+}
 
 impl Watch for Shown {
     fn played(&mut self, games: u64, _: u64, _: u64) {
-        self.0.set(games);
+        self.set(games, 1);
     }
 }
 
@@ -71,6 +89,7 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
     }
     let settings = PlaySettings {
         factory,
+        judge: told.clone(),
         games: args.games,
         seed: args.seed,
         soft_nodes: args.nodes.max(1),
@@ -79,9 +98,9 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
         openings,
         adjudication: Adjudication::default(),
     };
-    let mut watch = Shown(Progress::new("games", Some(args.games)));
+    let mut watch = Shown::new("games", Some(args.games));
     let report = play(&settings, &args.stem, &interrupt::flag(), &mut watch)?;
-    let rate = watch.0.finish();
+    let rate = watch.progress.finish();
     let share = 100.0 * report.searching.as_secs_f64() / report.time.as_secs_f64().max(1e-9);
     sayln!("{rate}; judged by {told}");
     sayln!(
@@ -144,9 +163,9 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
     };
     let sources = args.options.sources(&args.inputs)?;
     let target = args.options.target(&args.out)?;
-    let mut progress = Progress::new("positions", None);
-    let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| progress.set(done))?;
-    sayln!("{}; judged by {}", progress.finish(), settings.judge);
+    let mut shown = Shown::new("positions", None);
+    let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| shown.set(done, 256))?;
+    sayln!("{}; judged by {}", shown.progress.finish(), settings.judge);
     if report.finished {
         sayln!("{}: {} records, {} left out", target.path.display(), report.written, report.skipped);
     } else {

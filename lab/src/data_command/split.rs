@@ -4,6 +4,7 @@ use super::{InputArgs, tell_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
+use tandem_chess::random::SplitMix;
 use tandem_data::*;
 
 /// Deal games out for training, validation and test
@@ -50,7 +51,11 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
     let mut train = writer(&args.train)?;
     let mut validation = args.validation.as_ref().map(writer).transpose()?;
     let mut test = args.test.as_ref().map(writer).transpose()?;
-    let mut reader = args.input.reader()?;
+    // Whole games are dealt out, and only then are records left out: else a game would fall apart, and its parts could
+    // end up on different sides.
+    let filter = args.input.filter()?;
+    let mut random = SplitMix::new(filter.seed);
+    let mut reader = args.input.whole_reader()?;
     let mut progress = Progress::new("records", None);
     let mut counts = [[0u64; 2]; 3];
     let mut unfit = 0;
@@ -63,7 +68,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
             Part::Test => test.as_mut().unwrap_or(&mut train),
         };
         counts[part as usize][0] += 1;
-        for record in &game {
+        for record in game.iter().filter(|record| filter.keeps(record, &mut random)) {
             match out.write(record) {
                 Ok(()) => counts[part as usize][1] += 1,
                 Err(DataError::Unfit { .. }) if args.input.on_error.choice() == OnError::Skip => unfit += 1,

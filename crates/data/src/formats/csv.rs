@@ -195,7 +195,11 @@ impl Csv {
             record.score = if turned { score.map(Score::flipped) } else { score };
         }
         if let Some(at) = layout.result {
-            record.result = parse_result(field(at)?)?.map(|white| white.seen_by(side));
+            let text = field(at)?;
+            // `1-0` is always told from White's side; bare points as the scores are.
+            let white = layout.white || GameResult::parse(text).is_some();
+            let result = parse_result(text)?;
+            record.result = if white { result.map(|white| white.seen_by(side)) } else { result };
         }
         if let Some(at) = layout.ply {
             let text = field(at)?;
@@ -343,6 +347,17 @@ mod tests {
         let decoded = read(text, &columns).unwrap();
         assert_eq!(decoded.records[0].score, Some(Score::Centipawns(150)));
         assert_eq!(decoded.problems.len(), 2);
+        let text2 = "fen,score,result\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,15,1\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,15,1-0\n";
+        let decoded = read(text2, &Columns::default()).unwrap();
+        assert_eq!(
+            (decoded.records[0].result, decoded.records[1].result),
+            (Some(Outcome::Win), Some(Outcome::Loss))
+        );
+        let decoded = read(text2, &"view=white".parse().unwrap()).unwrap();
+        assert_eq!(
+            (decoded.records[0].result, decoded.records[1].result),
+            (Some(Outcome::Loss), Some(Outcome::Loss))
+        );
         assert!(read(text, &Columns::default()).unwrap_err().contains("There are where, how good"));
         assert!(read(text, &"fen=x".parse().unwrap()).unwrap_err().contains("no column is called \"x\""));
         assert!("fen".parse::<Columns>().is_err() && "view=black".parse::<Columns>().is_err());

@@ -148,7 +148,12 @@ impl Codec for Lc0 {
             return out
                 .fail(0, format!("version {version} of Leela's training data is unknown; there are 3 to 7"));
         };
+        let first = out.records.len();
         decode_game(bytes, layout, out);
+        // A member of an archive is a game, wherever it starts from.
+        if let Some(record) = out.records.get_mut(first).filter(|_| self.archive) {
+            record.starts_game = true;
+        }
     }
 }
 
@@ -526,7 +531,7 @@ fn encode(record: &Record, board: &Board, past: &[Past], fill: bool, plies_left:
         let rights = board.castle_rights(owner);
         out.extend([rights.long, rights.short].map(|right| u8::from(right.is_some())));
     }
-    out.extend([u8::from(black), board.halfmove_clock(), u8::from(black) << 7, 0]);
+    out.extend([u8::from(black), board.halfmove_clock(), 0, 0]);
 
     let (result_q, result_d) = match record.result {
         Some(Outcome::Win) => (1.0, 0.0),

@@ -1,4 +1,7 @@
-//! Games as people exchange them: a record for each move that was played, with the evaluation in its comment.
+//! Games as people exchange them: a record for each move that was played.
+//!
+//! An evaluation in a comment, `[%eval 0.35]`, is that of the position after the move, as Lichess and others write it: it
+//! becomes the score of the next record. That of the first position may stand before the first move.
 
 use super::epd::{game_result, white_outcome};
 use super::game::Follower;
@@ -22,9 +25,10 @@ const TOO_LONG: usize = 64 << 20;
 impl Cut for PgnCut {
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
         let mut empty = false;
+        let mut in_comment = false;
         loop {
             if block.len() >= BLOCK {
-                let tag_follows = empty && input.fill_buf()?.first() == Some(&b'[');
+                let tag_follows = empty && !in_comment && input.fill_buf()?.first() == Some(&b'[');
                 let line = block.trim_ascii_end();
                 let result =
                     [&b"1-0"[..], b"0-1", b"1/2-1/2", b"*"].iter().any(|result| line.ends_with(result));
@@ -37,7 +41,15 @@ impl Cut for PgnCut {
             if limited.read_until(b'\n', block)? == 0 {
                 return Ok(Ok(!block.is_empty()));
             }
-            empty = block[start..].trim_ascii().is_empty();
+            let line = &block[start..];
+            empty = line.trim_ascii().is_empty();
+            for byte in line {
+                match byte {
+                    b'{' => in_comment = true,
+                    b'}' => in_comment = false,
+                    _ => {}
+                }
+            }
         }
     }
 }
@@ -62,19 +74,24 @@ fn records_of(game: &Game, out: &mut Decoded) {
     let mut board = game.start.clone();
     let white = white_outcome(game.result);
     let mut starts_game = true;
+    let mut eval = game.comment.as_ref().and_then(|comment| {
+        // A comment before the first move, read as one after a move would be.
+        let before = Ply { comment: Some(comment.clone()), ..Ply::new(game.moves.first()?.mv) };
+        before.eval()
+    });
     for ply in &game.moves {
         let Some(position) = Packed::new(&board) else { return };
         let side = board.side_to_move();
         out.records.push(Record {
             position,
             mv: Some(ply.mv),
-            // Programs write what they think of the position that they move in.
-            score: ply.eval().map(|eval| seen_by(side, eval.score)),
+            score: eval.map(|eval| seen_by(side, eval.score)),
             result: white.map(|white| white.seen_by(side)),
             ply: position.ply(),
             starts_game,
         });
         starts_game = false;
+        eval = ply.eval();
         board.play_unchecked(ply.mv);
     }
 }
@@ -108,7 +125,12 @@ impl Encode for PgnEncoder {
             self.game = Some((game, white));
         }
         if let Some((game, _)) = &mut self.game {
-            game.moves.push(Ply { comment: record.score.map(|score| comment(side, score)), ..Ply::new(mv) });
+            let comment = record.score.map(|score| comment(side, score));
+            match game.moves.last_mut() {
+                Some(last) => last.comment = comment,
+                None => game.comment = comment,
+            }
+            game.push(mv);
         }
         Ok(())
     }
@@ -143,12 +165,23 @@ mod tests {
         samples::round_trip(&Pgn, PgnEncoder::default(), records, |record| *record);
     }
 
+    /// As Lichess writes it: White hangs mate, and the evaluation that says so is that of the position after.
+    #[test]
+    fn evaluations_are_those_after_the_move() {
+        let text = "1. f3 { [%eval -0.6] } 1... e5 { [%eval -0.5] } 2. g4 { [%eval #-1] } 2... Qh4# 0-1\n";
+        let decoded = samples::decode_all(&Pgn, text.as_bytes());
+        let scores: Vec<_> = decoded.records.iter().map(|record| record.score).collect();
+        let cp = |value| Some(Score::Centipawns(value));
+        assert_eq!(scores, [None, cp(60), cp(-50), Some(Score::Mate(1))]);
+    }
+
     #[test]
     fn blocks_end_between_games() {
-        let game = "[Event \"x\"]\n\n1. e4 { a remark\n\n[with a bracket] } e5 2. Nf3 1-0\n\n";
-        let text = game.repeat(20_000);
-        let decoded = samples::decode_all(&Pgn, text.as_bytes());
-        assert_eq!((decoded.records.len(), decoded.problems.len()), (60_000, 0));
+        for remark in ["a remark", "a remark that is longer", "another"] {
+            let game = format!("[Event \"x\"]\n\n1. e4 {{ {remark}\n\n[with a bracket] }} e5 2. Nf3 1-0\n\n");
+            let decoded = samples::decode_all(&Pgn, game.repeat(20_000).as_bytes());
+            assert_eq!((decoded.records.len(), decoded.problems.len()), (60_000, 0));
+        }
         let bare = "1. e4 e5 2. Nf3 1-0\n".repeat(250_000);
         let decoded = samples::decode_all(&Pgn, bare.as_bytes());
         assert_eq!((decoded.records.len(), decoded.problems.len()), (750_000, 0));
