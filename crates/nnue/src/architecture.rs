@@ -119,6 +119,11 @@ impl Squeeze {
         }
     }
 
+    /// What a product of two ones becomes, rounding apart: 127 · 127 / 2^7 of 127, or 255 · 255 / 2^9.
+    pub fn product(self) -> f64 {
+        f64::from(self.one()).powi(2) / f64::from(1 << self.shift()) / 127.0
+    }
+
     /// Whether values are multiplied in pairs.
     pub fn is_pairwise(self) -> bool {
         self != Self::Clip

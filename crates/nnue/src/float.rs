@@ -362,8 +362,7 @@ impl FloatNetwork {
                 stack[0].forward(&values)[0]
             }
             HeadShape::Stacks(StackShape { squeeze, dual, skip, hidden, .. }) => {
-                // What a product of two ones becomes: 127 · 127 / 2^7 of 127, or 255 · 255 / 2^9.
-                let product = f64::from(squeeze.one()).powi(2) / f64::from(1 << squeeze.shift()) / 127.0;
+                let product = squeeze.product();
                 let inputs: Vec<f64> = if squeeze.is_pairwise() {
                     let pairs = |values: &Vec<f64>| {
                         let (left, right) = values.split_at(values.len() / 2);

@@ -1,11 +1,13 @@
 //! Trains Tandem's networks.
 //!
 //! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. What stands here so far is what every
-//! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`].
+//! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`], and the plain definition of all slopes
+//! that faster ways are measured by ([`reference`](mod@reference)).
 
 mod loss;
 mod optimiser;
 mod recipe;
+pub mod reference;
 mod schedule;
 
 pub use loss::{Loss, Target};
