@@ -4,12 +4,16 @@
 //! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`], and the plain definition of all slopes
 //! that faster ways are measured by ([`reference`](mod@reference)).
 
+mod batch;
+mod cpu;
 mod loss;
 mod optimiser;
 mod recipe;
 pub mod reference;
 mod schedule;
 
+pub use batch::Batch;
+pub use cpu::{CpuTrainer, Ranges};
 pub use loss::{Loss, Target};
 pub use optimiser::{Moments, Optimiser, Range, Update};
 pub use recipe::*;

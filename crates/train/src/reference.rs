@@ -242,13 +242,13 @@ fn through_stack(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
     use tandem_chess::random::SplitMix;
     use tandem_nnue::{Buckets, FeatureSet, Squeeze};
 
-    fn architectures() -> Vec<Architecture> {
+    pub(crate) fn architectures() -> Vec<Architecture> {
         let flat = |activation, tied| Architecture {
             features: FeatureSet::plain(),
             outputs: 32,
@@ -280,7 +280,7 @@ mod tests {
         ]
     }
 
-    fn random_network(architecture: Architecture, random: &mut SplitMix) -> FloatNetwork {
+    pub(crate) fn random_network(architecture: Architecture, random: &mut SplitMix) -> FloatNetwork {
         let mut network = FloatNetwork::zeroed(architecture, 600, 100);
         let mut fill = |numbers: &mut [f32], size: f64| {
             numbers.iter_mut().for_each(|number| *number = ((random.unit() * 2.0 - 1.0) * size) as f32);
