@@ -4,7 +4,7 @@ use crate::error::DataError;
 use crate::record::Record;
 use tandem_chess::random::SplitMix;
 
-type Stream = Box<dyn Iterator<Item = Result<Record, DataError>>>;
+type Stream = Box<dyn Iterator<Item = Result<Record, DataError>> + Send>;
 
 /// Takes records from several streams, as often from each as its weight says, until all have ended.
 pub struct Mix {

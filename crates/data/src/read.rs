@@ -94,6 +94,8 @@ pub struct Reader {
     /// The file that is being read, and its records so far.
     current: usize,
     records: u64,
+    /// What is left of the block whose records are handed out one by one.
+    block: std::vec::IntoIter<Record>,
 }
 
 impl Reader {
@@ -130,6 +132,7 @@ impl Reader {
             skips: Skips::default(),
             current: start.source,
             records: start.record,
+            block: Vec::new().into_iter(),
         }
     }
 
@@ -205,20 +208,26 @@ impl Reader {
         &self.skips
     }
 
-    /// The records one by one.
+    /// The records one by one, for as long as the reader is borrowed.
     pub fn records(&mut self) -> impl Iterator<Item = Result<Record, DataError>> {
-        let mut block = Vec::new().into_iter();
-        std::iter::from_fn(move || {
-            loop {
-                if let Some(record) = block.next() {
-                    return Some(Ok(record));
-                }
-                match self.next_block()? {
-                    Ok(next) => block = next.records.into_iter(),
-                    Err(error) => return Some(Err(error)),
-                }
+        self.by_ref()
+    }
+}
+
+/// The records one by one. What is left of a block comes first; [`Reader::next_block`] knows nothing of it.
+impl Iterator for Reader {
+    type Item = Result<Record, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(record) = self.block.next() {
+                return Some(Ok(record));
             }
-        })
+            match self.next_block()? {
+                Ok(next) => self.block = next.records.into_iter(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
 }
 
@@ -354,7 +363,9 @@ mod tests {
         let byte = text.find("nonsense").unwrap();
         assert!(error.contains(&format!("record 20001, byte {byte}: ")), "{error}");
         let mut reader = Reader::new(sources, 2, OnError::Skip, None, Cursor::default());
-        assert_eq!(reader.records().count(), 20_003);
+        // Record by record, and the rest later.
+        assert!(reader.records().next().is_some());
+        assert_eq!(reader.records().count(), 20_002);
         assert_eq!(reader.skips().count, 1);
         std::fs::remove_dir_all(dir).unwrap();
     }

@@ -47,12 +47,15 @@ pub struct Ranges {
     pub layers: Vec<Range>,
 }
 
+/// Slopes by a layer's weights and biases.
+type LayerSlopes = (Vec<f32>, Vec<f32>);
+
 /// Slopes of a group of positions.
 struct GroupSlopes {
     loss: f64,
     bias: Vec<f32>,
     /// By the weights and biases of each layer of each stack that judged any of them.
-    stacks: Vec<Option<Vec<(Vec<f32>, Vec<f32>)>>>,
+    stacks: Vec<Option<Vec<LayerSlopes>>>,
 }
 
 impl CpuTrainer {
@@ -351,7 +354,7 @@ fn flat_with(
     layer: &FloatLayer,
     values: &mut [f32],
     judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut (Vec<f32>, Vec<f32>),
+    sums: &mut LayerSlopes,
 ) -> f32 {
     let output =
         values.iter().zip(&layer.weights).map(|(&value, weight)| activate(value).0 * weight).sum::<f32>();
@@ -371,7 +374,7 @@ fn flat(
     layer: &FloatLayer,
     values: &mut [f32],
     judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut (Vec<f32>, Vec<f32>),
+    sums: &mut LayerSlopes,
 ) -> f32 {
     match activation {
         Activation::Relu => {
@@ -402,7 +405,7 @@ fn backward(
     inputs: &[f32],
     by_outputs: &[f32],
     by_inputs: &mut [f32],
-    sums: &mut (Vec<f32>, Vec<f32>),
+    sums: &mut LayerSlopes,
 ) {
     by_inputs.fill(0.0);
     let rows =
@@ -422,7 +425,7 @@ fn through_stack(
     values: &mut [f32],
     shape: StackShape,
     judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut [(Vec<f32>, Vec<f32>)],
+    sums: &mut [LayerSlopes],
 ) -> f32 {
     const SQUARE: f32 = 127.0 / 128.0;
     let product = shape.squeeze.product() as f32;

@@ -6,6 +6,7 @@
 
 mod batch;
 mod cpu;
+mod loader;
 mod loss;
 mod optimiser;
 mod recipe;
@@ -14,6 +15,7 @@ mod schedule;
 
 pub use batch::Batch;
 pub use cpu::{CpuTrainer, Ranges};
+pub use loader::{LoadDataError, Loader, load_some};
 pub use loss::{Loss, Target};
 pub use optimiser::{Moments, Optimiser, Range, Update};
 pub use recipe::*;
