@@ -94,6 +94,25 @@ impl Cut for FixedCut {
     }
 }
 
+/// Decodes a block of whole records of one size, each by itself.
+pub(crate) fn decode_fixed<const SIZE: usize>(
+    block: &[u8],
+    out: &mut Decoded,
+    decode: impl Fn(&[u8; SIZE]) -> Result<Record, &'static str>,
+) {
+    let (records, rest) = block.as_chunks::<SIZE>();
+    out.records.reserve(records.len());
+    for (number, record) in records.iter().enumerate() {
+        match decode(record) {
+            Ok(record) => out.records.push(record),
+            Err(problem) => out.fail(number * SIZE, problem),
+        }
+    }
+    if !rest.is_empty() {
+        out.fail(block.len() - rest.len(), format!("{} bytes of a record of {SIZE}", rest.len()));
+    }
+}
+
 /// Adds bytes until `block` has so many or the stream ends.
 pub(crate) fn read_up_to(input: &mut dyn BufRead, block: &mut Vec<u8>, len: usize) -> io::Result<()> {
     while block.len() < len {

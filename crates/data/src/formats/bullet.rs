@@ -19,17 +19,7 @@ impl Codec for Bullet {
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
-        let (records, rest) = block.as_chunks::<SIZE>();
-        out.records.reserve(records.len());
-        for (number, record) in records.iter().enumerate() {
-            match decode(record) {
-                Ok(record) => out.records.push(record),
-                Err(problem) => out.fail(number * SIZE, problem),
-            }
-        }
-        if !rest.is_empty() {
-            out.fail(block.len() - rest.len(), format!("{} bytes of a record of {SIZE}", rest.len()));
-        }
+        decode_fixed(block, out, decode);
     }
 }
 
