@@ -227,6 +227,15 @@ impl Packed {
     }
 }
 
+/// The squares and pieces at the start of a record, as several formats of 32 bytes and more have them.
+pub(crate) fn placement(bytes: &[u8]) -> (u64, [u8; 16]) {
+    let mut occupied = [0; 8];
+    occupied.copy_from_slice(&bytes[..8]);
+    let mut pieces = [0; 16];
+    pieces.copy_from_slice(&bytes[8..24]);
+    (u64::from_le_bytes(occupied), pieces)
+}
+
 /// The square that some pawn may take on in passing.
 pub(crate) fn usable_passant(board: &Board) -> Option<Square> {
     let side = board.side_to_move();

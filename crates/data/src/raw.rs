@@ -1,6 +1,6 @@
 //! A record in a fixed number of bytes, for files that only we read and only for a while.
 
-use crate::packed::Packed;
+use crate::packed::{Packed, placement};
 use crate::record::{Outcome, Record, Score};
 use tandem_chess::PackedMove;
 
@@ -46,12 +46,11 @@ fn pack(record: &Record) -> [u8; SIZE] {
 fn unpack(bytes: &[u8; SIZE]) -> Record {
     let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
     let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    let mut pieces = [0; 16];
-    pieces.copy_from_slice(&bytes[8..24]);
+    let (occupied, pieces) = placement(bytes);
     let value = long(32);
     Record {
         position: Packed {
-            occupied: long(0),
+            occupied,
             pieces,
             side_and_passant: bytes[24],
             halfmoves: bytes[25],

@@ -287,9 +287,9 @@ mod tests {
         }
     }
 
-    /// The same for longer. About a minute where the compiler optimises.
+    /// The same for longer.
     #[test]
-    #[ignore = "long: scripts/long_tests.sh runs it"]
+    #[ignore = "takes half a minute in a release build and many in another: scripts/long_tests.sh runs it"]
     fn kept_equals_computed_from_nothing_on_100_000_plies() {
         for set in all_sets() {
             for network in [test_nets::flat(set.clone(), 32, 1), test_nets::stacks(set.clone(), 64, 2)] {

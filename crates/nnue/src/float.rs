@@ -483,17 +483,9 @@ mod tests {
     use crate::features::tests::random_positions;
     use crate::test_nets;
 
-    fn nets() -> [Network; 3] {
-        [
-            test_nets::flat(FeatureSet::plain(), 32, 1),
-            test_nets::stacks(FeatureSet::half_ka_v2_hm(), 64, 2),
-            test_nets::untied(FeatureSet::half_kp(), 32, 3),
-        ]
-    }
-
     #[test]
     fn a_network_comes_back_from_floats() {
-        for network in nets() {
+        for network in test_nets::all() {
             let (again, reports) = network.to_float().quantise(network.quantisation()).unwrap();
             assert_eq!(again.to_bytes(), network.to_bytes());
             assert!(reports.iter().all(|report| report.clipped == 0 && report.worst_error < 1e-3));
@@ -502,7 +494,7 @@ mod tests {
 
     #[test]
     fn floats_and_integers_agree_to_rounding() {
-        for network in nets() {
+        for network in test_nets::all() {
             let float = network.to_float();
             // A flat network rounds once. Random stacks blow up what their three layers round away; those of real
             // networks are held to less, in tests/real_nets.rs.

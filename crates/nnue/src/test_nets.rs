@@ -82,3 +82,12 @@ pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network
     });
     network(features, first, head)
 }
+
+/// One of each kind.
+pub(crate) fn all() -> [Network; 3] {
+    [
+        flat(FeatureSet::plain(), 32, 1),
+        stacks(FeatureSet::half_ka_v2_hm(), 64, 2),
+        untied(FeatureSet::half_kp(), 32, 3),
+    ]
+}

@@ -94,7 +94,7 @@ impl CpuTrainer {
         let mut accumulators = std::mem::take(&mut self.accumulators);
         self.gather(batch, &mut accumulators);
         let mut by_output = vec![0f32; batch.len()];
-        let sums = self.layers(batch, &mut accumulators, &mut by_output, true);
+        let sums = self.layers(batch, &mut accumulators, &mut by_output);
         let update = self.optimiser.update(self.step, rate);
         self.update_first(batch, &accumulators, &by_output, &update);
         self.update_rest(&sums, &update);
@@ -108,7 +108,7 @@ impl CpuTrainer {
         let mut accumulators = Vec::new();
         self.gather(batch, &mut accumulators);
         let mut by_output = vec![0f32; batch.len()];
-        self.layers(batch, &mut accumulators, &mut by_output, false).loss / batch.len().max(1) as f64
+        self.layers(batch, &mut accumulators, &mut by_output).loss / batch.len().max(1) as f64
     }
 
     /// Where the columns of each perspective begin.
@@ -133,15 +133,9 @@ impl CpuTrainer {
         );
     }
 
-    /// Forth and, if asked, back: the accumulators become their slopes.
-    fn layers(
-        &self,
-        batch: &Batch,
-        accumulators: &mut [f32],
-        by_output: &mut [f32],
-        back: bool,
-    ) -> GroupSlopes {
-        let outputs = self.network.architecture.outputs;
+    /// Forth and back: the accumulators become their slopes.
+    fn layers(&self, batch: &Batch, accumulators: &mut [f32], by_output: &mut [f32]) -> GroupSlopes {
+        let (outputs, starts) = (self.network.architecture.outputs, self.starts());
         let share = 1.0 / batch.len() as f32;
         let groups = accumulators
             .par_chunks_mut(2 * outputs * GROUP)
@@ -156,13 +150,8 @@ impl CpuTrainer {
                 let rows = accumulators.chunks_exact_mut(2 * outputs).zip(by_output);
                 for (at, (values, by_output)) in rows.enumerate() {
                     self.position(batch, group * GROUP + at, share, values, by_output, &mut sums);
-                    if back {
-                        let starts = self.starts();
-                        for side in [0, 1] {
-                            let bias = &mut sums.bias[starts[side]..starts[side] + outputs];
-                            let by_values = &values[side * outputs..(side + 1) * outputs];
-                            bias.iter_mut().zip(by_values).for_each(|(sum, by)| *sum += by);
-                        }
+                    for (start, by_values) in starts.into_iter().zip(values.chunks_exact(outputs)) {
+                        add(&mut sums.bias[start..start + outputs], by_values);
                     }
                 }
                 sums
@@ -492,9 +481,7 @@ fn through_stack(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss::Target;
     use crate::reference::{self, Sample};
-    use tandem_chess::Position;
     use tandem_chess::random::SplitMix;
     use tandem_data::{Packed, Record};
     use tandem_nnue::Architecture;
@@ -506,15 +493,7 @@ mod tests {
     fn positions(architecture: &Architecture, count: usize, random: &mut SplitMix) -> (Batch, Vec<Sample>) {
         let (mut batch, mut samples) = (Batch::default(), Vec::new());
         while batch.len() < count {
-            let mut position = Position::startpos();
-            for _ in 0..random.below(70) {
-                let moves = position.legal_moves();
-                if moves.is_empty() {
-                    break;
-                }
-                position.play(moves[random.below(moves.len() as u32) as usize]);
-            }
-            let target = Target { score: random.unit() * 4.0 - 2.0, chance: random.unit() };
+            let (position, target) = reference::tests::random_position(random);
             let record = Record::new(Packed::new(position.board()).unwrap());
             assert!(batch.push(architecture, &record, target));
             samples.push(Sample::new(architecture, position.board(), target));

@@ -295,18 +295,23 @@ pub(crate) mod tests {
         network
     }
 
+    /// A position of a random game, and something to say of it.
+    pub(crate) fn random_position(random: &mut SplitMix) -> (Position, Target) {
+        let mut position = Position::startpos();
+        for _ in 0..random.below(70) {
+            let moves = position.legal_moves();
+            if moves.is_empty() {
+                break;
+            }
+            position.play(moves[random.below(moves.len() as u32) as usize]);
+        }
+        (position, Target { score: random.unit() * 4.0 - 2.0, chance: random.unit() })
+    }
+
     fn samples(architecture: &Architecture, random: &mut SplitMix) -> Vec<Sample> {
         let mut samples = Vec::new();
         while samples.len() < 6 {
-            let mut position = Position::startpos();
-            for _ in 0..random.below(70) {
-                let moves = position.legal_moves();
-                if moves.is_empty() {
-                    break;
-                }
-                position.play(moves[random.below(moves.len() as u32) as usize]);
-            }
-            let target = Target { score: random.unit() * 4.0 - 2.0, chance: random.unit() };
+            let (position, target) = random_position(random);
             samples.push(Sample::new(architecture, position.board(), target));
         }
         samples

@@ -24,17 +24,8 @@ impl Codec for Bullet {
 }
 
 fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
-    let mut occupied = [0; 8];
-    occupied.copy_from_slice(&bytes[..8]);
-    let mut pieces = [0; 16];
-    pieces.copy_from_slice(&bytes[8..24]);
-    let position = Packed {
-        occupied: u64::from_le_bytes(occupied),
-        pieces,
-        side_and_passant: NO_SQUARE,
-        halfmoves: 0,
-        fullmove: 1,
-    };
+    let (occupied, pieces) = placement(bytes);
+    let position = Packed { occupied, pieces, side_and_passant: NO_SQUARE, halfmoves: 0, fullmove: 1 };
     let count = position.piece_count();
     if !(2..=MAX_PIECES).contains(&count) {
         return Err("a number of pieces that no game has");

@@ -73,12 +73,9 @@ impl Codec for Viri {
 }
 
 fn decode_start(bytes: &[u8]) -> Result<(Board, Outcome), String> {
-    let mut occupied = [0; 8];
-    occupied.copy_from_slice(&bytes[..8]);
-    let mut pieces = [0; 16];
-    pieces.copy_from_slice(&bytes[8..24]);
+    let (occupied, pieces) = placement(bytes);
     let position = Packed {
-        occupied: u64::from_le_bytes(occupied),
+        occupied,
         pieces,
         side_and_passant: bytes[24],
         halfmoves: bytes[25],

@@ -146,17 +146,9 @@ mod tests {
     use crate::features::tests::random_positions;
     use crate::test_nets;
 
-    fn nets() -> [Network; 3] {
-        [
-            test_nets::flat(FeatureSet::plain(), 32, 1),
-            test_nets::stacks(FeatureSet::half_ka_v2_hm(), 64, 2),
-            test_nets::untied(FeatureSet::half_kp(), 32, 3),
-        ]
-    }
-
     #[test]
     fn what_is_written_is_read_again() {
-        for network in nets() {
+        for network in test_nets::all() {
             let bytes = network.to_bytes();
             let again = Network::from_bytes(&bytes).unwrap();
             assert_eq!(again.to_bytes(), bytes);
