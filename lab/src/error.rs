@@ -30,6 +30,12 @@ pub(crate) enum LabError {
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
     SelfPlay(#[from] tandem_selfplay::SelfPlayError),
+    #[error(transparent)]
+    Recipe(#[from] tandem_train::RecipeError),
+    #[error(transparent)]
+    Train(#[from] tandem_train::TrainError),
+    #[error("the threads cannot be started: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("{path}: {source}")]
     File { path: String, source: std::io::Error },
     #[error("{0}")]

@@ -16,6 +16,7 @@ mod play_command;
 mod progress;
 mod puzzles_command;
 mod suite_command;
+mod train_speed_command;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +41,7 @@ enum Command {
     Inspect(inspect_command::InspectArgs),
     #[command(subcommand)]
     Data(Box<data_command::DataCommand>),
+    TrainSpeed(train_speed_command::TrainSpeedArgs),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
         Command::Data(command) => data_command::run(&command),
+        Command::TrainSpeed(args) => train_speed_command::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

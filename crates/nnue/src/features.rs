@@ -100,6 +100,11 @@ impl FeatureSet {
         (self.buckets * self.stride) as usize
     }
 
+    /// How many inputs belong to one king.
+    pub fn stride(&self) -> usize {
+        self.stride as usize
+    }
+
     /// How many groups of rows there are, of which the own king chooses one.
     pub fn king_bucket_count(&self) -> usize {
         self.buckets as usize

@@ -97,7 +97,7 @@ impl QuantiseError {
 }
 
 /// The tensors of an architecture, with their shapes, in the order of [`FloatNetwork::numbers`].
-pub(crate) fn tensors(architecture: &Architecture) -> Vec<(String, Vec<usize>)> {
+pub fn tensors(architecture: &Architecture) -> Vec<(String, Vec<usize>)> {
     let (inputs, width) = (architecture.features.inputs(), architecture.width());
     let mut tensors = vec![("input.weight".into(), vec![inputs, width]), ("input.bias".into(), vec![width])];
     if architecture.psqt {
@@ -112,16 +112,20 @@ pub(crate) fn tensors(architecture: &Architecture) -> Vec<(String, Vec<usize>)> 
     tensors
 }
 
-/// What stands for one in each kind of number.
-struct Scales {
-    accumulator: f64,
-    psqt: f64,
-    /// Weights and biases of each layer of a stack.
-    layers: Vec<(f64, f64)>,
+/// What stands for one in each kind of number of a quantised network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scales {
+    /// In the first layer.
+    pub accumulator: f64,
+    /// In piece squares.
+    pub psqt: f64,
+    /// In the weights and biases of each layer of a stack.
+    pub layers: Vec<(f64, f64)>,
 }
 
 impl Scales {
-    fn of(architecture: &Architecture, quantisation: Quantisation) -> Self {
+    /// Those of an architecture. Only a flat head leaves a choice.
+    pub fn of(architecture: &Architecture, quantisation: Quantisation) -> Self {
         let output = f64::from(STACK_UNITS * OUTPUT_SCALE);
         match architecture.head {
             HeadShape::Flat { .. } => {
@@ -208,7 +212,7 @@ impl FloatNetwork {
     }
 
     /// The numbers of each tensor.
-    pub(crate) fn numbers(&self) -> Vec<&Vec<f32>> {
+    pub fn numbers(&self) -> Vec<&Vec<f32>> {
         let mut all = vec![&self.weights, &self.bias];
         if self.architecture.psqt {
             all.push(&self.psqt);
@@ -219,8 +223,8 @@ impl FloatNetwork {
         all
     }
 
-    #[cfg(feature = "safetensors")]
-    pub(crate) fn numbers_mut(&mut self) -> Vec<&mut Vec<f32>> {
+    /// The numbers of each tensor, to be written.
+    pub fn numbers_mut(&mut self) -> Vec<&mut Vec<f32>> {
         let mut all = vec![&mut self.weights, &mut self.bias];
         if self.architecture.psqt {
             all.push(&mut self.psqt);

@@ -39,6 +39,6 @@ pub use features::{BadKingBucket, FeatureSet, UnknownFeatures, View};
 #[doc(hidden)]
 pub use files::reseal;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
-pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError};
+pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensors};
 pub use kernels::{Activation, Isa, IsaError};
 pub use network::{Evaluation, Network};

@@ -1,179 +1,181 @@
 //! A trainer for processors.
 //!
-//! A step has three parts. Every position's accumulators are gathered from the rows of its inputs. The layers after them
-//! are computed forth and back, a few hundred positions at a time, each group with sums of its own that are added up in
-//! their order, so that the number of threads changes nothing. Then every row of the first layer is visited once: the
-//! slopes of all positions that it was part of are added up and the optimiser applied while the row is at hand.
+//! A step has four parts. The rows of the first layer that are on are found for each side of each position. Every side's
+//! accumulator is gathered from its rows, the sides of one king after the other, so that the rows of a king are still at
+//! hand for the next. The layers after the accumulators are computed forth and back, a few hundred positions at a time,
+//! each group with sums of its own that are added up in their order. Then every row of the first layer is visited once:
+//! the slopes of all sides that it was on for are added up, and the optimiser applied while the row is at hand.
+//!
+//! Nothing depends on the number of threads, and nothing on the instructions: sums are made in lanes of one fixed width.
 
-use crate::batch::Batch;
-use crate::loss::Loss;
-use crate::optimiser::{Moments, Optimiser, Range, Update};
+mod head;
+mod kernels;
+
+use crate::batch::{Batch, Rows};
+use crate::layout::round_to;
+use crate::optimiser::Update;
+use crate::state::State;
+use crate::trainer::{Job, Told, TrainError, Trainer};
+use head::Head;
+use kernels::{FirstLayer, RowUpdate};
 use rayon::prelude::*;
-use tandem_nnue::{Activation, FloatLayer, FloatNetwork, HeadShape, PSQT_BUCKETS, StackShape};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, Ordering};
+use tandem_nnue::{Isa, PSQT_BUCKETS};
 
-/// Positions whose layers are computed together.
-const GROUP: usize = 256;
+/// Positions, or sides, that are computed together.
+const GROUP: usize = 512;
 
-/// A layer's moments.
-#[derive(Clone, Debug, PartialEq)]
-struct LayerMoments {
-    weights: Moments,
-    bias: Moments,
-}
+/// Rows of the first layer that are visited together.
+const ROWS: usize = 64;
 
-/// A network in training.
-#[derive(Clone, Debug)]
+/// Parts that the search for the sides of each row is cut into.
+const PARTS: usize = 8;
+
+/// A network in training on the processor.
 pub struct CpuTrainer {
-    network: FloatNetwork,
-    optimiser: Optimiser,
-    loss: Loss,
-    unit: f32,
-    ranges: Ranges,
-    weights: Moments,
-    bias: Moments,
-    psqt: Moments,
-    stacks: Vec<Vec<LayerMoments>>,
-    step: u64,
+    job: Job,
+    isa: Isa,
+    state: State,
+    told: Vec<Told>,
     /// Kept from step to step, so that nothing is allocated anew.
+    rows: Rows,
+    work: Work,
+}
+
+/// What one step computes.
+#[derive(Default)]
+struct Work {
+    /// The sides, those of one king after the other, and the place of each among them.
+    order: Vec<u32>,
+    places: Vec<u32>,
+    /// In that order.
     accumulators: Vec<f32>,
+    /// By the accumulators, in the order of the positions.
+    slopes: Vec<f32>,
+    by_output: Vec<f32>,
+    users: Users,
 }
 
-/// Where weights may be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ranges {
-    /// Those of the first layer.
-    pub first: Range,
-    /// Those of the layers after it, in order.
-    pub layers: Vec<Range>,
+/// For each row of the first layer the sides that it is on for, in the order of kings.
+#[derive(Default)]
+struct Users {
+    /// Where those of each row end.
+    ends: Vec<u32>,
+    sides: Vec<AtomicU32>,
 }
 
-/// Slopes by a layer's weights and biases.
-type LayerSlopes = (Vec<f32>, Vec<f32>);
-
-/// Slopes of a group of positions.
-struct GroupSlopes {
+/// Sums over a group of positions.
+struct GroupSums {
     loss: f64,
     bias: Vec<f32>,
-    /// By the weights and biases of each layer of each stack that judged any of them.
-    stacks: Vec<Option<Vec<LayerSlopes>>>,
+    /// For each stack that judged any of them, by its numbers.
+    stacks: Vec<Option<Vec<f32>>>,
 }
 
 impl CpuTrainer {
-    /// Begins with a network. An output of one is `unit` of the target's scale.
-    pub fn new(network: FloatNetwork, optimiser: Optimiser, loss: Loss, unit: f64, ranges: Ranges) -> Self {
-        let moments = |numbers: &[f32]| optimiser.moments(numbers);
-        let layer = |layer: &FloatLayer| LayerMoments {
-            weights: moments(&layer.weights),
-            bias: moments(&layer.bias),
-        };
-        Self {
-            optimiser,
-            loss,
-            unit: unit as f32,
-            ranges,
-            weights: moments(&network.weights),
-            bias: moments(&network.bias),
-            psqt: moments(&network.psqt),
-            stacks: network.stacks.iter().map(|stack| stack.iter().map(layer).collect()).collect(),
-            step: 0,
-            accumulators: Vec::new(),
-            network,
+    /// Goes on from a state.
+    pub fn new(job: Job, state: State) -> Self {
+        Self::with_isa(job, state, Isa::best())
+    }
+
+    /// Goes on from a state, with given instructions; the best there are where they are missing.
+    pub fn with_isa(job: Job, state: State, isa: Isa) -> Self {
+        let isa = if isa.is_available() { isa } else { Isa::best() };
+        Self { job, isa, state, told: Vec::new(), rows: Rows::default(), work: Work::default() }
+    }
+
+    /// Learns from positions whose rows are known.
+    pub fn learn_rows(&mut self, rows: &Rows, rate: f64) {
+        if rows.is_empty() {
+            return;
         }
-    }
-
-    /// The network as it is now.
-    pub fn network(&self) -> &FloatNetwork {
-        &self.network
-    }
-
-    /// Learns from a batch at a learning rate. Returns the mean loss before it.
-    pub fn learn(&mut self, batch: &Batch, rate: f64) -> f64 {
-        if batch.is_empty() {
-            return 0.0;
-        }
-        let mut accumulators = std::mem::take(&mut self.accumulators);
-        self.gather(batch, &mut accumulators);
-        let mut by_output = vec![0f32; batch.len()];
-        let sums = self.layers(batch, &mut accumulators, &mut by_output);
-        let update = self.optimiser.update(self.step, rate);
-        self.update_first(batch, &accumulators, &by_output, &update);
-        self.update_rest(&sums, &update);
-        self.step += 1;
-        self.accumulators = accumulators;
-        sums.loss / batch.len() as f64
-    }
-
-    /// The mean loss of a batch.
-    pub fn loss(&self, batch: &Batch) -> f64 {
-        let mut accumulators = Vec::new();
-        self.gather(batch, &mut accumulators);
-        let mut by_output = vec![0f32; batch.len()];
-        self.layers(batch, &mut accumulators, &mut by_output).loss / batch.len().max(1) as f64
-    }
-
-    /// Where the columns of each perspective begin.
-    fn starts(&self) -> [usize; 2] {
-        let architecture = &self.network.architecture;
-        [0, architecture.width() - architecture.outputs]
-    }
-
-    fn gather(&self, batch: &Batch, accumulators: &mut Vec<f32>) {
-        let outputs = self.network.architecture.outputs;
-        let (width, starts) = (self.network.architecture.width(), self.starts());
-        accumulators.resize(2 * batch.len() * outputs, 0.0);
-        accumulators.par_chunks_exact_mut(outputs).enumerate().with_min_len(GROUP).for_each(
-            |(row, values)| {
-                let start = starts[row % 2];
-                values.copy_from_slice(&self.network.bias[start..start + outputs]);
-                for &input in batch.side(row) {
-                    let weights = &self.network.weights[input as usize * width + start..][..outputs];
-                    values.iter_mut().zip(weights).for_each(|(value, weight)| *value += weight);
+        let mut work = std::mem::take(&mut self.work);
+        let head = self.head(&self.state.numbers);
+        self.forward(&self.state.numbers, rows, &mut work);
+        let sums = self.back(&head, rows, &mut work);
+        work.users.find(rows, &work.order, self.job.layout.rows());
+        drop(head);
+        let told = self.update(rows, &work, sums, rate);
+        self.told.push(told);
+        self.work = work;
+        self.state.step += 1;
+        if let Some(share) = self.job.average_after(self.state.step) {
+            let pieces = self.state.average.par_chunks_mut(1 << 14).zip(self.state.numbers.par_chunks(1 << 14));
+            pieces.for_each(|(average, numbers)| {
+                for (average, number) in average.iter_mut().zip(numbers) {
+                    *average += (1.0 - share) * (number - *average);
                 }
-            },
-        );
-    }
-
-    /// Forth and back: the accumulators become their slopes.
-    fn layers(&self, batch: &Batch, accumulators: &mut [f32], by_output: &mut [f32]) -> GroupSlopes {
-        let (outputs, starts) = (self.network.architecture.outputs, self.starts());
-        let share = 1.0 / batch.len() as f32;
-        let groups = accumulators
-            .par_chunks_mut(2 * outputs * GROUP)
-            .zip(by_output.par_chunks_mut(GROUP))
-            .enumerate()
-            .map(|(group, (accumulators, by_output))| {
-                let mut sums = GroupSlopes {
-                    loss: 0.0,
-                    bias: vec![0.0; self.network.bias.len()],
-                    stacks: vec![None; self.network.stacks.len()],
-                };
-                let rows = accumulators.chunks_exact_mut(2 * outputs).zip(by_output);
-                for (at, (values, by_output)) in rows.enumerate() {
-                    self.position(batch, group * GROUP + at, share, values, by_output, &mut sums);
-                    for (start, by_values) in starts.into_iter().zip(values.chunks_exact(outputs)) {
-                        add(&mut sums.bias[start..start + outputs], by_values);
-                    }
-                }
-                sums
             });
-        // In their order, whoever computed them.
-        let groups: Vec<GroupSlopes> = groups.collect();
-        let mut total = GroupSlopes {
-            loss: 0.0,
-            bias: vec![0.0; self.network.bias.len()],
-            stacks: vec![None; self.network.stacks.len()],
+        }
+    }
+
+    /// Everything after the first layer's weights, rounded if need be.
+    fn head<'a>(&'a self, numbers: &'a [f32]) -> Head<'a> {
+        let layout = &self.job.layout;
+        let start = layout.bias().start;
+        let rest = &numbers[start..];
+        let rest = if layout.shape().rounded {
+            let mut rounded = rest.to_vec();
+            for tensor in &layout.tensors()[1..] {
+                let place = tensor.start - start..tensor.start + tensor.len - start;
+                rounded[place].iter_mut().for_each(|number| *number = round_to(*number, tensor.grid));
+            }
+            Cow::Owned(rounded)
+        } else {
+            Cow::Borrowed(rest)
         };
+        Head::new(layout, rest, self.job.loss, self.job.unit)
+    }
+
+    /// The accumulators of all sides.
+    fn forward(&self, numbers: &[f32], rows: &Rows, work: &mut Work) {
+        let layout = &self.job.layout;
+        let outputs = layout.architecture().outputs;
+        sort_by_king(rows, layout.architecture().features.stride(), work);
+        let rounded = layout.shape().rounded;
+        let bias: Vec<f32> = numbers[layout.bias().place()]
+            .iter()
+            .map(|&number| if rounded { round_to(number, layout.bias().grid) } else { number })
+            .collect();
+        let first = FirstLayer {
+            weights: &numbers[layout.weights().place()],
+            bias: &bias,
+            outputs,
+            width: layout.architecture().width(),
+            grid: rounded.then_some(layout.weights().grid),
+        };
+        work.accumulators.resize(2 * rows.len() * outputs, 0.0);
+        let groups = work.accumulators.par_chunks_mut(GROUP * outputs).zip(work.order.par_chunks(GROUP));
+        groups.for_each(|(accumulators, sides)| kernels::gather(self.isa, &first, rows, sides, accumulators));
+    }
+
+    /// The layers after the accumulators, forth and back.
+    fn back(&self, head: &Head<'_>, rows: &Rows, work: &mut Work) -> GroupSums {
+        let Work { places, accumulators, slopes, by_output, .. } = work;
+        let outputs = self.job.layout.architecture().outputs;
+        slopes.resize(2 * rows.len() * outputs, 0.0);
+        by_output.resize(rows.len(), 0.0);
+        let groups = slopes.par_chunks_mut(GROUP * 2 * outputs).zip(by_output.par_chunks_mut(GROUP)).enumerate();
+        let groups = groups.map(|(group, (slopes, by_output))| {
+            let mut sums = GroupSums {
+                loss: 0.0,
+                bias: vec![0.0; self.job.layout.bias().len],
+                stacks: vec![None; self.job.layout.architecture().buckets().count],
+            };
+            let positions = group * GROUP..group * GROUP + by_output.len();
+            kernels::head(self.isa, head, rows, positions, (places, accumulators), slopes, by_output, &mut sums);
+            sums
+        });
+        // In their order, whoever computed them.
+        let mut groups: std::vec::IntoIter<GroupSums> = groups.collect::<Vec<_>>().into_iter();
+        let mut total = groups.next().unwrap_or_else(|| GroupSums { loss: 0.0, bias: Vec::new(), stacks: Vec::new() });
         for group in groups {
             total.loss += group.loss;
             add(&mut total.bias, &group.bias);
             for (sum, part) in total.stacks.iter_mut().zip(group.stacks) {
                 match (sum, part) {
-                    (Some(sum), Some(part)) => {
-                        for (sum, part) in sum.iter_mut().zip(&part) {
-                            add(&mut sum.0, &part.0);
-                            add(&mut sum.1, &part.1);
-                        }
-                    }
+                    (Some(sum), Some(part)) => add(sum, &part),
                     (sum @ None, part @ Some(_)) => *sum = part,
                     (_, None) => {}
                 }
@@ -182,323 +184,258 @@ impl CpuTrainer {
         total
     }
 
-    fn position(
-        &self,
-        batch: &Batch,
-        number: usize,
-        share: f32,
-        values: &mut [f32],
-        by_output: &mut f32,
-        sums: &mut GroupSlopes,
-    ) {
-        let bucket = usize::from(batch.buckets[number]);
-        let stack = &self.network.stacks[bucket];
-        let sums_of_stack = sums.stacks[bucket].get_or_insert_with(|| {
-            stack.iter().map(|layer| (vec![0.0; layer.weights.len()], vec![0.0; layer.bias.len()])).collect()
-        });
-        let psqt = self.psqt_of(batch, number, bucket);
-        let mut loss = 0.0;
-        let mut judge = |output: f32| {
-            let target = batch.targets[number];
-            let (value, slope) = self.loss.of(f64::from((output + psqt) * self.unit), target);
-            loss = value;
-            slope as f32 * share * self.unit
-        };
-        *by_output = match self.network.architecture.head {
-            HeadShape::Flat { activation, .. } => {
-                flat(activation, &stack[0], values, &mut judge, &mut sums_of_stack[0])
+    /// Moves all numbers against their slopes.
+    fn update(&mut self, rows: &Rows, work: &Work, sums: GroupSums, rate: f64) -> Told {
+        let layout = &self.job.layout;
+        let architecture = layout.architecture();
+        let first_rest = layout.bias().start;
+        // The slopes of everything after the first layer's weights but the piece squares, which are found row by row.
+        let mut rest = vec![0f32; layout.numbers() - first_rest];
+        rest[..sums.bias.len()].copy_from_slice(&sums.bias);
+        let starts: Vec<usize> = (0..architecture.buckets().count).map(|stack| layout.layer(stack, 0).0.start).collect();
+        for (start, slopes) in starts.iter().zip(&sums.stacks) {
+            if let Some(slopes) = slopes {
+                rest[start - first_rest..][..slopes.len()].copy_from_slice(slopes);
             }
-            HeadShape::Stacks(shape) => through_stack(stack, values, shape, &mut judge, sums_of_stack),
-        };
-        sums.loss += loss;
-    }
-
-    fn psqt_of(&self, batch: &Batch, number: usize, bucket: usize) -> f32 {
-        if self.network.psqt.is_empty() {
-            return 0.0;
         }
-        let sum = |row: usize| {
-            let values = batch
-                .side(row)
-                .iter()
-                .map(|&input| self.network.psqt[input as usize * PSQT_BUCKETS + bucket]);
-            values.sum::<f32>()
+        let row_update = RowUpdate {
+            slopes: &work.slopes,
+            ends: &work.users.ends,
+            sides: &work.users.sides,
+            outputs: architecture.outputs,
+            width: architecture.width(),
         };
-        (sum(2 * number) - sum(2 * number + 1)) / 2.0
-    }
-
-    /// Visits every row of the first layer with the slopes of all sides that it was on for.
-    fn update_first(&mut self, batch: &Batch, by_values: &[f32], by_output: &[f32], update: &Update) {
-        let architecture = &self.network.architecture;
-        let (outputs, width, starts) = (architecture.outputs, architecture.width(), self.starts());
-        let inputs = architecture.features.inputs();
-        let (ends, users) = users(batch, inputs);
-        let users_of = |input: usize| {
-            let start = if input == 0 { 0 } else { ends[input - 1] as usize };
-            &users[start..ends[input] as usize]
-        };
-        let range = self.ranges.first;
-        let Moments { first, second, slow } = &mut self.weights;
-        let rows = self.network.weights.par_chunks_exact_mut(width).enumerate();
-        let moments = parts(first, inputs).zip(parts(second, inputs)).zip(parts(slow, inputs));
-        rows.zip(moments).with_min_len(64).for_each_init(
-            || vec![0f32; width],
-            |slopes, ((input, weights), ((first, second), slow))| {
-                slopes.fill(0.0);
-                for &row in users_of(input) {
-                    let row = row as usize;
-                    let by_side = &by_values[row * outputs..(row + 1) * outputs];
-                    add(&mut slopes[starts[row % 2]..][..outputs], by_side);
+        if let Some(psqt) = layout.psqt() {
+            let place = psqt.start - first_rest..psqt.start + psqt.len - first_rest;
+            rest[place].par_chunks_mut(PSQT_BUCKETS * ROWS).enumerate().for_each(|(chunk, slopes)| {
+                for (row, slopes) in (chunk * ROWS..).zip(slopes.chunks_exact_mut(PSQT_BUCKETS)) {
+                    for side in row_update.users_of(row) {
+                        let position = side / 2;
+                        let sign = if side % 2 == 0 { 0.5 } else { -0.5 };
+                        slopes[usize::from(rows.buckets[position])] += sign * work.by_output[position];
+                    }
                 }
-                update.apply(weights, slopes, first, second, slow, range);
-            },
-        );
-        if !self.network.psqt.is_empty() {
-            let Moments { first, second, slow } = &mut self.psqt;
-            let rows = self.network.psqt.par_chunks_exact_mut(PSQT_BUCKETS).enumerate();
-            let moments = parts(first, inputs).zip(parts(second, inputs)).zip(parts(slow, inputs));
-            rows.zip(moments).with_min_len(64).for_each(|((input, weights), ((first, second), slow))| {
-                let mut slopes = [0f32; PSQT_BUCKETS];
-                for &row in users_of(input) {
-                    let position = row as usize / 2;
-                    let sign = if row % 2 == 0 { 0.5 } else { -0.5 };
-                    slopes[usize::from(batch.buckets[position])] += sign * by_output[position];
-                }
-                update.apply(weights, &slopes, first, second, slow, Range::ALL);
             });
         }
+        let rest_square: f64 = rest.iter().map(|slope| f64::from(*slope).powi(2)).sum();
+
+        let mut update = self.job.optimiser.update(self.state.step, rate);
+        if self.job.clip_slopes > 0.0 {
+            // The length must be known before the first number moves: the slopes are found twice.
+            let length = (rest_square + self.visit_rows(&row_update, None)).sqrt();
+            update = update.times((f64::from(self.job.clip_slopes) / length.max(1e-30)).min(1.0) as f32);
+        }
+        let square = rest_square + self.visit_rows(&row_update, Some(&update));
+        let State { numbers, first, second, slow, .. } = &mut self.state;
+        for tensor in &self.job.layout.tensors()[1..] {
+            let part = |numbers: &mut Vec<f32>| if numbers.is_empty() { 0..0 } else { tensor.place() };
+            let slopes = &rest[tensor.start - first_rest..][..tensor.len];
+            let (first_place, second_place, slow_place) = (part(first), part(second), part(slow));
+            update.apply(
+                &mut numbers[tensor.place()],
+                slopes,
+                &mut first[first_place],
+                &mut second[second_place],
+                &mut slow[slow_place],
+                tensor.range,
+            );
+        }
+        Told { loss: (sums.loss / rows.len() as f64) as f32, slope: square.sqrt() as f32 }
     }
 
-    fn update_rest(&mut self, sums: &GroupSlopes, update: &Update) {
-        let Moments { first, second, slow } = &mut self.bias;
-        update.apply(&mut self.network.bias, &sums.bias, first, second, slow, Range::ALL);
-        for ((layers, moments), sums) in
-            self.network.stacks.iter_mut().zip(&mut self.stacks).zip(&sums.stacks)
-        {
-            for (number, (layer, moments)) in layers.iter_mut().zip(moments).enumerate() {
-                let none = || (vec![0.0; layer.weights.len()], vec![0.0; layer.bias.len()]);
-                // A stack that judged nothing still has moments that fade.
-                let owned;
-                let (weights, bias) = match sums {
-                    Some(sums) => &sums[number],
-                    None => {
-                        owned = none();
-                        &owned
-                    }
-                };
-                let range = self.ranges.layers.get(number).copied().unwrap_or(Range::ALL);
-                let Moments { first, second, slow } = &mut moments.weights;
-                update.apply(&mut layer.weights, weights, first, second, slow, range);
-                let Moments { first, second, slow } = &mut moments.bias;
-                update.apply(&mut layer.bias, bias, first, second, slow, Range::ALL);
-            }
-        }
+    /// Visits every row of the first layer with its slopes: moves it if an update is given. Returns the sum of the squares of
+    /// all slopes.
+    fn visit_rows(&mut self, rows: &RowUpdate<'_>, update: Option<&Update>) -> f64 {
+        let layout = &self.job.layout;
+        let (len, range, isa) = (layout.weights().len, layout.weights().range, self.isa);
+        let State { numbers, first, second, slow, .. } = &mut self.state;
+        let chunk = ROWS * rows.width;
+        let count = len.div_ceil(chunk);
+        let pieces = parts(&mut numbers[..len], chunk, count)
+            .zip(parts(part_of(first, len), chunk, count))
+            .zip(parts(part_of(second, len), chunk, count))
+            .zip(parts(part_of(slow, len), chunk, count));
+        let squares: Vec<f64> = pieces
+            .enumerate()
+            .map(|(number, (((weights, first), second), slow))| {
+                kernels::visit(isa, rows, number * ROWS, update, range, weights, first, second, slow)
+            })
+            .collect();
+        squares.iter().sum()
+    }
+
+    fn outputs_of(&self, numbers: &[f32], rows: &Rows, work: &mut Work) -> Vec<f32> {
+        let head = self.head(numbers);
+        self.forward(numbers, rows, work);
+        let mut outputs = vec![0f32; rows.len()];
+        let Work { places, accumulators, .. } = work;
+        outputs.par_chunks_mut(GROUP).enumerate().for_each(|(group, outputs)| {
+            let first = group * GROUP;
+            kernels::judge(self.isa, &head, rows, first, (places, accumulators), outputs);
+        });
+        outputs
     }
 }
 
-#[inline]
+impl Trainer for CpuTrainer {
+    fn learn(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.fill(&self.job.layout, batch);
+        self.learn_rows(&rows, rate);
+        self.rows = rows;
+        Ok(())
+    }
+
+    fn told(&mut self) -> Result<Vec<Told>, TrainError> {
+        Ok(std::mem::take(&mut self.told))
+    }
+
+    fn outputs(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError> {
+        let (mut rows, mut work) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.work));
+        rows.fill(&self.job.layout, batch);
+        let averaged = averaged && !self.state.average.is_empty();
+        let numbers = if averaged { &self.state.average } else { &self.state.numbers };
+        let outputs = self.outputs_of(numbers, &rows, &mut work);
+        (self.rows, self.work) = (rows, work);
+        Ok(outputs)
+    }
+
+    fn state(&mut self) -> Result<State, TrainError> {
+        Ok(self.state.clone())
+    }
+}
+
+#[inline(always)]
 fn add(sums: &mut [f32], parts: &[f32]) {
     sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
 }
 
-/// As many parts of equal length as told; all of them empty where an optimiser keeps no such moments.
-fn parts(numbers: &mut [f32], count: usize) -> impl IndexedParallelIterator<Item = &mut [f32]> {
-    let pieces: Vec<&mut [f32]> = match numbers.len() / count.max(1) {
-        0 => std::iter::repeat_with(|| &mut [][..]).take(count).collect(),
-        len => numbers.chunks_exact_mut(len).collect(),
+/// The first numbers of some, or none where there are none.
+fn part_of(numbers: &mut [f32], len: usize) -> &mut [f32] {
+    let len = len.min(numbers.len());
+    &mut numbers[..len]
+}
+
+/// As many pieces as told; all of them empty where an optimiser remembers nothing of the kind.
+fn parts(
+    numbers: &mut [f32],
+    chunk: usize,
+    count: usize,
+) -> impl IndexedParallelIterator<Item = &mut [f32]> {
+    let pieces: Vec<&mut [f32]> = match numbers.is_empty() {
+        true => std::iter::repeat_with(|| &mut [][..]).take(count).collect(),
+        false => numbers.chunks_mut(chunk).collect(),
     };
     pieces.into_par_iter()
 }
 
-/// For each input the sides that it is on for, in their order: where each input's end, and the sides.
-fn users(batch: &Batch, inputs: usize) -> (Vec<u32>, Vec<u32>) {
-    let mut ends = vec![0u32; inputs];
-    for &input in &batch.inputs {
-        ends[input as usize] += 1;
+/// The sides of one king after the other, in their order.
+fn sort_by_king(rows: &Rows, stride: usize, work: &mut Work) {
+    let sides = rows.counts.len();
+    let king = |side: usize| rows.side(side).first().map_or(0, |&row| row as usize / stride);
+    let kings: Vec<u32> = (0..sides).into_par_iter().with_min_len(GROUP).map(|side| king(side) as u32).collect();
+    let mut starts = vec![0u32; kings.iter().max().map_or(0, |&king| king as usize + 1)];
+    for &king in &kings {
+        starts[king as usize] += 1;
     }
     let mut sum = 0;
-    for end in &mut ends {
-        // Where it begins, for now.
-        sum += std::mem::replace(end, sum);
+    for start in &mut starts {
+        sum += std::mem::replace(start, sum);
     }
-    let mut users = vec![0u32; batch.inputs.len()];
-    for row in 0..batch.ends.len() {
-        for &input in batch.side(row) {
-            let place = &mut ends[input as usize];
-            users[*place as usize] = row as u32;
-            *place += 1;
-        }
-    }
-    (ends, users)
-}
-
-#[inline(always)]
-fn clip(value: f32) -> (f32, f32) {
-    (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })
-}
-
-#[inline(always)]
-fn flat_with(
-    activate: impl Fn(f32) -> (f32, f32),
-    layer: &FloatLayer,
-    values: &mut [f32],
-    judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut LayerSlopes,
-) -> f32 {
-    let output =
-        values.iter().zip(&layer.weights).map(|(&value, weight)| activate(value).0 * weight).sum::<f32>();
-    let slope = judge(output + layer.bias[0]);
-    sums.1[0] += slope;
-    for ((value, weight), sum) in values.iter_mut().zip(&layer.weights).zip(&mut sums.0) {
-        let (activated, by_value) = activate(*value);
-        *sum += slope * activated;
-        *value = slope * weight * by_value;
-    }
-    slope
-}
-
-/// One output: forth, and back into the values. Returns the slope by the output.
-fn flat(
-    activation: Activation,
-    layer: &FloatLayer,
-    values: &mut [f32],
-    judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut LayerSlopes,
-) -> f32 {
-    match activation {
-        Activation::Relu => {
-            let relu = |value: f32| (value.max(0.0), if value > 0.0 { 1.0 } else { 0.0 });
-            flat_with(relu, layer, values, judge, sums)
-        }
-        Activation::Crelu => flat_with(clip, layer, values, judge, sums),
-        Activation::Screlu => {
-            let screlu = |value: f32| {
-                let (held, slope) = clip(value);
-                (held * held, 2.0 * held * slope)
-            };
-            flat_with(screlu, layer, values, judge, sums)
-        }
+    work.order.resize(sides, 0);
+    work.places.resize(sides, 0);
+    for (side, &king) in kings.iter().enumerate() {
+        let place = &mut starts[king as usize];
+        work.order[*place as usize] = side as u32;
+        work.places[side] = *place;
+        *place += 1;
     }
 }
 
-fn forward(layer: &FloatLayer, inputs: &[f32], outputs: &mut [f32]) {
-    let rows = layer.weights.chunks_exact(inputs.len()).zip(&layer.bias);
-    for (output, (row, bias)) in outputs.iter_mut().zip(rows) {
-        *output = bias + row.iter().zip(inputs).map(|(weight, input)| weight * input).sum::<f32>();
-    }
-}
-
-/// Adds the slopes of a layer's weights and biases; those of its inputs go to `by_inputs`.
-fn backward(
-    layer: &FloatLayer,
-    inputs: &[f32],
-    by_outputs: &[f32],
-    by_inputs: &mut [f32],
-    sums: &mut LayerSlopes,
-) {
-    by_inputs.fill(0.0);
-    let rows =
-        layer.weights.chunks_exact(inputs.len()).zip(sums.0.chunks_exact_mut(inputs.len())).zip(&mut sums.1);
-    for (((row, row_sums), bias_sum), &slope) in rows.zip(by_outputs) {
-        *bias_sum += slope;
-        for (((weight, sum), input), by_input) in row.iter().zip(row_sums).zip(inputs).zip(&mut *by_inputs) {
-            *sum += slope * input;
-            *by_input += slope * weight;
-        }
-    }
-}
-
-/// Three layers: forth, and back into the values. Returns the slope by the output.
-fn through_stack(
-    stack: &[FloatLayer],
-    values: &mut [f32],
-    shape: StackShape,
-    judge: &mut dyn FnMut(f32) -> f32,
-    sums: &mut [LayerSlopes],
-) -> f32 {
-    const SQUARE: f32 = 127.0 / 128.0;
-    let product = shape.squeeze.product() as f32;
-    let len = values.len() / 2;
-    let half = len / 2;
-    let mut inputs = vec![0f32; if shape.squeeze.is_pairwise() { len } else { 2 * len }];
-    if shape.squeeze.is_pairwise() {
-        for (inputs, values) in inputs.chunks_exact_mut(half).zip(values.chunks_exact(len)) {
-            let (left, right) = values.split_at(half);
-            for ((input, a), b) in inputs.iter_mut().zip(left).zip(right) {
-                *input = clip(*a).0 * clip(*b).0 * product;
+impl Users {
+    /// Finds them, several parts of the sides at a time: each counts its own, then each knows where its own begin.
+    fn find(&mut self, rows: &Rows, order: &[u32], count: usize) {
+        let part = order.len().div_ceil(PARTS).max(1);
+        let mut counts: Vec<Vec<u32>> = order
+            .par_chunks(part)
+            .map(|sides| {
+                let mut counts = vec![0u32; count];
+                for &side in sides {
+                    rows.side(side as usize).iter().for_each(|&row| counts[row as usize] += 1);
+                }
+                counts
+            })
+            .collect();
+        self.ends.resize(count, 0);
+        let mut sum = 0;
+        for row in 0..count {
+            for counts in &mut counts {
+                // Where the part's own begin, from now on.
+                sum += std::mem::replace(&mut counts[row], sum);
             }
+            self.ends[row] = sum;
         }
-    } else {
-        inputs.iter_mut().zip(&*values).for_each(|(input, value)| *input = clip(*value).0);
-    }
-    let mut first = vec![0f32; shape.hidden];
-    forward(&stack[0], &inputs, &mut first);
-    let kept = shape.hidden - usize::from(shape.skip);
-    let square = |value: f32| {
-        let square = value * value * SQUARE;
-        (square.min(1.0), if square < 1.0 { 2.0 * value * SQUARE } else { 0.0 })
-    };
-    let squares = first[..kept].iter().filter(|_| shape.dual).map(|&value| square(value));
-    let hidden: Vec<(f32, f32)> = squares.chain(first[..kept].iter().map(|&value| clip(value))).collect();
-    let hidden_values: Vec<f32> = hidden.iter().map(|&(value, _)| value).collect();
-    let mut second = vec![0f32; shape.second];
-    forward(&stack[1], &hidden_values, &mut second);
-    let second_values: Vec<f32> = second.iter().map(|&value| clip(value).0).collect();
-    let mut output = [0f32];
-    forward(&stack[2], &second_values, &mut output);
-    let skipped = if shape.skip { first[kept] } else { 0.0 };
-    let slope = judge(output[0] + skipped);
-
-    let mut by_second = vec![0f32; shape.second];
-    backward(&stack[2], &second_values, &[slope], &mut by_second, &mut sums[2]);
-    by_second.iter_mut().zip(&second).for_each(|(by, &value)| *by *= clip(value).1);
-    let mut by_hidden = vec![0f32; hidden.len()];
-    backward(&stack[1], &hidden_values, &by_second, &mut by_hidden, &mut sums[1]);
-    let mut by_first = vec![0f32; shape.hidden];
-    for (at, (by, (_, slope))) in by_hidden.iter().zip(&hidden).enumerate() {
-        by_first[at % kept] += by * slope;
-    }
-    if shape.skip {
-        by_first[kept] = slope;
-    }
-    let mut by_inputs = vec![0f32; inputs.len()];
-    backward(&stack[0], &inputs, &by_first, &mut by_inputs, &mut sums[0]);
-    if shape.squeeze.is_pairwise() {
-        for (by_inputs, values) in by_inputs.chunks_exact(half).zip(values.chunks_exact_mut(len)) {
-            let (left, right) = values.split_at_mut(half);
-            for ((by, a), b) in by_inputs.iter().zip(left).zip(right) {
-                let ((held_a, slope_a), (held_b, slope_b)) = (clip(*a), clip(*b));
-                *a = by * held_b * product * slope_a;
-                *b = by * held_a * product * slope_b;
+        self.sides.resize_with(sum as usize, AtomicU32::default);
+        let users = &self.sides;
+        order.par_chunks(part).zip(&mut counts).for_each(|(sides, places)| {
+            for &side in sides {
+                for &row in rows.side(side as usize) {
+                    let place = &mut places[row as usize];
+                    users[*place as usize].store(side, Ordering::Relaxed);
+                    *place += 1;
+                }
             }
-        }
-    } else {
-        values.iter_mut().zip(&by_inputs).for_each(|(value, by)| *value = by * clip(*value).1);
+        });
     }
-    slope
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::{Layout, Shape};
+    use crate::loss::Loss;
+    use crate::optimiser::Optimiser;
+    use crate::recipe::Averaging;
     use crate::reference::{self, Sample};
     use tandem_chess::random::SplitMix;
-    use tandem_data::{Packed, Record};
-    use tandem_nnue::Architecture;
+    use tandem_data::Packed;
+    use tandem_nnue::{Architecture, FeatureSet, FloatNetwork, Quantisation};
 
-    fn ranges() -> Ranges {
-        Ranges { first: Range::ALL, layers: Vec::new() }
+    pub(crate) fn job(architecture: Architecture, optimiser: Optimiser, loss: Loss, shape: Shape) -> Job {
+        let quantisation = Quantisation::default();
+        Job {
+            layout: Layout::new(architecture, quantisation, shape),
+            optimiser,
+            loss,
+            unit: 1.5,
+            clip_slopes: 0.0,
+            averaging: Averaging::None,
+            quantisation,
+            scale: 600,
+            pawn: 100,
+        }
+    }
+
+    fn trainer(job: &Job, network: &FloatNetwork) -> CpuTrainer {
+        let numbers = job.layout.numbers_of(network);
+        CpuTrainer::new(job.clone(), State::new(numbers, job.optimiser, job.is_averaged()))
     }
 
     fn positions(architecture: &Architecture, count: usize, random: &mut SplitMix) -> (Batch, Vec<Sample>) {
         let (mut batch, mut samples) = (Batch::default(), Vec::new());
         while batch.len() < count {
             let (position, target) = reference::tests::random_position(random);
-            let record = Record::new(Packed::new(position.board()).unwrap());
-            assert!(batch.push(architecture, &record, target));
+            batch.push(Packed::new(position.board()).unwrap(), target);
             samples.push(Sample::new(architecture, position.board(), target));
         }
         (batch, samples)
+    }
+
+    fn loss_of(trainer: &mut CpuTrainer, batch: &Batch) -> f64 {
+        let outputs = trainer.outputs(batch, false).unwrap();
+        let losses = outputs.iter().zip(&batch.targets);
+        losses.map(|(&output, &target)| trainer.job.loss.of(f64::from(output), target).0).sum::<f64>()
+            / batch.len() as f64
     }
 
     fn near(name: &str, before: &[f32], after: &[f32], rate: f64, slopes: &[f64]) {
@@ -509,30 +446,95 @@ mod tests {
         }
     }
 
-    /// One plain step moves every weight by the reference's slope.
+    const SGD: Optimiser = Optimiser::Sgd { momentum: 0.0 };
+    const ADAM: Optimiser = Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0 };
+
+    /// One plain step moves every number by the reference's slope, with each set of instructions.
     #[test]
     fn slopes_are_those_of_the_reference() {
         let mut random = SplitMix::new(21);
-        for architecture in reference::tests::architectures() {
+        for (number, mut architecture) in reference::tests::architectures().into_iter().enumerate() {
+            if number % 2 == 1 {
+                architecture.features = FeatureSet::half_ka_v2_hm();
+            }
             let network = reference::tests::random_network(architecture.clone(), &mut random);
-            let (batch, samples) = positions(&architecture, 300, &mut random);
+            let (batch, samples) = positions(&architecture, 700, &mut random);
             let loss = Loss::Power { power: 2.5 };
             let expected = reference::slopes(&network, &samples, loss, 1.5);
-            let sgd = Optimiser::Sgd { momentum: 0.0 };
-            let mut trainer = CpuTrainer::new(network.clone(), sgd, loss, 1.5, ranges());
-            assert!((trainer.loss(&batch) - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
             let rate = 16.0;
-            let told = trainer.learn(&batch, rate);
-            assert!((told - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
-            let after = trainer.network();
-            near("weights", &network.weights, &after.weights, rate, &expected.weights);
-            near("bias", &network.bias, &after.bias, rate, &expected.bias);
-            near("psqt", &network.psqt, &after.psqt, rate, &expected.psqt);
-            for ((before, after), slopes) in network.stacks.iter().zip(&after.stacks).zip(&expected.stacks) {
-                for ((before, after), (weights, bias)) in before.iter().zip(after).zip(slopes) {
-                    near("layer weights", &before.weights, &after.weights, rate, weights);
-                    near("layer bias", &before.bias, &after.bias, rate, bias);
+            let mut first: Option<Vec<f32>> = None;
+            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+                let mut trainer = trainer(&job(architecture.clone(), SGD, loss, Shape::default()), &network);
+                trainer.isa = if isa.is_available() { isa } else { Isa::Portable };
+                assert!((loss_of(&mut trainer, &batch) - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
+                trainer.learn(&batch, rate).unwrap();
+                let told = trainer.told().unwrap()[0];
+                assert!((f64::from(told.loss) - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
+                assert!((f64::from(told.slope) - length(&expected)).abs() < 1e-3 * length(&expected));
+                let state = trainer.state().unwrap();
+                assert_eq!(first.get_or_insert_with(|| state.numbers.clone()), &state.numbers, "{isa:?}");
+                let after = trainer.job.network(&state.numbers, "");
+                near("weights", &network.weights, &after.weights, rate, &expected.weights);
+                near("bias", &network.bias, &after.bias, rate, &expected.bias);
+                near("psqt", &network.psqt, &after.psqt, rate, &expected.psqt);
+                let stacks = network.stacks.iter().zip(&after.stacks).zip(&expected.stacks);
+                for ((before, after), slopes) in stacks {
+                    for ((before, after), (weights, bias)) in before.iter().zip(after).zip(slopes) {
+                        near("layer weights", &before.weights, &after.weights, rate, weights);
+                        near("layer bias", &before.bias, &after.bias, rate, bias);
+                    }
                 }
+            }
+        }
+    }
+
+    fn length(slopes: &reference::Slopes) -> f64 {
+        let stacks = slopes.stacks.iter().flatten().flat_map(|(weights, bias)| weights.iter().chain(bias));
+        let all = slopes.weights.iter().chain(&slopes.bias).chain(&slopes.psqt).chain(stacks);
+        all.map(|slope| slope * slope).sum::<f64>().sqrt()
+    }
+
+    #[test]
+    fn slopes_are_held_to_a_length() {
+        let mut random = SplitMix::new(22);
+        for architecture in reference::tests::architectures() {
+            let network = reference::tests::random_network(architecture.clone(), &mut random);
+            let (batch, _) = positions(&architecture, 100, &mut random);
+            let mut job = job(architecture, SGD, Loss::Score, Shape::default());
+            job.clip_slopes = 0.01;
+            let mut trainer = trainer(&job, &network);
+            let before = trainer.state.numbers.clone();
+            trainer.learn(&batch, 1.0).unwrap();
+            let moved = before.iter().zip(&trainer.state.numbers).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+            assert!((moved.sqrt() - 0.01).abs() < 1e-4, "{}", moved.sqrt());
+            assert!(trainer.told().unwrap()[0].slope > 0.01);
+        }
+    }
+
+    /// Rows that all kings share, and rounding: what is computed is what the finished network says.
+    #[test]
+    fn what_is_trained_is_what_the_network_says() {
+        let mut random = SplitMix::new(23);
+        for mut architecture in reference::tests::architectures() {
+            architecture.features = FeatureSet::half_ka_v2_hm();
+            let shape = Shape { factoriser: true, clipped: true, rounded: true };
+            let job = job(architecture.clone(), ADAM, Loss::CrossEntropy, shape);
+            let mut trainer = CpuTrainer::new(job.clone(), job.start(5));
+            let (batch, _) = positions(&architecture, 300, &mut random);
+            for _ in 0..5 {
+                trainer.learn(&batch, 1e-2).unwrap();
+            }
+            let mut network = job.network(&trainer.state.numbers, "");
+            // The trainer rounds on the fly what the network keeps as it was.
+            let grids: Vec<f32> = job.layout.tensors().iter().map(|tensor| tensor.grid).collect();
+            for (numbers, grid) in network.numbers_mut().into_iter().zip(grids) {
+                numbers.iter_mut().for_each(|number| *number = round_to(*number, grid));
+            }
+            let outputs = trainer.outputs(&batch, false).unwrap();
+            for (position, output) in batch.positions.iter().zip(outputs) {
+                let board = position.board().unwrap();
+                let said = network.evaluate(&board) / f64::from(network.scale) * 1.5;
+                assert!((said - f64::from(output)).abs() < 1e-4, "{architecture}: {said} {output}");
             }
         }
     }
@@ -543,13 +545,13 @@ mod tests {
         for architecture in reference::tests::architectures() {
             let network = reference::tests::random_network(architecture.clone(), &mut random);
             let (batch, _) = positions(&architecture, 256, &mut random);
-            let adam = Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0 };
-            let mut trainer = CpuTrainer::new(network, adam, Loss::Power { power: 2.0 }, 1.0, ranges());
-            let before = trainer.loss(&batch);
+            let job = job(architecture.clone(), ADAM, Loss::Power { power: 2.0 }, Shape::default());
+            let mut trainer = trainer(&job, &network);
+            let before = loss_of(&mut trainer, &batch);
             for _ in 0..300 {
-                trainer.learn(&batch, 5e-3);
+                trainer.learn(&batch, 5e-3).unwrap();
             }
-            let after = trainer.loss(&batch);
+            let after = loss_of(&mut trainer, &batch);
             assert!(after < before / 20.0, "{architecture}: {before} {after}");
         }
     }
@@ -563,14 +565,18 @@ mod tests {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let ranger = Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, every: 3, pull: 0.5 };
-            let mut trainer = CpuTrainer::new(network.clone(), ranger, Loss::CrossEntropy, 1.0, ranges());
+            let mut job = job(architecture.clone(), ranger, Loss::CrossEntropy, Shape::default());
+            job.averaging = Averaging::Moving { share: 0.9, every: 2 };
+            let mut trainer = trainer(&job, &network);
             pool.install(|| {
                 for _ in 0..8 {
-                    trainer.learn(&batch, 1e-2);
+                    trainer.learn(&batch, 1e-2).unwrap();
                 }
             });
-            trainer.network
+            trainer.state().unwrap()
         };
-        assert_eq!(run(1), run(3));
+        let alone = run(1);
+        assert_ne!(alone.average, alone.numbers);
+        assert_eq!(alone, run(3));
     }
 }

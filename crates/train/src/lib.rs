@@ -6,17 +6,24 @@
 
 mod batch;
 mod cpu;
+mod layout;
 mod loader;
 mod loss;
 mod optimiser;
 mod recipe;
 pub mod reference;
 mod schedule;
+pub mod speed;
+mod state;
+mod trainer;
 
-pub use batch::Batch;
-pub use cpu::{CpuTrainer, Ranges};
-pub use loader::{LoadDataError, Loader, load_some};
+pub use batch::{Batch, Rows};
+pub use cpu::CpuTrainer;
+pub use layout::{Layout, Shape, Tensor};
+pub use loader::{DataCursor, LoadDataError, Loaded, Loader, load_some};
 pub use loss::{Loss, Target};
-pub use optimiser::{Moments, Optimiser, Range, Update};
+pub use optimiser::{Needs, Optimiser, Range, Update};
 pub use recipe::*;
 pub use schedule::Schedule;
+pub use state::State;
+pub use trainer::{Job, Told, TrainError, Trainer};

@@ -1,11 +1,22 @@
-//! Batches from data sets, made on a thread of their own while the trainer works.
+//! Batches from data sets, made by threads of their own while the trainer works.
+//!
+//! Records are read into a pool, as many from each source as its weight says; a source that ends begins again. A full pool
+//! is put in random order and cut into batches, while the next one fills. The same recipe gives the same batches, however
+//! many threads there are, and a [`DataCursor`] says where a pool begins, so that a run can go on from any step without
+//! reading everything before it.
 
 use crate::batch::Batch;
 use crate::loss::Target;
-use crate::recipe::{Recipe, SourceRecipe};
-use std::sync::mpsc::{Receiver, sync_channel};
-use tandem_data::{Cursor, DataError, Filter, Mix, OnError, Options, Reader, Record, ShuffleBuffer, Source};
-use tandem_nnue::Architecture;
+use crate::recipe::{DataRecipe, Recipe, RecipeError, SourceRecipe};
+use crate::schedule::Schedule;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use tandem_chess::Piece;
+use tandem_chess::random::SplitMix;
+use tandem_data::{Cursor, DataError, Filter, OnError, Options, Reader, Record, Score, Sieve, Source};
 use thiserror::Error;
 
 /// Data that cannot be trained with.
@@ -15,147 +26,386 @@ pub enum LoadDataError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// What a recipe says of it is wrong.
-    #[error("data: {0}")]
-    Recipe(String),
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
     /// There is nothing to learn from.
     #[error(
-        "none of {0} records can be learnt from: a score is needed, and a result where `target.result_share` is above zero; \
-         `tandem-lab data head` shows what they have"
+        "{path}: none of {records} records can be learnt from: a score is needed, and a result where `target.result_share` \
+         is above zero; `tandem-lab data head` shows what they have"
     )]
-    Useless(u64),
+    Useless {
+        /// The source.
+        path: String,
+        /// What it has.
+        records: u64,
+    },
+    /// The scores mean nothing.
+    #[error("{problem}; `data.any_scores = true` trains all the same")]
+    Scores {
+        /// What is wrong with them and what to change.
+        problem: String,
+    },
+    /// The threads that load have ended.
+    #[error("the loader has stopped")]
+    Stopped,
 }
 
-type Records = Box<dyn Iterator<Item = Result<Record, DataError>> + Send>;
+/// Where a source stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceCursor {
+    /// How often it has been read to its end.
+    readings: u64,
+    /// The block that comes next, or whose records come next.
+    file: usize,
+    byte: u64,
+    record: u64,
+    /// Records of that block that are gone.
+    gone: usize,
+    /// Records that were used so far.
+    taken: u64,
+}
 
-/// One reading of all sources, mixed by their weights.
-fn read_once(sources: &[SourceRecipe], threads: usize, seed: u64) -> Result<Records, LoadDataError> {
-    let mut streams: Vec<(f64, Records)> = Vec::new();
-    for source in sources {
-        let columns = source.columns.as_deref().map(str::parse).transpose().map_err(LoadDataError::Recipe)?;
-        let options = Options { columns: columns.unwrap_or_default(), bag: None };
-        let files = Source::parse(&source.path, &options)?;
-        let filter: Filter = source.filter.parse().map_err(|bad| LoadDataError::Recipe(format!("{bad}")))?;
-        let reader = Reader::new(files, threads, OnError::Stop, filter.sieve(), Cursor::default());
-        streams.push((source.weight, Box::new(reader)));
+/// Where a pool begins: everything that is needed to make it again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataCursor {
+    /// The step that its first batch is for.
+    first_step: u64,
+    sources: Vec<SourceCursor>,
+}
+
+/// A source that is read again and again.
+struct Stream {
+    recipe: SourceRecipe,
+    files: Vec<Source>,
+    sieve: Option<Sieve>,
+    threads: usize,
+    needs: Needs,
+    reader: Reader,
+    block: std::vec::IntoIter<Record>,
+    cursor: SourceCursor,
+    /// Records of this reading, and those of them that were used.
+    seen: u64,
+    used: u64,
+}
+
+/// What a record must have.
+#[derive(Clone, Copy, Debug)]
+struct Needs {
+    score: bool,
+    result: bool,
+}
+
+impl Needs {
+    fn of(result_share: &Schedule) -> Self {
+        Self { score: !result_share.is_always(1.0), result: !result_share.is_always(0.0) }
     }
-    Ok(Box::new(Mix::new(streams, seed)))
+
+    fn are_met_by(self, record: &Record) -> bool {
+        (record.score.is_some() || !self.score) && (record.result.is_some() || !self.result) && has_kings(record)
+    }
 }
 
-/// Batches without end: the data is read again from the start as often as it takes. The same recipe gives the same batches.
+/// One king of each side: broken files may lack one, and no view of the board exists without.
+fn has_kings(record: &Record) -> bool {
+    let mut kings = [0; 2];
+    for (_, color, piece) in record.position.pieces() {
+        kings[color as usize] += usize::from(piece == Piece::King);
+    }
+    kings == [1, 1]
+}
+
+impl Stream {
+    fn new(recipe: &SourceRecipe, threads: usize, needs: Needs, cursor: SourceCursor) -> Result<Self, LoadDataError> {
+        let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
+        let columns = recipe.columns.as_deref().map(str::parse).transpose();
+        let columns = columns.map_err(|problem| wrong("data.columns", problem))?;
+        let options = Options { columns: columns.unwrap_or_default(), bag: None };
+        let files = Source::parse(&recipe.path, &options)?;
+        let filter: Filter = recipe.filter.parse().map_err(|bad| wrong("data.filter", format!("{bad}")))?;
+        let sieve = filter.sieve();
+        let start = Cursor { source: cursor.file, byte: cursor.byte, record: cursor.record };
+        let reader = Reader::new(files.clone(), threads, OnError::Stop, sieve.clone(), start);
+        Ok(Self {
+            recipe: recipe.clone(),
+            files,
+            sieve,
+            threads,
+            needs,
+            reader,
+            block: Vec::new().into_iter(),
+            cursor,
+            seen: 0,
+            used: 0,
+        })
+    }
+
+    /// Takes records of one block, at most so many.
+    fn take(&mut self, most: usize, pool: &mut Vec<Record>) -> Result<(), LoadDataError> {
+        if self.block.len() == 0 {
+            match self.reader.next_block() {
+                Some(block) => {
+                    let block = block?;
+                    let start = block.cursor;
+                    let same = (self.cursor.file, self.cursor.byte) == (start.source, start.byte);
+                    // Only the block that a run goes on in has records that are gone.
+                    let gone = if same { self.cursor.gone } else { 0 };
+                    (self.cursor.file, self.cursor.byte) = (start.source, start.byte);
+                    (self.cursor.record, self.cursor.gone) = (start.record, gone);
+                    self.block = block.records.into_iter();
+                    self.block.by_ref().take(gone).for_each(drop);
+                }
+                None => return self.begin_again(),
+            }
+        }
+        let room = pool.len() + most;
+        while pool.len() < room
+            && let Some(record) = self.block.next()
+        {
+            self.seen += 1;
+            self.cursor.gone += 1;
+            if self.needs.are_met_by(&record) {
+                self.used += 1;
+                self.cursor.taken += 1;
+                pool.push(record);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_again(&mut self) -> Result<(), LoadDataError> {
+        // A reading that went on in the middle has seen only a part.
+        if self.used == 0 && (self.cursor.taken == 0 || self.seen > 0) {
+            return Err(LoadDataError::Useless { path: self.recipe.path.clone(), records: self.seen });
+        }
+        (self.seen, self.used) = (0, 0);
+        let (readings, taken) = (self.cursor.readings + 1, self.cursor.taken);
+        self.cursor = SourceCursor { readings, taken, ..SourceCursor::default() };
+        let (files, sieve) = (self.files.clone(), self.sieve.clone());
+        self.reader = Reader::new(files, self.threads, OnError::Stop, sieve, Cursor::default());
+        Ok(())
+    }
+}
+
+/// All sources.
+struct Streams {
+    streams: Vec<Stream>,
+}
+
+impl Streams {
+    fn new(sources: &[SourceRecipe], threads: usize, needs: Needs, start: &DataCursor) -> Result<Self, LoadDataError> {
+        let streams = sources.iter().filter(|source| source.weight > 0.0).enumerate();
+        let streams = streams.map(|(number, source)| {
+            let cursor = start.sources.get(number).copied().unwrap_or_default();
+            Stream::new(source, threads, needs, cursor)
+        });
+        Ok(Self { streams: streams.collect::<Result<_, _>>()? })
+    }
+
+    fn cursors(&self) -> Vec<SourceCursor> {
+        self.streams.iter().map(|stream| stream.cursor).collect()
+    }
+
+    /// Fills a pool: always from the source that is furthest behind its share.
+    fn fill(&mut self, count: usize) -> Result<Vec<Record>, LoadDataError> {
+        let mut pool = Vec::with_capacity(count);
+        while pool.len() < count {
+            let behind = |stream: &Stream| stream.cursor.taken as f64 / stream.recipe.weight;
+            let next = self.streams.iter_mut().min_by(|left, right| behind(left).total_cmp(&behind(right)));
+            let Some(stream) = next else { return Err(LoadDataError::Stopped) };
+            stream.take(count - pool.len(), &mut pool)?;
+        }
+        Ok(pool)
+    }
+}
+
+/// Records of a pool, and where it begins.
+struct Pool {
+    records: Vec<Record>,
+    cursor: Arc<DataCursor>,
+}
+
+/// A batch, and what is needed to make it again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The batch.
+    pub batch: Batch,
+    /// Where its pool begins.
+    pub cursor: Arc<DataCursor>,
+}
+
+/// Batches without end. The same recipe gives the same batches.
 pub struct Loader {
-    batches: Receiver<Result<Batch, LoadDataError>>,
+    batches: Receiver<Result<Loaded, LoadDataError>>,
+    waited: Duration,
 }
 
 impl Loader {
-    /// Begins with the batch of a step, as if those before it had been used.
-    pub fn new(recipe: &Recipe, architecture: Architecture, threads: usize, first_step: u64) -> Self {
-        let (sender, batches) = sync_channel(4);
-        let recipe = recipe.clone();
+    /// Begins with the batch of a step, in the pool that a cursor of that run led to, or from the start of the data.
+    pub fn new(recipe: &Recipe, threads: usize, first_step: u64, cursor: Option<DataCursor>) -> Self {
+        let (pools, waiting) = sync_channel(1);
+        let (sender, batches) = sync_channel(4 * threads.max(1));
+        let start = cursor.unwrap_or_default();
+        let (data, needs) = (recipe.data.clone(), Needs::of(&recipe.target.result_share));
+        let batch = recipe.training.batch;
+        let failed = sender.clone();
         std::thread::spawn(move || {
-            let mut send = |batch| sender.send(Ok(batch)).is_ok();
-            if let Err(error) = fill(&recipe, &architecture, threads, first_step, &mut send) {
-                let _ = sender.send(Err(error));
+            if let Err(error) = fill_pools(&data, batch, threads, needs, start, &pools) {
+                let _ = failed.send(Err(error));
             }
         });
-        Self { batches }
+        let recipe = recipe.clone();
+        std::thread::spawn(move || cut_pools(&recipe, threads, first_step, &waiting, &sender));
+        Self { batches, waited: Duration::ZERO }
     }
 
     /// The next batch.
-    pub fn next_batch(&mut self) -> Result<Batch, LoadDataError> {
-        // The thread ends only after an error, which was the last that came.
-        self.batches.recv().unwrap_or(Err(LoadDataError::Recipe("the loader has ended".into())))
+    pub fn next_batch(&mut self) -> Result<Loaded, LoadDataError> {
+        let since = Instant::now();
+        let next = self.batches.recv().unwrap_or(Err(LoadDataError::Stopped));
+        self.waited += since.elapsed();
+        next
+    }
+
+    /// The time that was spent in waiting for batches.
+    pub fn waited(&self) -> Duration {
+        self.waited
     }
 }
 
-/// Makes batches until nobody takes them.
-fn fill(
+fn fill_pools(
+    data: &DataRecipe,
+    batch: usize,
+    threads: usize,
+    needs: Needs,
+    start: DataCursor,
+    pools: &SyncSender<Pool>,
+) -> Result<(), LoadDataError> {
+    let mut streams = Streams::new(&data.train, threads, needs, &start)?;
+    let batches = (data.shuffle_buffer / batch).max(1);
+    let mut first_step = start.first_step;
+    loop {
+        let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
+        let records = streams.fill(batches * batch)?;
+        if first_step == start.first_step && needs.score && !data.any_scores {
+            check_scores(&records)?;
+        }
+        first_step += batches as u64;
+        if pools.send(Pool { records, cursor }).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Puts each pool in random order and cuts it, several batches at a time, until nobody takes them.
+fn cut_pools(
     recipe: &Recipe,
-    architecture: &Architecture,
     threads: usize,
     first_step: u64,
-    send: &mut dyn FnMut(Batch) -> bool,
-) -> Result<(), LoadDataError> {
-    let steps = recipe.steps();
-    let mut buffer = ShuffleBuffer::new(recipe.data.shuffle_buffer, recipe.seed);
-    let mut batch = Batch::default();
-    let mut step = 0;
-    for reading in 0.. {
-        let (mut seen, mut used) = (0u64, 0u64);
-        let mut records = read_once(&recipe.data.train, threads, recipe.seed.wrapping_add(reading))?;
-        let mut rest: Option<std::vec::IntoIter<Record>> = None;
-        loop {
-            let record = match &mut rest {
-                Some(rest) => rest.next(),
-                None => match records.next() {
-                    Some(record) => match buffer.push(record?) {
-                        Some(record) => Some(record),
-                        None => continue,
-                    },
-                    None => {
-                        rest = Some(buffer.drain().into_iter());
-                        continue;
-                    }
-                },
-            };
-            let Some(record) = record else { break };
-            seen += 1;
-            let share = recipe.target.result_share.at(step, steps);
-            let Some(target) = Target::new(&record, recipe.target.scale, share) else { continue };
-            used += u64::from(batch.push(architecture, &record, target));
-            if batch.len() == recipe.training.batch {
-                // Those of a run that goes on were used before: made the same, and passed over.
-                let done = std::mem::take(&mut batch);
-                if step >= first_step && !send(done) {
-                    return Ok(());
+    pools: &Receiver<Pool>,
+    sender: &SyncSender<Result<Loaded, LoadDataError>>,
+) {
+    let (size, steps) = (recipe.training.batch, recipe.steps());
+    while let Ok(Pool { records, cursor }) = pools.recv() {
+        let order = random_order(records.len(), recipe.seed ^ cursor.first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let numbered: Vec<(u64, &[u32])> = (cursor.first_step..).zip(order.chunks_exact(size)).collect();
+        let wanted = numbered.into_iter().filter(|&(step, _)| step >= first_step).collect::<Vec<_>>();
+        for together in wanted.chunks(threads.max(1)) {
+            let make = |&(step, order): &(u64, &[u32])| {
+                let share = recipe.target.result_share.at(step, steps);
+                let mut batch = Batch { positions: Vec::with_capacity(size), targets: Vec::with_capacity(size) };
+                for &at in order {
+                    let record = &records[at as usize];
+                    batch.push(record.position, Target::new(record, recipe.target.scale, share));
                 }
-                step += 1;
+                batch
+            };
+            let batches: Vec<Batch> = together.par_iter().map(make).collect();
+            for batch in batches {
+                if sender.send(Ok(Loaded { batch, cursor: Arc::clone(&cursor) })).is_err() {
+                    return;
+                }
             }
         }
-        if used == 0 {
-            return Err(LoadDataError::Useless(seen));
-        }
     }
-    Ok(())
 }
 
-/// The first positions of some sources as batches, in their order.
+fn random_order(count: usize, seed: u64) -> Vec<u32> {
+    let mut random = SplitMix::new(seed);
+    let mut order: Vec<u32> = (0..count as u32).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, random.below(at as u32 + 1) as usize);
+    }
+    order
+}
+
+/// Of a hundred scores by their size, ten are greater than this one.
+const HIGH: f64 = 0.9;
+/// In centipawns, that one is at least and at most so large in data of real games.
+const PLAUSIBLE: std::ops::RangeInclusive<i32> = 10..=20_000;
+
+/// Refuses scores that are all zero or in another unit.
+fn check_scores(records: &[Record]) -> Result<(), LoadDataError> {
+    let plain = |record: &Record| match record.score {
+        Some(Score::Centipawns(value)) => Some(i32::from(value).abs()),
+        _ => None,
+    };
+    let mut sizes: Vec<i32> = records.iter().filter_map(plain).collect();
+    if sizes.len() < 100 {
+        return Ok(());
+    }
+    sizes.sort_unstable();
+    let high = sizes[(sizes.len() as f64 * HIGH) as usize];
+    let median = sizes[sizes.len() / 2];
+    let told = format!("the median size of a score is {median} and nine in ten are at most {high} centipawns");
+    let problem = if sizes.last() == Some(&0) {
+        "all scores are zero: there is nothing to learn from them; set `target.result_share` to 1 to learn from results, or \
+         label the positions with `tandem-lab data label`"
+            .to_owned()
+    } else if high < *PLAUSIBLE.start() {
+        format!("{told}: are they pawns? Say `columns = \"unit=pawns\"` beside the path of a CSV file, or convert the data")
+    } else if high > *PLAUSIBLE.end() {
+        format!("{told}: are they in another unit? Convert the data so that a pawn is 100")
+    } else {
+        return Ok(());
+    };
+    Err(LoadDataError::Scores { problem })
+}
+
+/// The first positions of some sources as batches, in their order, for validation: with the targets of the last step.
 pub fn load_some(
     sources: &[SourceRecipe],
     recipe: &Recipe,
-    architecture: &Architecture,
     threads: usize,
     positions: u64,
-) -> Result<Vec<Batch>, LoadDataError> {
+) -> Result<Vec<(Batch, Vec<Record>)>, LoadDataError> {
+    let needs = Needs::of(&recipe.target.result_share);
     let share = recipe.target.result_share.at(recipe.steps(), recipe.steps());
-    let (mut batches, mut batch) = (Vec::new(), Batch::default());
-    let mut seen = 0;
-    let mut used = 0;
-    for record in read_once(sources, threads, recipe.seed)? {
-        let record = record?;
-        seen += 1;
-        let Some(target) = Target::new(&record, recipe.target.scale, share) else { continue };
-        used += u64::from(batch.push(architecture, &record, target));
-        if batch.len() == recipe.training.batch || used == positions {
-            batches.push(std::mem::take(&mut batch));
-        }
-        if used == positions {
-            break;
+    let mut streams = Streams::new(sources, threads, needs, &DataCursor::default())?;
+    let mut records = Vec::new();
+    // Every source once, or as many of each as their number allows.
+    let each = positions.div_ceil(streams.streams.len().max(1) as u64) as usize;
+    for stream in &mut streams.streams {
+        let room = records.len() + each;
+        while stream.cursor.readings == 0 && records.len() < room {
+            stream.take(room - records.len(), &mut records)?;
         }
     }
-    if !batch.is_empty() {
-        batches.push(batch);
-    }
-    if used == 0 && !sources.is_empty() {
-        return Err(LoadDataError::Useless(seen));
-    }
-    Ok(batches)
+    let batches = records.chunks(recipe.training.batch).map(|records| {
+        let mut batch = Batch::default();
+        for record in records {
+            batch.push(record.position, Target::new(record, recipe.target.scale, share));
+        }
+        (batch, records.to_vec())
+    });
+    Ok(batches.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
 
     fn recipe(path: &std::path::Path, more: &str) -> Recipe {
         let text = format!(
@@ -166,7 +416,7 @@ mod tests {
         Recipe::parse(&text).unwrap()
     }
 
-    fn write(path: &std::path::Path, header: &str, tail: &str) {
+    fn write(path: &std::path::Path, header: &str, tail: impl Fn(u32) -> String) {
         let mut random = SplitMix::new(9);
         let mut text = format!("{header}\n");
         for _ in 0..950 {
@@ -178,7 +428,7 @@ mod tests {
                 }
                 position.play(moves[random.below(moves.len() as u32) as usize]);
             }
-            text += &format!("{}{tail}\n", position.fen());
+            text += &format!("{}{}\n", position.fen(), tail(random.below(300)));
         }
         std::fs::write(path, text).unwrap();
     }
@@ -186,34 +436,46 @@ mod tests {
     #[test]
     fn batches_are_the_same_and_go_on_from_any_step() {
         let path = std::env::temp_dir().join(format!("tandem-loader-{}.csv", std::process::id()));
-        write(&path, "fen,score,result", ",12,1-0");
-        let recipe =
+        write(&path, "fen,score,result", |score| format!(",{score},1-0"));
+        let mut recipe =
             recipe(&path, "[target]\nresult_share = { kind = \"linear\", start = 0.0, end = 1.0 }\n");
-        let architecture = recipe.network.architecture().unwrap();
-        let batches = |threads: usize, first: u64, count: usize| -> Vec<Batch> {
-            let mut loader = Loader::new(&recipe, architecture.clone(), threads, first);
+        // Two sources, of which one is read twice as often.
+        let second = SourceRecipe { weight: 2.0, ..recipe.data.train[0].clone() };
+        recipe.data.train.push(second);
+        let batches = |threads: usize, first: u64, cursor: Option<DataCursor>, count: usize| -> Vec<Loaded> {
+            let mut loader = Loader::new(&recipe, threads, first, cursor);
             (0..count).map(|_| loader.next_batch().unwrap()).collect()
         };
-        let all = batches(1, 0, 30);
-        assert!(all.iter().all(|batch| batch.len() == 100));
-        assert_eq!(batches(3, 17, 13), all[17..]);
-        assert_ne!(all[0], all[10], "another reading, another order");
-        let some = load_some(&recipe.data.train, &recipe, &architecture, 1, 250).unwrap();
-        assert_eq!(some.iter().map(Batch::len).collect::<Vec<_>>(), [100, 100, 50]);
+        let all = batches(1, 0, None, 40);
+        assert!(all.iter().all(|loaded| loaded.batch.len() == 100));
+        assert_eq!(batches(3, 17, None, 23), all[17..]);
+        for step in [17, 30] {
+            let text = serde_json::to_string(&*all[step].cursor).unwrap();
+            let cursor = serde_json::from_str(&text).unwrap();
+            assert_eq!(batches(2, step as u64, Some(cursor), 40 - step), all[step..], "step {step}");
+        }
+        assert_ne!(all[0], all[30], "another reading, another order");
+        let some = load_some(&recipe.data.train[..1], &recipe, 1, 250).unwrap();
+        assert_eq!(some.iter().map(|(batch, _)| batch.len()).collect::<Vec<_>>(), [100, 100, 50]);
+        let some = load_some(&recipe.data.train[..1], &recipe, 1, 10_000).unwrap();
+        assert_eq!(some.iter().map(|(batch, _)| batch.len()).sum::<usize>(), 950, "each record once");
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn data_without_what_is_needed_is_told() {
         let path = std::env::temp_dir().join(format!("tandem-useless-{}.csv", std::process::id()));
-        write(&path, "fen", "");
-        let recipe = recipe(&path, "");
-        let architecture = recipe.network.architecture().unwrap();
-        let mut loader = Loader::new(&recipe, architecture.clone(), 1, 0);
-        let error = loader.next_batch().unwrap_err().to_string();
-        assert!(error.starts_with("none of 950 records can be learnt from"), "{error}");
+        let told = |recipe: &Recipe| Loader::new(recipe, 1, 0, None).next_batch().unwrap_err().to_string();
+        write(&path, "fen", |_| String::new());
+        let error = told(&recipe(&path, ""));
+        assert!(error.contains("none of 950 records can be learnt from"), "{error}");
+        write(&path, "fen,score", |_| ",0".into());
+        let error = told(&recipe(&path, ""));
+        assert!(error.starts_with("all scores are zero"), "{error}");
+        write(&path, "fen,score", |score| format!(",{}", score / 100));
+        let error = told(&recipe(&path, ""));
+        assert!(error.contains("are they pawns?"), "{error}");
         std::fs::remove_file(&path).unwrap();
-        let mut loader = Loader::new(&recipe, architecture, 1, 0);
-        assert!(loader.next_batch().unwrap_err().to_string().contains("No such file"));
+        assert!(told(&recipe(&path, "")).contains("No such file"));
     }
 }

@@ -33,10 +33,13 @@ impl Default for Loss {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
     /// The score in units of the scale.
-    pub score: f64,
+    pub score: f32,
     /// The chance to win: the score's and the result's, by the share of the result.
-    pub chance: f64,
+    pub chance: f32,
 }
+
+/// Scores beyond this are all the same to a loss that compares them as they are: a mate is no 320 pawns.
+const MOST_CENTIPAWNS: f64 = 3000.0;
 
 /// The chance to win that a score in units of the scale stands for.
 pub(crate) fn sigmoid(value: f64) -> f64 {
@@ -44,32 +47,25 @@ pub(crate) fn sigmoid(value: f64) -> f64 {
 }
 
 impl Target {
-    /// For a record: `scale` centipawns are one, and `result_share` is the share of the game's result. None without a score,
-    /// or without a result of which a share is wanted.
-    pub fn new(record: &Record, scale: f64, result_share: f64) -> Option<Self> {
-        let result = record.result.map(|result| f64::from(result.points()));
-        let score = match record.score {
-            Some(score) => f64::from(score.centipawns()) / scale,
-            // Results alone can be learnt from.
-            None if result_share >= 1.0 => 0.0,
-            None => return None,
-        };
-        let chance = if result_share > 0.0 {
-            (1.0 - result_share) * sigmoid(score) + result_share * result?
-        } else {
-            sigmoid(score)
-        };
-        Some(Self { score, chance })
+    /// For a record: `scale` centipawns are one, and `result_share` is the share of the game's result. What a record lacks
+    /// counts as nothing and as a draw.
+    pub fn new(record: &Record, scale: f64, result_share: f64) -> Self {
+        let score = record.score.map_or(0.0, |score| f64::from(score.centipawns()));
+        let points = record.result.map_or(0.5, |result| f64::from(result.points()));
+        let chance = (1.0 - result_share) * sigmoid(score / scale) + result_share * points;
+        let held = score.clamp(-MOST_CENTIPAWNS, MOST_CENTIPAWNS) / scale;
+        Self { score: held as f32, chance: chance as f32 }
     }
 }
 
 impl Loss {
     /// The loss for an output, in units of the scale, and its slope by the output.
     pub fn of(self, output: f64, target: Target) -> (f64, f64) {
+        let (wanted, wanted_chance) = (f64::from(target.score), f64::from(target.chance));
         match self {
             Self::Power { power } => {
                 let chance = sigmoid(output);
-                let error = chance - target.chance;
+                let error = chance - wanted_chance;
                 let size = error.abs();
                 let by_chance = power * size.powf(power - 1.0) * error.signum();
                 (size.powf(power), if size == 0.0 { 0.0 } else { by_chance * chance * (1.0 - chance) })
@@ -77,10 +73,10 @@ impl Loss {
             Self::CrossEntropy => {
                 // ln(1 + e^x) without overflow.
                 let soft = output.max(0.0) + (-output.abs()).exp().ln_1p();
-                (soft - target.chance * output, sigmoid(output) - target.chance)
+                (soft - wanted_chance * output, sigmoid(output) - wanted_chance)
             }
             Self::Score => {
-                let error = output - target.score;
+                let error = output - wanted;
                 (error * error, 2.0 * error)
             }
         }
@@ -103,7 +99,7 @@ mod tests {
         ] {
             for output in [-6.0, -1.3, 0.01, 0.7, 5.0] {
                 for score in [-3.0, 0.2, 2.0] {
-                    let target = Target { score, chance: sigmoid(score) * 0.7 + 0.3 };
+                    let target = Target { score: score as f32, chance: (sigmoid(score) * 0.7 + 0.3) as f32 };
                     let (_, slope) = loss.of(output, target);
                     let difference = loss.of(output + STEP, target).0 - loss.of(output - STEP, target).0;
                     let measured = difference / (2.0 * STEP);
@@ -118,12 +114,14 @@ mod tests {
 
     #[test]
     fn nothing_is_lost_where_the_network_is_right() {
-        let target = Target { score: 0.8, chance: sigmoid(0.8) };
+        let output = f64::from(0.8f32);
+        let target = Target { score: 0.8, chance: sigmoid(output) as f32 };
         for loss in [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::Score] {
-            assert_eq!(loss.of(0.8, target), (0.0, 0.0));
+            let (value, slope) = loss.of(output, target);
+            assert!(value < 1e-12 && slope.abs() < 1e-7, "{loss:?} {value} {slope}");
         }
-        let (_, slope) = Loss::CrossEntropy.of(0.8, target);
-        assert!(slope.abs() < 1e-12);
+        let (_, slope) = Loss::CrossEntropy.of(output, target);
+        assert!(slope.abs() < 1e-7);
         for output in [-1e6, 1e6] {
             for loss in [Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score] {
                 let (value, slope) = loss.of(output, target);

@@ -102,14 +102,14 @@ impl Default for Optimiser {
 const EPSILON: f32 = 1e-8;
 
 /// What is remembered of each weight.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Moments {
-    /// Of slopes, or of steps.
-    pub first: Vec<f32>,
-    /// Of their squares.
-    pub second: Vec<f32>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Slopes, or steps.
+    pub first: bool,
+    /// Their squares.
+    pub second: bool,
     /// Weights that follow slowly.
-    pub slow: Vec<f32>,
+    pub slow: bool,
 }
 
 /// Where weights may be: what the quantised network can hold.
@@ -147,16 +147,17 @@ pub struct Update {
     trust: Option<f32>,
     /// The slow weights meet the fast ones after this step.
     meet: bool,
+    /// What slopes are multiplied by first.
+    factor: f32,
 }
 
 impl Optimiser {
-    /// Zeros for so many weights, and the weights themselves where slow ones follow.
-    pub fn moments(self, weights: &[f32]) -> Moments {
-        let zeros = || vec![0.0; weights.len()];
-        Moments {
-            first: if matches!(self, Self::Sgd { momentum: 0.0 }) { Vec::new() } else { zeros() },
-            second: if matches!(self, Self::Sgd { .. }) { Vec::new() } else { zeros() },
-            slow: if matches!(self, Self::Ranger { .. }) { weights.to_vec() } else { Vec::new() },
+    /// What it remembers of each weight.
+    pub fn needs(self) -> Needs {
+        Needs {
+            first: !matches!(self, Self::Sgd { momentum: 0.0 }),
+            second: !matches!(self, Self::Sgd { .. }),
+            slow: matches!(self, Self::Ranger { .. }),
         }
     }
 
@@ -194,12 +195,19 @@ impl Optimiser {
             keep: (1.0 - rate * decay) as f32,
             trust,
             meet,
+            factor: 1.0,
         }
     }
 }
 
 impl Update {
-    /// Moves weights against their slopes. The moments may be a part of a whole, as the weights are.
+    /// With all slopes multiplied by a factor first.
+    pub fn times(self, factor: f32) -> Self {
+        Self { factor, ..self }
+    }
+
+    /// Moves weights against their slopes. What is remembered may be a part of a whole, as the weights are.
+    #[inline(always)]
     pub fn apply(
         &self,
         weights: &mut [f32],
@@ -210,15 +218,16 @@ impl Update {
         range: Range,
     ) {
         let held = |weight: f32| weight.clamp(range.least, range.most);
+        let factor = self.factor;
         match self.optimiser {
             Optimiser::Sgd { .. } if first.is_empty() => {
                 for (weight, slope) in weights.iter_mut().zip(slopes) {
-                    *weight = held(*weight - self.rate * slope);
+                    *weight = held(*weight - self.rate * (factor * slope));
                 }
             }
             Optimiser::Sgd { .. } => {
                 for ((weight, slope), first) in weights.iter_mut().zip(slopes).zip(first) {
-                    *first = self.beta1 * *first + slope;
+                    *first = self.beta1 * *first + factor * slope;
                     *weight = held(*weight - self.rate * *first);
                 }
             }
@@ -227,6 +236,7 @@ impl Update {
                 for (((weight, slope), first), second) in
                     weights.iter_mut().zip(slopes).zip(first).zip(second)
                 {
+                    let slope = factor * slope;
                     *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
                     let step = ((*first + epsilon) / (*second + epsilon)).sqrt() * slope;
                     *first = self.beta1 * *first + (1.0 - self.beta1) * step * step;
@@ -259,6 +269,7 @@ impl Update {
     ) {
         let rate = self.rate * self.mend1 * trust.unwrap_or(1.0);
         for (((weight, slope), first), second) in weights.iter_mut().zip(slopes).zip(first).zip(second) {
+            let slope = self.factor * slope;
             *first = self.beta1 * *first + (1.0 - self.beta1) * slope;
             *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
             let scale = if trust.is_some() { (*second * self.mend2).sqrt() + EPSILON } else { 1.0 };
@@ -270,6 +281,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::State;
 
     const ALL: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },
@@ -288,10 +300,10 @@ mod tests {
         slope: impl Fn(f32) -> f32,
         range: Range,
     ) {
-        let mut moments = optimiser.moments(weights);
+        let mut state = State::new(weights.to_vec(), optimiser, false);
         for step in 0..steps {
             let slopes: Vec<f32> = weights.iter().map(|&weight| slope(weight)).collect();
-            let Moments { first, second, slow } = &mut moments;
+            let State { first, second, slow, .. } = &mut state;
             optimiser.update(step, rate).apply(weights, &slopes, first, second, slow, range);
         }
     }

@@ -72,6 +72,9 @@ pub struct DataRecipe {
     /// Records that are mixed at a time.
     #[serde(default = "usual_buffer")]
     pub shuffle_buffer: usize,
+    /// Train even where the scores look as if they meant nothing.
+    #[serde(default)]
+    pub any_scores: bool,
 }
 
 /// A file of data.
@@ -190,9 +193,43 @@ pub struct TrainingRecipe {
     /// Weights stay where the quantised network can hold them.
     #[serde(default = "yes")]
     pub clip_weights: bool,
-    /// The share of the old average when weights are averaged; zero for none.
+    /// Weights are rounded as the quantised network's will be before anything is computed with them.
     #[serde(default)]
-    pub average: f64,
+    pub round_weights: bool,
+    /// Which average of weights becomes the network.
+    #[serde(default)]
+    pub average: Averaging,
+}
+
+/// Which average of weights becomes the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Averaging {
+    /// None: the last weights do.
+    #[default]
+    None,
+    /// One that follows the weights slowly.
+    Moving {
+        /// The share of the average that stays each time.
+        #[serde(default = "usual_share")]
+        share: f64,
+        /// Steps between two times.
+        #[serde(default = "ten")]
+        every: u64,
+    },
+    /// That of the last checkpoints.
+    Last {
+        /// How many.
+        #[serde(default = "three")]
+        checkpoints: usize,
+    },
+}
+
+fn usual_share() -> f64 {
+    0.99
+}
+fn ten() -> u64 {
+    10
 }
 
 fn one() -> u64 {
@@ -264,7 +301,8 @@ impl Default for TrainingRecipe {
             keep: three(),
             clip_slopes: 0.0,
             clip_weights: true,
-            average: 0.0,
+            round_weights: false,
+            average: Averaging::None,
         }
     }
 }
@@ -340,6 +378,19 @@ impl Recipe {
         }
         if !(self.target.scale.is_finite() && self.target.scale > 0.0) {
             return wrong("target.scale", "must be above zero: 400 is usual for centipawns");
+        }
+        if let Averaging::Moving { share, every } = self.training.average
+            && !((0.0..1.0).contains(&share) && every > 0)
+        {
+            return wrong("training.average", "`share` must be from 0 to 1, and `every` above zero");
+        }
+        if let Averaging::Last { checkpoints } = self.training.average
+            && !(1..=self.training.keep).contains(&checkpoints)
+        {
+            return wrong("training.average", "`checkpoints` must be from 1 to `training.keep`");
+        }
+        if self.data.train.iter().all(|source| source.weight == 0.0) {
+            return wrong("data.weight", "at least one file to learn from needs a weight above zero");
         }
         if self.training.batch == 0 || self.training.positions == 0 || self.training.validate_every == 0 {
             return wrong("training", "batch, positions and validate_every must be above zero");

@@ -305,7 +305,7 @@ pub(crate) mod tests {
             }
             position.play(moves[random.below(moves.len() as u32) as usize]);
         }
-        (position, Target { score: random.unit() * 4.0 - 2.0, chance: random.unit() })
+        (position, Target { score: (random.unit() * 4.0 - 2.0) as f32, chance: random.unit() as f32 })
     }
 
     fn samples(architecture: &Architecture, random: &mut SplitMix) -> Vec<Sample> {

@@ -137,6 +137,11 @@ impl Schedule {
         }
     }
 
+    /// Whether it is this number from the first step to the last.
+    pub fn is_always(&self, number: f64) -> bool {
+        matches!(*self, Self::Constant { value } if value == number)
+    }
+
     /// What is wrong with it, if anything is.
     pub fn problem(&self) -> Option<String> {
         let wrong = |text: &str| Some(text.to_owned());
