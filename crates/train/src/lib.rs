@@ -2,12 +2,13 @@
 //!
 //! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. What stands here so far is what every
 //! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`], and the plain definition of all slopes
-//! that faster ways are measured by ([`reference`](mod@reference)).
+//! that faster ways are measured by ([`reference`](mod@reference)). What a run tells of itself is in [`log`].
 
 mod batch;
 mod cpu;
 mod layout;
 mod loader;
+pub mod log;
 mod loss;
 mod optimiser;
 mod recipe;

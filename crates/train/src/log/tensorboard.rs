@@ -1,0 +1,288 @@
+//! Event files of TensorBoard.
+//!
+//! A file is a row of records: the length, the check sum of the length, an `Event` as a protocol buffer, its check sum. Of
+//! all that TensorBoard understands, a run needs scalars and histograms; the few fields are written by hand.
+
+use super::append::Appender;
+use super::histogram::Histogram;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const PREFIX: &str = "events.out.tfevents.";
+
+/// An event file that is being written.
+#[derive(Debug)]
+pub(super) struct EventWriter {
+    file: Appender,
+    path: PathBuf,
+}
+
+impl EventWriter {
+    /// Begins a file beside those that the folder has. For a run that goes on, `first_step` is the first that will come:
+    /// what earlier files have of it and of later ones counts no more.
+    pub(super) fn create(folder: &Path, first_step: Option<u64>) -> io::Result<Self> {
+        // Files are read in the order of their names, whatever the clock said when they were begun.
+        let mut number = seconds_now() as u64;
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('.').next());
+            if let Some(found) = digits.and_then(|digits| digits.parse::<u32>().ok()) {
+                number = number.max(u64::from(found) + 1);
+            }
+        }
+        let path = folder.join(format!("{PREFIX}{number:010}.tandem"));
+        let mut writer = Self { file: Appender::new(File::create_new(&path)?)?, path };
+        writer.write(&Message::event(0).bytes(3, b"brain.Event:2"))?;
+        if let Some(first_step) = first_step {
+            // A session's log that says START.
+            writer.write(&Message::event(first_step).bytes(7, &Message::default().whole(1, 1).0))?;
+        }
+        Ok(writer)
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds numbers by their tags.
+    pub(super) fn scalars(&mut self, step: u64, scalars: &[(&str, f64)]) -> io::Result<()> {
+        let summary = scalars.iter().fold(Message::default(), |summary, &(tag, value)| {
+            summary.bytes(1, &Message::default().bytes(1, tag.as_bytes()).float(2, value as f32).0)
+        });
+        self.write(&Message::event(step).bytes(5, &summary.0))
+    }
+
+    /// Adds how numbers are spread.
+    pub(super) fn histogram(&mut self, step: u64, tag: &str, histogram: &Histogram) -> io::Result<()> {
+        let limits: Vec<f64> = histogram.limits().collect();
+        let bins: Vec<f64> = histogram.bins.iter().map(|&count| count as f64).collect();
+        let histogram = Message::default()
+            .double(1, histogram.least)
+            .double(2, histogram.most)
+            .double(3, histogram.count as f64)
+            .double(4, histogram.sum)
+            .double(5, histogram.squares)
+            .doubles(6, &limits)
+            .doubles(7, &bins);
+        let value = Message::default().bytes(1, tag.as_bytes()).bytes(5, &histogram.0);
+        self.write(&Message::event(step).bytes(5, &Message::default().bytes(1, &value.0).0))
+    }
+
+    fn write(&mut self, event: &Message) -> io::Result<()> {
+        let length = (event.0.len() as u64).to_le_bytes();
+        let mut record = length.to_vec();
+        record.extend(masked_crc(&length).to_le_bytes());
+        record.extend(&event.0);
+        record.extend(masked_crc(&event.0).to_le_bytes());
+        self.file.append(&record)
+    }
+}
+
+fn seconds_now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// A protocol buffer: fields, each with its number and the way that it is written.
+#[derive(Debug, Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    /// An event now.
+    fn event(step: u64) -> Self {
+        Self::default().double(1, seconds_now()).whole(2, step)
+    }
+
+    fn varint(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn key(&mut self, field: u64, way: u64) {
+        self.varint(field << 3 | way);
+    }
+
+    fn whole(mut self, field: u64, number: u64) -> Self {
+        self.key(field, 0);
+        self.varint(number);
+        self
+    }
+
+    fn double(mut self, field: u64, number: f64) -> Self {
+        self.key(field, 1);
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn float(mut self, field: u64, number: f32) -> Self {
+        self.key(field, 5);
+        self.0.extend(number.to_le_bytes());
+        self
+    }
+
+    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
+        self.key(field, 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+        self
+    }
+
+    fn doubles(self, field: u64, numbers: &[f64]) -> Self {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.bytes(field, &bytes)
+    }
+}
+
+/// CRC-32C of every byte alone.
+const CRC_TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// CRC-32C, Castagnoli's polynomial.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc: u32, &byte| CRC_TABLE[(crc as u8 ^ byte) as usize] ^ crc >> 8)
+}
+
+/// The check sum as records have it: turned and shifted, so that it is safe among data that has check sums itself.
+fn masked_crc(bytes: &[u8]) -> u32 {
+    crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::folder;
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn check_sums_are_those_of_the_standard() {
+        // RFC 3720, appendix B.4, and the usual nine digits.
+        assert_eq!(crc32c(b"123456789"), 0xE306_9283);
+        assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
+        assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);
+        let rising: Vec<u8> = (0..32).collect();
+        assert_eq!(crc32c(&rising), 0x46DD_794E);
+        assert_eq!(crc32c(b""), 0);
+    }
+
+    /// CRC-32C bit by bit, as the polynomial says.
+    fn plain_crc(bytes: &[u8]) -> u32 {
+        let mut crc = !0u32;
+        for bit in bytes.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1))) {
+            crc = if (crc & 1) ^ bit == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
+        }
+        !crc
+    }
+
+    /// The events of a file; what stands after the last whole one is passed over, as readers do.
+    fn records(bytes: &[u8]) -> Vec<&[u8]> {
+        let check = |bytes: &[u8], stored: &[u8]| {
+            let stored = u32::from_le_bytes(stored.try_into().unwrap()).wrapping_sub(0xA282_EAD8);
+            assert_eq!(stored.rotate_left(15), plain_crc(bytes));
+        };
+        let (mut rest, mut records) = (bytes, Vec::new());
+        while let Some((head, tail)) = rest.split_at_checked(12) {
+            check(&head[..8], &head[8..]);
+            let length = u64::from_le_bytes(head[..8].try_into().unwrap()) as usize;
+            let Some((body, tail)) = tail.split_at_checked(length + 4) else { break };
+            check(&body[..length], &body[length..]);
+            records.push(&body[..length]);
+            rest = tail;
+        }
+        records
+    }
+
+    #[test]
+    fn records_are_framed_and_a_torn_one_harms_no_other() {
+        let folder = folder("events");
+        let mut writer = EventWriter::create(&folder, None).unwrap();
+        writer.scalars(300, &[("train/loss", 0.5), ("rate", 0.25)]).unwrap();
+        writer.histogram(301, "w", &Histogram::new(&[0.0, 1.0], 2)).unwrap();
+        let bytes = fs::read(writer.path()).unwrap();
+        let events = records(&bytes);
+        assert_eq!(events.len(), 3);
+        // After nine bytes with the time.
+        assert_eq!(events[0][9..], *b"\x10\x00\x1a\x0dbrain.Event:2");
+        let scalars = b"\x10\xac\x02\x2a\x20\x0a\x11\x0a\x0atrain/loss\x15\0\0\0\x3f\x0a\x0b\x0a\x04rate\x15\0\0\x80\x3e";
+        assert_eq!(events[1][9..], scalars[..]);
+        for end in 0..bytes.len() {
+            let whole = records(&bytes[..end]);
+            assert_eq!(whole, events[..whole.len()]);
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn files_are_named_in_their_order() {
+        let folder = folder("order");
+        let late = folder.join("events.out.tfevents.4000000000.elsewhere.1.0");
+        fs::write(&late, "").unwrap();
+        fs::write(folder.join("events.out.tfevents.none"), "").unwrap();
+        let first = EventWriter::create(&folder, None).unwrap();
+        let second = EventWriter::create(&folder, Some(2)).unwrap();
+        assert!(*late < *first.path() && first.path() < second.path());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    const READER: &str = r#"
+import sys
+try:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+except ImportError:
+    sys.exit(42)
+run = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0}).Reload()
+for tag in sorted(run.Tags()["scalars"]):
+    print(tag, *(f"{event.step}:{event.value:g}" for event in run.Scalars(tag)))
+for tag in sorted(run.Tags()["histograms"]):
+    for event in run.Histograms(tag):
+        h = event.histogram_value
+        print(tag, event.step, h.min, h.max, h.num, h.sum, h.sum_squares, *h.bucket_limit, *h.bucket)
+"#;
+
+    #[test]
+    fn tensorboard_reads_what_is_written() {
+        let folder = folder("tensorboard");
+        let mut writer = EventWriter::create(&folder, None).unwrap();
+        for step in [1, 2, 3] {
+            writer.scalars(step, &[("train/loss", 1.0 / step as f64), ("größe", f64::NAN)]).unwrap();
+        }
+        writer.histogram(3, "weights/first", &Histogram::default()).unwrap();
+        // Killed while it wrote, and gone on with after step 2.
+        let path = writer.path().to_owned();
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], &whole[..20]].concat()).unwrap();
+        let mut writer = EventWriter::create(&folder, Some(3)).unwrap();
+        writer.scalars(3, &[("train/loss", 0.25)]).unwrap();
+        writer.scalars(4_000_000_000, &[("train/loss", 0.125)]).unwrap();
+        writer.histogram(4, "weights/first", &Histogram::new(&[-1.0, 0.5, 1.0], 2)).unwrap();
+        let ran = Command::new("python3").args(["-c", READER]).arg(&folder).output();
+        match ran {
+            Ok(ran) if ran.status.code() != Some(42) => {
+                let told = String::from_utf8_lossy(&ran.stdout);
+                let expected = "größe 1:nan 2:nan\n\
+                                train/loss 1:1 2:0.5 3:0.25 4000000000:0.125\n\
+                                weights/first 4 -1.0 1.0 3.0 0.5 2.25 0.0 1.0 1.0 2.0\n";
+                assert_eq!(told, expected, "{}", String::from_utf8_lossy(&ran.stderr));
+            }
+            _ => eprintln!("skipped: python3 with the package `tensorboard` is not there"),
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
