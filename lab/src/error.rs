@@ -34,6 +34,8 @@ pub(crate) enum LabError {
     Recipe(#[from] tandem_train::RecipeError),
     #[error(transparent)]
     Train(#[from] tandem_train::TrainError),
+    #[error(transparent)]
+    Run(#[from] tandem_train::RunError),
     #[error("the threads cannot be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("{path}: {source}")]

@@ -16,6 +16,7 @@ mod play_command;
 mod progress;
 mod puzzles_command;
 mod suite_command;
+mod train_command;
 mod train_speed_command;
 mod watch;
 
@@ -41,6 +42,7 @@ enum Command {
     Inspect(inspect_command::InspectArgs),
     #[command(subcommand)]
     Data(Box<data_command::DataCommand>),
+    Train(train_command::TrainArgs),
     TrainSpeed(train_speed_command::TrainSpeedArgs),
 }
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
         Command::Data(command) => data_command::run(&command),
+        Command::Train(args) => train_command::run(&args),
         Command::TrainSpeed(args) => train_speed_command::run(&args),
     };
     match outcome {

@@ -101,7 +101,8 @@ impl CpuTrainer {
         self.work = work;
         self.state.step += 1;
         if let Some(share) = self.job.average_after(self.state.step) {
-            let pieces = self.state.average.par_chunks_mut(1 << 14).zip(self.state.numbers.par_chunks(1 << 14));
+            let pieces =
+                self.state.average.par_chunks_mut(1 << 14).zip(self.state.numbers.par_chunks(1 << 14));
             pieces.for_each(|(average, numbers)| {
                 for (average, number) in average.iter_mut().zip(numbers) {
                     *average += (1.0 - share) * (number - *average);
@@ -156,7 +157,8 @@ impl CpuTrainer {
         let outputs = self.job.layout.architecture().outputs;
         slopes.resize(2 * rows.len() * outputs, 0.0);
         by_output.resize(rows.len(), 0.0);
-        let groups = slopes.par_chunks_mut(GROUP * 2 * outputs).zip(by_output.par_chunks_mut(GROUP)).enumerate();
+        let groups =
+            slopes.par_chunks_mut(GROUP * 2 * outputs).zip(by_output.par_chunks_mut(GROUP)).enumerate();
         let groups = groups.map(|(group, (slopes, by_output))| {
             let mut sums = GroupSums {
                 loss: 0.0,
@@ -164,12 +166,22 @@ impl CpuTrainer {
                 stacks: vec![None; self.job.layout.architecture().buckets().count],
             };
             let positions = group * GROUP..group * GROUP + by_output.len();
-            kernels::head(self.isa, head, rows, positions, (places, accumulators), slopes, by_output, &mut sums);
+            kernels::head(
+                self.isa,
+                head,
+                rows,
+                positions,
+                (places, accumulators),
+                slopes,
+                by_output,
+                &mut sums,
+            );
             sums
         });
         // In their order, whoever computed them.
         let mut groups: std::vec::IntoIter<GroupSums> = groups.collect::<Vec<_>>().into_iter();
-        let mut total = groups.next().unwrap_or_else(|| GroupSums { loss: 0.0, bias: Vec::new(), stacks: Vec::new() });
+        let mut total =
+            groups.next().unwrap_or_else(|| GroupSums { loss: 0.0, bias: Vec::new(), stacks: Vec::new() });
         for group in groups {
             total.loss += group.loss;
             add(&mut total.bias, &group.bias);
@@ -192,7 +204,8 @@ impl CpuTrainer {
         // The slopes of everything after the first layer's weights but the piece squares, which are found row by row.
         let mut rest = vec![0f32; layout.numbers() - first_rest];
         rest[..sums.bias.len()].copy_from_slice(&sums.bias);
-        let starts: Vec<usize> = (0..architecture.buckets().count).map(|stack| layout.layer(stack, 0).0.start).collect();
+        let starts: Vec<usize> =
+            (0..architecture.buckets().count).map(|stack| layout.layer(stack, 0).0.start).collect();
         for (start, slopes) in starts.iter().zip(&sums.stacks) {
             if let Some(slopes) = slopes {
                 rest[start - first_rest..][..slopes.len()].copy_from_slice(slopes);
@@ -317,11 +330,7 @@ fn part_of(numbers: &mut [f32], len: usize) -> &mut [f32] {
 }
 
 /// As many pieces as told; all of them empty where an optimiser remembers nothing of the kind.
-fn parts(
-    numbers: &mut [f32],
-    chunk: usize,
-    count: usize,
-) -> impl IndexedParallelIterator<Item = &mut [f32]> {
+fn parts(numbers: &mut [f32], chunk: usize, count: usize) -> impl IndexedParallelIterator<Item = &mut [f32]> {
     let pieces: Vec<&mut [f32]> = match numbers.is_empty() {
         true => std::iter::repeat_with(|| &mut [][..]).take(count).collect(),
         false => numbers.chunks_mut(chunk).collect(),
@@ -333,7 +342,8 @@ fn parts(
 fn sort_by_king(rows: &Rows, stride: usize, work: &mut Work) {
     let sides = rows.counts.len();
     let king = |side: usize| rows.side(side).first().map_or(0, |&row| row as usize / stride);
-    let kings: Vec<u32> = (0..sides).into_par_iter().with_min_len(GROUP).map(|side| king(side) as u32).collect();
+    let kings: Vec<u32> =
+        (0..sides).into_par_iter().with_min_len(GROUP).map(|side| king(side) as u32).collect();
     let mut starts = vec![0u32; kings.iter().max().map_or(0, |&king| king as usize + 1)];
     for &king in &kings {
         starts[king as usize] += 1;
@@ -466,10 +476,16 @@ mod tests {
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
                 let mut trainer = trainer(&job(architecture.clone(), SGD, loss, Shape::default()), &network);
                 trainer.isa = if isa.is_available() { isa } else { Isa::Portable };
-                assert!((loss_of(&mut trainer, &batch) - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
+                assert!(
+                    (loss_of(&mut trainer, &batch) - expected.loss).abs() < 1e-5 * expected.loss,
+                    "{architecture}"
+                );
                 trainer.learn(&batch, rate).unwrap();
                 let told = trainer.told().unwrap()[0];
-                assert!((f64::from(told.loss) - expected.loss).abs() < 1e-5 * expected.loss, "{architecture}");
+                assert!(
+                    (f64::from(told.loss) - expected.loss).abs() < 1e-5 * expected.loss,
+                    "{architecture}"
+                );
                 assert!((f64::from(told.slope) - length(&expected)).abs() < 1e-3 * length(&expected));
                 let state = trainer.state().unwrap();
                 assert_eq!(first.get_or_insert_with(|| state.numbers.clone()), &state.numbers, "{isa:?}");
@@ -505,7 +521,8 @@ mod tests {
             let mut trainer = trainer(&job, &network);
             let before = trainer.state.numbers.clone();
             trainer.learn(&batch, 1.0).unwrap();
-            let moved = before.iter().zip(&trainer.state.numbers).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
+            let moved =
+                before.iter().zip(&trainer.state.numbers).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>();
             assert!((moved.sqrt() - 0.01).abs() < 1e-4, "{}", moved.sqrt());
             assert!(trainer.told().unwrap()[0].slope > 0.01);
         }

@@ -12,6 +12,9 @@ const ALIGNMENT: usize = 16;
 /// can be on at once then stay within 16 bits.
 const FLAT_WEIGHT: f32 = 1.98;
 
+/// First-layer biases: so that the sums stay within 16 bits whatever is on.
+const FLAT_BIAS: f32 = 16.0;
+
 /// Greatest weight of 8 bits.
 const SMALL_INTEGER: f64 = 127.0;
 
@@ -76,7 +79,7 @@ impl Layout {
         for (name, shape) in tandem_nnue::tensors(&architecture) {
             let (count, range, grid) = match name.as_str() {
                 "input.weight" => (rows * architecture.width(), within(first), scales.accumulator),
-                "input.bias" => (architecture.width(), Range::ALL, scales.accumulator),
+                "input.bias" => (architecture.width(), within(FLAT_BIAS), scales.accumulator),
                 "psqt.weight" => (rows * PSQT_BUCKETS, Range::ALL, scales.psqt),
                 other => {
                     let layer = (tensors.len() - 2 - usize::from(architecture.psqt)) / 2 % layers.len();
@@ -175,8 +178,11 @@ impl Layout {
             }
         }
         // Stacks that begin alike differ only by what they learn.
-        let first: Vec<f32> =
-            self.stacks()[..2 * layers.len()].iter().flat_map(|tensor| &numbers[tensor.place()]).copied().collect();
+        let first: Vec<f32> = self.stacks()[..2 * layers.len()]
+            .iter()
+            .flat_map(|tensor| &numbers[tensor.place()])
+            .copied()
+            .collect();
         for stack in self.stacks().chunks_exact(2 * layers.len()).skip(1) {
             let mut values = first.iter();
             for tensor in stack {
@@ -195,7 +201,8 @@ impl Layout {
             values.copy_from_slice(&numbers[tensor.start..tensor.start + len]);
         }
         if self.shape.factoriser {
-            let round = |number: f32, grid: f32| if self.shape.rounded { round_to(number, grid) } else { number };
+            let round =
+                |number: f32, grid: f32| if self.shape.rounded { round_to(number, grid) } else { number };
             let add = |tensor: &Tensor, values: &mut [f32]| {
                 let shared = &numbers[tensor.place()][values.len()..];
                 for row in values.chunks_exact_mut(shared.len()) {
@@ -275,7 +282,8 @@ mod tests {
             let layout = Layout::new(architecture, Quantisation::default(), shape);
             let numbers = layout.start(7);
             assert_eq!(numbers, layout.start(7));
-            let (_, report) = layout.network(&numbers, "", 600, 361).quantise(Quantisation::default()).unwrap();
+            let (_, report) =
+                layout.network(&numbers, "", 600, 361).quantise(Quantisation::default()).unwrap();
             assert!(report.iter().all(|layer| layer.clipped == 0), "{report:?}");
         }
     }

@@ -5,26 +5,34 @@
 //! that faster ways are measured by ([`reference`](mod@reference)). What a run tells of itself is in [`log`].
 
 mod batch;
+mod checkpoint;
 mod cpu;
 mod layout;
 mod loader;
 pub mod log;
 mod loss;
+mod metrics;
 mod optimiser;
 mod recipe;
 pub mod reference;
+mod run;
+mod saturation;
 mod schedule;
 pub mod speed;
 mod state;
 mod trainer;
 
 pub use batch::{Batch, Rows};
+pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
 pub use cpu::CpuTrainer;
 pub use layout::{Layout, Shape, Tensor};
 pub use loader::{DataCursor, LoadDataError, Loaded, Loader, load_some};
 pub use loss::{Loss, Target};
+pub use metrics::*;
 pub use optimiser::{Needs, Optimiser, Range, Update};
 pub use recipe::*;
+pub use run::{Event, Outcome as RunOutcome, RunError, RunOptions, on_cpu, run};
+pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;
 pub use trainer::{Job, Told, TrainError, Trainer};

@@ -103,7 +103,9 @@ impl Needs {
     }
 
     fn are_met_by(self, record: &Record) -> bool {
-        (record.score.is_some() || !self.score) && (record.result.is_some() || !self.result) && has_kings(record)
+        (record.score.is_some() || !self.score)
+            && (record.result.is_some() || !self.result)
+            && has_kings(record)
     }
 }
 
@@ -117,7 +119,12 @@ fn has_kings(record: &Record) -> bool {
 }
 
 impl Stream {
-    fn new(recipe: &SourceRecipe, threads: usize, needs: Needs, cursor: SourceCursor) -> Result<Self, LoadDataError> {
+    fn new(
+        recipe: &SourceRecipe,
+        threads: usize,
+        needs: Needs,
+        cursor: SourceCursor,
+    ) -> Result<Self, LoadDataError> {
         let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
         let columns = recipe.columns.as_deref().map(str::parse).transpose();
         let columns = columns.map_err(|problem| wrong("data.columns", problem))?;
@@ -194,7 +201,12 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(sources: &[SourceRecipe], threads: usize, needs: Needs, start: &DataCursor) -> Result<Self, LoadDataError> {
+    fn new(
+        sources: &[SourceRecipe],
+        threads: usize,
+        needs: Needs,
+        start: &DataCursor,
+    ) -> Result<Self, LoadDataError> {
         let streams = sources.iter().filter(|source| source.weight > 0.0).enumerate();
         let streams = streams.map(|(number, source)| {
             let cursor = start.sources.get(number).copied().unwrap_or_default();
@@ -308,13 +320,15 @@ fn cut_pools(
 ) {
     let (size, steps) = (recipe.training.batch, recipe.steps());
     while let Ok(Pool { records, cursor }) = pools.recv() {
-        let order = random_order(records.len(), recipe.seed ^ cursor.first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let order =
+            random_order(records.len(), recipe.seed ^ cursor.first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let numbered: Vec<(u64, &[u32])> = (cursor.first_step..).zip(order.chunks_exact(size)).collect();
         let wanted = numbered.into_iter().filter(|&(step, _)| step >= first_step).collect::<Vec<_>>();
         for together in wanted.chunks(threads.max(1)) {
             let make = |&(step, order): &(u64, &[u32])| {
                 let share = recipe.target.result_share.at(step, steps);
-                let mut batch = Batch { positions: Vec::with_capacity(size), targets: Vec::with_capacity(size) };
+                let mut batch =
+                    Batch { positions: Vec::with_capacity(size), targets: Vec::with_capacity(size) };
                 for &at in order {
                     let record = &records[at as usize];
                     batch.push(record.position, Target::new(record, recipe.target.scale, share));
@@ -358,13 +372,16 @@ fn check_scores(records: &[Record]) -> Result<(), LoadDataError> {
     sizes.sort_unstable();
     let high = sizes[(sizes.len() as f64 * HIGH) as usize];
     let median = sizes[sizes.len() / 2];
-    let told = format!("the median size of a score is {median} and nine in ten are at most {high} centipawns");
+    let told =
+        format!("the median size of a score is {median} and nine in ten are at most {high} centipawns");
     let problem = if sizes.last() == Some(&0) {
         "all scores are zero: there is nothing to learn from them; set `target.result_share` to 1 to learn from results, or \
          label the positions with `tandem-lab data label`"
             .to_owned()
     } else if high < *PLAUSIBLE.start() {
-        format!("{told}: are they pawns? Say `columns = \"unit=pawns\"` beside the path of a CSV file, or convert the data")
+        format!(
+            "{told}: are they pawns? Say `columns = \"unit=pawns\"` beside the path of a CSV file, or convert the data"
+        )
     } else if high > *PLAUSIBLE.end() {
         format!("{told}: are they in another unit? Convert the data so that a pawn is 100")
     } else {

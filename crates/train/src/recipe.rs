@@ -98,6 +98,9 @@ pub struct SourceRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkRecipe {
+    /// A network in floating point to begin with, of the same shape; chance begins where there is none.
+    #[serde(default)]
+    pub start: Option<String>,
     /// The inputs.
     pub features: String,
     /// Values of one side's accumulator.

@@ -24,7 +24,8 @@ fn random_position(pieces: usize, random: &mut SplitMix) -> Option<Packed> {
     let mut builder = BoardBuilder::empty();
     builder.side_to_move = if random.below(2) == 0 { Color::White } else { Color::Black };
     builder.castle_rights = [CastleRights::EMPTY; 2];
-    let kinds = [Piece::Pawn, Piece::Pawn, Piece::Pawn, Piece::Knight, Piece::Bishop, Piece::Rook, Piece::Queen];
+    let kinds =
+        [Piece::Pawn, Piece::Pawn, Piece::Pawn, Piece::Knight, Piece::Bishop, Piece::Rook, Piece::Queen];
     for number in 0..pieces.clamp(2, tandem_data::MAX_PIECES) {
         let color = if number % 2 == 0 { Color::White } else { Color::Black };
         let piece = if number < 2 { Piece::King } else { kinds[random.below(kinds.len() as u32) as usize] };

@@ -7,7 +7,7 @@ use super::{LoadError, NetworkError, Reader, read_file};
 use crate::architecture::ArchitectureError;
 use crate::float::{FloatNetwork, tensors};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// The metadata's word on what the file is.
@@ -36,7 +36,9 @@ impl FloatNetwork {
             let view = TensorView::new(Dtype::F32, shape, bytes);
             (name, view.expect("the numbers were counted above"))
         });
-        Ok(safetensors::serialize(views, Some(metadata)).expect("tensors of distinct names can be written"))
+        let bytes =
+            safetensors::serialize(views, Some(metadata)).expect("tensors of distinct names can be written");
+        Ok(in_order(bytes))
     }
 
     /// Reads a safetensors file of such tensors and metadata.
@@ -93,6 +95,20 @@ impl FloatNetwork {
         Self::from_safetensors(&bytes)
             .map_err(|source| NetworkError::Load { path: path.to_path_buf(), source })
     }
+}
+
+/// Puts the header in order, which comes as chance has it: the same network should be the same file.
+fn in_order(mut bytes: Vec<u8>) -> Vec<u8> {
+    let len = bytes.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
+    let Some(header) = bytes.get_mut(HEADER..HEADER + len) else { return bytes };
+    let sorted = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(header);
+    let sorted = sorted.and_then(|sorted| serde_json::to_vec(&sorted)).unwrap_or_default();
+    // The same facts take the same room; what the header was filled up with stays behind them.
+    if !sorted.is_empty() && sorted.len() <= header.len() {
+        header[..sorted.len()].copy_from_slice(&sorted);
+        header[sorted.len()..].fill(b' ');
+    }
+    bytes
 }
 
 #[cfg(test)]

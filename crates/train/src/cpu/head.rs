@@ -275,7 +275,9 @@ impl<'a> Head<'a> {
             if slope == 0.0 {
                 continue;
             }
-            for (((weight, sum), input), by_input) in row.iter().zip(row_sums).zip(inputs).zip(&mut *by_inputs) {
+            for (((weight, sum), input), by_input) in
+                row.iter().zip(row_sums).zip(inputs).zip(&mut *by_inputs)
+            {
                 *sum += slope * input;
                 *by_input += slope * weight;
             }
@@ -284,7 +286,13 @@ impl<'a> Head<'a> {
     }
 
     #[inline(always)]
-    fn stack_forth(&self, stack: &[f32], shape: StackShape, values: [&[f32]; 2], scratch: &mut Scratch) -> f32 {
+    fn stack_forth(
+        &self,
+        stack: &[f32],
+        shape: StackShape,
+        values: [&[f32]; 2],
+        scratch: &mut Scratch,
+    ) -> f32 {
         let product = shape.squeeze.product() as f32;
         let Scratch { inputs, first, hidden, second, second_held, .. } = scratch;
         let len = inputs.len() / 2;
@@ -323,7 +331,8 @@ impl<'a> Head<'a> {
         mut judged: impl FnMut(f32) -> f32,
     ) -> f32 {
         let slope = judged(self.stack_forth(stack, shape, values, scratch));
-        let Scratch { inputs, first, hidden, second, second_held, by_inputs, by_first, by_hidden, by_second } = scratch;
+        let Scratch { inputs, first, hidden, second, second_held, by_inputs, by_first, by_hidden, by_second } =
+            scratch;
         let kept = shape.hidden - usize::from(shape.skip);
         self.backward(stack, 2, second_held, &[slope], by_second, sums);
         by_second.iter_mut().zip(&*second).for_each(|(by, &value)| *by *= clip(value).1);
@@ -345,7 +354,9 @@ impl<'a> Head<'a> {
         for ((values, by_inputs), slopes) in sides.zip(slopes.chunks_exact_mut(self.outputs)) {
             if shape.squeeze.is_pairwise() {
                 let ((left, right), (by_left, by_right)) = (values.split_at(len), slopes.split_at_mut(len));
-                for ((((by, a), b), by_a), by_b) in by_inputs.iter().zip(left).zip(right).zip(by_left).zip(by_right) {
+                for ((((by, a), b), by_a), by_b) in
+                    by_inputs.iter().zip(left).zip(right).zip(by_left).zip(by_right)
+                {
                     let ((held_a, steep_a), (held_b, steep_b)) = (clip(*a), clip(*b));
                     *by_a = by * held_b * product * steep_a;
                     *by_b = by * held_a * product * steep_b;

@@ -144,7 +144,8 @@ fn gather_with<const N: usize>(
             let Some(&bias) = first.bias[column..].first_chunk::<N>() else { continue };
             let mut sums = bias;
             for &row in side {
-                let Some(weights) = first.weights[row as usize * first.width + column..].first_chunk::<N>() else {
+                let Some(weights) = first.weights[row as usize * first.width + column..].first_chunk::<N>()
+                else {
                     continue;
                 };
                 for lane in 0..N {
@@ -171,7 +172,8 @@ fn head_body(
     let share = 1.0 / rows.len() as f32;
     let mut scratch = head.scratch();
     let starts = [0, sums.bias.len() - outputs];
-    for ((position, slopes), by_output) in positions.zip(slopes.chunks_exact_mut(2 * outputs)).zip(by_output) {
+    for ((position, slopes), by_output) in positions.zip(slopes.chunks_exact_mut(2 * outputs)).zip(by_output)
+    {
         let values = [row(2 * position), row(2 * position + 1)];
         let bucket = usize::from(rows.buckets[position]);
         let stack = sums.stacks[bucket].get_or_insert_with(|| vec![0.0; head.stack_len()]);
@@ -259,7 +261,9 @@ fn sum_up<const N: usize>(rows: &RowUpdate<'_>, row: usize, slopes: &mut [f32]) 
             if untied && side % 2 != parity {
                 continue;
             }
-            let Some(by_side) = rows.slopes[side * rows.outputs + column..].first_chunk::<N>() else { continue };
+            let Some(by_side) = rows.slopes[side * rows.outputs + column..].first_chunk::<N>() else {
+                continue;
+            };
             for lane in 0..N {
                 sums[lane] += by_side[lane];
             }

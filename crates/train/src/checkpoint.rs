@@ -1,0 +1,219 @@
+//! A run in a file: everything that is needed to go on as if nothing had happened.
+
+use crate::loader::DataCursor;
+use crate::recipe::Recipe;
+use crate::state::State;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use tandem_chess::output;
+use thiserror::Error;
+
+/// A checkpoint that cannot be written or read.
+#[derive(Debug, Error)]
+pub enum CheckpointError {
+    /// The file system refuses.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is none, or is damaged.
+    #[error("{}: no checkpoint: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+}
+
+/// How a run stands beside its numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// Where the data is read on.
+    pub cursor: DataCursor,
+    /// The lowest validation loss so far, and the step it was seen at.
+    pub best: Option<(f64, u64)>,
+    /// Looks at the validation data since then.
+    pub stale: u32,
+}
+
+/// A run at a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Its recipe.
+    pub recipe: Recipe,
+    /// Its numbers.
+    pub state: State,
+    /// How it stands.
+    pub standing: Standing,
+}
+
+const KIND: &str = "tandem checkpoint 1";
+
+impl Checkpoint {
+    /// Writes it, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        let io = |source| CheckpointError::Io { path: path.into(), source };
+        let damaged = |problem: String| CheckpointError::Damaged { path: path.into(), problem };
+        let standing = serde_json::to_string(&self.standing).map_err(|error| damaged(error.to_string()))?;
+        let about = HashMap::from([
+            ("kind".to_owned(), KIND.to_owned()),
+            ("step".to_owned(), self.state.step.to_string()),
+            ("recipe".to_owned(), self.recipe.explain()),
+            ("standing".to_owned(), standing),
+        ]);
+        let mut tensors = Vec::new();
+        for (name, numbers) in self.state.parts() {
+            if !numbers.is_empty() {
+                let view = TensorView::new(Dtype::F32, vec![numbers.len()], bytemuck::cast_slice(numbers));
+                tensors.push((name, view.map_err(|error| damaged(error.to_string()))?));
+            }
+        }
+        let bytes =
+            safetensors::serialize(tensors, Some(about)).map_err(|error| damaged(error.to_string()))?;
+        output::write_whole(path, &bytes).map_err(io)
+    }
+
+    /// Reads one.
+    pub fn load(path: &Path) -> Result<Self, CheckpointError> {
+        let bytes =
+            std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
+        Self::from_bytes(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let (_, about) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+        let about = about.metadata().clone().unwrap_or_default();
+        let fact = |name: &str| about.get(name).ok_or_else(|| format!("it has no {name}"));
+        if fact("kind")? != KIND {
+            return Err(format!("it calls itself {:?}", fact("kind")?));
+        }
+        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+        let mut state =
+            State { step: fact("step")?.parse().map_err(|_| "its step is no number")?, ..State::default() };
+        let names = state.parts().map(|(name, _)| name);
+        for (name, numbers) in names.into_iter().zip(state.parts_mut()) {
+            if let Ok(tensor) = tensors.tensor(name) {
+                if tensor.dtype() != Dtype::F32 {
+                    return Err(format!("{name} has numbers of another kind"));
+                }
+                *numbers = bytemuck::pod_collect_to_vec(tensor.data());
+            }
+        }
+        Ok(Self {
+            recipe: Recipe::parse(fact("recipe")?).map_err(|error| error.to_string())?,
+            state,
+            standing: serde_json::from_str(fact("standing")?).map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+/// The checkpoints of a run's folder.
+#[derive(Clone, Debug)]
+pub struct Checkpoints {
+    folder: PathBuf,
+    keep: usize,
+}
+
+/// The checkpoint with the lowest validation loss.
+const BEST: &str = "best.checkpoint";
+
+impl Checkpoints {
+    /// In a folder, of which the last few are kept.
+    pub fn new(folder: &Path, keep: usize) -> Self {
+        Self { folder: folder.into(), keep: keep.max(1) }
+    }
+
+    /// Those that are there with their steps, the oldest first.
+    pub fn list(&self) -> Vec<(u64, PathBuf)> {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let numbered = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let step = name.strip_prefix("step-")?.strip_suffix(".checkpoint")?;
+            Some((step.parse().ok()?, entry.path()))
+        });
+        let mut all: Vec<(u64, PathBuf)> = numbered.collect();
+        all.sort();
+        all
+    }
+
+    /// The path of the best.
+    pub fn best(&self) -> PathBuf {
+        self.folder.join(BEST)
+    }
+
+    /// Writes one and removes those that are too old.
+    pub fn save(&self, checkpoint: &Checkpoint, is_best: bool) -> Result<(), CheckpointError> {
+        let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.state.step));
+        checkpoint.save(&path)?;
+        if is_best {
+            self.link_best(checkpoint, &path)?;
+        }
+        let all = self.list();
+        for (_, old) in &all[..all.len().saturating_sub(self.keep)] {
+            // One that stays does no harm.
+            let _ = std::fs::remove_file(old);
+        }
+        Ok(())
+    }
+
+    /// The best is another name of the same file where the file system can do that.
+    fn link_best(&self, checkpoint: &Checkpoint, path: &Path) -> Result<(), CheckpointError> {
+        let aside = self.folder.join("best.link");
+        let _ = std::fs::remove_file(&aside);
+        match std::fs::hard_link(path, &aside).and_then(|()| std::fs::rename(&aside, self.best())) {
+            Ok(()) => Ok(()),
+            Err(_) => checkpoint.save(&self.best()),
+        }
+    }
+
+    /// The newest that can be read. One that cannot is passed over.
+    pub fn newest(&self) -> Option<Checkpoint> {
+        self.list().iter().rev().find_map(|(_, path)| Checkpoint::load(path).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(step: u64) -> Checkpoint {
+        let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";
+        let recipe = Recipe::parse(text).unwrap();
+        let mut state = crate::trainer::Job::of(&recipe).unwrap().start(step);
+        state.step = step;
+        Checkpoint {
+            recipe,
+            state,
+            standing: Standing { best: Some((0.25, 7)), stale: 2, ..Standing::default() },
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_comes_back_and_damage_is_told() {
+        let folder = std::env::temp_dir().join(format!("tandem-checkpoint-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let checkpoints = Checkpoints::new(&folder, 2);
+        for step in [5, 10, 15] {
+            checkpoints.save(&checkpoint(step), step == 5).unwrap();
+        }
+        assert_eq!(checkpoints.list().iter().map(|(step, _)| *step).collect::<Vec<_>>(), [10, 15]);
+        assert_eq!(checkpoints.newest(), Some(checkpoint(15)));
+        assert_eq!(Checkpoint::load(&checkpoints.best()).unwrap(), checkpoint(5));
+        // The newest is cut short: the one before it serves.
+        let path = checkpoints.list()[1].1.clone();
+        let bytes = std::fs::read(&path).unwrap();
+        for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..len]).unwrap();
+            assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint"), "{len}");
+        }
+        assert_eq!(checkpoints.newest(), Some(checkpoint(10)));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,472 @@
+//! A run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
+
+use crate::batch::Batch;
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
+use crate::cpu::CpuTrainer;
+use crate::loader::{LoadDataError, Loader, load_some};
+use crate::log::{LogError, RunLog};
+use crate::loss::sigmoid;
+use crate::metrics::{Judgement, Metrics, Phase};
+use crate::recipe::{Averaging, Recipe, RecipeError};
+use crate::saturation::saturation;
+use crate::state::State;
+use crate::trainer::{Job, Told, TrainError, Trainer};
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tandem_chess::output;
+use tandem_data::Record;
+use tandem_nnue::{FloatNetwork, NetworkError};
+use thiserror::Error;
+
+/// A run that cannot begin or go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The recipe cannot be followed.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The data cannot be used.
+    #[error(transparent)]
+    Data(#[from] LoadDataError),
+    /// The trainer has failed.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// A checkpoint cannot be written or read.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The log cannot be written.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The network to begin with cannot be read.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The folder is not as it should be.
+    #[error("{}: {problem}", path.display())]
+    Folder {
+        /// The folder or file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// A loss is no number.
+    #[error(
+        "the loss of step {step} is {loss}: the learning rate may be too high, or a number of the network too great; its batch \
+         is in {}", batch.display()
+    )]
+    NotANumber {
+        /// The step.
+        step: u64,
+        /// What it said.
+        loss: f32,
+        /// Where the positions of that step are.
+        batch: PathBuf,
+    },
+}
+
+/// How a run is made.
+pub struct RunOptions<'a> {
+    /// Where everything of it is kept.
+    pub folder: &'a Path,
+    /// It goes on from the newest checkpoint.
+    pub resume: bool,
+    /// Threads that load data.
+    pub threads: usize,
+    /// It ends after the step at hand when this becomes true.
+    pub stop: &'a AtomicBool,
+}
+
+/// What happens in a run.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It begins, or goes on, at a step of so many.
+    Begin {
+        /// Steps that are done.
+        step: u64,
+        /// Steps of the whole run.
+        steps: u64,
+    },
+    /// Some steps are done.
+    Steps {
+        /// All that are done.
+        step: u64,
+        /// The mean loss of the last few.
+        loss: f64,
+        /// The learning rate.
+        rate: f64,
+        /// Positions a second, since the last look.
+        speed: f64,
+        /// The share of the time in which the trainer waited for data, since the last look.
+        waiting: f64,
+    },
+    /// A look at the validation data.
+    Validated {
+        /// Steps that are done.
+        step: u64,
+        /// What it showed.
+        metrics: &'a Metrics,
+        /// It is the best so far.
+        is_best: bool,
+    },
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The network.
+    pub network: FloatNetwork,
+    /// The job it was trained by.
+    pub job: Job,
+    /// Steps that were made.
+    pub steps: u64,
+    /// Whether it came to its end; else it was stopped and can go on.
+    pub finished: bool,
+    /// The last look at the validation data.
+    pub metrics: Option<Metrics>,
+}
+
+/// Steps between two looks at the losses, which a trainer on another machine must be waited for.
+const LOOK: usize = 32;
+
+/// Positions that saturation is told from.
+const PROBED: usize = 512;
+
+/// The recipe of a run, with every default, in its folder.
+const RECIPE: &str = "recipe.toml";
+
+/// Makes the trainer for a job on the processor.
+pub fn on_cpu(job: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
+    Ok(Box::new(CpuTrainer::new(job.clone(), state)))
+}
+
+/// Makes a run. `trainer` begins with a state; `watch` is told what happens.
+pub fn run(
+    recipe: &Recipe,
+    options: &RunOptions<'_>,
+    trainer: &dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<Outcome, RunError> {
+    let _lock = claim(options.folder)?;
+    let mut run = Run::begin(recipe, options, trainer)?;
+    let finished = run.steps(options, watch)?;
+    let network = run.network(finished)?;
+    Ok(Outcome { network, steps: run.step, job: run.job, finished, metrics: run.metrics })
+}
+
+/// Two runs in one folder would spoil each other's files.
+fn claim(folder: &Path) -> Result<File, RunError> {
+    let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
+    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
+    let lock = File::create(folder.join("lock")).map_err(|error| wrong(error.to_string()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(std::fs::TryLockError::WouldBlock) => Err(wrong("another run is at work in this folder".into())),
+        // A file system that knows no locks.
+        Err(std::fs::TryLockError::Error(_)) => Ok(lock),
+    }
+}
+
+struct Run<'a> {
+    recipe: &'a Recipe,
+    job: Job,
+    trainer: Box<dyn Trainer>,
+    loader: Loader,
+    validation: Vec<(Batch, Vec<Record>)>,
+    checkpoints: Checkpoints,
+    log: RunLog,
+    standing: Standing,
+    step: u64,
+    /// The batches of the steps whose losses are not known yet.
+    recent: VecDeque<Batch>,
+    metrics: Option<Metrics>,
+    folder: PathBuf,
+}
+
+impl<'a> Run<'a> {
+    fn begin(
+        recipe: &'a Recipe,
+        options: &RunOptions<'_>,
+        trainer: &dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>,
+    ) -> Result<Self, RunError> {
+        let job = Job::of(recipe)?;
+        let folder = options.folder;
+        let wrong = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
+        let keep = match recipe.training.average {
+            Averaging::Last { checkpoints } => recipe.training.keep.max(checkpoints),
+            _ => recipe.training.keep,
+        };
+        let checkpoints = Checkpoints::new(folder, keep);
+        let newest = checkpoints.newest();
+        let (state, standing) = match (newest, options.resume) {
+            (Some(_), false) => {
+                return Err(wrong(
+                    "there is a run in this folder: --resume goes on with it, --run names another folder",
+                ));
+            }
+            (None, _) => (first_state(&job, recipe)?, Standing::default()),
+            (Some(found), true) => {
+                if found.recipe != *recipe {
+                    return Err(wrong(
+                        "the run in this folder has another recipe (recipe.toml there has it in full): name another folder, \
+                         and begin with its network by `network.start` if that is what is wanted",
+                    ));
+                }
+                if !found.state.fits(&job.layout, job.optimiser, job.is_averaged()) {
+                    return Err(wrong("its newest checkpoint is of another network"));
+                }
+                (found.state, found.standing)
+            }
+        };
+        let step = state.step;
+        let text = recipe.explain();
+        let path = folder.join(RECIPE);
+        output::write_whole(&path, text.as_bytes())
+            .map_err(|error| RunError::Folder { path, problem: error.to_string() })?;
+        let cursor = (step > 0).then(|| standing.cursor.clone());
+        let loader = Loader::new(recipe, options.threads, step, cursor);
+        let positions = recipe.training.validation_positions;
+        let validation = load_some(&recipe.data.validation, recipe, options.threads, positions)?;
+        let log = if step == 0 && !options.resume {
+            RunLog::create(folder)?
+        } else {
+            RunLog::resume(folder, step)?
+        };
+        Ok(Self {
+            trainer: trainer(&job, state)?,
+            recipe,
+            job,
+            loader,
+            validation,
+            checkpoints,
+            log,
+            standing,
+            step,
+            recent: VecDeque::new(),
+            metrics: None,
+            folder: folder.into(),
+        })
+    }
+
+    /// Makes steps to the end, or until told to stop. Returns whether it came to the end.
+    fn steps(
+        &mut self,
+        options: &RunOptions<'_>,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<bool, RunError> {
+        let training = &self.recipe.training;
+        let steps = self.recipe.steps();
+        let pause = training.validate_every.div_ceil(training.batch as u64);
+        watch(Event::Begin { step: self.step, steps });
+        let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
+        while self.step < steps && !self.is_stale() {
+            let loaded = self.loader.next_batch()?;
+            let rate = self.recipe.rate.at(self.step, steps);
+            self.trainer.learn(&loaded.batch, rate)?;
+            if self.standing.cursor != *loaded.cursor {
+                self.standing.cursor = Arc::unwrap_or_clone(loaded.cursor);
+            }
+            self.recent.push_back(loaded.batch);
+            self.step += 1;
+            let stopped = options.stop.load(Ordering::Relaxed);
+            let validates = self.step.is_multiple_of(pause) || self.step == steps;
+            if self.recent.len() == LOOK || validates || stopped {
+                let told = self.look()?;
+                let seconds = since.elapsed().as_secs_f64().max(1e-9);
+                let positions = (self.step - looked) as f64 * training.batch as f64;
+                let loss =
+                    told.iter().map(|told| f64::from(told.loss)).sum::<f64>() / told.len().max(1) as f64;
+                let waiting = (self.loader.waited() - waited).as_secs_f64() / seconds;
+                watch(Event::Steps { step: self.step, loss, rate, speed: positions / seconds, waiting });
+                self.tell(&told, loss, rate, positions / seconds, waiting)?;
+                (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
+            }
+            if validates {
+                self.validate(watch)?;
+                (since, waited) = (Instant::now(), self.loader.waited());
+            } else if stopped {
+                self.save(false)?;
+            }
+            if stopped {
+                return Ok(self.step == steps);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether the validation loss has not fallen for too long.
+    fn is_stale(&self) -> bool {
+        let patience = self.recipe.training.patience;
+        patience > 0 && self.standing.stale >= patience
+    }
+
+    /// Waits for the steps under way, and stops if one of them said no number.
+    fn look(&mut self) -> Result<Vec<Told>, RunError> {
+        let told = self.trainer.told()?;
+        let first = self.step - told.len() as u64;
+        if let Some(at) = told.iter().position(|told| !told.loss.is_finite()) {
+            let step = first + at as u64 + 1;
+            let path = self.folder.join(format!("bad-batch-{step:09}.csv"));
+            let mut text = "fen,score,chance\n".to_owned();
+            let batch = &self.recent[at];
+            for (position, target) in batch.positions.iter().zip(&batch.targets) {
+                let fen = position.board().map_or_else(|error| error.to_string(), |board| board.to_string());
+                let _ = writeln!(text, "{fen},{},{}", target.score, target.chance);
+            }
+            output::write_whole(&path, text.as_bytes())
+                .map_err(|error| RunError::Folder { path: path.clone(), problem: error.to_string() })?;
+            return Err(RunError::NotANumber { step, loss: told[at].loss, batch: path });
+        }
+        self.recent.clear();
+        Ok(told)
+    }
+
+    fn positions(&self) -> u64 {
+        self.step * self.recipe.training.batch as u64
+    }
+
+    fn tell(
+        &mut self,
+        told: &[Told],
+        loss: f64,
+        rate: f64,
+        speed: f64,
+        waiting: f64,
+    ) -> Result<(), RunError> {
+        let slope = told.iter().map(|told| f64::from(told.slope)).fold(0.0, f64::max);
+        let share = self.recipe.target.result_share.at(self.step, self.recipe.steps());
+        let scalars = [
+            ("train/loss", loss),
+            ("train/slope", slope),
+            ("rate", rate),
+            ("train/result_share", share),
+            ("speed/positions", speed),
+            ("speed/waiting", waiting),
+        ];
+        Ok(self.log.scalars(self.step, self.positions(), &scalars)?)
+    }
+
+    /// Looks at the validation data, writes a checkpoint, and draws the curves.
+    fn validate(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
+        let mut is_best = false;
+        if !self.validation.is_empty() {
+            let metrics = self.measure()?;
+            let whole = metrics.whole();
+            let loss = whole.loss().unwrap_or(f64::NAN);
+            is_best = self.standing.best.is_none_or(|(best, _)| loss < best);
+            if is_best {
+                self.standing.best = Some((loss, self.step));
+                self.standing.stale = 0;
+            } else {
+                self.standing.stale += 1;
+            }
+            let mut scalars = vec![("validation/loss", loss)];
+            let figures = [
+                ("validation/mae", whole.mae()),
+                ("validation/sign_accuracy", whole.sign_accuracy()),
+                ("validation/wdl_accuracy", whole.wdl_accuracy()),
+                ("validation/correlation", whole.correlation()),
+            ];
+            scalars.extend(figures.into_iter().filter_map(|(name, value)| Some((name, value?))));
+            self.log.scalars(self.step, self.positions(), &scalars)?;
+            watch(Event::Validated { step: self.step, metrics: &metrics, is_best });
+            self.metrics = Some(metrics);
+        }
+        let state = self.save(is_best)?;
+        self.tell_numbers(&state)?;
+        self.log.draw()?;
+        Ok(())
+    }
+
+    /// How the network does on the validation data.
+    fn measure(&mut self) -> Result<Metrics, RunError> {
+        let mut metrics = Metrics::default();
+        let scale = self.recipe.target.scale;
+        for (batch, records) in &self.validation {
+            let outputs = self.trainer.outputs(batch, true)?;
+            for ((&output, record), &target) in outputs.iter().zip(records).zip(&batch.targets) {
+                let output = f64::from(output);
+                metrics.add(&Judgement {
+                    centipawns: output * scale,
+                    chance: sigmoid(output),
+                    score: record.score.map(|score| f64::from(score.centipawns())),
+                    target: Some(f64::from(target.chance)),
+                    loss: Some(self.job.loss.of(output, target).0),
+                    result: record.result,
+                    pieces: record.position.piece_count(),
+                    phase: Phase::of(&record.position),
+                });
+            }
+        }
+        Ok(metrics)
+    }
+
+    fn save(&mut self, is_best: bool) -> Result<State, RunError> {
+        let state = self.trainer.state()?;
+        let checkpoint = Checkpoint { recipe: self.recipe.clone(), state, standing: self.standing.clone() };
+        self.checkpoints.save(&checkpoint, is_best)?;
+        Ok(checkpoint.state)
+    }
+
+    /// Histograms of the numbers, and how many values are held at their edges.
+    fn tell_numbers(&mut self, state: &State) -> Result<(), RunError> {
+        for tensor in self.job.layout.tensors() {
+            // A stack tells enough of all stacks.
+            if !tensor.name.starts_with("stack.") || tensor.name.starts_with("stack.0.") {
+                let tag = format!("weights/{}", tensor.name);
+                self.log.histogram(self.step, &tag, &state.numbers[tensor.place()])?;
+            }
+        }
+        let probed = self.validation.first().map(|(batch, _)| &batch.positions[..batch.len().min(PROBED)]);
+        let found = saturation(&self.job.layout, &state.numbers, probed.unwrap_or_default());
+        let named: Vec<(String, f64)> = found
+            .iter()
+            .flat_map(|found| {
+                let name = |edge: &str| format!("saturation/{}/{edge}", found.layer);
+                [(name("low"), found.low), (name("high"), found.high)]
+            })
+            .collect();
+        let scalars: Vec<(&str, f64)> = named.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        Ok(self.log.scalars(self.step, self.positions(), &scalars)?)
+    }
+
+    /// The network that comes of the run.
+    fn network(&mut self, finished: bool) -> Result<FloatNetwork, RunError> {
+        let last = self.trainer.state()?;
+        let numbers = match self.recipe.training.average {
+            Averaging::Moving { .. } => last.average,
+            Averaging::Last { checkpoints } if finished => self.mean_of_last(checkpoints)?,
+            _ if self.recipe.training.patience > 0 && self.standing.best.is_some() => {
+                Checkpoint::load(&self.checkpoints.best())?.state.numbers
+            }
+            _ => last.numbers,
+        };
+        Ok(self.job.network(&numbers, &self.recipe.name))
+    }
+
+    fn mean_of_last(&self, count: usize) -> Result<Vec<f32>, RunError> {
+        let all = self.checkpoints.list();
+        let last = &all[all.len().saturating_sub(count)..];
+        let mut sums = vec![0f32; self.job.layout.numbers()];
+        for (_, path) in last {
+            let numbers = Checkpoint::load(path)?.state.numbers;
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+        }
+        sums.iter_mut().for_each(|sum| *sum /= last.len().max(1) as f32);
+        Ok(sums)
+    }
+}
+
+/// Chance, or a network that is there already.
+fn first_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
+    let Some(path) = &recipe.network.start else { return Ok(job.start(recipe.seed)) };
+    let network = FloatNetwork::load(path)?;
+    if network.architecture != *job.layout.architecture() {
+        let problem =
+            format!("{path} is {}, the recipe asks for {}", network.architecture, job.layout.architecture());
+        return Err(RecipeError::Wrong { key: "network.start", problem }.into());
+    }
+    Ok(State::new(job.layout.numbers_of(&network), job.optimiser, job.is_averaged()))
+}

@@ -1,0 +1,166 @@
+//! `tandem-lab train`.
+
+use crate::error::LabError;
+use crate::interrupt;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tandem_chess::output;
+use tandem_train::{Event, Metrics, Recipe, RunOptions, on_cpu, run as make_run};
+
+/// Train a network by a recipe
+///
+/// Everything of a run is in its folder: checkpoints, the log (log.jsonl, TensorBoard's events, loss.svg), and at the end the
+/// network in floating point (.safetensors) and quantised (.tnn). Ctrl-C stops after a checkpoint; --resume goes on to the
+/// same network that an uninterrupted run gives.
+#[derive(Args, Debug)]
+pub(crate) struct TrainArgs {
+    /// The recipe
+    recipe: PathBuf,
+    /// Folder of the run; runs/NAME where this is left out
+    #[arg(long)]
+    run: Option<PathBuf>,
+    /// Go on from the newest checkpoint
+    #[arg(long)]
+    resume: bool,
+    /// Print the recipe with every default written out, and end
+    #[arg(long)]
+    explain: bool,
+    /// Threads; all there are where this is left out
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
+    let recipe = Recipe::load(&args.recipe)?;
+    if args.explain {
+        say!("{}", recipe.explain());
+        return Ok(());
+    }
+    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    let stop = interrupt::flag();
+    let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
+    sayln!("{}: {}", recipe.name, recipe.network.architecture()?);
+    sayln!(
+        "{} positions in steps of {}, in {}",
+        recipe.training.positions,
+        recipe.training.batch,
+        folder.display()
+    );
+    let mut display = Display::new(recipe.training.batch as u64);
+    let outcome = make_run(&recipe, &options, &on_cpu, &mut |event| display.show(event))?;
+    display.finish();
+    if !outcome.finished {
+        sayln!("stopped after step {}; --resume goes on", outcome.steps);
+        return Ok(());
+    }
+    let float = folder.join(format!("{}.safetensors", recipe.name));
+    let bytes = outcome.network.to_safetensors().map_err(|error| LabError::Usage(error.to_string()))?;
+    output::write_whole(&float, &bytes).map_err(LabError::file(&float))?;
+    let (network, _) = outcome
+        .network
+        .quantise(outcome.job.quantisation)
+        .map_err(|error| LabError::Usage(error.to_string()))?;
+    let quantised = folder.join(format!("{}.tnn", recipe.name));
+    output::write_whole(&quantised, &network.to_bytes()).map_err(LabError::file(&quantised))?;
+    sayln!("{} and {}", float.display(), quantised.display());
+    Ok(())
+}
+
+/// What a look at the validation data showed, in one line.
+fn figures(metrics: &Metrics) -> String {
+    let figure = |value: Option<f64>, scale: f64, unit: &str| match value {
+        Some(value) => format!("{:.2}{unit}", value * scale),
+        None => "-".into(),
+    };
+    format!(
+        "validation loss {}, mean error {}, sign right in {}",
+        metrics.loss().map_or("-".into(), |loss| format!("{loss:.6}")),
+        figure(metrics.mae(), 1.0, " cp"),
+        figure(metrics.sign_accuracy(), 100.0, " %")
+    )
+}
+
+/// A bar on a terminal, a line now and then elsewhere.
+struct Display {
+    bar: Option<ProgressBar>,
+    batch: u64,
+    steps: u64,
+    told: Instant,
+}
+
+/// Time between two plain lines.
+const PAUSE: Duration = Duration::from_secs(10);
+
+impl Display {
+    fn new(batch: u64) -> Self {
+        Self { bar: None, batch, steps: 0, told: Instant::now() }
+    }
+
+    fn show(&mut self, event: Event<'_>) {
+        match event {
+            Event::Begin { step, steps } => {
+                self.steps = steps;
+                if step > 0 {
+                    sayln!("going on from step {step}");
+                }
+                if std::io::stderr().is_terminal() {
+                    let style = ProgressStyle::with_template("{wide_bar} {percent}% {msg}, {eta} left");
+                    // A template that is ours cannot be wrong; were it, the usual one would do.
+                    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+                    let bar = ProgressBar::new(steps).with_style(style).with_position(step);
+                    bar.reset_eta();
+                    self.bar = Some(bar);
+                }
+            }
+            Event::Steps { step, loss, rate, speed, waiting } => {
+                let line =
+                    format!("loss {loss:.6}, rate {rate:.2e}, {} positions a second", thousands(speed));
+                match &self.bar {
+                    Some(bar) => {
+                        bar.set_position(step);
+                        bar.set_message(line);
+                    }
+                    None if self.told.elapsed() >= PAUSE => {
+                        self.told = Instant::now();
+                        let left = (self.steps - step) as f64 * self.batch as f64 / speed.max(1.0);
+                        eprintln!(
+                            "step {step} of {}: {line}, {:.0} % of it waiting for data, {left:.0} s left",
+                            self.steps,
+                            waiting * 100.0
+                        );
+                    }
+                    None => {}
+                }
+            }
+            Event::Validated { step, metrics, is_best } => {
+                let best = if is_best { ", the best so far" } else { "" };
+                let line = format!("step {step}: {}{best}", figures(metrics));
+                match &self.bar {
+                    Some(bar) => bar.println(line),
+                    None => sayln!("{line}"),
+                }
+            }
+        }
+    }
+
+    fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A number that is read at a glance: 1.23 M, 456 k.
+fn thousands(number: f64) -> String {
+    match number {
+        1e6.. => format!("{:.2} M", number / 1e6),
+        1e3.. => format!("{:.0} k", number / 1e3),
+        _ => format!("{number:.0}"),
+    }
+}

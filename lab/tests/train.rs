@@ -1,0 +1,140 @@
+//! Training from the command line: runs that are killed and go on, and what is said of bad recipes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn lab(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tandem-lab"));
+    command.current_dir(folder);
+    command
+}
+
+fn train(folder: &Path, args: &[&str]) -> Output {
+    lab(folder).arg("train").args(args).output().unwrap()
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("tandem-train-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Games of our own to learn from, and a recipe whose checkpoints come soon.
+fn prepare(folder: &Path) {
+    let made = lab(folder)
+        .args([
+            "data",
+            "selfplay",
+            "games",
+            "--games",
+            "30",
+            "--nodes",
+            "50",
+            "--workers",
+            "1",
+            "--hash",
+            "1",
+        ])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    std::fs::write(folder.join("small.toml"), RECIPE).unwrap();
+}
+
+const RECIPE: &str = r#"
+name = "small"
+[data]
+train = [{ path = "games-0-of-1.vf" }, { path = "games-0-of-1.vf", weight = 0.5, filter = "min-ply=16" }]
+validation = [{ path = "games-0-of-1.vf" }]
+shuffle_buffer = 2048
+[network]
+features = "768"
+accumulator = 32
+[target]
+loss = { kind = "power", power = 2.5 }
+result_share = { kind = "linear", start = 0.0, end = 0.5 }
+[training]
+batch = 256
+positions = 120000
+validate_every = 10000
+validation_positions = 1000
+average = { kind = "moving", share = 0.9, every = 4 }
+[optimiser]
+kind = "ranger"
+"#;
+
+fn files(folder: &Path, run: &str) -> Vec<Vec<u8>> {
+    ["small.tnn", "small.safetensors"]
+        .map(|name| std::fs::read(folder.join(run).join(name)).unwrap())
+        .to_vec()
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_bytes() {
+    let folder = folder("killed");
+    prepare(&folder);
+    let whole = train(&folder, &["small.toml", "--run", "whole", "--threads", "1"]);
+    assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
+    for name in ["log.jsonl", "loss.svg", "recipe.toml", "best.checkpoint"] {
+        assert!(folder.join("whole").join(name).exists(), "{name}");
+    }
+    // Killed soon after the second checkpoint, with two threads instead of one.
+    let mut child = lab(&folder)
+        .args(["train", "small.toml", "--run", "killed", "--threads", "2"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    let second = folder.join("killed/step-000000080.checkpoint");
+    while !second.exists() && since.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!folder.join("killed/small.tnn").exists(), "it was killed before its end");
+    let refused = train(&folder, &["small.toml", "--run", "killed"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--resume"), "{refused:?}");
+    let resumed = train(&folder, &["small.toml", "--run", "killed", "--resume"]);
+    assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
+    assert!(String::from_utf8_lossy(&resumed.stdout).contains("going on from step"), "{resumed:?}");
+    assert!(files(&folder, "whole") == files(&folder, "killed"), "the networks differ");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let folder = folder("wrong");
+    prepare(&folder);
+    let told = |from: &str, to: &str| {
+        assert!(RECIPE.contains(from));
+        // The sigmoid of other losses hides how far off a network is.
+        let recipe =
+            RECIPE.replace("{ kind = \"power\", power = 2.5 }", "{ kind = \"score\" }").replace(from, to);
+        std::fs::write(folder.join("bad.toml"), recipe).unwrap();
+        let output = train(&folder, &["bad.toml", "--run", "bad"]);
+        assert!(!output.status.success(), "{from} -> {to}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!text.contains("panicked"), "{text}");
+        text
+    };
+    assert!(told("batch = 256", "batches = 256").contains("batches"));
+    assert!(told("accumulator = 32", "accumulator = 33").contains("no multiple of 32"));
+    assert!(told("games-0-of-1.vf", "nowhere.vf").contains("nowhere.vf"));
+    assert!(told("\"ranger\"", "\"rangers\"").contains("rangers"));
+    assert!(
+        told("features = \"768\"", "features = \"768\"\nstart = \"none.safetensors\"")
+            .contains("none.safetensors")
+    );
+    // A rate that makes the loss no number stops the run, and the batch is there to be looked at.
+    let text = told(
+        "[optimiser]\nkind = \"ranger\"",
+        "clip_weights = false\n[rate]\nkind = \"constant\"\nvalue = 1e38\n[optimiser]\nkind = \"sgd\"\nmomentum = 0.9",
+    );
+    assert!(text.contains("bad-batch-"), "{text}");
+    let explained = train(&folder, &["small.toml", "--explain"]);
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("clip_weights = true"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
