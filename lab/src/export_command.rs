@@ -129,15 +129,17 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
     if args.no_card {
         return Ok(());
     }
-    let title = args.output.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let mut card = Card { title, recipe, ..Card::default() };
+    // Names without folders: a card goes where its network goes.
+    let name =
+        |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let mut card = Card { title: name(&args.output), recipe, ..Card::default() };
     card.fact("architecture", architecture.to_string());
     card.fact("parameters", parameters(&architecture).to_string());
     card.fact("format", target.name());
     card.fact("file size", format!("{} bytes", exported.bytes.len()));
     card.fact("sha256", sha256(&exported.bytes));
     card.fact("description", network.description());
-    card.fact("exported from", args.net.display().to_string());
+    card.fact("exported from", name(&args.net));
     card.facts.extend(exported.facts);
     notes.iter().for_each(|(key, value)| card.fact(key, *value));
     if !table.is_empty() {

@@ -54,6 +54,7 @@ fn disk() -> Finding {
 
 /// Room in the file system of a path.
 #[cfg(unix)]
+#[allow(clippy::unnecessary_cast, reason = "some systems count blocks with 32 bits")]
 fn free_disk(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
