@@ -82,7 +82,7 @@ struct InputArgs {
 
 /// What formats must be told.
 #[derive(Args, Clone, Debug)]
-struct FormatArgs {
+pub(crate) struct FormatArgs {
     /// Columns of a CSV file, where its header does not tell: fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME,
     /// view=white or side-to-move, unit=centipawns or pawns
     #[arg(long)]
@@ -99,7 +99,7 @@ impl FormatArgs {
         Ok(Options { columns: columns.unwrap_or_default(), bag })
     }
 
-    fn sources(&self, paths: &[String]) -> Result<Vec<Source>, LabError> {
+    pub(crate) fn sources(&self, paths: &[String]) -> Result<Vec<Source>, LabError> {
         let options = self.options()?;
         let mut sources = Vec::new();
         for path in paths {
@@ -131,7 +131,7 @@ impl ErrorChoice {
     }
 }
 
-fn default_threads() -> usize {
+pub(crate) fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
@@ -158,7 +158,7 @@ impl InputArgs {
 }
 
 /// Tells what was left out, if anything was.
-fn tell_skips(skips: &Skips) {
+pub(crate) fn tell_skips(skips: &Skips) {
     if skips.lost_files > 0 {
         eprintln!("{} files could not be read to their end", skips.lost_files);
     }

@@ -27,6 +27,12 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Network(#[from] tandem_nnue::NetworkError),
     #[error(transparent)]
+    Quantise(#[from] tandem_nnue::QuantiseError),
+    #[error(transparent)]
+    Architecture(#[from] tandem_nnue::ArchitectureError),
+    #[error("{0}; our own format (.tnn) and safetensors hold every network")]
+    Unfit(#[from] tandem_nnue::UnfitNetwork),
+    #[error(transparent)]
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
     SelfPlay(#[from] tandem_selfplay::SelfPlayError),

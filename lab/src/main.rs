@@ -3,11 +3,16 @@
 #[macro_use]
 mod say;
 
+mod any_network;
 mod board_art;
+mod card;
 mod data_command;
+mod doctor_command;
 mod elo_command;
 mod engine_args;
 mod error;
+mod evaluate_command;
+mod export_command;
 mod inspect_command;
 mod interrupt;
 mod judge;
@@ -16,8 +21,10 @@ mod play_command;
 mod progress;
 mod puzzles_command;
 mod suite_command;
+mod table;
 mod train_command;
 mod train_speed_command;
+mod verify_command;
 mod watch;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +47,10 @@ enum Command {
     Puzzles(puzzles_command::PuzzlesArgs),
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
+    Evaluate(evaluate_command::EvaluateArgs),
+    Export(export_command::ExportArgs),
+    Verify(verify_command::VerifyArgs),
+    Doctor(doctor_command::DoctorArgs),
     #[command(subcommand)]
     Data(Box<data_command::DataCommand>),
     Train(train_command::TrainArgs),
@@ -55,6 +66,10 @@ fn main() -> ExitCode {
         Command::Puzzles(args) => puzzles_command::run(&args),
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
+        Command::Evaluate(args) => evaluate_command::run(&args),
+        Command::Export(args) => export_command::run(&args),
+        Command::Verify(args) => verify_command::run(&args),
+        Command::Doctor(args) => doctor_command::run(&args),
         Command::Data(command) => data_command::run(&command),
         Command::Train(args) => train_command::run(&args),
         Command::TrainSpeed(args) => train_speed_command::run(&args),

@@ -2,7 +2,8 @@
 //!
 //! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. What stands here so far is what every
 //! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`], and the plain definition of all slopes
-//! that faster ways are measured by ([`reference`](mod@reference)). What a run tells of itself is in [`log`].
+//! that faster ways are measured by ([`reference`](mod@reference)); [`Metrics`], which say what a network is worth. What a run
+//! tells of itself is in [`log`].
 
 mod batch;
 mod checkpoint;
@@ -27,7 +28,7 @@ pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
 pub use cpu::CpuTrainer;
 pub use layout::{Layout, Shape, Tensor};
 pub use loader::{DataCursor, LoadDataError, Loaded, Loader, load_some};
-pub use loss::{Loss, Target};
+pub use loss::{Loss, Target, sigmoid};
 pub use metrics::*;
 pub use optimiser::{Needs, Optimiser, Range, Update};
 pub use recipe::*;

@@ -42,7 +42,7 @@ pub struct Target {
 const MOST_CENTIPAWNS: f64 = 3000.0;
 
 /// The chance to win that a score in units of the scale stands for.
-pub(crate) fn sigmoid(value: f64) -> f64 {
+pub fn sigmoid(value: f64) -> f64 {
     1.0 / (1.0 + (-value).exp())
 }
 

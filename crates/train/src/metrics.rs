@@ -9,7 +9,7 @@ use tandem_data::{Outcome, Packed};
 pub const CLEAR_LABEL: f64 = 2000.0;
 
 /// The chance of a win is one half at so many centipawns, of a loss at as many below zero; what is left is a draw's. Both
-/// numbers are a fit to a hundred thousand positions of engines' tournament games and the scores that the engines gave.
+/// numbers are a fit to engines' tournament games and the scores that the engines gave.
 const WDL_HALF: f64 = 120.0;
 /// How many centipawns it takes from one half to 73 %.
 const WDL_SCALE: f64 = 60.0;

@@ -168,6 +168,46 @@ impl Network {
     }
 }
 
+impl Network {
+    /// The network as bullet writes it, if it has one hidden layer, shared weights, and bullet's buckets; and what must be
+    /// known to read it, for the file does not say.
+    pub fn to_bullet(&self) -> Result<(Vec<u8>, BulletLayout), UnfitNetwork> {
+        let unfit = |but: &str| UnfitNetwork {
+            architecture: format!("{}{but}", self.architecture()),
+            format: "bullet's".into(),
+        };
+        let Head::Flat(flat) = &self.head else { return Err(unfit("")) };
+        let first = &self.first;
+        let buckets = flat.buckets.count;
+        if !first.is_tied() || (buckets > 1 && flat.buckets != Buckets::bullet(buckets)) {
+            return Err(unfit(""));
+        }
+        if self.pawn != PAWN {
+            return Err(unfit(" whose pawn is not 100 units"));
+        }
+        let narrow = flat.bias.iter().map(|&bias| i16::try_from(bias));
+        let bias: Vec<i16> = narrow
+            .collect::<Result<_, _>>()
+            .map_err(|_| unfit(" with output biases of more than 16 bits"))?;
+        let mut bytes = Vec::new();
+        for part in [&first.weights[..], &first.bias, &flat.weights, &bias] {
+            extend(&mut bytes, part, i16::to_le_bytes);
+        }
+        let padding = bytes.len().next_multiple_of(64) - bytes.len();
+        bytes.extend(b"bullet".iter().cycle().take(padding));
+        let layout = BulletLayout {
+            features: self.features.clone(),
+            outputs: first.outputs,
+            activation: flat.activation,
+            qa: flat.qa,
+            qb: flat.qb,
+            scale: flat.scale,
+            buckets,
+        };
+        Ok((bytes, layout))
+    }
+}
+
 /// What stands for one in some integers.
 fn one(reader: &mut Reader<'_>, field: &str) -> Result<i16, LoadError> {
     let offset = reader.at();
@@ -223,6 +263,23 @@ mod tests {
                 assert_eq!((error.field.as_str(), error.offset), (field, at));
             }
         }
+    }
+
+    #[test]
+    fn what_is_written_for_bullet_is_read_again() {
+        let network = test_nets::flat(FeatureSet::plain(), 32, 9);
+        let (bytes, layout) = network.to_bullet().unwrap();
+        assert!(bytes.len().is_multiple_of(64));
+        let again = Network::from_bullet(&bytes, &layout).unwrap();
+        for position in random_positions(32, 50) {
+            assert_eq!(again.evaluate(position.board()), network.evaluate(position.board()));
+        }
+        assert!(test_nets::stacks(FeatureSet::plain(), 32, 9).to_bullet().is_err());
+        assert!(test_nets::untied(FeatureSet::plain(), 32, 9).to_bullet().is_err());
+        let mut wide = network;
+        let Head::Flat(flat) = &mut wide.head else { unreachable!("a flat network was asked for") };
+        flat.bias[2] = 40_000;
+        assert!(wide.to_bullet().unwrap_err().to_string().contains("more than 16 bits"));
     }
 
     /// The definition of bullet's own example, slowly.

@@ -1,0 +1,84 @@
+//! A network file of any kind.
+
+use crate::error::LabError;
+use std::path::Path;
+use tandem_chess::Position;
+use tandem_nnue::{Architecture, FloatNetwork, Format, Network};
+
+/// A network, of integers or before it became one.
+pub(crate) enum AnyNetwork {
+    /// Of integers: what evaluates.
+    Integer(Box<Network>),
+    /// In floating point: what trainers make.
+    Float(Box<FloatNetwork>),
+}
+
+impl AnyNetwork {
+    /// Reads a file, and tells which format it has.
+    pub(crate) fn load(path: &Path) -> Result<(Self, Option<Format>), LabError> {
+        let mut start = [0; 16];
+        let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut start));
+        let format = Format::of(&start[..read.unwrap_or(0)]);
+        let network = match format {
+            Some(Format::Float) => Self::Float(Box::new(FloatNetwork::load(path)?)),
+            _ => Self::Integer(Box::new(Network::load(path)?)),
+        };
+        Ok((network, format))
+    }
+
+    /// Its shape.
+    pub(crate) fn architecture(&self) -> Architecture {
+        match self {
+            Self::Integer(network) => network.architecture(),
+            Self::Float(network) => network.architecture.clone(),
+        }
+    }
+
+    /// What it says of itself.
+    pub(crate) fn description(&self) -> &str {
+        match self {
+            Self::Integer(network) => network.description(),
+            Self::Float(network) => &network.description,
+        }
+    }
+
+    /// What it says of the starting position, in words.
+    pub(crate) fn start_position(&self) -> String {
+        let start = Position::startpos();
+        match self {
+            Self::Integer(network) => {
+                let evaluation = network.evaluate(start.board());
+                format!("{} ({} centipawns)", evaluation.value(), evaluation.centipawns())
+            }
+            Self::Float(network) => {
+                let value = network.evaluate(start.board());
+                format!("{value:.2} ({:.2} centipawns)", value * 100.0 / f64::from(network.pawn))
+            }
+        }
+    }
+}
+
+/// How many numbers a network of a shape has.
+pub(crate) fn parameters(architecture: &Architecture) -> usize {
+    let (inputs, width) = (architecture.features.inputs(), architecture.width());
+    let psqt = if architecture.psqt { inputs * tandem_nnue::PSQT_BUCKETS } else { 0 };
+    let stack: usize = architecture.layers().iter().map(|(inputs, outputs)| (inputs + 1) * outputs).sum();
+    (inputs + 1) * width + psqt + architecture.buckets().count * stack
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_nnue::*;
+
+    #[test]
+    fn every_number_is_counted() {
+        let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::bullet(4) };
+        let architecture =
+            Architecture { features: FeatureSet::plain(), outputs: 32, tied: false, psqt: false, head };
+        let float = FloatNetwork::zeroed(architecture, 400, 100);
+        let stacks: usize = float.stacks.iter().flatten().map(|l| l.weights.len() + l.bias.len()).sum();
+        let expected = float.weights.len() + float.bias.len() + float.psqt.len() + stacks;
+        assert_eq!(parameters(&float.architecture), expected);
+    }
+}

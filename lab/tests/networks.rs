@@ -1,0 +1,263 @@
+//! `tandem-lab evaluate`, `export`, `verify` and `doctor` as a user meets them, on a small network made here and on real
+//! ones where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the
+//! repository.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tandem_chess::random::SplitMix;
+use tandem_nnue::*;
+
+fn lab(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tandem-lab")).args(args).current_dir(dir).output().unwrap()
+}
+
+/// Runs a command that must succeed; returns what it printed.
+fn well(args: &[&str], dir: &Path) -> String {
+    let output = lab(args, dir);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{args:?}: {error}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs a command that must fail; returns what it complained about.
+fn badly(args: &[&str], dir: &Path) -> String {
+    let output = lab(args, dir);
+    assert!(!output.status.success(), "{args:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn directory(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("tandem-lab-networks-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// Outside data, or a word that it is missing.
+fn shared(path: &str) -> Option<String> {
+    let data = std::env::var_os("TANDEM_DATA")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
+    let path = data.join(path);
+    if !path.exists() {
+        eprintln!("skipped: {} is missing", path.display());
+        return None;
+    }
+    Some(path.to_str().unwrap().to_owned())
+}
+
+/// A small network of random weights.
+fn float(outputs: usize, tied: bool, features: FeatureSet) -> FloatNetwork {
+    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+    let architecture = Architecture { features, outputs, tied, psqt: false, head };
+    let mut network = FloatNetwork::zeroed(architecture, 400, 100);
+    network.description = "made for a test".into();
+    let mut random = SplitMix::new(5);
+    for weight in network.weights.iter_mut().chain(&mut network.stacks[0][0].weights) {
+        *weight = random.unit() as f32 - 0.5;
+    }
+    network
+}
+
+fn write(network: &FloatNetwork, path: &Path) {
+    std::fs::write(path, network.to_safetensors().unwrap()).unwrap();
+}
+
+/// The figures of a row, by the name that it begins with.
+fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(name));
+    line.unwrap_or_else(|| panic!("no row {name} in {text}")).split_whitespace().collect()
+}
+
+#[test]
+fn a_network_is_exported_with_its_card_and_verified() {
+    let dir = directory("export");
+    write(&float(32, true, FeatureSet::plain()), &dir.join("net.safetensors"));
+    std::fs::write(dir.join("recipe.toml"), "name = \"test\"\n").unwrap();
+    let note = ["--note", "author=someone", "--recipe", "recipe.toml"];
+    let told = well(&[&["export", "net.safetensors", "-o", "net.tnn"], &note[..]].concat(), &dir);
+    assert!(told.contains("first layer, weights") && told.contains("qa 255, qb 64"), "{told}");
+    let card = std::fs::read_to_string(dir.join("net.tnn.md")).unwrap();
+    for part in [
+        "# net.tnn\n",
+        "| architecture | 768 768 -> 32x2 crelu -> 1 |",
+        "| parameters | 24673 |",
+        "| sha256 | ",
+        "| description | made for a test |",
+        "| author | someone |",
+        "## Quantisation",
+        "```toml\nname = \"test\"\n```",
+    ] {
+        assert!(card.contains(part), "{part} is not in {card}");
+    }
+
+    // Numbers of integers stay as they are, or go through floating point to other scales.
+    well(&["export", "net.tnn", "-o", "again.tnn", "--no-card"], &dir);
+    let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
+    assert_eq!(bytes("again.tnn"), bytes("net.tnn"));
+    assert!(!dir.join("again.tnn.md").exists());
+    well(&["export", "net.tnn", "-o", "back.safetensors", "--no-card"], &dir);
+    well(&["export", "back.safetensors", "-o", "back.tnn", "--no-card"], &dir);
+    assert_eq!(bytes("back.tnn"), bytes("net.tnn"));
+    let told =
+        well(&["export", "net.tnn", "-o", "fine.tnn", "--qa", "181", "--qb", "128", "--no-card"], &dir);
+    assert!(told.contains("qa 181, qb 128"), "{told}");
+    let told = well(&["export", "net.tnn", "-o", "net.bin", "--to", "bullet", "--no-card"], &dir);
+    assert!(told.contains("layout: features 768, 32 values, crelu, scale 400"), "{told}");
+    assert_eq!(bytes("net.bin").len() % 64, 0);
+
+    for net in ["net.tnn", "net.safetensors"] {
+        let told = well(&["verify", net, "--positions", "300"], &dir);
+        assert!(told.contains("all ways of integers agree"), "{told}");
+        assert_eq!(row(&told, "C interface from nothing")[4..], ["300", "0", "0.00", "0.000"]);
+    }
+    well(&["verify", "net.tnn", "--against", "net.safetensors", "--positions", "100"], &dir);
+
+    // Another network is another, and one of the same shape that means something else is implausible.
+    let mut other = float(32, true, FeatureSet::plain());
+    other.stacks[0][0].weights.iter_mut().for_each(|weight| *weight *= -1.0);
+    write(&other, &dir.join("other.safetensors"));
+    let error = badly(&["verify", "net.tnn", "--against", "other.safetensors", "--positions", "50"], &dir);
+    assert!(error.contains("quantising costs") && error.contains("--qa"), "{error}");
+    write(&float(64, true, FeatureSet::plain()), &dir.join("wide.safetensors"));
+    let error = badly(&["verify", "net.tnn", "--against", "wide.safetensors"], &dir);
+    assert!(error.contains("not one network"), "{error}");
+    let error = badly(&["verify", "net.tnn", "--against", "again.tnn"], &dir);
+    assert!(error.contains("wants a network in floating point"), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn what_a_format_cannot_hold_is_refused_and_nothing_is_written() {
+    let dir = directory("refused");
+    write(&float(32, true, FeatureSet::plain()), &dir.join("net.safetensors"));
+    for (out, word) in [
+        ("net.nnue", "Stockfish's format has no place for 768"),
+        ("net.jnn", "Jomfish's format has no place"),
+        ("net.halfkp16", "the student's format has no place"),
+        ("net.docx", "say --to FORMAT"),
+    ] {
+        let error = badly(&["export", "net.safetensors", "-o", out], &dir);
+        assert!(error.contains(word), "{error}");
+        assert!(!dir.join(out).exists());
+    }
+    let error = badly(&["export", "net.safetensors", "-o", "x.tnn", "--note", "nothing"], &dir);
+    assert!(error.contains("KEY=VALUE"), "{error}");
+    let error = badly(&["export", "net.safetensors", "-o", "x.safetensors", "--qa", "255"], &dir);
+    assert!(error.contains("floating point has none"), "{error}");
+    badly(&["export", "net.safetensors", "-o", "x.tnn", "--qa", "0"], &dir);
+    let error = badly(&["export", "nowhere.tnn", "-o", "x.tnn"], &dir);
+    assert!(error.contains("nowhere.tnn"), "{error}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+
+    // The student's shape fits the student's format.
+    write(&float(32, false, FeatureSet::half_kp()), &dir.join("student.safetensors"));
+    well(&["export", "student.safetensors", "-o", "net.halfkp16"], &dir);
+    assert!(well(&["inspect", "net.halfkp16"], &dir).contains("student's network"));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// Positions with scores that a network gives itself: it has no error then, and one that is twice as loud has the factor 1/2.
+#[test]
+fn networks_are_compared_on_data_with_any_number_of_threads() {
+    let dir = directory("evaluate");
+    let quiet = float(32, true, FeatureSet::plain());
+    let (network, _) = quiet.quantise(Quantisation::default()).unwrap();
+    std::fs::write(dir.join("net.tnn"), network.to_bytes()).unwrap();
+    write(&FloatNetwork { scale: 800, ..quiet }, &dir.join("loud.safetensors"));
+    let mut random = SplitMix::new(8);
+    let mut text = String::from("fen,score,result\n");
+    let mut position = tandem_chess::Position::startpos();
+    let mut written = 0;
+    while written < 3000 {
+        let moves = position.legal_moves();
+        if moves.is_empty() || position.is_fifty_moves() || position.ply() > 150 {
+            position = tandem_chess::Position::startpos();
+            continue;
+        }
+        position.play(moves[random.below(moves.len() as u32) as usize]);
+        let score = network.evaluate(position.board()).centipawns();
+        // White wins, as the side to move says it or not.
+        text += &format!("{},{score},1-0\n", position.fen());
+        written += 1;
+    }
+    std::fs::write(dir.join("data.csv"), text).unwrap();
+    let args = |threads: &'static str, json: &'static str| {
+        ["evaluate", "net.tnn", "loud.safetensors", "bootstrap", "--data", "data.csv", "--columns"]
+            .into_iter()
+            .chain([
+                "view=side-to-move",
+                "--fit-scale",
+                "--threads",
+                threads,
+                "--json",
+                json,
+                "--svg",
+                "c.svg",
+            ])
+            .collect::<Vec<&str>>()
+    };
+    let told = well(&args("1", "one.json"), &dir);
+    let net = row(&told, "net.tnn");
+    assert_eq!(net[1..4], ["3000", "0.000000", "0.0"], "{told}");
+    assert_eq!(net[net.len() - 3..], ["1.0000", "1.000", "0.000000"], "{told}");
+    let loud = row(&told, "loud.safetensors");
+    let factor: f64 = loud[loud.len() - 2].parse().unwrap();
+    assert!((factor - 0.5).abs() < 0.01, "{told}");
+    assert!(told.contains("endgame") && told.contains("25 to 32"), "{told}");
+    assert_eq!(told, well(&args("3", "three.json"), &dir));
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    assert_eq!(read("one.json"), read("three.json"));
+    assert!(read("c.svg").starts_with("<svg xmlns") && read("c.svg").contains(">loud.safetensors<"));
+
+    let few = well(&["evaluate", "bootstrap", "--data", "data.csv", "--positions", "70"], &dir);
+    assert_eq!(row(&few, "bootstrap")[1], "70");
+    let error = badly(&["evaluate", "bootstrap", "--data", "data.csv", "--scale", "0"], &dir);
+    assert!(error.contains("400 is usual"), "{error}");
+    std::fs::write(dir.join("bare.csv"), "fen\n4k3/8/8/8/8/8/8/4K3 w - - 0 1\n").unwrap();
+    let error = badly(&["evaluate", "bootstrap", "--data", "bare.csv"], &dir);
+    assert!(error.contains("1 have neither a score nor a result"), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn the_doctor_tells_what_is_there() {
+    let dir = directory("doctor");
+    let told = well(&["doctor"], &dir);
+    assert!(told.contains("instructions") && told.contains(Isa::best().name()), "{told}");
+    assert!(told.contains("NVIDIA driver") && told.contains("stockfish"), "{told}");
+    let facts: serde_json::Value = serde_json::from_str(&well(&["doctor", "--json"], &dir)).unwrap();
+    assert!(facts["machine"].as_array().is_some_and(|findings| findings.len() >= 5));
+    std::fs::create_dir_all(dir.join("data/nets")).unwrap();
+    std::fs::write(dir.join("data/nets/nn-000000000000.nnue"), b"broken").unwrap();
+    let error = badly(&["doctor", "--data", "data"], &dir);
+    assert!(error.contains("nn-000000000000.nnue"), "{error}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn real_networks_are_exported_verified_and_compared() {
+    let dir = directory("real");
+    let Some(small) = shared("nets/nnue/nn-37f18f62d772.nnue") else { return };
+    let told = well(&["verify", &small, "--positions", "500"], &dir);
+    assert!(told.contains("all ways of integers agree"), "{told}");
+    well(&["export", &small, "-o", "small.nnue"], &dir);
+    well(&["export", "small.nnue", "-o", "small.tnn", "--no-card"], &dir);
+    let told = well(&["inspect", &small, "small.nnue", "small.tnn"], &dir);
+    let starts: Vec<&str> = told.lines().filter(|line| line.contains("start position")).collect();
+    assert!(starts.len() == 3 && starts.iter().all(|line| *line == starts[0]), "{told}");
+    let error = badly(&["export", &small, "-o", "x.tnn", "--qa", "255"], &dir);
+    assert!(error.contains("scales of stacks are fixed"), "{error}");
+
+    let Some(data) = shared("labelled/tcec_labelled_1.csv.zst") else { return };
+    let told = well(&["verify", &small, "--positions", "500", "--data", &data], &dir);
+    assert!(told.contains("500 positions"), "{told}");
+    let told = well(&["evaluate", "small.tnn", "bootstrap", "--data", &data, "--positions", "5000"], &dir);
+    for name in ["small.tnn", "bootstrap"] {
+        let figures = row(&told, name);
+        let loss: f64 = figures[2].parse().unwrap();
+        let sign: f64 = figures[4].parse().unwrap();
+        assert!(loss > 0.001 && loss < 0.05 && sign > 70.0, "{told}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
