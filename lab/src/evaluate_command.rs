@@ -185,7 +185,7 @@ fn judge_chunk(task: &Task, contenders: &[Contender], records: &[Record]) -> (Ve
             unsound += 1;
             continue;
         };
-        let target = Target::new(record, task.scale, task.result_share);
+        let target = Target::known(record, task.scale, task.result_share);
         let (pieces, phase) = (record.position.piece_count(), Phase::of(&record.position));
         for (seat, account) in seats.iter_mut().zip(&mut accounts) {
             let centipawns = seat.centipawns(&board);
@@ -194,7 +194,7 @@ fn judge_chunk(task: &Task, contenders: &[Contender], records: &[Record]) -> (Ve
                 centipawns,
                 chance: sigmoid(output),
                 score: record.score.map(|score| f64::from(score.centipawns())),
-                target: target.map(|target| target.chance),
+                target: target.map(|target| f64::from(target.chance)),
                 loss: target.map(|target| Loss::default().of(output, target).0),
                 result: record.result,
                 pieces,

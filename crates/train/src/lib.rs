@@ -32,7 +32,7 @@ pub use loss::{Loss, Target, sigmoid};
 pub use metrics::*;
 pub use optimiser::{Needs, Optimiser, Range, Update};
 pub use recipe::*;
-pub use run::{Event, Outcome as RunOutcome, RunError, RunOptions, on_cpu, run};
+pub use run::{Event, MakeTrainer, Outcome as RunOutcome, RunError, RunOptions, on_cpu, run};
 pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;

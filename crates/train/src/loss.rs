@@ -56,6 +56,13 @@ impl Target {
         let held = score.clamp(-MOST_CENTIPAWNS, MOST_CENTIPAWNS) / scale;
         Self { score: held as f32, chance: chance as f32 }
     }
+
+    /// The same, if the record has what it takes.
+    pub fn known(record: &Record, scale: f64, result_share: f64) -> Option<Self> {
+        let scored = record.score.is_some() || result_share >= 1.0;
+        let ended = record.result.is_some() || result_share <= 0.0;
+        (scored && ended).then(|| Self::new(record, scale, result_share))
+    }
 }
 
 impl Loss {

@@ -137,6 +137,9 @@ const PROBED: usize = 512;
 /// The recipe of a run, with every default, in its folder.
 const RECIPE: &str = "recipe.toml";
 
+/// Makes a trainer for a job that begins with a state.
+pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
+
 /// Makes the trainer for a job on the processor.
 pub fn on_cpu(job: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
     Ok(Box::new(CpuTrainer::new(job.clone(), state)))
@@ -146,7 +149,7 @@ pub fn on_cpu(job: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
 pub fn run(
     recipe: &Recipe,
     options: &RunOptions<'_>,
-    trainer: &dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>,
+    trainer: &MakeTrainer,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, RunError> {
     let _lock = claim(options.folder)?;
@@ -186,11 +189,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn begin(
-        recipe: &'a Recipe,
-        options: &RunOptions<'_>,
-        trainer: &dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>,
-    ) -> Result<Self, RunError> {
+    fn begin(recipe: &'a Recipe, options: &RunOptions<'_>, trainer: &MakeTrainer) -> Result<Self, RunError> {
         let job = Job::of(recipe)?;
         let folder = options.folder;
         let wrong = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
