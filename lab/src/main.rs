@@ -7,6 +7,7 @@ mod any_network;
 mod board_art;
 mod card;
 mod data_command;
+mod device;
 mod doctor_command;
 mod elo_command;
 mod engine_args;

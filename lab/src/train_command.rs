@@ -1,5 +1,6 @@
 //! `tandem-lab train`.
 
+use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
 use clap::Args;
@@ -8,7 +9,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tandem_chess::output;
-use tandem_train::{Event, Metrics, Recipe, RunOptions, on_cpu, run as make_run};
+use tandem_train::{Event, Metrics, Recipe, RunOptions, run as make_run};
 
 /// Train a network by a recipe
 ///
@@ -28,6 +29,9 @@ pub(crate) struct TrainArgs {
     /// Print the recipe with every default written out, and end
     #[arg(long)]
     explain: bool,
+    /// What to train on: auto, cpu, cuda, or cuda:N for card N
+    #[arg(long, default_value = "auto")]
+    device: Device,
     /// Threads; all there are where this is left out
     #[arg(long)]
     threads: Option<usize>,
@@ -43,9 +47,10 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    let (device, device_name) = args.device.choose()?;
     let stop = interrupt::flag();
     let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
-    sayln!("{}: {}", recipe.name, recipe.network.architecture()?);
+    sayln!("{}: {}, on {device_name}", recipe.name, recipe.network.architecture()?);
     sayln!(
         "{} positions in steps of {}, in {}",
         recipe.training.positions,
@@ -53,7 +58,11 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
         folder.display()
     );
     let mut display = Display::new(recipe.training.batch as u64);
-    let outcome = make_run(&recipe, &options, &on_cpu, &mut |event| display.show(event))?;
+    let batch = recipe.training.batch;
+    let outcome =
+        make_run(&recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
+            display.show(event)
+        })?;
     display.finish();
     if !outcome.finished {
         sayln!("stopped after step {}; --resume goes on", outcome.steps);

@@ -1,9 +1,10 @@
 //! `tandem-lab train-speed`.
 
+use crate::device::Device;
 use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
-use tandem_train::{CpuTrainer, Job, Recipe, Trainer, speed};
+use tandem_train::{CpuTrainer, Job, Recipe, Told, Trainer, speed};
 
 /// Measure how fast a network is trained
 ///
@@ -34,61 +35,84 @@ pub(crate) struct TrainSpeedArgs {
     /// Threads of the processor
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// What to train on: cpu, cuda, or cuda:N for card N
+    #[arg(long, default_value = "cpu")]
+    device: Device,
+    /// Dense layers after the accumulators, as in Stockfish 15
+    #[arg(long)]
+    stacks: bool,
 }
 
 /// Batches that take turns.
 const BATCHES: u64 = 4;
 
+/// Steps before the clock starts: memory is touched for the first time.
+const WARM_UP: usize = 4;
+
 /// Runs the command.
 pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
+    let stacks =
+        "stacks = { hidden = 16, second = 32, pairwise = true, dual = true, skip = true }\npsqt = true\n";
     let text = format!(
         "name = \"speed\"\n[data]\ntrain = [{{ path = \"none\" }}]\n[network]\nfeatures = {:?}\naccumulator = {}\n\
-         buckets = {}\n[training]\nbatch = {}\n",
-        args.features, args.accumulator, args.buckets, args.batch
+         buckets = {}\n{}[training]\nbatch = {}\n",
+        args.features,
+        args.accumulator,
+        args.buckets,
+        if args.stacks { stacks } else { "" },
+        args.batch
     );
     let job = Job::of(&Recipe::parse(&text)?)?;
-    sayln!("{}, batch {}, AdamW", job.layout.architecture(), args.batch);
+    let (device, name) = args.device.choose()?;
+    sayln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build()?;
+    pool.install(|| match args.active {
+        Some(active) => by_rows(args, &job, active),
+        None => by_positions(args, &job, device),
+    })
+}
+
+/// Steps over sides with so many rows each, on the processor.
+fn by_rows(args: &TrainSpeedArgs, job: &Job, active: usize) -> Result<(), LabError> {
+    let rows: Vec<_> = (0..BATCHES).map(|seed| speed::random_rows(job, args.batch, active, seed)).collect();
     let mut trainer = CpuTrainer::new(job.clone(), job.start(1));
-    let mut best = f64::INFINITY;
-    let mut total = 0.0;
-    let mut timed = |step: usize, learn: &mut dyn FnMut() -> Result<(), LabError>| -> Result<(), LabError> {
-        let since = Instant::now();
-        learn()?;
-        let seconds = since.elapsed().as_secs_f64();
-        // The first steps touch memory for the first time.
-        if step >= 2 {
-            best = best.min(seconds);
-            total += seconds;
-        }
-        Ok(())
-    };
-    let rows: Option<Vec<_>> = args
-        .active
-        .map(|active| (0..BATCHES).map(|seed| speed::random_rows(&job, args.batch, active, seed)).collect());
-    let batches: Vec<_> = match rows {
-        Some(_) => Vec::new(),
-        None => (0..BATCHES).map(|seed| speed::random_batch(args.batch, args.pieces, seed)).collect(),
-    };
-    for step in 0..args.steps + 2 {
-        let turn = step % BATCHES as usize;
-        timed(step, &mut || {
-            match &rows {
-                Some(rows) => pool.install(|| trainer.learn_rows(&rows[turn], 1e-3)),
-                None => pool.install(|| trainer.learn(&batches[turn], 1e-3))?,
-            }
-            Ok(())
-        })?;
+    for step in 0..WARM_UP {
+        trainer.learn_rows(&rows[step % rows.len()], 1e-3);
+    }
+    let since = Instant::now();
+    for step in 0..args.steps {
+        trainer.learn_rows(&rows[step % rows.len()], 1e-3);
+    }
+    tell(args, since, &trainer.told()?);
+    Ok(())
+}
+
+/// Steps over positions, sent to the device each time.
+fn by_positions(args: &TrainSpeedArgs, job: &Job, device: Device) -> Result<(), LabError> {
+    let batches: Vec<_> =
+        (0..BATCHES).map(|seed| speed::random_batch(args.batch, args.pieces, seed)).collect();
+    let mut trainer = device.trainer(job, job.start(1), args.batch)?;
+    for step in 0..WARM_UP {
+        trainer.learn(&batches[step % batches.len()], 1e-3)?;
+    }
+    trainer.told()?;
+    let since = Instant::now();
+    for step in 0..args.steps {
+        trainer.learn(&batches[step % batches.len()], 1e-3)?;
     }
     let told = trainer.told()?;
-    let positions = args.batch as f64;
-    sayln!(
-        "{} threads: {:.0} positions a second, {:.0} in the best step; loss {:.5} -> {:.5}",
-        args.threads,
-        positions * args.steps as f64 / total,
-        positions / best,
-        told.first().map_or(0.0, |told| told.loss),
-        told.last().map_or(0.0, |told| told.loss)
-    );
+    tell(args, since, &told);
     Ok(())
+}
+
+fn tell(args: &TrainSpeedArgs, since: Instant, told: &[Told]) {
+    let seconds = since.elapsed().as_secs_f64();
+    let loss = |told: Option<&Told>| told.map_or(0.0, |told| told.loss);
+    sayln!(
+        "{:.0} positions a second, {:.1} microseconds a step; loss {:.5} -> {:.5}",
+        (args.batch * args.steps) as f64 / seconds,
+        seconds * 1e6 / args.steps as f64,
+        loss(told.first()),
+        loss(told.last())
+    );
 }

@@ -95,6 +95,13 @@ impl Packed {
         Some(Self { occupied: occupied.0, pieces, side_and_passant: passant | side, halfmoves, fullmove })
     }
 
+    /// The squares that are taken, and half a byte for each of them in their order, the lower half first: 0 to 5 for pawn,
+    /// knight, bishop, rook, queen and king, 6 for a rook that may castle, and 8 more for Black's.
+    #[inline]
+    pub fn codes_by_square(&self) -> (u64, [u8; 16]) {
+        (self.occupied, self.pieces)
+    }
+
     /// Who is to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {

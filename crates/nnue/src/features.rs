@@ -39,6 +39,18 @@ pub struct View {
     flip: u8,
 }
 
+impl View {
+    /// The row before the first of the king's planes.
+    pub fn base(self) -> u32 {
+        self.base
+    }
+
+    /// What a square's number is changed by, bit by bit.
+    pub fn flip(self) -> u8 {
+        self.flip
+    }
+}
+
 /// Marks pieces that are no input.
 const ABSENT: u16 = u16::MAX;
 
@@ -139,6 +151,13 @@ impl FeatureSet {
 
     pub(crate) fn views(&self) -> usize {
         2 * self.king_bucket_count()
+    }
+
+    /// Where the rows of a kind of piece begin within a king's, if it has any: a row is [`View::base`], this, and the square
+    /// with [`View::flip`].
+    pub fn plane(&self, own: bool, piece: Piece) -> Option<u16> {
+        let plane = self.planes[usize::from(!own)][piece as usize];
+        (plane != ABSENT).then_some(plane)
     }
 
     /// The input for a piece on a square, if there is one: some sets leave the kings out.

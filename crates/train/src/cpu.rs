@@ -400,7 +400,7 @@ impl Users {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::layout::{Layout, Shape};
     use crate::loss::Loss;
@@ -431,7 +431,11 @@ mod tests {
         CpuTrainer::new(job.clone(), State::new(numbers, job.optimiser, job.is_averaged()))
     }
 
-    fn positions(architecture: &Architecture, count: usize, random: &mut SplitMix) -> (Batch, Vec<Sample>) {
+    pub(crate) fn positions(
+        architecture: &Architecture,
+        count: usize,
+        random: &mut SplitMix,
+    ) -> (Batch, Vec<Sample>) {
         let (mut batch, mut samples) = (Batch::default(), Vec::new());
         while batch.len() < count {
             let (position, target) = reference::tests::random_position(random);

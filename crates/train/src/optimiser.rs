@@ -200,7 +200,46 @@ impl Optimiser {
     }
 }
 
+/// The numbers of an update as they are, for trainers on other machines.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct UpdateNumbers {
+    pub(crate) rate: f32,
+    pub(crate) beta1: f32,
+    pub(crate) beta2: f32,
+    pub(crate) mend1: f32,
+    pub(crate) mend2: f32,
+    pub(crate) keep: f32,
+    pub(crate) trust: Option<f32>,
+    pub(crate) meet: bool,
+    pub(crate) pull: f32,
+    pub(crate) epsilon: f32,
+}
+
 impl Update {
+    pub(crate) fn numbers(&self) -> UpdateNumbers {
+        let (pull, epsilon) = match self.optimiser {
+            Optimiser::Ranger { pull, .. } => (pull, 0.0),
+            Optimiser::Adadelta { epsilon, .. } => (0.0, epsilon),
+            _ => (0.0, 0.0),
+        };
+        let trust = match self.optimiser {
+            Optimiser::RAdam { .. } | Optimiser::Ranger { .. } => self.trust,
+            _ => Some(1.0),
+        };
+        UpdateNumbers {
+            rate: self.rate,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            mend1: self.mend1,
+            mend2: self.mend2,
+            keep: self.keep,
+            trust,
+            meet: self.meet,
+            pull: pull as f32,
+            epsilon: epsilon as f32,
+        }
+    }
+
     /// With all slopes multiplied by a factor first.
     pub fn times(self, factor: f32) -> Self {
         Self { factor, ..self }

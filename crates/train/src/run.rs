@@ -2,7 +2,6 @@
 
 use crate::batch::Batch;
 use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
-use crate::cpu::CpuTrainer;
 use crate::loader::{LoadDataError, Loader, load_some};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
@@ -139,11 +138,6 @@ const RECIPE: &str = "recipe.toml";
 
 /// Makes a trainer for a job that begins with a state.
 pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
-
-/// Makes the trainer for a job on the processor.
-pub fn on_cpu(job: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
-    Ok(Box::new(CpuTrainer::new(job.clone(), state)))
-}
 
 /// Makes a run. `trainer` begins with a state; `watch` is told what happens.
 pub fn run(

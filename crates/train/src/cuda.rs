@@ -1,0 +1,729 @@
+//! A trainer for NVIDIA cards.
+//!
+//! The driver and the run-time compiler are looked for when a run begins; the program (`cuda/step.cu`) is compiled for the
+//! shape of the network at hand. Positions travel as they are packed, 32 bytes each; the card finds the rows of the first
+//! layer itself. While it works on one batch, the next is on its way. Nothing waits for the card but [`Trainer::told`],
+//! [`Trainer::outputs`] and [`Trainer::state`].
+
+mod source;
+
+use crate::batch::Batch;
+use crate::loss::{Loss, Target};
+use crate::state::State;
+use crate::trainer::{Job, Told, TrainError, Trainer};
+use cudarc::driver::sys::CUfunction_attribute_enum as Attribute;
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
+    LaunchConfig, PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+};
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
+use rayon::prelude::*;
+use std::sync::Arc;
+use tandem_chess::{Color, Piece, Square};
+use tandem_data::Packed;
+use tandem_nnue::{FeatureSet, HeadShape};
+
+/// Batches that may be on their way or at work.
+const BUFFERS: usize = 4;
+
+/// Steps whose losses the card keeps until it is asked.
+const RING: usize = 1024;
+
+/// Threads of most blocks.
+const THREADS: u32 = 256;
+
+/// A position as it travels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct CardPosition {
+    occupied: u64,
+    pieces: [u8; 16],
+    target: f32,
+    black: u32,
+}
+
+// SAFETY: plain numbers without gaps, laid out as the program says.
+unsafe impl DeviceRepr for CardPosition {}
+// SAFETY: all zeros are numbers too.
+unsafe impl ValidAsZeroBits for CardPosition {}
+
+/// An update as the program takes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct CardUpdate {
+    rate: f32,
+    beta1: f32,
+    beta2: f32,
+    mend1: f32,
+    mend2: f32,
+    keep: f32,
+    trust: f32,
+    pull: f32,
+    epsilon: f32,
+    limit: f32,
+    trusted: i32,
+    meet: i32,
+}
+
+// SAFETY: plain numbers without gaps, laid out as the program says.
+unsafe impl DeviceRepr for CardUpdate {}
+
+/// What the program is made of.
+struct Program {
+    find_rows: CudaFunction,
+    step: CudaFunction,
+    place_rows: CudaFunction,
+    list_users: CudaFunction,
+    sum_items: CudaFunction,
+    square_rows: CudaFunction,
+    square_rest: CudaFunction,
+    update_rows: CudaFunction,
+    update_rest: CudaFunction,
+    move_average: CudaFunction,
+}
+
+/// A batch on its way to the card.
+struct Buffer {
+    pinned: PinnedHostSlice<CardPosition>,
+    positions: CudaSlice<CardPosition>,
+    /// The card has made its step with it.
+    used: CudaEvent,
+}
+
+/// What a step computes on the card.
+struct Work {
+    rows: CudaSlice<u32>,
+    slots: CudaSlice<u32>,
+    counts: CudaSlice<u32>,
+    buckets: CudaSlice<u8>,
+    /// How often each row is on.
+    uses: CudaSlice<u32>,
+    /// Users and items of all rows.
+    totals: CudaSlice<u32>,
+    starts: CudaSlice<u32>,
+    item_starts: CudaSlice<u32>,
+    item_rows: CudaSlice<u32>,
+    users: CudaSlice<u32>,
+    slopes: CudaSlice<f32>,
+    partial: CudaSlice<f32>,
+    outputs: CudaSlice<f32>,
+}
+
+/// A network in training on a card.
+pub struct CudaTrainer {
+    job: Job,
+    stream: Arc<CudaStream>,
+    /// On which batches travel.
+    travel: Arc<CudaStream>,
+    program: Program,
+    processors: u32,
+    buffers: Vec<Buffer>,
+    turn: usize,
+    capacity: usize,
+    work: Work,
+    views: CudaSlice<u32>,
+    planes: CudaSlice<i32>,
+    least: CudaSlice<f32>,
+    most: CudaSlice<f32>,
+    /// The numbers, and what is remembered of them.
+    parts: [CudaSlice<f32>; 5],
+    rest: CudaSlice<f32>,
+    /// Loss and square of the slopes of each step since the last look.
+    told: CudaSlice<f32>,
+    untold: usize,
+    step: u64,
+    earlier: Vec<Told>,
+}
+
+impl From<DriverError> for TrainError {
+    fn from(error: DriverError) -> Self {
+        Self(format!("the card: {error}"))
+    }
+}
+
+/// What there is of cards, or why none can be used.
+pub fn cards() -> Result<Vec<String>, TrainError> {
+    // SAFETY: both only look for a library.
+    let (driver, compiler) =
+        unsafe { (cudarc::driver::sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
+    if !driver {
+        return Err(TrainError(
+            "no NVIDIA driver: libcuda cannot be found; `--device cpu` trains without".into(),
+        ));
+    }
+    if !compiler {
+        let problem = "no NVRTC: libnvrtc cannot be found; it comes with the CUDA toolkit, or by `pip install nvidia-cuda-nvrtc` \
+                       with its folder in LD_LIBRARY_PATH";
+        return Err(TrainError(problem.into()));
+    }
+    let count = CudaContext::device_count()?;
+    let names = (0..count as usize).map(|card| CudaContext::new(card)?.name());
+    let names: Vec<String> = names.collect::<Result<_, DriverError>>()?;
+    match names.is_empty() {
+        true => Err(TrainError("the NVIDIA driver knows of no card".into())),
+        false => Ok(names),
+    }
+}
+
+/// Compiles the program of a job for a generation of cards, named as the compiler does: `sm_90`.
+fn compile(job: &Job, generation: &str) -> Result<Ptx, TrainError> {
+    if let Some(problem) = source::problem(job) {
+        return Err(TrainError(problem));
+    }
+    let options = CompileOptions {
+        options: vec![format!("--gpu-architecture={generation}"), "--std=c++17".into()],
+        ..CompileOptions::default()
+    };
+    compile_ptx_with_opts(source::source(job), options).map_err(|error| {
+        TrainError(format!(
+            "the program for the card cannot be compiled; please report this with the recipe: {error}"
+        ))
+    })
+}
+
+impl Program {
+    fn new(module: &Arc<CudaModule>, job: &Job) -> Result<Self, TrainError> {
+        let get = |name: &str| module.load_function(name);
+        let flat = matches!(job.layout.architecture().head, HeadShape::Flat { .. });
+        let step = get(if flat { "flat_step" } else { "stack_step" })?;
+        if !flat {
+            let bytes = source::shared_bytes(job) as i32;
+            step.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
+        }
+        Ok(Self {
+            find_rows: get("find_rows")?,
+            step,
+            place_rows: get("place_rows")?,
+            list_users: get("list_users")?,
+            sum_items: get("sum_items")?,
+            square_rows: get("square_rows")?,
+            square_rest: get("square_rest")?,
+            update_rows: get("update_rows")?,
+            update_rest: get("update_rest")?,
+            move_average: get("move_average")?,
+        })
+    }
+}
+
+/// Blocks of [`THREADS`] for so many threads.
+fn grid(threads: usize) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: ((threads as u32).div_ceil(THREADS).max(1), 1, 1),
+        block_dim: (THREADS, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+impl CudaTrainer {
+    /// Goes on from a state, on a card, with batches of at most so many positions.
+    pub fn new(job: Job, state: State, card: usize, capacity: usize) -> Result<Self, TrainError> {
+        let names = cards()?;
+        if card >= names.len() {
+            return Err(TrainError(format!(
+                "there is no card {card}; they are {names:?}, counted from zero"
+            )));
+        }
+        let context = CudaContext::new(card)?;
+        let (major, minor) = context.compute_capability()?;
+        let ptx = compile(&job, &format!("sm_{major}{minor}"))?;
+        // SAFETY: everything but the batches lives on one stream; the batches' travel is ordered by events below.
+        unsafe { context.disable_event_tracking() };
+        let module = context.load_module(ptx)?;
+        let program = Program::new(&module, &job)?;
+        let stream = context.new_stream()?;
+        let travel = context.new_stream()?;
+        use cudarc::driver::sys::CUdevice_attribute_enum as About;
+        let processors = context.attribute(About::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
+
+        let layout = &job.layout;
+        let (rows, sides, stride) = (layout.rows(), 2 * capacity, layout.max_active());
+        // Every row in use has at least one item, and more only for every so many users.
+        let items = rows.min(sides * stride) + sides * stride / source::ITEM as usize + 1;
+        let (outputs, width) = (layout.architecture().outputs, layout.architecture().width());
+        let mut buffers = Vec::new();
+        for _ in 0..BUFFERS {
+            // SAFETY: it is written before it is read.
+            let pinned = unsafe { context.alloc_pinned(capacity)? };
+            buffers.push(Buffer {
+                pinned,
+                positions: stream.alloc_zeros(capacity)?,
+                used: stream.record_event(None)?,
+            });
+        }
+        let work = Work {
+            rows: stream.alloc_zeros(sides * stride)?,
+            slots: stream.alloc_zeros(sides * stride)?,
+            counts: stream.alloc_zeros(sides)?,
+            buckets: stream.alloc_zeros(capacity)?,
+            uses: stream.alloc_zeros(rows)?,
+            totals: stream.alloc_zeros(2)?,
+            starts: stream.alloc_zeros(rows)?,
+            item_starts: stream.alloc_zeros(rows)?,
+            item_rows: stream.alloc_zeros(items)?,
+            users: stream.alloc_zeros(sides * stride)?,
+            slopes: stream.alloc_zeros(sides * outputs)?,
+            partial: stream.alloc_zeros(items * width)?,
+            outputs: stream.alloc_zeros(capacity)?,
+        };
+        let (views, planes) = views(&layout.architecture().features);
+        let rest = layout.numbers() - layout.bias().start;
+        let (mut least, mut most) = (vec![f32::NEG_INFINITY; rest], vec![f32::INFINITY; rest]);
+        for tensor in &layout.tensors()[1..] {
+            let place = tensor.start - layout.bias().start..tensor.start + tensor.len - layout.bias().start;
+            least[place.clone()].fill(tensor.range.least);
+            most[place].fill(tensor.range.most);
+        }
+        let part = |numbers: &Vec<f32>| match numbers.is_empty() {
+            // Something must be there to point at.
+            true => stream.alloc_zeros(1),
+            false => stream.clone_htod(numbers),
+        };
+        let [numbers, first, second, slow, average] = state.parts().map(|(_, numbers)| part(numbers));
+        let trainer = Self {
+            views: stream.clone_htod(&views)?,
+            planes: stream.clone_htod(&planes)?,
+            least: stream.clone_htod(&least)?,
+            most: stream.clone_htod(&most)?,
+            parts: [numbers?, first?, second?, slow?, average?],
+            rest: stream.alloc_zeros(rest)?,
+            told: stream.alloc_zeros(2 * RING)?,
+            untold: 0,
+            step: state.step,
+            earlier: Vec::new(),
+            job,
+            travel,
+            program,
+            processors,
+            buffers,
+            turn: 0,
+            capacity,
+            work,
+            stream,
+        };
+        trainer.stream.synchronize()?;
+        Ok(trainer)
+    }
+
+    /// Sends positions on their way, those of one bucket after the other. Returns the buffer, and the order.
+    fn send(&mut self, positions: &[Packed], targets: &[Target]) -> Result<(usize, Vec<u32>), TrainError> {
+        let turn = self.turn;
+        self.turn = (turn + 1) % BUFFERS;
+        let order = order(&self.job, positions);
+        let by_score = matches!(self.job.loss, Loss::Score);
+        let buffer = &mut self.buffers[turn];
+        // Waits until the batch before it has left.
+        let places = buffer.pinned.as_mut_slice()?;
+        places.par_iter_mut().zip(&order).with_min_len(1024).for_each(|(place, &at)| {
+            let (position, target) = (&positions[at as usize], targets[at as usize]);
+            let (occupied, pieces) = position.codes_by_square();
+            *place = CardPosition {
+                occupied,
+                pieces,
+                target: if by_score { target.score } else { target.chance },
+                black: u32::from(position.side_to_move() == Color::Black),
+            };
+        });
+        self.travel.wait(&buffer.used)?;
+        self.travel.memcpy_htod(&buffer.pinned, &mut buffer.positions)?;
+        self.stream.wait(&self.travel.record_event(None)?)?;
+        Ok((turn, order))
+    }
+
+    /// Finds the rows of a batch and steps through the layers; forth only if it is not to learn.
+    fn layers(&mut self, turn: usize, count: usize, learns: bool, averaged: bool) -> Result<(), TrainError> {
+        let count = count as i32;
+        let work = &mut self.work;
+        let positions = &self.buffers[turn].positions;
+        self.stream.memset_zeros(&mut work.uses)?;
+        self.stream.memset_zeros(&mut work.totals)?;
+        let mut launch = self.stream.launch_builder(&self.program.find_rows);
+        launch.arg(positions).arg(&self.views).arg(&self.planes);
+        launch.arg(&mut work.rows).arg(&mut work.counts).arg(&mut work.buckets).arg(&mut work.uses);
+        launch.arg(&mut work.slots).arg(&count);
+        // SAFETY: the arguments are those of the program, and every buffer has room for as many positions.
+        unsafe { launch.launch(grid(32 * count as usize))? };
+
+        let flat = matches!(self.job.layout.architecture().head, HeadShape::Flat { .. });
+        let config = match flat {
+            true => LaunchConfig {
+                grid_dim: (8 * self.processors, 1, 1),
+                block_dim: (source::flat_threads(&self.job), 1, 1),
+                shared_mem_bytes: 0,
+            },
+            false => LaunchConfig {
+                grid_dim: (2 * self.processors, 1, 1),
+                block_dim: (source::STACK_THREADS, 1, 1),
+                shared_mem_bytes: source::shared_bytes(&self.job),
+            },
+        };
+        let learn = i32::from(learns);
+        let mut told = self.told.slice_mut(2 * self.untold..2 * self.untold + 2);
+        let mut launch = self.stream.launch_builder(&self.program.step);
+        launch
+            .arg(&self.parts[if averaged { 4 } else { 0 }])
+            .arg(&work.rows)
+            .arg(&work.counts)
+            .arg(&work.buckets);
+        launch.arg(positions).arg(&mut work.slopes).arg(&mut self.rest).arg(&mut told).arg(&mut work.outputs);
+        launch.arg(&count).arg(&learn);
+        // SAFETY: as above.
+        unsafe { launch.launch(config)? };
+        Ok(())
+    }
+
+    /// Adds up the slopes of all rows, and moves all numbers.
+    fn update(&mut self, count: usize, rate: f64) -> Result<(), TrainError> {
+        let layout = &self.job.layout;
+        let (rows, width) = (layout.rows(), layout.architecture().width());
+        let (sides, stride) = (2 * count as i32, layout.max_active());
+        let (stream, program, work) = (&self.stream, &self.program, &mut self.work);
+        let mut launch = stream.launch_builder(&program.place_rows);
+        launch
+            .arg(&work.uses)
+            .arg(&mut work.starts)
+            .arg(&mut work.item_starts)
+            .arg(&mut work.item_rows)
+            .arg(&mut work.totals);
+        // SAFETY: the arguments are those of the program; there is room for every row, user and item.
+        unsafe { launch.launch(grid(rows.next_multiple_of(32)))? };
+        let mut launch = stream.launch_builder(&program.list_users);
+        launch
+            .arg(&work.rows)
+            .arg(&work.counts)
+            .arg(&work.slots)
+            .arg(&work.starts)
+            .arg(&mut work.users)
+            .arg(&sides);
+        // SAFETY: as above.
+        unsafe { launch.launch(grid(sides as usize * stride))? };
+        // All columns of a slice for all items, then the next slice.
+        let quads = (width / 4).min(64) as u32;
+        let mut launch = stream.launch_builder(&program.sum_items);
+        launch
+            .arg(&work.uses)
+            .arg(&work.starts)
+            .arg(&work.item_starts)
+            .arg(&work.item_rows)
+            .arg(&work.totals)
+            .arg(&work.users);
+        launch.arg(&work.slopes).arg(&mut work.partial);
+        let config = LaunchConfig {
+            grid_dim: (8 * self.processors, (width as u32 / 4) / quads, 1),
+            block_dim: (quads, THREADS / quads, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: as above.
+        unsafe { launch.launch(config)? };
+        let blocks = |blocks: u32| LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let mut told = self.told.slice_mut(2 * self.untold..2 * self.untold + 2);
+        let mut launch = stream.launch_builder(&program.square_rows);
+        launch.arg(&work.uses).arg(&work.item_starts).arg(&work.partial).arg(&mut told);
+        // SAFETY: as above.
+        unsafe { launch.launch(blocks(8 * self.processors))? };
+        let mut launch = stream.launch_builder(&program.square_rest);
+        launch.arg(&self.rest).arg(&mut told);
+        // SAFETY: as above.
+        unsafe { launch.launch(blocks(self.processors))? };
+
+        let update = self.job.optimiser.update(self.step, rate).numbers();
+        let update = CardUpdate {
+            rate: update.rate,
+            beta1: update.beta1,
+            beta2: update.beta2,
+            mend1: update.mend1,
+            mend2: update.mend2,
+            keep: update.keep,
+            trust: update.trust.unwrap_or(1.0),
+            pull: update.pull,
+            epsilon: update.epsilon,
+            limit: self.job.clip_slopes,
+            trusted: i32::from(update.trust.is_some()),
+            meet: i32::from(update.meet),
+        };
+        let told = told.as_view();
+        let [numbers, first, second, slow, average] = &mut self.parts;
+        let mut launch = stream.launch_builder(&program.update_rows);
+        launch.arg(&mut *numbers).arg(&mut *first).arg(&mut *second).arg(&mut *slow);
+        launch.arg(&work.uses).arg(&work.item_starts).arg(&work.partial).arg(&told).arg(&update);
+        // SAFETY: as above.
+        unsafe { launch.launch(grid(rows * width / 4))? };
+        let mut launch = stream.launch_builder(&program.update_rest);
+        launch.arg(&mut *numbers).arg(&mut *first).arg(&mut *second).arg(&mut *slow);
+        launch.arg(&mut self.rest).arg(&self.least).arg(&self.most).arg(&told).arg(&update);
+        let rest = layout.numbers() - layout.bias().start;
+        // SAFETY: as above.
+        unsafe { launch.launch(grid(rest))? };
+        self.step += 1;
+        if let Some(share) = self.job.average_after(self.step) {
+            let count = layout.numbers() as u32;
+            let mut launch = stream.launch_builder(&program.move_average);
+            launch.arg(average).arg(&*numbers).arg(&share).arg(&count);
+            // SAFETY: as above.
+            unsafe { launch.launch(grid(count as usize))? };
+        }
+        Ok(())
+    }
+
+    /// Fetches what the steps since the last time said.
+    fn fetch(&mut self) -> Result<(), TrainError> {
+        let told = self.stream.clone_dtoh(&self.told.slice(..2 * self.untold.max(1)))?;
+        self.stream.synchronize()?;
+        let pairs = told.as_chunks::<2>().0.iter().take(self.untold);
+        self.earlier.extend(pairs.map(|&[loss, square]| Told { loss, slope: square.sqrt() }));
+        self.stream.memset_zeros(&mut self.told)?;
+        self.untold = 0;
+        Ok(())
+    }
+}
+
+impl Trainer for CudaTrainer {
+    fn learn(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
+        if batch.len() > self.capacity {
+            let problem = format!("a batch of {} positions, but room for {}", batch.len(), self.capacity);
+            return Err(TrainError(problem));
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if self.untold == RING {
+            self.fetch()?;
+        }
+        let (turn, _) = self.send(&batch.positions, &batch.targets)?;
+        self.layers(turn, batch.len(), true, false)?;
+        self.update(batch.len(), rate)?;
+        self.buffers[turn].used.record(&self.stream)?;
+        self.untold += 1;
+        Ok(())
+    }
+
+    fn told(&mut self) -> Result<Vec<Told>, TrainError> {
+        self.fetch()?;
+        Ok(std::mem::take(&mut self.earlier))
+    }
+
+    fn outputs(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError> {
+        let averaged = averaged && self.job.is_averaged();
+        if self.untold == RING {
+            self.fetch()?;
+        }
+        let mut outputs = vec![0f32; batch.len()];
+        let positions = batch.positions.chunks(self.capacity).zip(batch.targets.chunks(self.capacity));
+        for ((positions, targets), outputs) in positions.zip(outputs.chunks_mut(self.capacity)) {
+            let (turn, order) = self.send(positions, targets)?;
+            self.layers(turn, positions.len(), false, averaged)?;
+            self.buffers[turn].used.record(&self.stream)?;
+            let found = self.stream.clone_dtoh(&self.work.outputs.slice(..positions.len()))?;
+            self.stream.synchronize()?;
+            for (&at, output) in order.iter().zip(found) {
+                outputs[at as usize] = output;
+            }
+        }
+        Ok(outputs)
+    }
+
+    fn state(&mut self) -> Result<State, TrainError> {
+        let expected = State::new(Vec::new(), self.job.optimiser, self.job.is_averaged());
+        let needs = self.job.optimiser.needs();
+        let there = [true, needs.first, needs.second, needs.slow, self.job.is_averaged()];
+        let mut state = State { step: self.step, ..expected };
+        for ((part, there), numbers) in self.parts.iter().zip(there).zip(state.parts_mut()) {
+            if there {
+                *numbers = self.stream.clone_dtoh(part)?;
+            }
+        }
+        self.stream.synchronize()?;
+        Ok(state)
+    }
+}
+
+/// The positions of one bucket after the other, and within it those with the same king of the side to move: what a
+/// position needs is then still at hand for the next.
+fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
+    let buckets = job.layout.architecture().buckets();
+    let by_king = std::env::var("BY_KING").is_ok();
+    let key = |position: &Packed| {
+        buckets.of(position.piece_count()) as u16 * 64 + if by_king { own_king(position) } else { 0 }
+    };
+    let keys: Vec<u16> = positions.par_iter().with_min_len(1024).map(key).collect();
+    let mut starts = vec![0u32; buckets.count * 64];
+    for &key in &keys {
+        starts[usize::from(key)] += 1;
+    }
+    let mut sum = 0;
+    for start in &mut starts {
+        sum += std::mem::replace(start, sum);
+    }
+    let mut order = vec![0u32; positions.len()];
+    for (at, &key) in keys.iter().enumerate() {
+        let place = &mut starts[usize::from(key)];
+        order[*place as usize] = at as u32;
+        *place += 1;
+    }
+    order
+}
+
+/// The square of the king of the side to move, as that side sees it; zero without one.
+fn own_king(position: &Packed) -> u16 {
+    let (occupied, pieces) = position.codes_by_square();
+    let black = position.side_to_move() == Color::Black;
+    let code = Piece::King as u128 | if black { 8 } else { 0 };
+    // A half byte that is nothing once the king's code is taken off all of them.
+    const ONES: u128 = u128::MAX / 15;
+    let other = u128::from_le_bytes(pieces) ^ (code * ONES);
+    let nothing = other.wrapping_sub(ONES) & !other & (8 * ONES);
+    let mut left = occupied;
+    for _ in 0..(nothing.trailing_zeros() / 4).min(63) {
+        left &= left.wrapping_sub(1);
+    }
+    let square = left.trailing_zeros() as u16 & 63;
+    if black { square ^ 56 } else { square }
+}
+
+/// How each side sees the board with its king on each square (where rows begin, and what squares are changed by), and where
+/// the rows of each kind of piece begin: own ones, then the enemy's, −1 for none.
+fn views(features: &FeatureSet) -> (Vec<u32>, Vec<i32>) {
+    let mut views = Vec::new();
+    for side in Color::ALL {
+        for king in Square::ALL {
+            let view = features.view(side, king);
+            views.extend([view.base(), u32::from(view.flip())]);
+        }
+    }
+    let planes = [true, false].into_iter().flat_map(|own| Piece::ALL.map(|piece| (own, piece)));
+    (views, planes.map(|(own, piece)| features.plane(own, piece).map_or(-1, i32::from)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::CpuTrainer;
+    use crate::cpu::tests::{job, positions};
+    use crate::layout::Shape;
+    use crate::optimiser::Optimiser;
+    use crate::recipe::Averaging;
+    use crate::reference::tests::architectures;
+    use tandem_chess::random::SplitMix;
+
+    #[test]
+    fn kings_are_found() {
+        let mut random = SplitMix::new(61);
+        for _ in 0..200 {
+            let (position, _) = crate::reference::tests::random_position(&mut random);
+            let us = position.side_to_move();
+            let king = position.board().king(us) as u16;
+            let packed = Packed::new(position.board()).unwrap();
+            assert_eq!(
+                own_king(&packed),
+                if us == Color::White { king } else { king ^ 56 },
+                "{}",
+                position.fen()
+            );
+        }
+    }
+
+    const OPTIMISERS: [Optimiser; 6] = [
+        Optimiser::Sgd { momentum: 0.0 },
+        Optimiser::Sgd { momentum: 0.9 },
+        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.01 },
+        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.01 },
+        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, every: 3, pull: 0.5 },
+        Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
+    ];
+
+    /// One job for each architecture, with every optimiser, loss and shape somewhere among them.
+    fn jobs() -> Vec<Job> {
+        let losses =
+            [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score];
+        let mut jobs = Vec::new();
+        for (number, mut architecture) in architectures().into_iter().enumerate() {
+            if number % 2 == 0 {
+                architecture.features = FeatureSet::half_ka_v2_hm();
+            }
+            if number == 3 {
+                architecture.features = FeatureSet::half_kp();
+            }
+            let shape = Shape { factoriser: number % 2 == 0, clipped: true, rounded: number % 3 == 1 };
+            let mut job = job(architecture, OPTIMISERS[number % 6], losses[number % 4], shape);
+            if number % 3 == 2 {
+                job.averaging = Averaging::Moving { share: 0.9, every: 2 };
+            }
+            if number >= 4 {
+                job.clip_slopes = 0.05;
+            }
+            jobs.push(job);
+        }
+        jobs
+    }
+
+    #[test]
+    fn programs_of_all_shapes_compile() {
+        // SAFETY: it only looks for the library.
+        if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
+            println!("skipped: there is no NVRTC here");
+            return;
+        }
+        for job in jobs() {
+            for generation in ["compute_75", "compute_90"] {
+                if let Err(error) = compile(&job, generation) {
+                    panic!("{}: {error}", job.layout.architecture());
+                }
+            }
+        }
+    }
+
+    /// The card and the processor say the same, step after step, to rounding.
+    #[test]
+    fn a_card_trains_as_the_processor_does() {
+        if let Err(error) = cards() {
+            println!("skipped: {error}");
+            return;
+        }
+        let mut random = SplitMix::new(51);
+        for job in jobs() {
+            let (batch, _) = positions(job.layout.architecture(), 3000, &mut random);
+            let mut cpu = CpuTrainer::new(job.clone(), job.start(3));
+            let mut card = CudaTrainer::new(job.clone(), job.start(3), 0, 4096).unwrap();
+            let near = |name: &str, left: &[f32], right: &[f32], slack: f32| {
+                assert_eq!(left.len(), right.len());
+                for (at, (left, right)) in left.iter().zip(right).enumerate() {
+                    let size = left.abs().max(right.abs()).max(0.01);
+                    assert!(
+                        (left - right).abs() < slack * size,
+                        "{name} {at} of {}: {left} {right}",
+                        job.layout.architecture()
+                    );
+                }
+            };
+            near(
+                "outputs",
+                &cpu.outputs(&batch, false).unwrap(),
+                &card.outputs(&batch, false).unwrap(),
+                1e-4,
+            );
+            for _ in 0..7 {
+                cpu.learn(&batch, 1e-3).unwrap();
+                card.learn(&batch, 1e-3).unwrap();
+            }
+            let (left, right) = (cpu.told().unwrap(), card.told().unwrap());
+            let part = |told: &[Told], of: fn(&Told) -> f32| -> Vec<f32> { told.iter().map(of).collect() };
+            near("loss", &part(&left, |told| told.loss), &part(&right, |told| told.loss), 1e-3);
+            near("slope", &part(&left, |told| told.slope), &part(&right, |told| told.slope), 1e-2);
+            near("after", &cpu.outputs(&batch, true).unwrap(), &card.outputs(&batch, true).unwrap(), 2e-2);
+            let (left, right) = (cpu.state().unwrap(), card.state().unwrap());
+            assert!(right.fits(&job.layout, job.optimiser, job.is_averaged()));
+            assert_eq!(left.step, right.step);
+            // It goes on from its own state.
+            let mut again = CudaTrainer::new(job.clone(), right, 0, 4096).unwrap();
+            near(
+                "again",
+                &card.outputs(&batch, false).unwrap(),
+                &again.outputs(&batch, false).unwrap(),
+                1e-5,
+            );
+        }
+    }
+}

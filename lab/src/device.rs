@@ -1,0 +1,60 @@
+//! What a network is trained on.
+
+use crate::error::LabError;
+use std::str::FromStr;
+use tandem_train::{CpuTrainer, CudaTrainer, Job, State, TrainError, Trainer};
+
+/// What a network is trained on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// A card if there is one, or else the processor.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// An NVIDIA card by its number.
+    Cuda(usize),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let card = |number: &str| number.parse().map(Self::Cuda).ok();
+        match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(card),
+        }
+        .ok_or_else(|| format!("{text:?} is none of auto, cpu, cuda, cuda:0, cuda:1, ..."))
+    }
+}
+
+impl Device {
+    /// The device that is meant, and what it is called.
+    pub(crate) fn choose(self) -> Result<(Self, String), LabError> {
+        let cpu = || (Self::Cpu, "the processor".to_owned());
+        match (self, tandem_train::cards()) {
+            (Self::Cpu, _) | (Self::Auto, Err(_)) => Ok(cpu()),
+            (Self::Auto, Ok(names)) => Ok((Self::Cuda(0), names[0].clone())),
+            (Self::Cuda(card), Ok(names)) => {
+                let name = names.get(card).cloned().unwrap_or_else(|| format!("card {card}"));
+                Ok((Self::Cuda(card), name))
+            }
+            (Self::Cuda(_), Err(error)) => Err(error.into()),
+        }
+    }
+
+    /// A trainer on it, for batches of at most so many positions.
+    pub(crate) fn trainer(
+        self,
+        job: &Job,
+        state: State,
+        batch: usize,
+    ) -> Result<Box<dyn Trainer>, TrainError> {
+        Ok(match self {
+            Self::Cuda(card) => Box::new(CudaTrainer::new(job.clone(), state, card, batch)?),
+            Self::Auto | Self::Cpu => Box::new(CpuTrainer::new(job.clone(), state)),
+        })
+    }
+}
