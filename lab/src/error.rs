@@ -42,6 +42,8 @@ pub(crate) enum LabError {
     Train(#[from] tandem_train::TrainError),
     #[error(transparent)]
     Run(#[from] tandem_train::RunError),
+    #[error(transparent)]
+    Load(#[from] tandem_train::LoadDataError),
     #[error("the threads cannot be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("{path}: {source}")]

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
     let batch = recipe.training.batch;
     let outcome =
         make_run(&recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
-            display.show(event)
+            display.show(event);
         })?;
     display.finish();
     if !outcome.finished {

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
-use tandem_train::{CpuTrainer, Job, Recipe, Told, Trainer, speed};
+use tandem_train::{CpuTrainer, Job, Loader, Recipe, Told, Trainer, speed};
 
 /// Measure how fast a network is trained
 ///
@@ -38,6 +38,9 @@ pub(crate) struct TrainSpeedArgs {
     /// What to train on: cpu, cuda, or cuda:N for card N
     #[arg(long, default_value = "cpu")]
     device: Device,
+    /// Measure only how fast batches of this data are made, on so many threads
+    #[arg(long, value_name = "PATH")]
+    load: Option<String>,
     /// Dense layers after the accumulators, as in Stockfish 15
     #[arg(long)]
     stacks: bool,
@@ -54,15 +57,20 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
     let stacks =
         "stacks = { hidden = 16, second = 32, pairwise = true, dual = true, skip = true }\npsqt = true\n";
     let text = format!(
-        "name = \"speed\"\n[data]\ntrain = [{{ path = \"none\" }}]\n[network]\nfeatures = {:?}\naccumulator = {}\n\
+        "name = \"speed\"\n[data]\ntrain = [{{ path = {:?} }}]\nany_scores = true\n[network]\nfeatures = {:?}\naccumulator = {}\n\
          buckets = {}\n{}[training]\nbatch = {}\n",
+        args.load.as_deref().unwrap_or("none"),
         args.features,
         args.accumulator,
         args.buckets,
         if args.stacks { stacks } else { "" },
         args.batch
     );
-    let job = Job::of(&Recipe::parse(&text)?)?;
+    let recipe = Recipe::parse(&text)?;
+    if args.load.is_some() {
+        return load(args, &recipe);
+    }
+    let job = Job::of(&recipe)?;
     let (device, name) = args.device.choose()?;
     sayln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build()?;
@@ -70,6 +78,22 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
         Some(active) => by_rows(args, &job, active),
         None => by_positions(args, &job, device),
     })
+}
+
+/// Makes batches, and nothing else.
+fn load(args: &TrainSpeedArgs, recipe: &Recipe) -> Result<(), LabError> {
+    rayon::ThreadPoolBuilder::new().num_threads(args.threads).build_global()?;
+    let mut loader = Loader::new(recipe, args.threads, 0, None);
+    for _ in 0..WARM_UP {
+        loader.next_batch()?;
+    }
+    let since = Instant::now();
+    for _ in 0..args.steps {
+        loader.next_batch()?;
+    }
+    let speed = (args.batch * args.steps) as f64 / since.elapsed().as_secs_f64();
+    sayln!("{speed:.0} positions a second loaded on {} threads", args.threads);
+    Ok(())
 }
 
 /// Steps over sides with so many rows each, on the processor.

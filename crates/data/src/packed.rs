@@ -102,6 +102,18 @@ impl Packed {
         (self.occupied, self.pieces)
     }
 
+    /// Whether each side has exactly one king. Broken files may have others.
+    #[inline]
+    pub fn has_kings(&self) -> bool {
+        const ONES: u128 = u128::MAX / 15;
+        let count = |code: u8| {
+            // Half bytes in which nothing is left once the king's code is taken off.
+            let other = u128::from_le_bytes(self.pieces) ^ (u128::from(code) * ONES);
+            32 - ((other | other >> 1 | other >> 2 | other >> 3) & ONES).count_ones()
+        };
+        count(Piece::King as u8) == 1 && count(Piece::King as u8 | BLACK) == 1
+    }
+
     /// Who is to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {

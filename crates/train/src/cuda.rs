@@ -540,16 +540,11 @@ impl Trainer for CudaTrainer {
     }
 }
 
-/// The positions of one bucket after the other, and within it those with the same king of the side to move: what a
-/// position needs is then still at hand for the next.
+/// The positions of one bucket after the other: the sums for a bucket's weights then stay at hand.
 fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
     let buckets = job.layout.architecture().buckets();
-    let by_king = std::env::var("BY_KING").is_ok();
-    let key = |position: &Packed| {
-        buckets.of(position.piece_count()) as u16 * 64 + if by_king { own_king(position) } else { 0 }
-    };
-    let keys: Vec<u16> = positions.par_iter().with_min_len(1024).map(key).collect();
-    let mut starts = vec![0u32; buckets.count * 64];
+    let keys: Vec<u8> = positions.iter().map(|position| buckets.of(position.piece_count()) as u8).collect();
+    let mut starts = vec![0u32; buckets.count];
     for &key in &keys {
         starts[usize::from(key)] += 1;
     }
@@ -564,23 +559,6 @@ fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
         *place += 1;
     }
     order
-}
-
-/// The square of the king of the side to move, as that side sees it; zero without one.
-fn own_king(position: &Packed) -> u16 {
-    let (occupied, pieces) = position.codes_by_square();
-    let black = position.side_to_move() == Color::Black;
-    let code = Piece::King as u128 | if black { 8 } else { 0 };
-    // A half byte that is nothing once the king's code is taken off all of them.
-    const ONES: u128 = u128::MAX / 15;
-    let other = u128::from_le_bytes(pieces) ^ (code * ONES);
-    let nothing = other.wrapping_sub(ONES) & !other & (8 * ONES);
-    let mut left = occupied;
-    for _ in 0..(nothing.trailing_zeros() / 4).min(63) {
-        left &= left.wrapping_sub(1);
-    }
-    let square = left.trailing_zeros() as u16 & 63;
-    if black { square ^ 56 } else { square }
 }
 
 /// How each side sees the board with its king on each square (where rows begin, and what squares are changed by), and where
@@ -607,23 +585,6 @@ mod tests {
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
     use tandem_chess::random::SplitMix;
-
-    #[test]
-    fn kings_are_found() {
-        let mut random = SplitMix::new(61);
-        for _ in 0..200 {
-            let (position, _) = crate::reference::tests::random_position(&mut random);
-            let us = position.side_to_move();
-            let king = position.board().king(us) as u16;
-            let packed = Packed::new(position.board()).unwrap();
-            assert_eq!(
-                own_king(&packed),
-                if us == Color::White { king } else { king ^ 56 },
-                "{}",
-                position.fen()
-            );
-        }
-    }
 
     const OPTIMISERS: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },

@@ -12,9 +12,9 @@ use crate::schedule::Schedule;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
-use tandem_chess::Piece;
 use tandem_chess::random::SplitMix;
 use tandem_data::{Cursor, DataError, Filter, OnError, Options, Reader, Record, Score, Sieve, Source};
 use thiserror::Error;
@@ -60,7 +60,7 @@ struct SourceCursor {
     file: usize,
     byte: u64,
     record: u64,
-    /// Records of that block that are gone.
+    /// Useful records of that block that are gone.
     gone: usize,
     /// Records that were used so far.
     taken: u64,
@@ -79,15 +79,13 @@ pub struct DataCursor {
 struct Stream {
     recipe: SourceRecipe,
     files: Vec<Source>,
-    sieve: Option<Sieve>,
+    sieve: Sieve,
     threads: usize,
-    needs: Needs,
     reader: Reader,
-    block: std::vec::IntoIter<Record>,
+    block: Vec<Record>,
     cursor: SourceCursor,
-    /// Records of this reading, and those of them that were used.
-    seen: u64,
-    used: u64,
+    /// Records that were read, useful or not.
+    seen: Arc<AtomicU64>,
 }
 
 /// What a record must have.
@@ -105,17 +103,19 @@ impl Needs {
     fn are_met_by(self, record: &Record) -> bool {
         (record.score.is_some() || !self.score)
             && (record.result.is_some() || !self.result)
-            && has_kings(record)
+            && record.position.has_kings()
     }
-}
 
-/// One king of each side: broken files may lack one, and no view of the board exists without.
-fn has_kings(record: &Record) -> bool {
-    let mut kings = [0; 2];
-    for (_, color, piece) in record.position.pieces() {
-        kings[color as usize] += usize::from(piece == Piece::King);
+    /// Leaves out what cannot be learnt from, after a recipe's own rules, where records are decoded. All are counted.
+    fn sieve(self, rules: Option<Sieve>, seen: Arc<AtomicU64>) -> Sieve {
+        Arc::new(move |records, cursor| {
+            seen.fetch_add(records.len() as u64, Ordering::Relaxed);
+            if let Some(rules) = &rules {
+                rules(records, cursor);
+            }
+            records.retain(|record| self.are_met_by(record));
+        })
     }
-    kings == [1, 1]
 }
 
 impl Stream {
@@ -131,66 +131,45 @@ impl Stream {
         let options = Options { columns: columns.unwrap_or_default(), bag: None };
         let files = Source::parse(&recipe.path, &options)?;
         let filter: Filter = recipe.filter.parse().map_err(|bad| wrong("data.filter", format!("{bad}")))?;
-        let sieve = filter.sieve();
+        let seen = Arc::new(AtomicU64::new(0));
+        let sieve = needs.sieve(filter.sieve(), Arc::clone(&seen));
         let start = Cursor { source: cursor.file, byte: cursor.byte, record: cursor.record };
-        let reader = Reader::new(files.clone(), threads, OnError::Stop, sieve.clone(), start);
-        Ok(Self {
-            recipe: recipe.clone(),
-            files,
-            sieve,
-            threads,
-            needs,
-            reader,
-            block: Vec::new().into_iter(),
-            cursor,
-            seen: 0,
-            used: 0,
-        })
+        let reader = Reader::new(files.clone(), threads, OnError::Stop, Some(Arc::clone(&sieve)), start);
+        Ok(Self { recipe: recipe.clone(), files, sieve, threads, reader, block: Vec::new(), cursor, seen })
     }
 
     /// Takes records of one block, at most so many.
     fn take(&mut self, most: usize, pool: &mut Vec<Record>) -> Result<(), LoadDataError> {
-        if self.block.len() == 0 {
-            match self.reader.next_block() {
-                Some(block) => {
-                    let block = block?;
-                    let start = block.cursor;
-                    let same = (self.cursor.file, self.cursor.byte) == (start.source, start.byte);
-                    // Only the block that a run goes on in has records that are gone.
-                    let gone = if same { self.cursor.gone } else { 0 };
-                    (self.cursor.file, self.cursor.byte) = (start.source, start.byte);
-                    (self.cursor.record, self.cursor.gone) = (start.record, gone);
-                    self.block = block.records.into_iter();
-                    self.block.by_ref().take(gone).for_each(drop);
-                }
-                None => return self.begin_again(),
+        if self.cursor.gone >= self.block.len() {
+            let Some(block) = self.reader.next_block() else { return self.begin_again() };
+            let block = block?;
+            let start = block.cursor;
+            // Only the block that a run goes on in has records that are gone.
+            if !self.block.is_empty() || (self.cursor.file, self.cursor.byte) != (start.source, start.byte) {
+                self.cursor.gone = 0;
             }
+            (self.cursor.file, self.cursor.byte) = (start.source, start.byte);
+            self.cursor.record = start.record;
+            self.block = block.records;
         }
-        let room = pool.len() + most;
-        while pool.len() < room
-            && let Some(record) = self.block.next()
-        {
-            self.seen += 1;
-            self.cursor.gone += 1;
-            if self.needs.are_met_by(&record) {
-                self.used += 1;
-                self.cursor.taken += 1;
-                pool.push(record);
-            }
-        }
+        let rest = self.block.get(self.cursor.gone..).unwrap_or_default();
+        let taken = &rest[..rest.len().min(most)];
+        pool.extend_from_slice(taken);
+        self.cursor.gone += taken.len();
+        self.cursor.taken += taken.len() as u64;
         Ok(())
     }
 
     fn begin_again(&mut self) -> Result<(), LoadDataError> {
-        // A reading that went on in the middle has seen only a part.
-        if self.used == 0 && (self.cursor.taken == 0 || self.seen > 0) {
-            return Err(LoadDataError::Useless { path: self.recipe.path.clone(), records: self.seen });
+        if self.cursor.taken == 0 {
+            let records = self.seen.load(Ordering::Relaxed);
+            return Err(LoadDataError::Useless { path: self.recipe.path.clone(), records });
         }
-        (self.seen, self.used) = (0, 0);
         let (readings, taken) = (self.cursor.readings + 1, self.cursor.taken);
         self.cursor = SourceCursor { readings, taken, ..SourceCursor::default() };
-        let (files, sieve) = (self.files.clone(), self.sieve.clone());
-        self.reader = Reader::new(files, self.threads, OnError::Stop, sieve, Cursor::default());
+        self.block = Vec::new();
+        let (files, sieve) = (self.files.clone(), Arc::clone(&self.sieve));
+        self.reader = Reader::new(files, self.threads, OnError::Stop, Some(sieve), Cursor::default());
         Ok(())
     }
 }
