@@ -28,6 +28,10 @@ mod train_speed_command;
 mod verify_command;
 mod watch;
 
+/// Loading data takes and drops buffers of megabytes all the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 

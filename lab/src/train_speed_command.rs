@@ -89,7 +89,8 @@ fn load(args: &TrainSpeedArgs, recipe: &Recipe) -> Result<(), LabError> {
     }
     let since = Instant::now();
     for _ in 0..args.steps {
-        loader.next_batch()?;
+        let loaded = loader.next_batch()?;
+        loader.recycle(loaded.batch);
     }
     let speed = (args.batch * args.steps) as f64 / since.elapsed().as_secs_f64();
     sayln!("{speed:.0} positions a second loaded on {} threads", args.threads);

@@ -26,6 +26,12 @@ impl Batch {
         self.targets.is_empty()
     }
 
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.positions.clear();
+        self.targets.clear();
+    }
+
     /// Adds a position with its target.
     pub fn push(&mut self, position: Packed, target: Target) {
         self.positions.push(position);

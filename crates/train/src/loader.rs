@@ -7,7 +7,7 @@
 
 use crate::batch::Batch;
 use crate::loss::Target;
-use crate::recipe::{DataRecipe, Recipe, RecipeError, SourceRecipe};
+use crate::recipe::{Recipe, RecipeError, SourceRecipe};
 use crate::schedule::Schedule;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,19 @@ pub struct DataCursor {
     sources: Vec<SourceCursor>,
 }
 
+/// Part of a block of records, which nobody copies.
+#[derive(Clone, Debug, Default)]
+struct Piece {
+    block: Arc<Vec<Record>>,
+    place: std::ops::Range<usize>,
+}
+
+impl Piece {
+    fn records(&self) -> &[Record] {
+        &self.block[self.place.clone()]
+    }
+}
+
 /// A source that is read again and again.
 struct Stream {
     recipe: SourceRecipe,
@@ -82,7 +95,7 @@ struct Stream {
     sieve: Sieve,
     threads: usize,
     reader: Reader,
-    block: Vec<Record>,
+    block: Arc<Vec<Record>>,
     cursor: SourceCursor,
     /// Records that were read, useful or not.
     seen: Arc<AtomicU64>,
@@ -135,13 +148,25 @@ impl Stream {
         let sieve = needs.sieve(filter.sieve(), Arc::clone(&seen));
         let start = Cursor { source: cursor.file, byte: cursor.byte, record: cursor.record };
         let reader = Reader::new(files.clone(), threads, OnError::Stop, Some(Arc::clone(&sieve)), start);
-        Ok(Self { recipe: recipe.clone(), files, sieve, threads, reader, block: Vec::new(), cursor, seen })
+        Ok(Self {
+            recipe: recipe.clone(),
+            files,
+            sieve,
+            threads,
+            reader,
+            block: Arc::default(),
+            cursor,
+            seen,
+        })
     }
 
     /// Takes records of one block, at most so many.
-    fn take(&mut self, most: usize, pool: &mut Vec<Record>) -> Result<(), LoadDataError> {
+    fn take(&mut self, most: usize) -> Result<Piece, LoadDataError> {
         if self.cursor.gone >= self.block.len() {
-            let Some(block) = self.reader.next_block() else { return self.begin_again() };
+            let Some(block) = self.reader.next_block() else {
+                self.begin_again()?;
+                return Ok(Piece::default());
+            };
             let block = block?;
             let start = block.cursor;
             // Only the block that a run goes on in has records that are gone.
@@ -150,14 +175,13 @@ impl Stream {
             }
             (self.cursor.file, self.cursor.byte) = (start.source, start.byte);
             self.cursor.record = start.record;
-            self.block = block.records;
+            self.block = Arc::new(block.records);
         }
-        let rest = self.block.get(self.cursor.gone..).unwrap_or_default();
-        let taken = &rest[..rest.len().min(most)];
-        pool.extend_from_slice(taken);
-        self.cursor.gone += taken.len();
-        self.cursor.taken += taken.len() as u64;
-        Ok(())
+        let first = self.cursor.gone.min(self.block.len());
+        let place = first..self.block.len().min(first + most);
+        self.cursor.gone = place.end;
+        self.cursor.taken += place.len() as u64;
+        Ok(Piece { block: Arc::clone(&self.block), place })
     }
 
     fn begin_again(&mut self) -> Result<(), LoadDataError> {
@@ -167,7 +191,7 @@ impl Stream {
         }
         let (readings, taken) = (self.cursor.readings + 1, self.cursor.taken);
         self.cursor = SourceCursor { readings, taken, ..SourceCursor::default() };
-        self.block = Vec::new();
+        self.block = Arc::default();
         let (files, sieve) = (self.files.clone(), Arc::clone(&self.sieve));
         self.reader = Reader::new(files, self.threads, OnError::Stop, Some(sieve), Cursor::default());
         Ok(())
@@ -199,21 +223,32 @@ impl Streams {
     }
 
     /// Fills a pool: always from the source that is furthest behind its share.
-    fn fill(&mut self, count: usize) -> Result<Vec<Record>, LoadDataError> {
-        let mut pool = Vec::with_capacity(count);
-        while pool.len() < count {
+    fn fill(&mut self, count: usize) -> Result<Vec<Piece>, LoadDataError> {
+        let (mut pieces, mut len) = (Vec::new(), 0);
+        while len < count {
             let behind = |stream: &Stream| stream.cursor.taken as f64 / stream.recipe.weight;
             let next = self.streams.iter_mut().min_by(|left, right| behind(left).total_cmp(&behind(right)));
             let Some(stream) = next else { return Err(LoadDataError::Stopped) };
-            stream.take(count - pool.len(), &mut pool)?;
+            let piece = stream.take(count - len)?;
+            len += piece.place.len();
+            pieces.push(piece);
         }
-        Ok(pool)
+        Ok(pieces)
     }
 }
 
-/// Records of a pool, and where it begins.
+/// Where a record of a pool is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    piece: u32,
+    /// Within the piece's block.
+    at: u32,
+}
+
+/// Records of a pool in random order, and where it begins.
 struct Pool {
-    records: Vec<Record>,
+    pieces: Vec<Piece>,
+    order: Vec<Place>,
     cursor: Arc<DataCursor>,
 }
 
@@ -229,6 +264,7 @@ pub struct Loaded {
 /// Batches without end. The same recipe gives the same batches.
 pub struct Loader {
     batches: Receiver<Result<Loaded, LoadDataError>>,
+    used: SyncSender<Batch>,
     waited: Duration,
 }
 
@@ -238,17 +274,23 @@ impl Loader {
         let (pools, waiting) = sync_channel(1);
         let (sender, batches) = sync_channel(4 * threads.max(1));
         let start = cursor.unwrap_or_default();
-        let (data, needs) = (recipe.data.clone(), Needs::of(&recipe.target.result_share));
-        let batch = recipe.training.batch;
+        let (used, empty) = sync_channel(8 * threads.max(1) + 64);
         let failed = sender.clone();
+        let filler = recipe.clone();
         std::thread::spawn(move || {
-            if let Err(error) = fill_pools(&data, batch, threads, needs, start, &pools) {
+            if let Err(error) = fill_pools(&filler, threads, start, &pools) {
                 let _ = failed.send(Err(error));
             }
         });
         let recipe = recipe.clone();
-        std::thread::spawn(move || cut_pools(&recipe, threads, first_step, &waiting, &sender));
-        Self { batches, waited: Duration::ZERO }
+        std::thread::spawn(move || cut_pools(&recipe, threads, first_step, &waiting, &empty, &sender));
+        Self { batches, used, waited: Duration::ZERO }
+    }
+
+    /// Takes back a batch that nobody needs any more: the next is made in its place.
+    pub fn recycle(&mut self, batch: Batch) {
+        // Where there is no room for it, it goes the usual way.
+        let _ = self.used.try_send(batch);
     }
 
     /// The next batch.
@@ -266,55 +308,55 @@ impl Loader {
 }
 
 fn fill_pools(
-    data: &DataRecipe,
-    batch: usize,
+    recipe: &Recipe,
     threads: usize,
-    needs: Needs,
     start: DataCursor,
     pools: &SyncSender<Pool>,
 ) -> Result<(), LoadDataError> {
+    let (data, batch) = (&recipe.data, recipe.training.batch);
+    let needs = Needs::of(&recipe.target.result_share);
     let mut streams = Streams::new(&data.train, threads, needs, &start)?;
     let batches = (data.shuffle_buffer / batch).max(1);
     let mut first_step = start.first_step;
     loop {
         let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
-        let records = streams.fill(batches * batch)?;
+        let pieces = streams.fill(batches * batch)?;
         if first_step == start.first_step && needs.score && !data.any_scores {
-            check_scores(&records)?;
+            check_scores(&pieces)?;
         }
+        let order = random_order(&pieces, recipe.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         first_step += batches as u64;
-        if pools.send(Pool { records, cursor }).is_err() {
+        if pools.send(Pool { pieces, order, cursor }).is_err() {
             return Ok(());
         }
     }
 }
 
-/// Puts each pool in random order and cuts it, several batches at a time, until nobody takes them.
+/// Cuts each pool, several batches at a time, until nobody takes them.
 fn cut_pools(
     recipe: &Recipe,
     threads: usize,
     first_step: u64,
     pools: &Receiver<Pool>,
+    empty: &Receiver<Batch>,
     sender: &SyncSender<Result<Loaded, LoadDataError>>,
 ) {
     let (size, steps) = (recipe.training.batch, recipe.steps());
-    while let Ok(Pool { records, cursor }) = pools.recv() {
-        let order =
-            random_order(records.len(), recipe.seed ^ cursor.first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let numbered: Vec<(u64, &[u32])> = (cursor.first_step..).zip(order.chunks_exact(size)).collect();
-        let wanted = numbered.into_iter().filter(|&(step, _)| step >= first_step).collect::<Vec<_>>();
+    while let Ok(Pool { pieces, order, cursor }) = pools.recv() {
+        let numbered: Vec<(u64, &[Place])> = (cursor.first_step..).zip(order.chunks_exact(size)).collect();
+        let wanted: Vec<_> = numbered.into_iter().filter(|&(step, _)| step >= first_step).collect();
         for together in wanted.chunks(threads.max(1)) {
-            let make = |&(step, order): &(u64, &[u32])| {
-                let share = recipe.target.result_share.at(step, steps);
-                let mut batch =
-                    Batch { positions: Vec::with_capacity(size), targets: Vec::with_capacity(size) };
-                for &at in order {
-                    let record = &records[at as usize];
+            let places: Vec<Batch> = together.iter().map(|_| empty.try_recv().unwrap_or_default()).collect();
+            let make = |((step, order), mut batch): (&(u64, &[Place]), Batch)| {
+                let share = recipe.target.result_share.at(*step, steps);
+                batch.clear();
+                for place in *order {
+                    let record = &pieces[place.piece as usize].block[place.at as usize];
                     batch.push(record.position, Target::new(record, recipe.target.scale, share));
                 }
                 batch
             };
-            let batches: Vec<Batch> = together.par_iter().map(make).collect();
+            let batches: Vec<Batch> = together.par_iter().zip(places).map(make).collect();
             for batch in batches {
                 if sender.send(Ok(Loaded { batch, cursor: Arc::clone(&cursor) })).is_err() {
                     return;
@@ -324,9 +366,12 @@ fn cut_pools(
     }
 }
 
-fn random_order(count: usize, seed: u64) -> Vec<u32> {
+fn random_order(pieces: &[Piece], seed: u64) -> Vec<Place> {
     let mut random = SplitMix::new(seed);
-    let mut order: Vec<u32> = (0..count as u32).collect();
+    let places = |(piece, number): (&Piece, u32)| {
+        piece.place.clone().map(move |at| Place { piece: number, at: at as u32 })
+    };
+    let mut order: Vec<Place> = pieces.iter().zip(0..).flat_map(places).collect();
     for at in (1..order.len()).rev() {
         order.swap(at, random.below(at as u32 + 1) as usize);
     }
@@ -339,12 +384,12 @@ const HIGH: f64 = 0.9;
 const PLAUSIBLE: std::ops::RangeInclusive<i32> = 10..=20_000;
 
 /// Refuses scores that are all zero or in another unit.
-fn check_scores(records: &[Record]) -> Result<(), LoadDataError> {
+fn check_scores(pieces: &[Piece]) -> Result<(), LoadDataError> {
     let plain = |record: &Record| match record.score {
         Some(Score::Centipawns(value)) => Some(i32::from(value).abs()),
         _ => None,
     };
-    let mut sizes: Vec<i32> = records.iter().filter_map(plain).collect();
+    let mut sizes: Vec<i32> = pieces.iter().flat_map(Piece::records).filter_map(plain).collect();
     if sizes.len() < 100 {
         return Ok(());
     }
@@ -385,7 +430,7 @@ pub fn load_some(
     for stream in &mut streams.streams {
         let room = records.len() + each;
         while stream.cursor.readings == 0 && records.len() < room {
-            stream.take(room - records.len(), &mut records)?;
+            records.extend_from_slice(stream.take(room - records.len())?.records());
         }
     }
     let batches = records.chunks(recipe.training.batch).map(|records| {

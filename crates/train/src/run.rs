@@ -312,7 +312,7 @@ impl<'a> Run<'a> {
                 .map_err(|error| RunError::Folder { path: path.clone(), problem: error.to_string() })?;
             return Err(RunError::NotANumber { step, loss: told[at].loss, batch: path });
         }
-        self.recent.clear();
+        self.recent.drain(..).for_each(|batch| self.loader.recycle(batch));
         Ok(told)
     }
 
