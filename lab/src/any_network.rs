@@ -4,6 +4,7 @@ use crate::error::LabError;
 use std::path::Path;
 use tandem_chess::Position;
 use tandem_nnue::{Architecture, FloatNetwork, Format, Network};
+use tandem_train::Checkpoint;
 
 /// A network, of integers or before it became one.
 pub(crate) enum AnyNetwork {
@@ -20,7 +21,11 @@ impl AnyNetwork {
         let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut start));
         let format = Format::of(&start[..read.unwrap_or(0)]);
         let network = match format {
-            Some(Format::Float) => Self::Float(Box::new(FloatNetwork::load(path)?)),
+            // Checkpoints are files of the same kind, with more in them.
+            Some(Format::Float) => match Checkpoint::load(path) {
+                Ok(checkpoint) => Self::Float(Box::new(checkpoint.network()?)),
+                Err(_) => Self::Float(Box::new(FloatNetwork::load(path)?)),
+            },
             _ => Self::Integer(Box::new(Network::load(path)?)),
         };
         Ok((network, format))

@@ -235,7 +235,7 @@ fn export(
     Ok(Exported { bytes, reports, facts })
 }
 
-fn report_table(reports: &[LayerReport]) -> Table {
+pub(crate) fn report_table(reports: &[LayerReport]) -> Table {
     let mut table =
         Table::new(&["layer", "numbers", "one is", "greatest", "clipped", "worst error", "rms error"]);
     for report in reports {

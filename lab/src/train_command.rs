@@ -1,7 +1,10 @@
 //! `tandem-lab train`.
 
+use crate::any_network::parameters;
+use crate::card::{Card, sha256};
 use crate::device::Device;
 use crate::error::LabError;
+use crate::export_command::report_table;
 use crate::interrupt;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,7 +12,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tandem_chess::output;
-use tandem_train::{Event, Metrics, Recipe, RunOptions, run as make_run};
+use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
 
 /// Train a network by a recipe
 ///
@@ -68,16 +71,37 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
         sayln!("stopped after step {}; --resume goes on", outcome.steps);
         return Ok(());
     }
+    write_networks(&recipe, &folder, &outcome)
+}
+
+/// The network in floating point and in integers, and its card.
+fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Result<(), LabError> {
+    let write = |path: &Path, bytes: &[u8]| output::write_whole(path, bytes).map_err(LabError::file(path));
     let float = folder.join(format!("{}.safetensors", recipe.name));
-    let bytes = outcome.network.to_safetensors().map_err(|error| LabError::Usage(error.to_string()))?;
-    output::write_whole(&float, &bytes).map_err(LabError::file(&float))?;
-    let (network, _) = outcome
-        .network
-        .quantise(outcome.job.quantisation)
-        .map_err(|error| LabError::Usage(error.to_string()))?;
+    write(&float, &outcome.network.to_safetensors()?)?;
+    // The numbers in floating point are safe by now, whatever is wrong with them as integers.
+    let (network, reports) = outcome.network.quantise(outcome.job.quantisation)?;
     let quantised = folder.join(format!("{}.tnn", recipe.name));
-    output::write_whole(&quantised, &network.to_bytes()).map_err(LabError::file(&quantised))?;
-    sayln!("{} and {}", float.display(), quantised.display());
+    let bytes = network.to_bytes();
+    write(&quantised, &bytes)?;
+    let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
+    card.fact("architecture", network.architecture().to_string());
+    card.fact("parameters", parameters(&network.architecture()).to_string());
+    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    card.fact("file size", format!("{} bytes", bytes.len()));
+    card.fact("sha256", sha256(&bytes));
+    let paths = |sources: &[SourceRecipe]| -> String {
+        sources.iter().map(|source| source.path.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    card.fact("data", paths(&recipe.data.train));
+    if let Some(metrics) = &outcome.metrics {
+        card.fact("validation data", paths(&recipe.data.validation));
+        card.fact("validation", figures(metrics));
+    }
+    card.tables.push(("Quantisation".into(), report_table(&reports)));
+    let path = Card::path(&quantised);
+    write(&path, card.markdown().as_bytes())?;
+    sayln!("{}, {} and {}", float.display(), quantised.display(), path.display());
     Ok(())
 }
 

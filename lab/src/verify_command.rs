@@ -2,6 +2,7 @@
 
 mod c_interface;
 mod lines;
+mod stockfish;
 
 use crate::any_network::AnyNetwork;
 use crate::data_command::FormatArgs;
@@ -34,12 +35,18 @@ pub(crate) struct VerifyArgs {
     /// A file of positions, in any format of `tandem-lab data`, instead of random games
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
+    /// A Stockfish 15.1: it must load the network and say the same of 200 of the positions
+    #[arg(long, value_name = "PROGRAM")]
+    stockfish: Option<PathBuf>,
     #[command(flatten)]
     options: FormatArgs,
 }
 
 /// A network in floating point and what was made of it differ by no more than this on average, in centipawns.
 const PLAUSIBLE: f64 = 15.0;
+
+/// Positions that Stockfish is asked about.
+const ASKED: usize = 200;
 
 /// How far a way is from the measure.
 #[derive(Default)]
@@ -127,6 +134,16 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), LabError> {
         )));
     }
     sayln!("all ways of integers agree");
+    if let Some(program) = &args.stockfish {
+        let positions: Vec<_> = lines.iter().flat_map(Line::positions).collect();
+        // From the whole length of them, half as many again for those in check.
+        let step = (2 * positions.len() / (3 * ASKED)).max(1);
+        let mut asked: Vec<_> = positions.into_iter().step_by(step).collect();
+        asked.retain(|position| position.board().checkers().is_empty());
+        asked.truncate(ASKED);
+        let count = stockfish::compare(program, &network, &asked)?;
+        sayln!("{} says the same of {count} positions", program.display());
+    }
     Ok(())
 }
 
@@ -211,7 +228,7 @@ fn through_c(
     lines: &[Line],
     expected: &[Vec<Evaluation>],
 ) -> Result<(Distance, Distance), LabError> {
-    let file = TemporaryFile::new(&network.to_bytes())?;
+    let file = TemporaryFile::new("tnn", &network.to_bytes())?;
     let handle = CNetwork::load(&file.0).map_err(LabError::Usage)?;
     let (mut boards, mut fens) = (Distance::default(), Distance::default());
     let compare = |distance: &mut Distance, found: i32, expected: Evaluation| {
@@ -252,12 +269,12 @@ fn against_float(float: &FloatNetwork, lines: &[Line], expected: &[Vec<Evaluatio
     distance
 }
 
-/// A file for the C interface, which reads networks only from files.
+/// A file for those who read networks only from files.
 struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
-    fn new(bytes: &[u8]) -> Result<Self, LabError> {
-        let path = std::env::temp_dir().join(format!("tandem-verify-{}.tnn", std::process::id()));
+    fn new(ending: &str, bytes: &[u8]) -> Result<Self, LabError> {
+        let path = std::env::temp_dir().join(format!("tandem-verify-{}.{ending}", std::process::id()));
         let write = |path: &Path| tandem_chess::output::write_whole(path, bytes);
         write(&path).map_err(LabError::file(&path))?;
         Ok(Self(path))

@@ -1,13 +1,15 @@
 //! A run in a file: everything that is needed to go on as if nothing had happened.
 
 use crate::loader::DataCursor;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RecipeError};
 use crate::state::State;
+use crate::trainer::Job;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tandem_chess::output;
+use tandem_nnue::FloatNetwork;
 use thiserror::Error;
 
 /// A checkpoint that cannot be written or read.
@@ -85,6 +87,18 @@ impl Checkpoint {
         let bytes =
             std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
         Self::from_bytes(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+    }
+
+    /// The network as it stands: the moving average where one is kept.
+    pub fn network(&self) -> Result<FloatNetwork, RecipeError> {
+        let job = Job::of(&self.recipe)?;
+        let averaged = !self.state.average.is_empty();
+        let numbers = if averaged { &self.state.average } else { &self.state.numbers };
+        if numbers.len() != job.layout.numbers() {
+            let problem = format!("{} numbers found, {} expected", numbers.len(), job.layout.numbers());
+            return Err(RecipeError::Wrong { key: "network", problem });
+        }
+        Ok(job.network(numbers, &self.recipe.name))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
@@ -206,6 +220,8 @@ mod tests {
         assert_eq!(checkpoints.list().iter().map(|(step, _)| *step).collect::<Vec<_>>(), [10, 15]);
         assert_eq!(checkpoints.newest(), Some(checkpoint(15)));
         assert_eq!(Checkpoint::load(&checkpoints.best()).unwrap(), checkpoint(5));
+        let network = checkpoint(5).network().unwrap();
+        assert_eq!(network.weights[..], checkpoint(5).state.numbers[..network.weights.len()]);
         // The newest is cut short: the one before it serves.
         let path = checkpoints.list()[1].1.clone();
         let bytes = std::fs::read(&path).unwrap();

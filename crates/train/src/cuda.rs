@@ -17,7 +17,6 @@ use cudarc::driver::{
     LaunchConfig, PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
 };
 use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
-use rayon::prelude::*;
 use std::sync::Arc;
 use tandem_chess::{Color, Piece, Square};
 use tandem_data::Packed;
@@ -313,7 +312,8 @@ impl CudaTrainer {
         let buffer = &mut self.buffers[turn];
         // Waits until the batch before it has left.
         let places = buffer.pinned.as_mut_slice()?;
-        places.par_iter_mut().zip(&order).with_min_len(1024).for_each(|(place, &at)| {
+        // By this thread alone: all others make batches, and would be waited for.
+        for (place, &at) in places.iter_mut().zip(&order) {
             let (position, target) = (&positions[at as usize], targets[at as usize]);
             let (occupied, pieces) = position.codes_by_square();
             *place = CardPosition {
@@ -322,7 +322,7 @@ impl CudaTrainer {
                 target: if by_score { target.score } else { target.chance },
                 black: u32::from(position.side_to_move() == Color::Black),
             };
-        });
+        }
         self.travel.wait(&buffer.used)?;
         self.travel.memcpy_htod(&buffer.pinned, &mut buffer.positions)?;
         self.stream.wait(&self.travel.record_event(None)?)?;

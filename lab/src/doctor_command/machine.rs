@@ -115,7 +115,12 @@ pub(super) fn gpu() -> Vec<Finding> {
             library("libtorch", &["libtorch.so"], "nothing of ours needs it; LIBTORCH would name its folder")
         }
     };
+    let cards = match tandem_train::cards() {
+        Ok(names) => Finding::ok("cards", names.join(", ")),
+        Err(error) => Finding::missing("cards", error.to_string()),
+    };
     vec![
+        cards,
         library("NVIDIA driver", &["libcuda.so.1"], "install NVIDIA's driver, if there is such a card"),
         library(
             "NVRTC",
