@@ -79,8 +79,20 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     let write = |path: &Path, bytes: &[u8]| output::write_whole(path, bytes).map_err(LabError::file(path));
     let float = folder.join(format!("{}.safetensors", recipe.name));
     write(&float, &outcome.network.to_safetensors()?)?;
-    // The numbers in floating point are safe by now, whatever is wrong with them as integers.
-    let (network, reports) = outcome.network.quantise(outcome.job.quantisation)?;
+    let quantised = outcome.network.quantise(outcome.job.quantisation).map_err(|error| {
+        let kept = float.display();
+        LabError::Usage(format!(
+            "{error}; the network is kept in floating point in {kept}; `training.clip_weights = true` holds numbers to what \
+             integers can hold"
+        ))
+    });
+    let (network, reports) = quantised?;
+    let clipped: usize = reports.iter().map(|report| report.clipped).sum();
+    if clipped > 0 {
+        sayln!(
+            "{clipped} numbers did not fit into integers and were held back; the card says in which layers"
+        );
+    }
     let quantised = folder.join(format!("{}.tnn", recipe.name));
     let bytes = network.to_bytes();
     write(&quantised, &bytes)?;

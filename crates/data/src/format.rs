@@ -215,6 +215,15 @@ impl Source {
             let format = named.unwrap_or(Format::Lc0);
             return Ok(files_of(path)?.iter().map(|path| source(path, format)).collect());
         }
+        let matching = matching(path)?;
+        if let Some(matching) = matching {
+            let text = |path: &PathBuf| match text.split_once(':').filter(|_| named.is_some()) {
+                Some((name, _)) => format!("{name}:{}", path.display()),
+                None => path.display().to_string(),
+            };
+            let sources = matching.iter().map(|path| Self::parse(&text(path), options));
+            return Ok(sources.collect::<Result<Vec<_>, _>>()?.concat());
+        }
         let format = match named {
             Some(format) => format,
             None => Format::of_path(path)
@@ -223,6 +232,22 @@ impl Source {
         let shards = bag::shards(path)?;
         Ok(shards.iter().map(|path| source(path, format)).collect())
     }
+}
+
+/// The files that a name with one star stands for, by name; none for a name without, or for a file that has it.
+fn matching(path: &Path) -> Result<Option<Vec<PathBuf>>, DataError> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some((start, end)) = name.split_once('*').filter(|_| !path.exists()) else { return Ok(None) };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let fits = |file: &PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+    };
+    let files: Vec<PathBuf> = files_of(folder)?.into_iter().filter(fits).collect();
+    if files.is_empty() {
+        return Err(DataError::Path { path: path.into(), problem: "no file has such a name".into() });
+    }
+    Ok(Some(files))
 }
 
 /// The files of a directory, by name.
@@ -339,6 +364,25 @@ pub use crate::formats::csv::Columns;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let folder = std::env::temp_dir().join(format!("tandem-star-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["games-1.vf", "games-0.vf", "games-0.vf.part", "other.vf"] {
+            std::fs::write(folder.join(name), b"").unwrap();
+        }
+        let parse =
+            |name: &str| Source::parse(&format!("{}", folder.join(name).display()), &Options::default());
+        let names: Vec<PathBuf> =
+            parse("games-*.vf").unwrap().into_iter().map(|source| source.path).collect();
+        assert_eq!(names, ["games-0.vf", "games-1.vf"].map(|name| folder.join(name)));
+        let text = format!("bullet:{}", folder.join("*.vf").display());
+        let sources = Source::parse(&text, &Options::default()).unwrap();
+        assert!(sources.len() == 3 && sources.iter().all(|source| source.format == Format::Bullet));
+        assert!(parse("none-*.vf").unwrap_err().to_string().contains("no file has such a name"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn formats_are_known_by_name_and_by_path() {

@@ -155,6 +155,10 @@ impl Buckets {
 
     /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up. There are 1 to 32 of them.
     pub fn bullet(count: usize) -> Self {
+        // One is one, by whatever formula.
+        if count == 1 {
+            return Self::ONE;
+        }
         Self { count, less: 2, pieces: 32usize.div_ceil(count.max(1)) }
     }
 

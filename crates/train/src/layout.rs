@@ -168,9 +168,9 @@ impl Layout {
                 *number = ((random.unit() * 2.0 - 1.0) * size) as f32;
             }
         };
-        let features = &self.architecture.features;
-        // As many inputs are on as a position has pieces; shared rows begin at zero.
-        fill(0..features.inputs() * self.architecture.width(), features.max_active());
+        // Small against what is learnt: a row that hardly ever is on keeps what chance gave it. Shared rows begin at zero.
+        let inputs = self.architecture.features.inputs();
+        fill(0..inputs * self.architecture.width(), inputs);
         let layers = self.architecture.layers();
         for stack in 0..self.architecture.buckets().count {
             for (layer, &(inputs, _)) in layers.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use crate::loss::Loss;
 use crate::optimiser::Optimiser;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, number_or_schedule};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tandem_data::Filter;
@@ -56,7 +56,7 @@ pub struct Recipe {
     #[serde(default)]
     pub optimiser: Optimiser,
     /// The learning rate.
-    #[serde(default = "usual_rate")]
+    #[serde(default = "usual_rate", deserialize_with = "number_or_schedule")]
     pub rate: Schedule,
 }
 
@@ -164,7 +164,7 @@ pub struct TargetRecipe {
     #[serde(default = "four_hundred_centipawns")]
     pub scale: f64,
     /// The share of the game's result in the target; the rest is the score's.
-    #[serde(default = "no_result")]
+    #[serde(default = "no_result", deserialize_with = "number_or_schedule")]
     pub result_share: Schedule,
 }
 
@@ -379,6 +379,12 @@ impl Recipe {
                 return wrong(key, &problem);
             }
         }
+        if self.target.result_share.numbers().iter().any(|share| !(0.0..=1.0).contains(share)) {
+            return wrong("target.result_share", "a share is from 0 to 1");
+        }
+        if self.rate.numbers().iter().any(|rate| !(rate.is_finite() && *rate >= 0.0)) {
+            return wrong("rate", "a learning rate is a number of zero or more");
+        }
         if !(self.target.scale.is_finite() && self.target.scale > 0.0) {
             return wrong("target.scale", "must be above zero: 400 is usual for centipawns");
         }
@@ -449,6 +455,12 @@ mod tests {
         assert!(with("\"crelu\"", "\"gelu\"").contains("none of relu, crelu, screlu"));
         assert!(with("path = \"train.bf\"", "path = \"train.bf\", filter = \"hm\"").contains("is no rule"));
         assert!(with("[{ path = \"train.bf\" }]", "[]").contains("at least one file"));
+        let shared = |share: &str| Recipe::parse(&format!("{SHORT}\n[target]\nresult_share = {share}\n"));
+        assert!(shared("30.0").unwrap_err().to_string().starts_with("target.result_share: "));
+        assert!(shared("\"much\"").unwrap_err().to_string().contains("a number, or a schedule"));
+        assert_eq!(shared("0.5").unwrap(), shared("{ kind = \"constant\", value = 0.5 }").unwrap());
+        let below = Recipe::parse(&SHORT.replace("[data]", "rate = -1\n[data]"));
+        assert!(below.unwrap_err().to_string().starts_with("rate: "));
         let rate = format!("{SHORT}\n[rate]\nkind = \"exponential\"\nstart = 1.0\nend = 0.0\n");
         assert!(Recipe::parse(&rate).unwrap_err().to_string().starts_with("rate: "));
     }

@@ -222,11 +222,8 @@ impl<'a> Run<'a> {
         let loader = Loader::new(recipe, options.threads, step, cursor);
         let positions = recipe.training.validation_positions;
         let validation = load_some(&recipe.data.validation, recipe, options.threads, positions)?;
-        let log = if step == 0 && !options.resume {
-            RunLog::create(folder)?
-        } else {
-            RunLog::resume(folder, step)?
-        };
+        // What a run left behind that came to no checkpoint is nothing to keep.
+        let log = RunLog::resume(folder, step)?;
         Ok(Self {
             trainer: trainer(&job, state)?,
             recipe,

@@ -1,6 +1,9 @@
 //! Numbers that change in the course of a run: learning rates, shares of the result.
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// How a number changes from the first step to the last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,6 +94,33 @@ fn ten_thousand() -> f64 {
     10_000.0
 }
 
+/// Reads a schedule, or a number that is always the same.
+pub(crate) fn number_or_schedule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Schedule, D::Error> {
+    struct Either;
+
+    impl<'de> Visitor<'de> for Either {
+        type Value = Schedule;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a number, or a schedule such as { kind = \"cosine\", start = 1e-3, end = 1e-5 }")
+        }
+
+        fn visit_f64<E>(self, value: f64) -> Result<Schedule, E> {
+            Ok(Schedule::Constant { value })
+        }
+
+        fn visit_i64<E>(self, value: i64) -> Result<Schedule, E> {
+            Ok(Schedule::Constant { value: value as f64 })
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Schedule, A::Error> {
+            Schedule::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+
+    deserializer.deserialize_any(Either)
+}
+
 fn half_wave(start: f64, end: f64, share: f64) -> f64 {
     end + (start - end) * (1.0 + (std::f64::consts::PI * share).cos()) / 2.0
 }
@@ -140,6 +170,22 @@ impl Schedule {
     /// Whether it is this number from the first step to the last.
     pub fn is_always(&self, number: f64) -> bool {
         matches!(*self, Self::Constant { value } if value == number)
+    }
+
+    /// Every number that it is made of.
+    pub fn numbers(&self) -> Vec<f64> {
+        match self {
+            Self::Constant { value } => vec![*value],
+            Self::Linear { start, end } | Self::Exponential { start, end } | Self::Cosine { start, end } => {
+                vec![*start, *end]
+            }
+            Self::Step { start, gamma, .. } => vec![*start, start * gamma],
+            Self::OneCycle { peak, start_divisor, end_divisor, .. } => {
+                vec![*peak, peak / start_divisor, peak / end_divisor]
+            }
+            Self::WarmUp { then, .. } => then.numbers(),
+            Self::Sequence { parts } => parts.iter().flat_map(|part| part.schedule.numbers()).collect(),
+        }
     }
 
     /// What is wrong with it, if anything is.
