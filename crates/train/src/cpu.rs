@@ -461,7 +461,7 @@ pub(crate) mod tests {
     }
 
     const SGD: Optimiser = Optimiser::Sgd { momentum: 0.0 };
-    const ADAM: Optimiser = Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0 };
+    const ADAM: Optimiser = Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 };
 
     /// One plain step moves every number by the reference's slope, with each set of instructions.
     #[test]
@@ -585,7 +585,14 @@ pub(crate) mod tests {
         let (batch, _) = positions(&architecture, 2000, &mut random);
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let ranger = Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, every: 3, pull: 0.5 };
+            let ranger = Optimiser::Ranger {
+                beta1: 0.9,
+                beta2: 0.999,
+                decay: 0.01,
+                epsilon: 1e-8,
+                every: 3,
+                pull: 0.5,
+            };
             let mut job = job(architecture.clone(), ranger, Loss::CrossEntropy, Shape::default());
             job.averaging = Averaging::Moving { share: 0.9, every: 2 };
             let mut trainer = trainer(&job, &network);

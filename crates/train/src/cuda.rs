@@ -543,6 +543,9 @@ impl Trainer for CudaTrainer {
 /// The positions of one bucket after the other: the sums for a bucket's weights then stay at hand.
 fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
     let buckets = job.layout.architecture().buckets();
+    if buckets.count == 1 {
+        return (0..positions.len() as u32).collect();
+    }
     let keys: Vec<u8> = positions.iter().map(|position| buckets.of(position.piece_count()) as u8).collect();
     let mut starts = vec![0u32; buckets.count];
     for &key in &keys {
@@ -589,9 +592,9 @@ mod tests {
     const OPTIMISERS: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },
         Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.01 },
-        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.01 },
-        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, every: 3, pull: 0.5 },
+        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8 },
+        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8 },
+        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8, every: 3, pull: 0.5 },
         Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
     ];
 

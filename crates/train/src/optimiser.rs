@@ -23,6 +23,10 @@ pub enum Optimiser {
         /// So much of each weight is lost at every step, times the learning rate.
         #[serde(default)]
         decay: f64,
+        /// Slopes that are smaller than this move a weight less than others do. Rows of the first layer that are hardly ever
+        /// on have such slopes: with little data, 1e-6 keeps them from learning single positions by heart.
+        #[serde(default = "adam_epsilon")]
+        epsilon: f64,
     },
     /// Adam that waits until it knows how much slopes vary (Liu and others, 2019).
     RAdam {
@@ -35,6 +39,9 @@ pub enum Optimiser {
         /// As for Adam.
         #[serde(default)]
         decay: f64,
+        /// As for Adam.
+        #[serde(default = "adam_epsilon")]
+        epsilon: f64,
     },
     /// RAdam with slow weights that every so often meet the fast ones half-way (Zhang and others, 2019).
     Ranger {
@@ -47,6 +54,9 @@ pub enum Optimiser {
         /// As for Adam.
         #[serde(default)]
         decay: f64,
+        /// As for Adam.
+        #[serde(default = "adam_epsilon")]
+        epsilon: f64,
         /// Steps between two meetings.
         #[serde(default = "six")]
         every: u64,
@@ -95,11 +105,13 @@ fn adadelta_epsilon() -> f64 {
 
 impl Default for Optimiser {
     fn default() -> Self {
-        Self::Adam { beta1: beta1(), beta2: beta2(), decay: 0.01 }
+        Self::Adam { beta1: beta1(), beta2: beta2(), decay: 0.01, epsilon: adam_epsilon() }
     }
 }
 
-const EPSILON: f32 = 1e-8;
+fn adam_epsilon() -> f64 {
+    1e-8
+}
 
 /// What is remembered of each weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +161,7 @@ pub struct Update {
     meet: bool,
     /// What slopes are multiplied by first.
     factor: f32,
+    epsilon: f32,
 }
 
 impl Optimiser {
@@ -164,12 +177,12 @@ impl Optimiser {
     /// The step with this number, counted from zero, at a learning rate.
     pub fn update(self, step: u64, rate: f64) -> Update {
         let count = (step + 1) as f64;
-        let (beta1, beta2, decay) = match self {
-            Self::Sgd { momentum } => (momentum, 0.0, 0.0),
-            Self::Adam { beta1, beta2, decay }
-            | Self::RAdam { beta1, beta2, decay }
-            | Self::Ranger { beta1, beta2, decay, .. } => (beta1, beta2, decay),
-            Self::Adadelta { rho, .. } => (rho, rho, 0.0),
+        let (beta1, beta2, decay, epsilon) = match self {
+            Self::Sgd { momentum } => (momentum, 0.0, 0.0, 0.0),
+            Self::Adam { beta1, beta2, decay, epsilon }
+            | Self::RAdam { beta1, beta2, decay, epsilon }
+            | Self::Ranger { beta1, beta2, decay, epsilon, .. } => (beta1, beta2, decay, epsilon),
+            Self::Adadelta { rho, epsilon } => (rho, rho, 0.0, epsilon),
         };
         let (left1, left2) = (beta1.powf(count), beta2.powf(count));
         let trust = match self {
@@ -196,6 +209,7 @@ impl Optimiser {
             trust,
             meet,
             factor: 1.0,
+            epsilon: epsilon as f32,
         }
     }
 }
@@ -217,11 +231,7 @@ pub(crate) struct UpdateNumbers {
 
 impl Update {
     pub(crate) fn numbers(&self) -> UpdateNumbers {
-        let (pull, epsilon) = match self.optimiser {
-            Optimiser::Ranger { pull, .. } => (pull, 0.0),
-            Optimiser::Adadelta { epsilon, .. } => (0.0, epsilon),
-            _ => (0.0, 0.0),
-        };
+        let pull = if let Optimiser::Ranger { pull, .. } = self.optimiser { pull } else { 0.0 };
         let trust = match self.optimiser {
             Optimiser::RAdam { .. } | Optimiser::Ranger { .. } => self.trust,
             _ => Some(1.0),
@@ -236,7 +246,7 @@ impl Update {
             trust,
             meet: self.meet,
             pull: pull as f32,
-            epsilon: epsilon as f32,
+            epsilon: self.epsilon,
         }
     }
 
@@ -270,8 +280,8 @@ impl Update {
                     *weight = held(*weight - self.rate * *first);
                 }
             }
-            Optimiser::Adadelta { epsilon, .. } => {
-                let epsilon = epsilon as f32;
+            Optimiser::Adadelta { .. } => {
+                let epsilon = self.epsilon;
                 for (((weight, slope), first), second) in
                     weights.iter_mut().zip(slopes).zip(first).zip(second)
                 {
@@ -311,7 +321,7 @@ impl Update {
             let slope = self.factor * slope;
             *first = self.beta1 * *first + (1.0 - self.beta1) * slope;
             *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
-            let scale = if trust.is_some() { (*second * self.mend2).sqrt() + EPSILON } else { 1.0 };
+            let scale = if trust.is_some() { (*second * self.mend2).sqrt() + self.epsilon } else { 1.0 };
             *weight = held(*weight * self.keep - rate * *first / scale);
         }
     }
@@ -325,9 +335,9 @@ mod tests {
     const ALL: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },
         Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0 },
-        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0 },
-        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.0, every: 6, pull: 0.5 },
+        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
+        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
+        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8, every: 6, pull: 0.5 },
         Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
     ];
 
@@ -372,14 +382,14 @@ mod tests {
         let near = |left: f32, right: f64| assert!((f64::from(left) - right).abs() < 1e-6, "{left} {right}");
         near(first(Optimiser::Sgd { momentum: 0.9 }, 0.1), 0.03);
         // Adam's first step is the learning rate, whatever the slope; decay takes its share of the weight.
-        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0 }, 0.1), 0.1);
-        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.5 }, 0.1), 0.15);
+        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 }, 0.1), 0.1);
+        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.5, epsilon: 1e-8 }, 0.1), 0.15);
         // RAdam's is plain momentum.
-        near(first(Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0 }, 0.1), 0.03);
+        near(first(Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 }, 0.1), 0.03);
         let step = (1e-6f64 / (0.1 * 0.09 + 1e-6)).sqrt() * 0.3;
         near(first(Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 }, 1.0), step);
         // And RAdam trusts the variance from the sixth step on.
-        let radam = Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0 };
+        let radam = Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 };
         assert!(radam.update(4, 0.1).trust.is_none() && radam.update(5, 0.1).trust.is_some());
     }
 

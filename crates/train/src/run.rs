@@ -128,7 +128,7 @@ pub struct Outcome {
 }
 
 /// Steps between two looks at the losses, which a trainer on another machine must be waited for.
-const LOOK: usize = 32;
+const LOOK: usize = 64;
 
 /// Positions that saturation is told from.
 const PROBED: usize = 512;

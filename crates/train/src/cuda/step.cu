@@ -621,7 +621,7 @@ static __device__ float moved(const Update& u, float weight, float slope, float&
 #else
     first = u.beta1 * first + (1.f - u.beta1) * slope;
     second = u.beta2 * second + (1.f - u.beta2) * slope * slope;
-    float scale = u.trusted ? sqrtf(second * u.mend2) + 1e-8f : 1.f;
+    float scale = u.trusted ? sqrtf(second * u.mend2) + u.epsilon : 1.f;
     weight = weight * u.keep - u.rate * u.mend1 * u.trust * first / scale;
 #endif
     weight = fminf(fmaxf(weight, least), most);
