@@ -22,10 +22,10 @@ impl AnyNetwork {
         let format = Format::of(&start[..read.unwrap_or(0)]);
         let network = match format {
             // Checkpoints are files of the same kind, with more in them.
-            Some(Format::Float) => match Checkpoint::load(path) {
-                Ok(checkpoint) => Self::Float(Box::new(checkpoint.network()?)),
-                Err(_) => Self::Float(Box::new(FloatNetwork::load(path)?)),
-            },
+            Some(Format::Float) if path.extension().is_some_and(|end| end == "checkpoint") => {
+                Self::Float(Box::new(Checkpoint::load(path)?.network()?))
+            }
+            Some(Format::Float) => Self::Float(Box::new(FloatNetwork::load(path)?)),
             _ => Self::Integer(Box::new(Network::load(path)?)),
         };
         Ok((network, format))

@@ -33,15 +33,17 @@ impl FromStr for Device {
 impl Device {
     /// The device that is meant, and what it is called.
     pub(crate) fn choose(self) -> Result<(Self, String), LabError> {
-        let cpu = || (Self::Cpu, "the processor".to_owned());
+        if self == Self::Cpu {
+            return Ok((Self::Cpu, "the processor".into()));
+        }
         match (self, tandem_train::cards()) {
-            (Self::Cpu, _) | (Self::Auto, Err(_)) => Ok(cpu()),
-            (Self::Auto, Ok(names)) => Ok((Self::Cuda(0), names[0].clone())),
             (Self::Cuda(card), Ok(names)) => {
                 let name = names.get(card).cloned().unwrap_or_else(|| format!("card {card}"));
                 Ok((Self::Cuda(card), name))
             }
             (Self::Cuda(_), Err(error)) => Err(error.into()),
+            (_, Ok(names)) => Ok((Self::Cuda(0), names.into_iter().next().unwrap_or_default())),
+            (_, Err(error)) => Ok((Self::Cpu, format!("the processor ({error})"))),
         }
     }
 

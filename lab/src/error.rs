@@ -44,6 +44,8 @@ pub(crate) enum LabError {
     Run(#[from] tandem_train::RunError),
     #[error(transparent)]
     Load(#[from] tandem_train::LoadDataError),
+    #[error(transparent)]
+    Checkpoint(#[from] tandem_train::CheckpointError),
     #[error("the threads cannot be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("{path}: {source}")]

@@ -18,7 +18,7 @@ use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe,
 ///
 /// Everything of a run is in its folder: checkpoints, the log (log.jsonl, TensorBoard's events, loss.svg), and at the end the
 /// network in floating point (.safetensors) and quantised (.tnn). Ctrl-C stops after a checkpoint; --resume goes on to the
-/// same network that an uninterrupted run gives.
+/// same network that an uninterrupted run gives: to the last bit on the processor, to rounding on a card.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
     /// The recipe

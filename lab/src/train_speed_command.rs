@@ -20,10 +20,10 @@ pub(crate) struct TrainSpeedArgs {
     /// Outputs, by the number of pieces
     #[arg(long, default_value_t = 1)]
     buckets: usize,
-    /// Inputs that are on for each side; positions with as many pieces as that takes where this is left out
+    /// Inputs that are on for each side, whether or not a position can have them; on the processor only
     #[arg(long)]
     active: Option<usize>,
-    /// Pieces on the board
+    /// Pieces on the board, where --active is not given
     #[arg(long, default_value_t = 16)]
     pieces: usize,
     /// Positions of a step
@@ -71,6 +71,11 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
         return load(args, &recipe);
     }
     let job = Job::of(&recipe)?;
+    if args.active.is_some() && args.device != Device::Cpu {
+        return Err(LabError::Usage(
+            "--active is for the processor; a card takes positions: say --pieces".into(),
+        ));
+    }
     let (device, name) = args.device.choose()?;
     sayln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build()?;

@@ -138,6 +138,9 @@ pub struct Checkpoints {
 /// The checkpoint with the lowest validation loss.
 const BEST: &str = "best.checkpoint";
 
+/// That of a run that was stopped between two looks at the validation data.
+const STOPPED: &str = "stopped.checkpoint";
+
 impl Checkpoints {
     /// In a folder, of which the last few are kept.
     pub fn new(folder: &Path, keep: usize) -> Self {
@@ -169,12 +172,24 @@ impl Checkpoints {
         if is_best {
             self.link_best(checkpoint, &path)?;
         }
-        let all = self.list();
-        for (_, old) in &all[..all.len().saturating_sub(self.keep)] {
+        // Those of later steps are none of this run's.
+        let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.state.step;
+        let all: Vec<(u64, PathBuf)> = self.list().into_iter().filter(earlier).collect();
+        let old = all[..all.len().saturating_sub(self.keep)].iter().map(|(_, path)| path.clone());
+        for old in old.chain([self.stopped()]) {
             // One that stays does no harm.
             let _ = std::fs::remove_file(old);
         }
         Ok(())
+    }
+
+    /// Writes one between two looks, which counts for nothing but to go on from.
+    pub fn save_stopped(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        checkpoint.save(&self.stopped())
+    }
+
+    fn stopped(&self) -> PathBuf {
+        self.folder.join(STOPPED)
     }
 
     /// The best is another name of the same file where the file system can do that.
@@ -187,9 +202,27 @@ impl Checkpoints {
         }
     }
 
-    /// The newest that can be read. One that cannot is passed over.
-    pub fn newest(&self) -> Option<Checkpoint> {
-        self.list().iter().rev().find_map(|(_, path)| Checkpoint::load(path).ok())
+    /// The newest that can be read; none where there are none. One that cannot be read is passed over, if there are others.
+    pub fn newest(&self) -> Result<Option<Checkpoint>, CheckpointError> {
+        let stopped = Some(self.stopped()).filter(|path| path.exists()).map(|path| Checkpoint::load(&path));
+        let mut problem = None;
+        let mut newest = None;
+        for (_, path) in self.list().iter().rev() {
+            match Checkpoint::load(path) {
+                Ok(checkpoint) => {
+                    newest = Some(checkpoint);
+                    break;
+                }
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        match (stopped, newest) {
+            (Some(Ok(stopped)), Some(newest)) if newest.state.step > stopped.state.step => Ok(Some(newest)),
+            (Some(Ok(stopped)), _) => Ok(Some(stopped)),
+            (_, Some(newest)) => Ok(Some(newest)),
+            (Some(Err(error)), None) => Err(error),
+            (None, None) => problem.map_or(Ok(None), Err),
+        }
     }
 }
 
@@ -218,7 +251,7 @@ mod tests {
             checkpoints.save(&checkpoint(step), step == 5).unwrap();
         }
         assert_eq!(checkpoints.list().iter().map(|(step, _)| *step).collect::<Vec<_>>(), [10, 15]);
-        assert_eq!(checkpoints.newest(), Some(checkpoint(15)));
+        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(15)));
         assert_eq!(Checkpoint::load(&checkpoints.best()).unwrap(), checkpoint(5));
         let network = checkpoint(5).network().unwrap();
         assert_eq!(network.weights[..], checkpoint(5).state.numbers[..network.weights.len()]);
@@ -229,7 +262,17 @@ mod tests {
             std::fs::write(&path, &bytes[..len]).unwrap();
             assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint"), "{len}");
         }
-        assert_eq!(checkpoints.newest(), Some(checkpoint(10)));
+        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(10)));
+        checkpoints.save_stopped(&checkpoint(12)).unwrap();
+        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(12)));
+        // None that can be read is not the same as none.
+        for path in checkpoints.list().into_iter().map(|(_, path)| path).chain([checkpoints.stopped()]) {
+            std::fs::write(path, b"").unwrap();
+        }
+        assert!(checkpoints.newest().is_err());
+        checkpoints.save(&checkpoint(3), false).unwrap();
+        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(3)));
+        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest().unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -8,12 +8,15 @@ use tandem_nnue::{Architecture, FloatNetwork, PSQT_BUCKETS, Quantisation, Scales
 /// Tensors begin at multiples of this, so that every kind of vector instruction can load them.
 const ALIGNMENT: usize = 16;
 
-/// First-layer and output weights of a flat network stay this near to zero: what the field trains with. As many inputs as
-/// can be on at once then stay within 16 bits.
+/// First-layer weights stay this near to zero: what the field trains with. As many inputs as can be on at once then stay
+/// within 16 bits.
+const FIRST_WEIGHT: f32 = 1.98;
+
+/// And so do the output weights of a flat network, for the same grid of a 64th.
 const FLAT_WEIGHT: f32 = 1.98;
 
 /// First-layer biases: so that the sums stay within 16 bits whatever is on.
-const FLAT_BIAS: f32 = 16.0;
+const FIRST_BIAS: f32 = 16.0;
 
 /// Greatest weight of 8 bits.
 const SMALL_INTEGER: f64 = 127.0;
@@ -67,7 +70,7 @@ impl Layout {
         let extra = if shape.factoriser { architecture.features.stride() } else { 0 };
         let rows = architecture.features.inputs() + extra;
         let within = |most: f32| if shape.clipped { Range::within(most) } else { Range::ALL };
-        let first = if shape.factoriser { FLAT_WEIGHT / 2.0 } else { FLAT_WEIGHT };
+        let first = if shape.factoriser { FIRST_WEIGHT / 2.0 } else { FIRST_WEIGHT };
         let layers = architecture.layers();
         // A flat head's output weights have 16 bits; those of stacks 8.
         let most = |weight: f64| match layers.len() {
@@ -79,7 +82,7 @@ impl Layout {
         for (name, shape) in tandem_nnue::tensors(&architecture) {
             let (count, range, grid) = match name.as_str() {
                 "input.weight" => (rows * architecture.width(), within(first), scales.accumulator),
-                "input.bias" => (architecture.width(), within(FLAT_BIAS), scales.accumulator),
+                "input.bias" => (architecture.width(), within(FIRST_BIAS), scales.accumulator),
                 "psqt.weight" => (rows * PSQT_BUCKETS, Range::ALL, scales.psqt),
                 other => {
                     let layer = (tensors.len() - 2 - usize::from(architecture.psqt)) / 2 % layers.len();

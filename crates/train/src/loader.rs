@@ -99,6 +99,8 @@ struct Stream {
     cursor: SourceCursor,
     /// Records that were read, useful or not.
     seen: Arc<AtomicU64>,
+    /// Readings to the end since anything was taken.
+    barren: u32,
 }
 
 /// What a record must have.
@@ -157,6 +159,7 @@ impl Stream {
             block: Arc::default(),
             cursor,
             seen,
+            barren: 0,
         })
     }
 
@@ -181,11 +184,16 @@ impl Stream {
         let place = first..self.block.len().min(first + most);
         self.cursor.gone = place.end;
         self.cursor.taken += place.len() as u64;
+        if !place.is_empty() {
+            self.barren = 0;
+        }
         Ok(Piece { block: Arc::clone(&self.block), place })
     }
 
     fn begin_again(&mut self) -> Result<(), LoadDataError> {
-        if self.cursor.taken == 0 {
+        self.barren += 1;
+        // A run may go on at the very end of the data: the first end is none to worry about then.
+        if self.cursor.taken == 0 || self.barren > 1 {
             let records = self.seen.load(Ordering::Relaxed);
             return Err(LoadDataError::Useless { path: self.recipe.path.clone(), records });
         }
@@ -230,8 +238,10 @@ impl Streams {
             let next = self.streams.iter_mut().min_by(|left, right| behind(left).total_cmp(&behind(right)));
             let Some(stream) = next else { return Err(LoadDataError::Stopped) };
             let piece = stream.take(count - len)?;
-            len += piece.place.len();
-            pieces.push(piece);
+            if !piece.place.is_empty() {
+                len += piece.place.len();
+                pieces.push(piece);
+            }
         }
         Ok(pieces)
     }
@@ -422,7 +432,7 @@ pub fn load_some(
     positions: u64,
 ) -> Result<Vec<(Batch, Vec<Record>)>, LoadDataError> {
     let needs = Needs::of(&recipe.target.result_share);
-    let share = recipe.target.result_share.at(recipe.steps(), recipe.steps());
+    let share = recipe.target.result_share.at(recipe.steps().saturating_sub(1), recipe.steps());
     let mut streams = Streams::new(sources, threads, needs, &DataCursor::default())?;
     let mut records = Vec::new();
     // Every source once, or as many of each as their number allows.

@@ -39,7 +39,7 @@ pub enum RecipeError {
 pub struct Recipe {
     /// What the network is called.
     pub name: String,
-    /// What chance starts from: the same seed, the same run.
+    /// What chance starts from: the same seed, the same run; on a card, to rounding.
     #[serde(default = "one")]
     pub seed: u64,
     /// What it learns from.
@@ -363,6 +363,12 @@ impl Recipe {
     fn check(&self) -> Result<(), RecipeError> {
         let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
         self.network.architecture()?;
+        let is_file =
+            std::path::Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str());
+        if !is_file || self.name.contains(['/', '\\']) {
+            return wrong("name", "must be one that a file can have: its networks are called so");
+        }
+        self.check_numbers()?;
         if self.data.train.is_empty() {
             return wrong("data.train", "name at least one file to learn from");
         }
@@ -405,6 +411,43 @@ impl Recipe {
             return wrong("training", "batch, positions and validate_every must be above zero");
         }
         Ok(())
+    }
+
+    /// Numbers that would spoil a run only at its end, or without a word.
+    fn check_numbers(&self) -> Result<(), RecipeError> {
+        let within = |key, number: f64, least: f64, most: f64| match (least..=most).contains(&number) {
+            true => Ok(()),
+            false => {
+                let problem = format!("{number} is not from {least} to {most}");
+                Err(RecipeError::Wrong { key, problem })
+            }
+        };
+        // With weights of up to 1.98 and biases of up to 16, more than this would leave 16 bits.
+        within("network.qa", f64::from(self.network.qa), 1.0, 400.0)?;
+        within("network.qb", f64::from(self.network.qb), 1.0, 16_384.0)?;
+        within("network.scale", f64::from(self.network.scale), 1.0, f64::from(1 << 20))?;
+        within("training.batch", self.training.batch as f64, 1.0, f64::from(1 << 22))?;
+        within("data.shuffle_buffer", self.data.shuffle_buffer as f64, 0.0, f64::from(1 << 30))?;
+        within("training.clip_slopes", self.training.clip_slopes, 0.0, f64::MAX)?;
+        if let Loss::Power { power } = self.target.loss {
+            within("target.loss.power", power, 1.0, 8.0)?;
+        }
+        const ALMOST_ONE: f64 = 1.0 - 1e-9;
+        match self.optimiser {
+            Optimiser::Sgd { momentum } => within("optimiser.momentum", momentum, 0.0, ALMOST_ONE),
+            Optimiser::Adam { beta1, beta2, decay, epsilon }
+            | Optimiser::RAdam { beta1, beta2, decay, epsilon }
+            | Optimiser::Ranger { beta1, beta2, decay, epsilon, .. } => {
+                within("optimiser.beta1", beta1, 0.0, ALMOST_ONE)?;
+                within("optimiser.beta2", beta2, 0.0, ALMOST_ONE)?;
+                within("optimiser.decay", decay, 0.0, 1e6)?;
+                within("optimiser.epsilon", epsilon, 0.0, 1.0)
+            }
+            Optimiser::Adadelta { rho, epsilon } => {
+                within("optimiser.rho", rho, 0.0, ALMOST_ONE)?;
+                within("optimiser.epsilon", epsilon, 1e-30, 1.0)
+            }
+        }
     }
 
     /// The recipe with every default written out.
@@ -461,6 +504,11 @@ mod tests {
         assert_eq!(shared("0.5").unwrap(), shared("{ kind = \"constant\", value = 0.5 }").unwrap());
         let below = Recipe::parse(&SHORT.replace("[data]", "rate = -1\n[data]"));
         assert!(below.unwrap_err().to_string().starts_with("rate: "));
+        assert!(with("\"first\"", "\"a/b\"").starts_with("name: "));
+        assert!(with("\"first\"", "\"\"").starts_with("name: "));
+        assert!(with("tied = false", "qa = 0").starts_with("network.qa: "));
+        let beta = format!("{SHORT}\n[optimiser]\nkind = \"adam\"\nbeta2 = 1.0\n");
+        assert!(Recipe::parse(&beta).unwrap_err().to_string().starts_with("optimiser.beta2: "));
         let rate = format!("{SHORT}\n[rate]\nkind = \"exponential\"\nstart = 1.0\nend = 0.0\n");
         assert!(Recipe::parse(&rate).unwrap_err().to_string().starts_with("rate: "));
     }

@@ -64,6 +64,14 @@ pub enum RunError {
         /// Where the positions of that step are.
         batch: PathBuf,
     },
+    /// The validation loss is no number.
+    #[error("the validation loss after step {step} is {loss}: the learning rate may be too high")]
+    Validation {
+        /// The step.
+        step: u64,
+        /// What it is.
+        loss: f64,
+    },
 }
 
 /// How a run is made.
@@ -149,8 +157,17 @@ pub fn run(
     let _lock = claim(options.folder)?;
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
-    let network = run.network(finished)?;
-    Ok(Outcome { network, steps: run.step, job: run.job, finished, metrics: run.metrics })
+    let numbers = run.numbers(finished)?;
+    let network = run.job.network(&numbers, &recipe.name);
+    let metrics = match finished && !run.validation.is_empty() {
+        // What is told of the network is of the one that is handed out, whichever that is.
+        true => {
+            let mut last = trainer(&run.job, State::new(numbers, run.job.optimiser, false))?;
+            Some(measure(last.as_mut(), recipe, &run.job, &run.validation)?)
+        }
+        false => None,
+    };
+    Ok(Outcome { network, steps: run.step, job: run.job, finished, metrics })
 }
 
 /// Two runs in one folder would spoil each other's files.
@@ -178,7 +195,6 @@ struct Run<'a> {
     step: u64,
     /// The batches of the steps whose losses are not known yet.
     recent: VecDeque<Batch>,
-    metrics: Option<Metrics>,
     folder: PathBuf,
 }
 
@@ -192,7 +208,7 @@ impl<'a> Run<'a> {
             _ => recipe.training.keep,
         };
         let checkpoints = Checkpoints::new(folder, keep);
-        let newest = checkpoints.newest();
+        let newest = checkpoints.newest()?;
         let (state, standing) = match (newest, options.resume) {
             (Some(_), false) => {
                 return Err(wrong(
@@ -235,7 +251,6 @@ impl<'a> Run<'a> {
             standing,
             step,
             recent: VecDeque::new(),
-            metrics: None,
             folder: folder.into(),
         })
     }
@@ -277,7 +292,8 @@ impl<'a> Run<'a> {
                 self.validate(watch)?;
                 (since, waited) = (Instant::now(), self.loader.waited());
             } else if stopped {
-                self.save(false)?;
+                let checkpoint = self.checkpoint()?;
+                self.checkpoints.save_stopped(&checkpoint)?;
             }
             if stopped {
                 return Ok(self.step == steps);
@@ -326,7 +342,7 @@ impl<'a> Run<'a> {
         waiting: f64,
     ) -> Result<(), RunError> {
         let slope = told.iter().map(|told| f64::from(told.slope)).fold(0.0, f64::max);
-        let share = self.recipe.target.result_share.at(self.step, self.recipe.steps());
+        let share = self.recipe.target.result_share.at(self.step.saturating_sub(1), self.recipe.steps());
         let scalars = [
             ("train/loss", loss),
             ("train/slope", slope),
@@ -342,9 +358,12 @@ impl<'a> Run<'a> {
     fn validate(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
         if !self.validation.is_empty() {
-            let metrics = self.measure()?;
+            let metrics = measure(self.trainer.as_mut(), self.recipe, &self.job, &self.validation)?;
             let whole = metrics.whole();
             let loss = whole.loss().unwrap_or(f64::NAN);
+            if !loss.is_finite() {
+                return Err(RunError::Validation { step: self.step, loss });
+            }
             is_best = self.standing.best.is_none_or(|(best, _)| loss < best);
             if is_best {
                 self.standing.best = Some((loss, self.step));
@@ -362,42 +381,17 @@ impl<'a> Run<'a> {
             scalars.extend(figures.into_iter().filter_map(|(name, value)| Some((name, value?))));
             self.log.scalars(self.step, self.positions(), &scalars)?;
             watch(Event::Validated { step: self.step, metrics: &metrics, is_best });
-            self.metrics = Some(metrics);
         }
-        let state = self.save(is_best)?;
-        self.tell_numbers(&state)?;
+        let checkpoint = self.checkpoint()?;
+        self.checkpoints.save(&checkpoint, is_best)?;
+        self.tell_numbers(&checkpoint.state)?;
         self.log.draw()?;
         Ok(())
     }
 
-    /// How the network does on the validation data.
-    fn measure(&mut self) -> Result<Metrics, RunError> {
-        let mut metrics = Metrics::default();
-        let scale = self.recipe.target.scale;
-        for (batch, records) in &self.validation {
-            let outputs = self.trainer.outputs(batch, true)?;
-            for ((&output, record), &target) in outputs.iter().zip(records).zip(&batch.targets) {
-                let output = f64::from(output);
-                metrics.add(&Judgement {
-                    centipawns: output * scale,
-                    chance: sigmoid(output),
-                    score: record.score.map(|score| f64::from(score.centipawns())),
-                    target: Some(f64::from(target.chance)),
-                    loss: Some(self.job.loss.of(output, target).0),
-                    result: record.result,
-                    pieces: record.position.piece_count(),
-                    phase: Phase::of(&record.position),
-                });
-            }
-        }
-        Ok(metrics)
-    }
-
-    fn save(&mut self, is_best: bool) -> Result<State, RunError> {
+    fn checkpoint(&mut self) -> Result<Checkpoint, RunError> {
         let state = self.trainer.state()?;
-        let checkpoint = Checkpoint { recipe: self.recipe.clone(), state, standing: self.standing.clone() };
-        self.checkpoints.save(&checkpoint, is_best)?;
-        Ok(checkpoint.state)
+        Ok(Checkpoint { recipe: self.recipe.clone(), state, standing: self.standing.clone() })
     }
 
     /// Histograms of the numbers, and how many values are held at their edges.
@@ -422,18 +416,20 @@ impl<'a> Run<'a> {
         Ok(self.log.scalars(self.step, self.positions(), &scalars)?)
     }
 
-    /// The network that comes of the run.
-    fn network(&mut self, finished: bool) -> Result<FloatNetwork, RunError> {
-        let last = self.trainer.state()?;
-        let numbers = match self.recipe.training.average {
-            Averaging::Moving { .. } => last.average,
-            Averaging::Last { checkpoints } if finished => self.mean_of_last(checkpoints)?,
-            _ if self.recipe.training.patience > 0 && self.standing.best.is_some() => {
-                Checkpoint::load(&self.checkpoints.best())?.state.numbers
-            }
-            _ => last.numbers,
+    /// The numbers of the network that comes of the run.
+    fn numbers(&mut self, finished: bool) -> Result<Vec<f32>, RunError> {
+        let training = &self.recipe.training;
+        if let Averaging::Last { checkpoints } = training.average
+            && finished
+        {
+            return self.mean_of_last(checkpoints);
+        }
+        let keeps_best = training.patience > 0 && self.standing.best.is_some();
+        let state = match keeps_best {
+            true => Checkpoint::load(&self.checkpoints.best())?.state,
+            false => self.trainer.state()?,
         };
-        Ok(self.job.network(&numbers, &self.recipe.name))
+        Ok(if state.average.is_empty() { state.numbers } else { state.average })
     }
 
     fn mean_of_last(&self, count: usize) -> Result<Vec<f32>, RunError> {
@@ -447,6 +443,33 @@ impl<'a> Run<'a> {
         sums.iter_mut().for_each(|sum| *sum /= last.len().max(1) as f32);
         Ok(sums)
     }
+}
+
+/// How a network does on the validation data.
+fn measure(
+    trainer: &mut dyn Trainer,
+    recipe: &Recipe,
+    job: &Job,
+    validation: &[(Batch, Vec<Record>)],
+) -> Result<Metrics, RunError> {
+    let mut metrics = Metrics::default();
+    for (batch, records) in validation {
+        let outputs = trainer.outputs(batch, true)?;
+        for ((&output, record), &target) in outputs.iter().zip(records).zip(&batch.targets) {
+            let output = f64::from(output);
+            metrics.add(&Judgement {
+                centipawns: output * recipe.target.scale,
+                chance: sigmoid(output),
+                score: record.score.map(|score| f64::from(score.centipawns())),
+                target: Some(f64::from(target.chance)),
+                loss: Some(job.loss.of(output, target).0),
+                result: record.result,
+                pieces: record.position.piece_count(),
+                phase: Phase::of(&record.position),
+            });
+        }
+    }
+    Ok(metrics)
 }
 
 /// Chance, or a network that is there already.

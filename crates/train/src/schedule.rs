@@ -196,6 +196,9 @@ impl Schedule {
                 wrong("an exponential schedule needs a start and an end above zero")
             }
             Self::Step { every: 0, .. } => wrong("a step schedule needs `every` above zero"),
+            Self::Step { gamma, .. } if !(0.0..=1.0).contains(gamma) => {
+                wrong("a step schedule needs `gamma` from 0 to 1")
+            }
             Self::OneCycle { rise, start_divisor, end_divisor, .. } => {
                 let fair = (0.0..=1.0).contains(rise) && *start_divisor > 0.0 && *end_divisor > 0.0;
                 if fair {

@@ -14,18 +14,20 @@ pub(super) const ITEM: u32 = 64;
 /// Threads of a block of the step for stacks.
 pub(super) const STACK_THREADS: u32 = 256;
 
-/// A network that a card cannot train.
+/// What keeps a card from training a network with stacks: its blocks hold the accumulators of a position at hand, in memory
+/// that every generation of cards has.
 pub(super) fn problem(job: &Job) -> Option<String> {
     const _: () = assert!(PSQT_BUCKETS == 8);
-    let bytes = shared_bytes(job);
-    (bytes > MOST_SHARED).then(|| {
-        format!("the first dense layer takes {bytes} bytes, more than the {MOST_SHARED} that a card holds at hand: train on the \
-                 processor, or make it smaller")
+    const MOST: usize = 4096;
+    let architecture = job.layout.architecture();
+    let outputs = architecture.outputs;
+    (matches!(architecture.head, HeadShape::Stacks(_)) && outputs > MOST).then(|| {
+        format!("an accumulator of {outputs} values before stacks is too wide for a card, {MOST} is the most: {ADVICE}")
     })
 }
 
-/// Bytes that a block may have at hand, what is fixed taken off.
-const MOST_SHARED: u32 = 190 * 1024;
+/// What to do without a card.
+pub(super) const ADVICE: &str = "train with `--device cpu`, or make it smaller";
 
 /// Bytes that a block of the step for stacks keeps its first dense layer in.
 pub(super) fn shared_bytes(job: &Job) -> u32 {
@@ -103,7 +105,6 @@ pub(super) fn source(job: &Job) -> String {
             whole("STACKS", 1);
             whole("STACK_THREADS", STACK_THREADS as usize);
             whole("HIDDEN", stack.hidden);
-            whole("HIDDEN_ROOM_IS_16", usize::from(stack.hidden <= 16));
             whole("SECOND", stack.second);
             whole("DUAL", usize::from(stack.dual));
             whole("SKIP", usize::from(stack.skip));

@@ -290,7 +290,7 @@ stack_step(const float* __restrict__ numbers, const u32* __restrict__ rows, cons
     // The first dense layer of the stack at hand.
     extern __shared__ float dense[];
     __shared__ u32 lists[2 * STRIDE];
-    __shared__ float values[2 * OUTPUTS];
+    __shared__ __align__(16) float values[2 * OUTPUTS];
     __shared__ float partial[STACK_THREADS / WARP][HIDDEN_ROOM];
     __shared__ float dense2[SECOND * SECOND_STEP], dense3[SECOND], bias1[HIDDEN], bias2[SECOND];
     __shared__ float before[HIDDEN_ROOM], hidden[SECOND_INPUTS], by_hidden[SECOND_INPUTS], by_before[HIDDEN_ROOM];
@@ -388,7 +388,7 @@ stack_step(const float* __restrict__ numbers, const u32* __restrict__ rows, cons
                 sums[i] = kept + __shfl_xor_sync(ALL, given, mask);
             }
         }
-#if HIDDEN_ROOM_IS_16
+#if HIDDEN <= 16
         sums[0] += __shfl_xor_sync(ALL, sums[0], 1);
         if (lane % 2 == 0) partial[warp][lane / 2] = sums[0];
 #else
@@ -553,6 +553,8 @@ extern "C" __global__ void sum_items(const u32* __restrict__ uses, const u32* __
                                      const float* __restrict__ slopes, float* partial) {
     u32 items = totals[1];
     int quad = blockIdx.y * blockDim.x + threadIdx.x;
+    // The last slice may be narrower than the others.
+    if (4 * quad >= WIDTH) return;
     int parity = 4 * quad / OUTPUTS, column = 4 * quad % OUTPUTS;
     for (u32 item = blockIdx.x * blockDim.y + threadIdx.y; item < items; item += gridDim.x * blockDim.y) {
         u32 row = item_rows[item], first = (item - item_starts[row]) * ITEM, last = min(first + ITEM, uses[row]);
