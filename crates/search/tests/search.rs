@@ -150,11 +150,12 @@ fn pondering_waits_for_the_enemy_and_then_for_the_clock() {
         let signals = searcher.signals();
         signals.arm(true);
         let limits = Limits { ponder: true, move_time: Some(Duration::from_millis(20)), ..Limits::default() };
+        // Before the other thread begins to wait: this one may be held up after that.
+        let start = Instant::now();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(150));
             signals.ponder_hit();
         });
-        let start = Instant::now();
         searcher.search(&Position::startpos(), &limits, &mut |_| ());
         assert!(start.elapsed() >= Duration::from_millis(150));
         assert!(start.elapsed() < Duration::from_secs(5));

@@ -7,7 +7,7 @@
 
 use crate::batch::Batch;
 use crate::loss::Target;
-use crate::recipe::{Recipe, RecipeError, SourceRecipe};
+use crate::recipe::{Recipe, RecipeError, SourceRecipe, TargetRecipe};
 use crate::schedule::Schedule;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -80,6 +80,8 @@ pub struct DataCursor {
 struct Piece {
     block: Arc<Vec<Record>>,
     place: std::ops::Range<usize>,
+    /// Which of the sources that are read it is from.
+    source: usize,
 }
 
 impl Piece {
@@ -187,7 +189,7 @@ impl Stream {
         if !place.is_empty() {
             self.barren = 0;
         }
-        Ok(Piece { block: Arc::clone(&self.block), place })
+        Ok(Piece { block: Arc::clone(&self.block), place, source: 0 })
     }
 
     fn begin_again(&mut self) -> Result<(), LoadDataError> {
@@ -206,6 +208,16 @@ impl Stream {
     }
 }
 
+/// The sources that are read at all.
+fn read_sources(sources: &[SourceRecipe]) -> impl Iterator<Item = &SourceRecipe> {
+    sources.iter().filter(|source| source.weight > 0.0)
+}
+
+/// The share of the result in the targets of each source that is read, at a step.
+fn shares(sources: &[SourceRecipe], recipe: &Recipe, step: u64) -> Vec<f64> {
+    read_sources(sources).map(|source| source.share(&recipe.target).at(step, recipe.steps())).collect()
+}
+
 /// All sources.
 struct Streams {
     streams: Vec<Stream>,
@@ -214,14 +226,13 @@ struct Streams {
 impl Streams {
     fn new(
         sources: &[SourceRecipe],
+        target: &TargetRecipe,
         threads: usize,
-        needs: Needs,
         start: &DataCursor,
     ) -> Result<Self, LoadDataError> {
-        let streams = sources.iter().filter(|source| source.weight > 0.0).enumerate();
-        let streams = streams.map(|(number, source)| {
+        let streams = read_sources(sources).enumerate().map(|(number, source)| {
             let cursor = start.sources.get(number).copied().unwrap_or_default();
-            Stream::new(source, threads, needs, cursor)
+            Stream::new(source, threads, Needs::of(source.share(target)), cursor)
         });
         Ok(Self { streams: streams.collect::<Result<_, _>>()? })
     }
@@ -235,12 +246,13 @@ impl Streams {
         let (mut pieces, mut len) = (Vec::new(), 0);
         while len < count {
             let behind = |stream: &Stream| stream.cursor.taken as f64 / stream.recipe.weight;
-            let next = self.streams.iter_mut().min_by(|left, right| behind(left).total_cmp(&behind(right)));
-            let Some(stream) = next else { return Err(LoadDataError::Stopped) };
+            let streams = self.streams.iter_mut().enumerate();
+            let next = streams.min_by(|(_, left), (_, right)| behind(left).total_cmp(&behind(right)));
+            let Some((source, stream)) = next else { return Err(LoadDataError::Stopped) };
             let piece = stream.take(count - len)?;
             if !piece.place.is_empty() {
                 len += piece.place.len();
-                pieces.push(piece);
+                pieces.push(Piece { source, ..piece });
             }
         }
         Ok(pieces)
@@ -324,15 +336,14 @@ fn fill_pools(
     pools: &SyncSender<Pool>,
 ) -> Result<(), LoadDataError> {
     let (data, batch) = (&recipe.data, recipe.training.batch);
-    let needs = Needs::of(&recipe.target.result_share);
-    let mut streams = Streams::new(&data.train, threads, needs, &start)?;
+    let mut streams = Streams::new(&data.train, &recipe.target, threads, &start)?;
     let batches = (data.shuffle_buffer / batch).max(1);
     let mut first_step = start.first_step;
     loop {
         let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
         let pieces = streams.fill(batches * batch)?;
-        if first_step == start.first_step && needs.score && !data.any_scores {
-            check_scores(&pieces)?;
+        if first_step == start.first_step && !data.any_scores {
+            check_scores(&pieces, &shares(&data.train, recipe, first_step))?;
         }
         let order = random_order(&pieces, recipe.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         first_step += batches as u64;
@@ -351,18 +362,22 @@ fn cut_pools(
     empty: &Receiver<Batch>,
     sender: &SyncSender<Result<Loaded, LoadDataError>>,
 ) {
-    let (size, steps) = (recipe.training.batch, recipe.steps());
+    let size = recipe.training.batch;
     while let Ok(Pool { pieces, order, cursor }) = pools.recv() {
         let numbered: Vec<(u64, &[Place])> = (cursor.first_step..).zip(order.chunks_exact(size)).collect();
         let wanted: Vec<_> = numbered.into_iter().filter(|&(step, _)| step >= first_step).collect();
         for together in wanted.chunks(threads.max(1)) {
             let places: Vec<Batch> = together.iter().map(|_| empty.try_recv().unwrap_or_default()).collect();
             let make = |((step, order), mut batch): (&(u64, &[Place]), Batch)| {
-                let share = recipe.target.result_share.at(*step, steps);
+                let shares = shares(&recipe.data.train, recipe, *step);
                 batch.clear();
                 for place in *order {
-                    let record = &pieces[place.piece as usize].block[place.at as usize];
-                    batch.push(record.position, Target::new(record, recipe.target.scale, share));
+                    let piece = &pieces[place.piece as usize];
+                    let record = &piece.block[place.at as usize];
+                    batch.push(
+                        record.position,
+                        Target::new(record, recipe.target.scale, shares[piece.source]),
+                    );
                 }
                 batch
             };
@@ -393,13 +408,18 @@ const HIGH: f64 = 0.9;
 /// In centipawns, that one is at least and at most so large in data of real games.
 const PLAUSIBLE: std::ops::RangeInclusive<i32> = 10..=20_000;
 
-/// Refuses scores that are all zero or in another unit.
-fn check_scores(pieces: &[Piece]) -> Result<(), LoadDataError> {
+/// Refuses scores that are all zero or in another unit, where anything is learnt from them.
+fn check_scores(pieces: &[Piece], shares: &[f64]) -> Result<(), LoadDataError> {
     let plain = |record: &Record| match record.score {
         Some(Score::Centipawns(value)) => Some(i32::from(value).abs()),
         _ => None,
     };
-    let mut sizes: Vec<i32> = pieces.iter().flat_map(Piece::records).filter_map(plain).collect();
+    let mut sizes: Vec<i32> = pieces
+        .iter()
+        .filter(|piece| shares[piece.source] < 1.0)
+        .flat_map(Piece::records)
+        .filter_map(plain)
+        .collect();
     if sizes.len() < 100 {
         return Ok(());
     }
@@ -431,10 +451,10 @@ pub fn load_some(
     threads: usize,
     positions: u64,
 ) -> Result<Vec<(Batch, Vec<Record>)>, LoadDataError> {
-    let needs = Needs::of(&recipe.target.result_share);
-    let share = recipe.target.result_share.at(recipe.steps().saturating_sub(1), recipe.steps());
-    let mut streams = Streams::new(sources, threads, needs, &DataCursor::default())?;
+    let shares = shares(sources, recipe, recipe.steps().saturating_sub(1));
+    let mut streams = Streams::new(sources, &recipe.target, threads, &DataCursor::default())?;
     let mut records = Vec::new();
+    let mut ends = Vec::new();
     // Every source once, or as many of each as their number allows.
     let each = positions.div_ceil(streams.streams.len().max(1) as u64) as usize;
     for stream in &mut streams.streams {
@@ -442,11 +462,14 @@ pub fn load_some(
         while stream.cursor.readings == 0 && records.len() < room {
             records.extend_from_slice(stream.take(room - records.len())?.records());
         }
+        ends.push(records.len());
     }
-    let batches = records.chunks(recipe.training.batch).map(|records| {
+    let share_of = |at: usize| shares[ends.partition_point(|&end| end <= at)];
+    let size = recipe.training.batch;
+    let batches = records.chunks(size).enumerate().map(|(number, records)| {
         let mut batch = Batch::default();
-        for record in records {
-            batch.push(record.position, Target::new(record, recipe.target.scale, share));
+        for (record, at) in records.iter().zip(number * size..) {
+            batch.push(record.position, Target::new(record, recipe.target.scale, share_of(at)));
         }
         (batch, records.to_vec())
     });
@@ -490,8 +513,9 @@ mod tests {
         write(&path, "fen,score,result", |score| format!(",{score},1-0"));
         let mut recipe =
             recipe(&path, "[target]\nresult_share = { kind = \"linear\", start = 0.0, end = 1.0 }\n");
-        // Two sources, of which one is read twice as often.
-        let second = SourceRecipe { weight: 2.0, ..recipe.data.train[0].clone() };
+        // Two sources, of which one is read twice as often, and learns from scores alone.
+        let result_share = Some(Schedule::Constant { value: 0.0 });
+        let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
         recipe.data.train.push(second);
         let batches = |threads: usize, first: u64, cursor: Option<DataCursor>, count: usize| -> Vec<Loaded> {
             let mut loader = Loader::new(&recipe, threads, first, cursor);
@@ -506,6 +530,13 @@ mod tests {
             assert_eq!(batches(2, step as u64, Some(cursor), 40 - step), all[step..], "step {step}");
         }
         assert_ne!(all[0], all[30], "another reading, another order");
+        // At the last step one learns from results alone, which are all won, the other from scores alone.
+        let both = load_some(&recipe.data.train, &recipe, 1, 200).unwrap();
+        let chances = both.iter().flat_map(|(batch, _)| &batch.targets).map(|target| target.chance);
+        let sure = |chance: &f32| *chance == 0.0 || *chance == 1.0;
+        let (first, second): (Vec<f32>, Vec<f32>) =
+            (chances.clone().take(100).collect(), chances.skip(100).collect());
+        assert!(first.iter().all(sure) && !second.iter().any(sure) && second.len() == 100);
         let some = load_some(&recipe.data.train[..1], &recipe, 1, 250).unwrap();
         assert_eq!(some.iter().map(|(batch, _)| batch.len()).collect::<Vec<_>>(), [100, 100, 50]);
         let some = load_some(&recipe.data.train[..1], &recipe, 1, 10_000).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::loss::Loss;
 use crate::optimiser::Optimiser;
-use crate::schedule::{Schedule, number_or_schedule};
+use crate::schedule::{Schedule, number_or_schedule, some_schedule};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tandem_data::Filter;
@@ -92,6 +92,16 @@ pub struct SourceRecipe {
     /// Columns of a CSV file.
     #[serde(default)]
     pub columns: Option<String>,
+    /// The share of the game's result for this file alone, instead of `target.result_share`.
+    #[serde(default, deserialize_with = "some_schedule", skip_serializing_if = "Option::is_none")]
+    pub result_share: Option<Schedule>,
+}
+
+impl SourceRecipe {
+    /// The share of the game's result in its targets.
+    pub fn share<'a>(&'a self, target: &'a TargetRecipe) -> &'a Schedule {
+        self.result_share.as_ref().unwrap_or(&target.result_share)
+    }
 }
 
 /// What a network is made of.
@@ -380,13 +390,20 @@ impl Recipe {
                 return wrong("data.weight", "must be zero or more");
             }
         }
-        for (key, schedule) in [("rate", &self.rate), ("target.result_share", &self.target.result_share)] {
+        let of_sources = self.data.train.iter().chain(&self.data.validation);
+        let of_sources =
+            of_sources.filter_map(|source| Some(("data.result_share", source.result_share.as_ref()?)));
+        let shares = [("target.result_share", &self.target.result_share)].into_iter().chain(of_sources);
+        let shares: Vec<_> = shares.collect();
+        for &(key, schedule) in [("rate", &self.rate)].iter().chain(&shares) {
             if let Some(problem) = schedule.problem() {
                 return wrong(key, &problem);
             }
         }
-        if self.target.result_share.numbers().iter().any(|share| !(0.0..=1.0).contains(share)) {
-            return wrong("target.result_share", "a share is from 0 to 1");
+        for (key, schedule) in shares {
+            if schedule.numbers().iter().any(|share| !(0.0..=1.0).contains(share)) {
+                return wrong(key, "a share is from 0 to 1");
+            }
         }
         if self.rate.numbers().iter().any(|rate| !(rate.is_finite() && *rate >= 0.0)) {
             return wrong("rate", "a learning rate is a number of zero or more");

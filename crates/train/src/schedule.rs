@@ -121,6 +121,13 @@ pub(crate) fn number_or_schedule<'de, D: Deserializer<'de>>(deserializer: D) -> 
     deserializer.deserialize_any(Either)
 }
 
+/// The same, where there may be none.
+pub(crate) fn some_schedule<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Schedule>, D::Error> {
+    number_or_schedule(deserializer).map(Some)
+}
+
 fn half_wave(start: f64, end: f64, share: f64) -> f64 {
     end + (start - end) * (1.0 + (std::f64::consts::PI * share).cos()) / 2.0
 }
