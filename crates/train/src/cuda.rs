@@ -592,20 +592,11 @@ mod tests {
     use crate::cpu::CpuTrainer;
     use crate::cpu::tests::{job, positions};
     use crate::layout::Shape;
-    use crate::optimiser::Optimiser;
+    use crate::optimiser::tests::ALL;
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
     use tandem_chess::random::SplitMix;
     use tandem_nnue::{Activation, Architecture, Buckets, Squeeze, StackShape};
-
-    const OPTIMISERS: [Optimiser; 6] = [
-        Optimiser::Sgd { momentum: 0.0 },
-        Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8 },
-        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8 },
-        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.01, epsilon: 1e-8, every: 3, pull: 0.5 },
-        Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
-    ];
 
     /// One job for each architecture, with every optimiser, loss and shape somewhere among them.
     fn jobs() -> Vec<Job> {
@@ -620,7 +611,7 @@ mod tests {
                 architecture.features = FeatureSet::half_kp();
             }
             let shape = Shape { factoriser: number % 2 == 0, clipped: true, rounded: number % 3 == 1 };
-            let mut job = job(architecture, OPTIMISERS[number % 6], losses[number % 4], shape);
+            let mut job = job(architecture, ALL[number % 6], losses[number % 4], shape);
             if number % 3 == 2 {
                 job.averaging = Averaging::Moving { share: 0.9, every: 2 };
             }
@@ -630,7 +621,7 @@ mod tests {
             jobs.push(job);
         }
         // Widths that are no multiple of anything, and the smallest and largest layers.
-        let adam = OPTIMISERS[2];
+        let adam = ALL[2];
         let flat = |outputs: usize, tied: bool, buckets: usize| Architecture {
             features: FeatureSet::plain(),
             outputs,

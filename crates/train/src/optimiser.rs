@@ -328,11 +328,11 @@ impl Update {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::state::State;
 
-    const ALL: [Optimiser; 6] = [
+    pub(crate) const ALL: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },
         Optimiser::Sgd { momentum: 0.9 },
         Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },

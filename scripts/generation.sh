@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# One generation of networks: games by the engine as it is, a network from them, a match that decides.
+#
+#   scripts/generation.sh FOLDER RECIPE [NET]
+#
+# FOLDER keeps everything of the generation; RECIPE is trained on FOLDER/train.vf and what else it names; NET plays the games
+# (the hand-written evaluation if left out) and is the rival of the match. Every step that is done is passed over when the
+# script is run again, and games, training and match go on where they were.
+#
+# GAMES (20000), NODES (1000), WORKERS (all cores), DEVICE (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+set -euo pipefail
+folder=$1 recipe=$(realpath "$2") net=${3:+$(realpath "$3")}
+root=$(cd "$(dirname "$0")/.." && pwd)
+lab=$root/target/release/tandem-lab engine=$root/target/release/tandem
+name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$recipe" | head -n 1)
+mkdir -p "$folder" && cd "$folder"
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "Games"
+"$lab" data selfplay games --games "${GAMES:-20000}" --nodes "${NODES:-1000}" --workers "${WORKERS:-$(nproc)}" \
+    ${net:+--net "$net"}
+
+step "Split by games"
+if [ ! -e train.vf ]; then
+    "$lab" data split games-*.vf --train part.vf --validation valid.vf --test test.vf \
+        --validation-share 0.02 --test-share 0.02
+    mv part.vf train.vf
+fi
+"$lab" data stats train.vf | head -n 12
+
+step "Train"
+resume=$([ -e "run/recipe.toml" ] && echo --resume || true)
+[ -e "run/$name.tnn" ] || "$lab" train "$recipe" --run run --device "${DEVICE:-auto}" $resume
+
+step "Prove"
+"$lab" verify "run/$name.tnn" --against "run/$name.safetensors"
+"$lab" evaluate "run/$name.tnn" ${net:+"$net"} bootstrap --data test.vf --filter no-checks,no-captures,min-ply=16 --fit-scale
+
+step "Match"
+"$lab" match --engine "cmd=$engine,name=new,option.EvalFile=$PWD/run/$name.tnn" \
+    --engine "cmd=$engine,name=old${net:+,option.EvalFile=$net}" --each "tc=${TC:-5+0.05},option.Hash=16" \
+    --games "${MATCH_GAMES:-400}" --concurrency "${WORKERS:-$(nproc)}" ${BOOK:+--openings "$BOOK"} --pgn match.pgn --state match.state |
+    tee match.txt | tail -n 6
