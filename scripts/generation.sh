@@ -7,7 +7,8 @@
 # (the hand-written evaluation if left out) and is the rival of the match. Every step that is done is passed over when the
 # script is run again, and games, training and match go on where they were.
 #
-# GAMES (20000), NODES (1000), WORKERS (all cores), DEVICE (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+# GAMES (20000), NODES (1000), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto),
+# MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
 folder=$1 recipe=$(realpath "$2") net=${3:+$(realpath "$3")}
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,13 +19,16 @@ mkdir -p "$folder" && cd "$folder"
 step() { printf '\n== %s\n' "$*"; }
 
 step "Games"
-"$lab" data selfplay games --games "${GAMES:-20000}" --nodes "${NODES:-1000}" --workers "${WORKERS:-$(nproc)}" \
-    ${net:+--net "$net"}
+if [ ! -e games.done ]; then
+    "$lab" data selfplay games --games "${GAMES:-20000}" --nodes "${NODES:-1000}" --workers "${WORKERS:-$(nproc)}" \
+        ${net:+--net "$net"}
+    touch games.done
+fi
 
 step "Split by games"
 if [ ! -e train.vf ]; then
     "$lab" data split games-*.vf --train part.vf --validation valid.vf --test test.vf \
-        --validation-share 0.02 --test-share 0.02
+        --validation-share "${HELD:-0.02}" --test-share "${HELD:-0.02}"
     mv part.vf train.vf
 fi
 "$lab" data stats train.vf | head -n 12
