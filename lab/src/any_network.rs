@@ -3,15 +3,15 @@
 use crate::error::LabError;
 use std::path::Path;
 use tandem_chess::Position;
-use tandem_nnue::{Architecture, FloatNetwork, Format, Network};
-use tandem_train::Checkpoint;
+use tandem_nnue::{Architecture, FloatNetwork, Format, Network, Quantisation};
+use tandem_train::{Checkpoint, Job};
 
 /// A network, of integers or before it became one.
 pub(crate) enum AnyNetwork {
     /// Of integers: what evaluates.
     Integer(Box<Network>),
-    /// In floating point: what trainers make.
-    Float(Box<FloatNetwork>),
+    /// In floating point: what trainers make, and how it is to be quantised where that is known.
+    Float(Box<FloatNetwork>, Quantisation),
 }
 
 impl AnyNetwork {
@@ -23,9 +23,11 @@ impl AnyNetwork {
         let network = match format {
             // Checkpoints are files of the same kind, with more in them.
             Some(Format::Float) if path.extension().is_some_and(|end| end == "checkpoint") => {
-                Self::Float(Box::new(Checkpoint::load(path)?.network()?))
+                let checkpoint = Checkpoint::load(path)?;
+                let quantisation = Job::of(&checkpoint.recipe)?.quantisation;
+                Self::Float(Box::new(checkpoint.network()?), quantisation)
             }
-            Some(Format::Float) => Self::Float(Box::new(FloatNetwork::load(path)?)),
+            Some(Format::Float) => Self::Float(Box::new(FloatNetwork::load(path)?), Quantisation::default()),
             _ => Self::Integer(Box::new(Network::load(path)?)),
         };
         Ok((network, format))
@@ -35,7 +37,7 @@ impl AnyNetwork {
     pub(crate) fn architecture(&self) -> Architecture {
         match self {
             Self::Integer(network) => network.architecture(),
-            Self::Float(network) => network.architecture.clone(),
+            Self::Float(network, _) => network.architecture.clone(),
         }
     }
 
@@ -43,7 +45,7 @@ impl AnyNetwork {
     pub(crate) fn description(&self) -> &str {
         match self {
             Self::Integer(network) => network.description(),
-            Self::Float(network) => &network.description,
+            Self::Float(network, _) => &network.description,
         }
     }
 
@@ -55,7 +57,7 @@ impl AnyNetwork {
                 let evaluation = network.evaluate(start.board());
                 format!("{} ({} centipawns)", evaluation.value(), evaluation.centipawns())
             }
-            Self::Float(network) => {
+            Self::Float(network, _) => {
                 let value = network.evaluate(start.board());
                 format!("{value:.2} ({:.2} centipawns)", value * 100.0 / f64::from(network.pawn))
             }

@@ -162,7 +162,7 @@ fn export(
             return Err(LabError::Usage(problem.into()));
         }
         let bytes = match network {
-            AnyNetwork::Float(float) => float.to_safetensors()?,
+            AnyNetwork::Float(float, _) => float.to_safetensors()?,
             AnyNetwork::Integer(network) => network.to_float().to_safetensors()?,
         };
         return Ok(Exported { bytes, reports: Vec::new(), facts: Vec::new() });
@@ -177,7 +177,7 @@ fn export(
         float.quantise(quantisation)
     };
     let (network, reports) = match network {
-        AnyNetwork::Float(float) => quantise(float, Quantisation::default())?,
+        AnyNetwork::Float(float, usual) => quantise(float, *usual)?,
         AnyNetwork::Integer(network) if ones != (None, None) => {
             quantise(&network.to_float(), network.quantisation())?
         }

@@ -12,7 +12,7 @@ use c_interface::CNetwork;
 use clap::Args;
 use lines::Line;
 use std::path::{Path, PathBuf};
-use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network, Quantisation};
+use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network};
 
 /// Prove that every way to evaluate a network gives the same
 ///
@@ -152,7 +152,7 @@ fn load(args: &VerifyArgs) -> Result<(Network, FloatNetwork, String), LabError> 
     let given = match &args.against {
         None => None,
         Some(path) => match AnyNetwork::load(path)?.0 {
-            AnyNetwork::Float(float) => Some(*float),
+            AnyNetwork::Float(float, _) => Some(*float),
             AnyNetwork::Integer(_) => {
                 let problem = format!("{}: --against wants a network in floating point", path.display());
                 return Err(LabError::Usage(problem));
@@ -160,8 +160,8 @@ fn load(args: &VerifyArgs) -> Result<(Network, FloatNetwork, String), LabError> 
         },
     };
     let (network, float, measure) = match AnyNetwork::load(&args.net)?.0 {
-        AnyNetwork::Float(own) => {
-            let (network, _) = own.quantise(Quantisation::default())?;
+        AnyNetwork::Float(own, quantisation) => {
+            let (network, _) = own.quantise(quantisation)?;
             (network, given.unwrap_or(*own), "floating point")
         }
         AnyNetwork::Integer(network) => match given {

@@ -2,7 +2,7 @@
 
 use crate::layout::{Layout, round_to};
 use tandem_data::Packed;
-use tandem_nnue::HeadShape;
+use tandem_nnue::{Activation, HeadShape};
 
 /// The share of a layer's values that are held.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,6 +96,10 @@ pub fn saturation(layout: &Layout, numbers: &[f32], positions: &[Packed]) -> Vec
         });
     }
     let layers = if matches!(architecture.head, HeadShape::Stacks(_)) { 3 } else { 1 };
+    if matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. }) {
+        // Nothing holds it from above.
+        counts[0].high = 0;
+    }
     ["accumulator", "hidden", "second"]
         .iter()
         .zip(&counts)
@@ -126,7 +130,9 @@ mod tests {
             }
             let found = saturation(&layout, &numbers, &[position; 2]);
             let share = 1.0 / architecture.outputs as f64;
-            assert_eq!((found[0].low, found[0].high), (share, 3.0 * share), "{architecture}");
+            let open = matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. });
+            let high = if open { 0.0 } else { 3.0 * share };
+            assert_eq!((found[0].low, found[0].high), (share, high), "{architecture}");
             if architecture.layers().len() == 3 {
                 assert_eq!((found[1].low, found[2].low), (1.0, 1.0), "zeros everywhere after it");
             }

@@ -55,7 +55,7 @@ impl Contender {
             Some(AnyNetwork::Integer(network)) => {
                 Seat::Integer(network, Box::new(Accumulators::new(network)))
             }
-            Some(AnyNetwork::Float(network)) => Seat::Float(network),
+            Some(AnyNetwork::Float(network, _)) => Seat::Float(network),
         }
     }
 }
