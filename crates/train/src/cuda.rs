@@ -5,22 +5,27 @@
 //! layer itself. While it works on one batch, the next is on its way. Nothing waits for the card but [`Trainer::told`],
 //! [`Trainer::outputs`] and [`Trainer::state`].
 
+mod position;
+mod program;
 mod source;
+
+pub use program::cards;
 
 use crate::batch::Batch;
 use crate::loss::{Loss, Target};
 use crate::state::State;
 use crate::trainer::{Job, Told, TrainError, Trainer};
-use cudarc::driver::sys::{CUdevice_attribute_enum as About, CUfunction_attribute_enum as Attribute};
+use cudarc::driver::sys::CUdevice_attribute_enum as About;
 use cudarc::driver::{
-    CudaContext, CudaEvent, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError,
-    LaunchConfig, PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError, LaunchConfig, PinnedHostSlice,
+    PushKernelArg,
 };
-use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
+use position::{CardPosition, order, views};
+use program::{Program, compile};
 use std::sync::Arc;
-use tandem_chess::{Color, Piece, Square};
+use tandem_chess::Color;
 use tandem_data::Packed;
-use tandem_nnue::{FeatureSet, HeadShape};
+use tandem_nnue::HeadShape;
 
 /// Batches that may be on their way or at work.
 const BUFFERS: usize = 4;
@@ -30,21 +35,6 @@ const RING: usize = 1024;
 
 /// Threads of most blocks.
 const THREADS: u32 = 256;
-
-/// A position as it travels.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct CardPosition {
-    occupied: u64,
-    pieces: [u8; 16],
-    target: f32,
-    black: u32,
-}
-
-// SAFETY: plain numbers without gaps, laid out as the program says.
-unsafe impl DeviceRepr for CardPosition {}
-// SAFETY: all zeros are numbers too.
-unsafe impl ValidAsZeroBits for CardPosition {}
 
 /// An update as the program takes it.
 #[repr(C)]
@@ -66,20 +56,6 @@ struct CardUpdate {
 
 // SAFETY: plain numbers without gaps, laid out as the program says.
 unsafe impl DeviceRepr for CardUpdate {}
-
-/// What the program is made of.
-struct Program {
-    find_rows: CudaFunction,
-    step: CudaFunction,
-    place_rows: CudaFunction,
-    list_users: CudaFunction,
-    sum_items: CudaFunction,
-    square_rows: CudaFunction,
-    square_rest: CudaFunction,
-    update_rows: CudaFunction,
-    update_rest: CudaFunction,
-    move_average: CudaFunction,
-}
 
 /// A batch on its way to the card.
 struct Buffer {
@@ -139,77 +115,6 @@ pub struct CudaTrainer {
 impl From<DriverError> for TrainError {
     fn from(error: DriverError) -> Self {
         Self(format!("the card: {error}"))
-    }
-}
-
-/// What there is of cards, or why none can be used.
-pub fn cards() -> Result<Vec<String>, TrainError> {
-    // SAFETY: both only look for a library.
-    let (driver, compiler) =
-        unsafe { (cudarc::driver::sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
-    if !driver {
-        return Err(TrainError("no NVIDIA driver: libcuda cannot be found".into()));
-    }
-    if !compiler {
-        let problem = "no NVRTC: libnvrtc cannot be found; it comes with the CUDA toolkit, or by `pip install nvidia-cuda-nvrtc` \
-                       with its folder in LD_LIBRARY_PATH";
-        return Err(TrainError(problem.into()));
-    }
-    let count = CudaContext::device_count()?;
-    let names = (0..count as usize).map(|card| CudaContext::new(card)?.name());
-    let names: Vec<String> = names.collect::<Result<_, DriverError>>()?;
-    match names.is_empty() {
-        true => Err(TrainError("the NVIDIA driver knows of no card".into())),
-        false => Ok(names),
-    }
-}
-
-/// Compiles the program of a job for a generation of cards, named as the compiler does: `sm_90`.
-fn compile(job: &Job, generation: &str) -> Result<Ptx, TrainError> {
-    if let Some(problem) = source::problem(job) {
-        return Err(TrainError(problem));
-    }
-    let options = CompileOptions {
-        options: vec![format!("--gpu-architecture={generation}"), "--std=c++17".into()],
-        ..CompileOptions::default()
-    };
-    compile_ptx_with_opts(source::source(job), options).map_err(|error| {
-        TrainError(format!(
-            "the program for the card cannot be compiled; please report this with the recipe: {error}"
-        ))
-    })
-}
-
-impl Program {
-    fn new(context: &CudaContext, module: &Arc<CudaModule>, job: &Job) -> Result<Self, TrainError> {
-        let get = |name: &str| module.load_function(name);
-        let flat = matches!(job.layout.architecture().head, HeadShape::Flat { .. });
-        let step = get(if flat { "flat_step" } else { "stack_step" })?;
-        if !flat {
-            let bytes = source::shared_bytes(job) as i32;
-            let most = context.attribute(About::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-            let all = bytes + step.shared_size_bytes()?;
-            if all > most {
-                let advice = source::ADVICE;
-                let problem = format!(
-                    "the first dense layer takes {all} bytes at hand, and this card has {most}: {advice}"
-                );
-                return Err(TrainError(problem));
-            }
-            step.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
-        }
-        Ok(Self {
-            find_rows: get("find_rows")?,
-            step,
-            place_rows: get("place_rows")?,
-            list_users: get("list_users")?,
-            sum_items: get("sum_items")?,
-            square_rows: get("square_rows")?,
-            square_rest: get("square_rest")?,
-            update_rows: get("update_rows")?,
-            update_rest: get("update_rest")?,
-            move_average: get("move_average")?,
-        })
     }
 }
 
@@ -548,44 +453,6 @@ impl Trainer for CudaTrainer {
     }
 }
 
-/// The positions of one bucket after the other: the sums for a bucket's weights then stay at hand.
-fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
-    let buckets = job.layout.architecture().buckets();
-    if buckets.count == 1 {
-        return (0..positions.len() as u32).collect();
-    }
-    let keys: Vec<u8> = positions.iter().map(|position| buckets.of(position.piece_count()) as u8).collect();
-    let mut starts = vec![0u32; buckets.count];
-    for &key in &keys {
-        starts[usize::from(key)] += 1;
-    }
-    let mut sum = 0;
-    for start in &mut starts {
-        sum += std::mem::replace(start, sum);
-    }
-    let mut order = vec![0u32; positions.len()];
-    for (at, &key) in keys.iter().enumerate() {
-        let place = &mut starts[usize::from(key)];
-        order[*place as usize] = at as u32;
-        *place += 1;
-    }
-    order
-}
-
-/// How each side sees the board with its king on each square (where rows begin, and what squares are changed by), and where
-/// the rows of each kind of piece begin: own ones, then the enemy's, −1 for none.
-fn views(features: &FeatureSet) -> (Vec<u32>, Vec<i32>) {
-    let mut views = Vec::new();
-    for side in Color::ALL {
-        for king in Square::ALL {
-            let view = features.view(side, king);
-            views.extend([view.base(), u32::from(view.flip())]);
-        }
-    }
-    let planes = [true, false].into_iter().flat_map(|own| Piece::ALL.map(|piece| (own, piece)));
-    (views, planes.map(|(own, piece)| features.plane(own, piece).map_or(-1, i32::from)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -596,7 +463,7 @@ mod tests {
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
     use tandem_chess::random::SplitMix;
-    use tandem_nnue::{Activation, Architecture, Buckets, Squeeze, StackShape};
+    use tandem_nnue::{Activation, Architecture, Buckets, FeatureSet, Squeeze, StackShape};
 
     /// One job for each architecture, with every optimiser, loss and shape somewhere among them.
     fn jobs() -> Vec<Job> {

@@ -1,0 +1,98 @@
+//! The program on a card: finding a card, compiling for it, and the functions that it has.
+
+use super::source;
+use crate::trainer::{Job, TrainError};
+use cudarc::driver::sys::{CUdevice_attribute_enum as About, CUfunction_attribute_enum as Attribute};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
+use std::sync::Arc;
+use tandem_nnue::HeadShape;
+
+/// What the program is made of.
+pub(super) struct Program {
+    pub(super) find_rows: CudaFunction,
+    pub(super) step: CudaFunction,
+    pub(super) place_rows: CudaFunction,
+    pub(super) list_users: CudaFunction,
+    pub(super) sum_items: CudaFunction,
+    pub(super) square_rows: CudaFunction,
+    pub(super) square_rest: CudaFunction,
+    pub(super) update_rows: CudaFunction,
+    pub(super) update_rest: CudaFunction,
+    pub(super) move_average: CudaFunction,
+}
+
+/// What there is of cards, or why none can be used.
+pub fn cards() -> Result<Vec<String>, TrainError> {
+    // SAFETY: both only look for a library.
+    let (driver, compiler) =
+        unsafe { (cudarc::driver::sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
+    if !driver {
+        return Err(TrainError("no NVIDIA driver: libcuda cannot be found".into()));
+    }
+    if !compiler {
+        let problem = "no NVRTC: libnvrtc cannot be found; it comes with the CUDA toolkit, or by `pip install nvidia-cuda-nvrtc` \
+                       with its folder in LD_LIBRARY_PATH";
+        return Err(TrainError(problem.into()));
+    }
+    let count = CudaContext::device_count()?;
+    let names = (0..count as usize).map(|card| CudaContext::new(card)?.name());
+    let names: Vec<String> = names.collect::<Result<_, DriverError>>()?;
+    match names.is_empty() {
+        true => Err(TrainError("the NVIDIA driver knows of no card".into())),
+        false => Ok(names),
+    }
+}
+
+/// Compiles the program of a job for a generation of cards, named as the compiler does: `sm_90`.
+pub(super) fn compile(job: &Job, generation: &str) -> Result<Ptx, TrainError> {
+    if let Some(problem) = source::problem(job) {
+        return Err(TrainError(problem));
+    }
+    let options = CompileOptions {
+        options: vec![format!("--gpu-architecture={generation}"), "--std=c++17".into()],
+        ..CompileOptions::default()
+    };
+    compile_ptx_with_opts(source::source(job), options).map_err(|error| {
+        TrainError(format!(
+            "the program for the card cannot be compiled; please report this with the recipe: {error}"
+        ))
+    })
+}
+
+impl Program {
+    pub(super) fn new(
+        context: &CudaContext,
+        module: &Arc<CudaModule>,
+        job: &Job,
+    ) -> Result<Self, TrainError> {
+        let get = |name: &str| module.load_function(name);
+        let flat = matches!(job.layout.architecture().head, HeadShape::Flat { .. });
+        let step = get(if flat { "flat_step" } else { "stack_step" })?;
+        if !flat {
+            let bytes = source::shared_bytes(job) as i32;
+            let most = context.attribute(About::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+            let all = bytes + step.shared_size_bytes()?;
+            if all > most {
+                let advice = source::ADVICE;
+                let problem = format!(
+                    "the first dense layer takes {all} bytes at hand, and this card has {most}: {advice}"
+                );
+                return Err(TrainError(problem));
+            }
+            step.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
+        }
+        Ok(Self {
+            find_rows: get("find_rows")?,
+            step,
+            place_rows: get("place_rows")?,
+            list_users: get("list_users")?,
+            sum_items: get("sum_items")?,
+            square_rows: get("square_rows")?,
+            square_rest: get("square_rest")?,
+            update_rows: get("update_rows")?,
+            update_rest: get("update_rest")?,
+            move_average: get("move_average")?,
+        })
+    }
+}
