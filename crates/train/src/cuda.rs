@@ -13,6 +13,7 @@ pub use program::cards;
 
 use crate::batch::Batch;
 use crate::loss::{Loss, Target};
+use crate::optimiser::{Optimiser, Update};
 use crate::state::State;
 use crate::trainer::{Job, Told, TrainError, Trainer};
 use cudarc::driver::sys::CUdevice_attribute_enum as About;
@@ -56,6 +57,25 @@ struct CardUpdate {
 
 // SAFETY: plain numbers without gaps, laid out as the program says.
 unsafe impl DeviceRepr for CardUpdate {}
+
+impl CardUpdate {
+    fn new(update: &Update, limit: f32) -> Self {
+        Self {
+            rate: update.rate,
+            beta1: update.beta1,
+            beta2: update.beta2,
+            mend1: update.mend1,
+            mend2: update.mend2,
+            keep: update.keep,
+            trust: update.trust.unwrap_or(1.0),
+            pull: if let Optimiser::Ranger { pull, .. } = update.optimiser { pull as f32 } else { 0.0 },
+            epsilon: update.epsilon,
+            limit,
+            trusted: i32::from(update.trust.is_some()),
+            meet: i32::from(update.meet),
+        }
+    }
+}
 
 /// A batch on its way to the card.
 struct Buffer {
@@ -343,21 +363,7 @@ impl CudaTrainer {
         // SAFETY: as above.
         unsafe { launch.launch(blocks(self.processors))? };
 
-        let update = self.job.optimiser.update(self.step, rate).numbers();
-        let update = CardUpdate {
-            rate: update.rate,
-            beta1: update.beta1,
-            beta2: update.beta2,
-            mend1: update.mend1,
-            mend2: update.mend2,
-            keep: update.keep,
-            trust: update.trust.unwrap_or(1.0),
-            pull: update.pull,
-            epsilon: update.epsilon,
-            limit: self.job.clip_slopes,
-            trusted: i32::from(update.trust.is_some()),
-            meet: i32::from(update.meet),
-        };
+        let update = CardUpdate::new(&self.job.optimiser.update(self.step, rate), self.job.clip_slopes);
         let told = told.as_view();
         let [numbers, first, second, slow, average] = &mut self.parts;
         let mut launch = stream.launch_builder(&program.update_rows);

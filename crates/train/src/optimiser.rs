@@ -146,22 +146,22 @@ impl Range {
 /// One step's numbers, found once for all weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
-    optimiser: Optimiser,
-    rate: f32,
-    beta1: f32,
-    beta2: f32,
+    pub(crate) optimiser: Optimiser,
+    pub(crate) rate: f32,
+    pub(crate) beta1: f32,
+    pub(crate) beta2: f32,
     /// What the first and second moments are multiplied by, because they began at zero.
-    mend1: f32,
-    mend2: f32,
+    pub(crate) mend1: f32,
+    pub(crate) mend2: f32,
     /// What is left of a weight after its decay.
-    keep: f32,
-    /// RAdam's trust in the second moment; none yet where it is absent.
-    trust: Option<f32>,
+    pub(crate) keep: f32,
+    /// The trust in the second moment: all of it but for RAdam, which has none yet where it is absent.
+    pub(crate) trust: Option<f32>,
     /// The slow weights meet the fast ones after this step.
-    meet: bool,
+    pub(crate) meet: bool,
     /// What slopes are multiplied by first.
-    factor: f32,
-    epsilon: f32,
+    pub(crate) factor: f32,
+    pub(crate) epsilon: f32,
 }
 
 impl Optimiser {
@@ -195,7 +195,7 @@ impl Optimiser {
                     ratio.sqrt() as f32
                 })
             }
-            _ => None,
+            _ => Some(1.0),
         };
         let meet = matches!(self, Self::Ranger { every, .. } if (step + 1).is_multiple_of(every.max(1)));
         Update {
@@ -214,42 +214,7 @@ impl Optimiser {
     }
 }
 
-/// The numbers of an update as they are, for trainers on other machines.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct UpdateNumbers {
-    pub(crate) rate: f32,
-    pub(crate) beta1: f32,
-    pub(crate) beta2: f32,
-    pub(crate) mend1: f32,
-    pub(crate) mend2: f32,
-    pub(crate) keep: f32,
-    pub(crate) trust: Option<f32>,
-    pub(crate) meet: bool,
-    pub(crate) pull: f32,
-    pub(crate) epsilon: f32,
-}
-
 impl Update {
-    pub(crate) fn numbers(&self) -> UpdateNumbers {
-        let pull = if let Optimiser::Ranger { pull, .. } = self.optimiser { pull } else { 0.0 };
-        let trust = match self.optimiser {
-            Optimiser::RAdam { .. } | Optimiser::Ranger { .. } => self.trust,
-            _ => Some(1.0),
-        };
-        UpdateNumbers {
-            rate: self.rate,
-            beta1: self.beta1,
-            beta2: self.beta2,
-            mend1: self.mend1,
-            mend2: self.mend2,
-            keep: self.keep,
-            trust,
-            meet: self.meet,
-            pull: pull as f32,
-            epsilon: self.epsilon,
-        }
-    }
-
     /// With all slopes multiplied by a factor first.
     pub fn times(self, factor: f32) -> Self {
         Self { factor, ..self }
@@ -292,10 +257,11 @@ impl Update {
                     *weight = held(*weight - self.rate * step);
                 }
             }
-            Optimiser::Adam { .. } => self.adam(weights, slopes, first, second, Some(1.0), held),
-            Optimiser::RAdam { .. } => self.adam(weights, slopes, first, second, self.trust, held),
+            Optimiser::Adam { .. } | Optimiser::RAdam { .. } => {
+                self.adam(weights, slopes, first, second, held);
+            }
             Optimiser::Ranger { pull, .. } => {
-                self.adam(weights, slopes, first, second, self.trust, held);
+                self.adam(weights, slopes, first, second, held);
                 if self.meet {
                     for (weight, slow) in weights.iter_mut().zip(slow) {
                         *slow += pull as f32 * (*weight - *slow);
@@ -313,15 +279,14 @@ impl Update {
         slopes: &[f32],
         first: &mut [f32],
         second: &mut [f32],
-        trust: Option<f32>,
         held: impl Fn(f32) -> f32,
     ) {
-        let rate = self.rate * self.mend1 * trust.unwrap_or(1.0);
+        let rate = self.rate * self.mend1 * self.trust.unwrap_or(1.0);
         for (((weight, slope), first), second) in weights.iter_mut().zip(slopes).zip(first).zip(second) {
             let slope = self.factor * slope;
             *first = self.beta1 * *first + (1.0 - self.beta1) * slope;
             *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
-            let scale = if trust.is_some() { (*second * self.mend2).sqrt() + self.epsilon } else { 1.0 };
+            let scale = if self.trust.is_some() { (*second * self.mend2).sqrt() + self.epsilon } else { 1.0 };
             *weight = held(*weight * self.keep - rate * *first / scale);
         }
     }
