@@ -2,12 +2,13 @@
 
 use crate::error::SelfPlayError;
 use crate::journal::Journal;
+use crate::leaves::SharedLeaves;
 use crate::play::{HARD, score_of};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use tandem_chess::Position;
+use tandem_chess::{Move, Position};
 use tandem_data::*;
 use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher};
 
@@ -18,6 +19,9 @@ pub enum Labels {
     Positions,
     /// A record for each legal move, with the chance to win after it.
     AllMoves,
+    /// So many records instead of each position, with the best move and its score: positions that the search of it
+    /// has evaluated. Half of the nodes go into that search. The result is that of the game the position is from.
+    Leaves(usize),
 }
 
 /// How labels are made.
@@ -91,7 +95,11 @@ pub fn label(
     // Before any thread: where there is no room for a hash table, that is said.
     let mut searchers = Vec::with_capacity(threads);
     for _ in 0..threads {
-        searchers.push(Searcher::new(Arc::clone(&settings.factory), settings.hash)?);
+        let (mut factory, mut leaves) = (Arc::clone(&settings.factory), None);
+        if let Labels::Leaves(count) = settings.labels {
+            factory = leaves.insert(SharedLeaves::new(count)).listen(factory);
+        }
+        searchers.push((Searcher::new(factory, settings.hash)?, leaves));
     }
     let (jobs, waiting) = sync_channel::<Job>(threads);
     // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
@@ -100,10 +108,11 @@ pub fn label(
     let feeding = Mutex::new((0u64, None));
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
-        for searcher in searchers {
+        for (searcher, leaves) in searchers {
             let Some(waiting) = waiting.clone() else { break };
             let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-            let spawned = builder.spawn_scoped(scope, move || work(&waiting, searcher, settings, cancel));
+            let spawned =
+                builder.spawn_scoped(scope, move || work(&waiting, searcher, leaves, settings, cancel));
             spawned.map_err(SelfPlayError::io(&path))?;
         }
         waiting = None;
@@ -194,6 +203,7 @@ fn journal_of(target: &Source) -> PathBuf {
 fn work(
     waiting: &Mutex<Receiver<Job>>,
     mut searcher: Searcher,
+    leaves: Option<SharedLeaves>,
     settings: &LabelSettings,
     cancel: &AtomicBool,
 ) {
@@ -215,40 +225,58 @@ fn work(
             let position = Position::from(board);
             match settings.labels {
                 Labels::Positions => {
-                    labelled.push(Record { score: score(&mut searcher, &position, settings), ..*record });
+                    let score = judged(&mut searcher, &position, settings.nodes).map(|(_, score)| score);
+                    labelled.push(Record { score, ..*record });
                 }
-                Labels::AllMoves => all_moves(&mut searcher, &position, record, settings, &mut labelled),
+                Labels::AllMoves => {
+                    all_moves(&mut searcher, &position, record, settings.nodes, &mut labelled);
+                }
+                Labels::Leaves(count) => {
+                    let Some(leaves) = &leaves else { continue };
+                    leaves.clear(position.key());
+                    judged(&mut searcher, &position, settings.nodes.saturating_mul(count as u64));
+                    let chosen = leaves.chosen();
+                    labelled.extend(
+                        chosen.iter().filter_map(|leaf| of_leaf(&mut searcher, leaf, record, settings.nodes)),
+                    );
+                }
             }
         }
         let _ = done.send(Some((records.len(), labelled)));
     }
 }
 
-/// The score for the side to move. None where the game is over.
-fn score(searcher: &mut Searcher, position: &Position, settings: &LabelSettings) -> Option<Score> {
+/// The best move, and its score for the side to move. None where the game is over.
+fn judged(searcher: &mut Searcher, position: &Position, nodes: u64) -> Option<(Move, Score)> {
     searcher.signals().arm(false);
     // An iteration that is broken off leaves a bound for a score: labels would lean to one side.
-    let limits = Limits {
-        soft_nodes: Some(settings.nodes),
-        nodes: Some(HARD.saturating_mul(settings.nodes)),
-        ..Limits::default()
-    };
+    let limits =
+        Limits { soft_nodes: Some(nodes), nodes: Some(HARD.saturating_mul(nodes)), ..Limits::default() };
     let result = searcher.search(position, &limits, &mut |_| ());
-    result.best.map(|_| score_of(result.score))
+    result.best.map(|mv| (mv, score_of(result.score)))
+}
+
+/// The record of a position that the search of another one has evaluated.
+fn of_leaf(searcher: &mut Searcher, leaf: &Packed, root: &Record, nodes: u64) -> Option<Record> {
+    let position = Position::from(leaf.board().ok()?);
+    let (mv, score) = judged(searcher, &position, nodes)?;
+    let turned = leaf.side_to_move() != root.position.side_to_move();
+    let result = root.result.map(|result| if turned { result.flipped() } else { result });
+    Some(Record { mv: Some(mv), score: Some(score), result, ..Record::new(*leaf) })
 }
 
 fn all_moves(
     searcher: &mut Searcher,
     position: &Position,
     record: &Record,
-    settings: &LabelSettings,
+    nodes: u64,
     out: &mut Vec<Record>,
 ) {
     let mut position = position.clone();
     for mv in position.legal_moves() {
         position.play(mv);
-        let chance = match score(searcher, &position, settings) {
-            Some(score) => 1.0 - score.win_chance(),
+        let chance = match judged(searcher, &position, nodes) {
+            Some((_, score)) => 1.0 - score.win_chance(),
             // The game is over: won, if the other side is mated.
             None if position.in_check() => 1.0,
             None => 0.5,
@@ -380,6 +408,41 @@ mod tests {
         let best = records.iter().max_by(|a, b| chance(a).total_cmp(&chance(b))).unwrap();
         assert_eq!(best.mv.unwrap().to_string(), "e1e8");
         assert_eq!(chance(best), 1.0);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn leaves_are_positions_of_the_search_with_a_move_and_the_games_result() {
+        let dir = std::env::temp_dir().join(format!("tandem-leaves-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        write_positions(&dir.join("in.csv"), 600);
+        let run = |name: &str, threads: usize| {
+            let target = source(&dir.join(name));
+            let settings = settings(threads, Labels::Leaves(3));
+            label(
+                vec![source(&dir.join("in.csv"))],
+                &target,
+                &settings,
+                &AtomicBool::new(false),
+                &mut |_| (),
+            )
+            .unwrap();
+            let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
+            reader.records().collect::<Result<Vec<Record>, _>>().unwrap()
+        };
+        let (one, two) = (run("one.plain", 1), run("two.plain", 2));
+        assert!(one == two && one.len() > 1500, "{}", one.len());
+        let roots: Vec<Record> =
+            Reader::new(vec![source(&dir.join("in.csv"))], 1, OnError::Stop, None, Cursor::default())
+                .records()
+                .collect::<Result<_, _>>()
+                .unwrap();
+        let new = one.iter().filter(|leaf| roots.iter().all(|root| root.position != leaf.position));
+        assert!(new.count() > one.len() / 2, "most leaves are no roots");
+        for leaf in &one {
+            assert!(leaf.position.board().unwrap().is_legal(leaf.mv.unwrap()));
+            assert_eq!(leaf.result, Some(Outcome::Draw));
+        }
         std::fs::remove_dir_all(dir).unwrap();
     }
 

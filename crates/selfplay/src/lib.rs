@@ -7,6 +7,7 @@ mod adjudication;
 mod error;
 mod journal;
 mod label;
+mod leaves;
 mod opening;
 mod play;
 

@@ -48,6 +48,9 @@ pub(crate) struct SelfplayArgs {
     /// Do not play openings that are further from even than this
     #[arg(long, default_value_t = 400)]
     max_opening_score: i32,
+    /// A side that is ahead by so much for four plies has won
+    #[arg(long, default_value_t = Adjudication::default().win_score)]
+    win_score: i32,
 }
 
 /// Shows how far the work has come; what was there at first does not count for the rate.
@@ -96,7 +99,7 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
         hash: args.hash.max(1),
         workers: args.workers.unwrap_or_else(default_threads),
         openings,
-        adjudication: Adjudication::default(),
+        adjudication: Adjudication { win_score: args.win_score, ..Adjudication::default() },
     };
     let mut watch = Shown::new("games", Some(args.games));
     let report = play(&settings, &args.stem, &interrupt::flag(), &mut watch)?;
@@ -136,6 +139,10 @@ pub(crate) struct LabelArgs {
     /// holds
     #[arg(long)]
     all_moves: bool,
+    /// Score, instead of each position, so many of those that a search of it evaluates: what a network is asked in play.
+    /// Takes twice the nodes
+    #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
+    leaves: Option<usize>,
     /// Evaluate with this network instead of the hand-written evaluation
     #[arg(long)]
     net: Option<PathBuf>,
@@ -158,7 +165,11 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
         nodes: args.nodes.max(1),
         hash: args.hash.max(1),
         threads: args.threads.unwrap_or_else(default_threads),
-        labels: if args.all_moves { Labels::AllMoves } else { Labels::Positions },
+        labels: match args.leaves {
+            Some(count) => Labels::Leaves(count.max(1)),
+            None if args.all_moves => Labels::AllMoves,
+            None => Labels::Positions,
+        },
         on_error: args.on_error.choice(),
     };
     let sources = args.options.sources(&args.inputs)?;
