@@ -4,13 +4,15 @@
 #   scripts/generation.sh FOLDER RECIPE [NET]
 #
 # FOLDER keeps everything of the generation; RECIPE is trained on FOLDER/train.vf and what else it names; NET plays the games
-# (the hand-written evaluation if left out) and is the rival of the match. Every step that is done is passed over when the
-# script is run again, and games, training and match go on where they were.
+# and is the rival of the match: a file, the network that ships if left out, the hand-written evaluation if it is the word
+# bootstrap. Every step that is done is passed over when the script is run again, and games, training and match go on where
+# they were.
 #
 # GAMES (20000), NODES (1000), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto),
 # MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
-folder=$1 recipe=$(realpath "$2") net=${3:+$(realpath "$3")}
+folder=$1 recipe=$(realpath "$2") net=${3:-}
+case $net in "" | bootstrap) ;; *) net=$(realpath "$net") ;; esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 lab=$root/target/release/tandem-lab engine=$root/target/release/tandem
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$recipe" | head -n 1)
@@ -39,7 +41,7 @@ resume=$([ -e "run/recipe.toml" ] && echo --resume || true)
 
 step "Prove"
 "$lab" verify "run/$name.tnn" --against "run/$name.safetensors"
-"$lab" evaluate "run/$name.tnn" ${net:+"$net"} bootstrap --data test.vf --filter no-checks,no-captures,min-ply=16 --fit-scale
+"$lab" evaluate "run/$name.tnn" $([ "$net" = bootstrap ] || printf %s "$net") bootstrap --data test.vf --filter no-checks,no-captures,min-ply=16 --fit-scale
 
 step "Match"
 "$lab" match --engine "cmd=$engine,name=new,option.EvalFile=$PWD/run/$name.tnn" \

@@ -104,7 +104,7 @@ mod tests {
     fn the_signature_is_the_same_each_time() {
         let bench = Bench { depth: 6, ..Bench::default() };
         let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
-        let factory = || crate::judge::Judge::Bootstrap.factory();
+        let factory = || tandem_nets::Judge::Bootstrap.factory();
         let count = || search_all(bench, factory(), &limits, false, &Arc::default()).unwrap().0;
         assert_eq!(count(), count());
     }

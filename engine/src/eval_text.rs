@@ -1,9 +1,9 @@
 //! What the evaluation thinks of a position, as a board that a person can read.
 
 use crate::board_text::letter;
-use crate::judge::Judge;
 use std::fmt::Write;
 use tandem_chess::{Board, BoardBuilder, CastleRights, Color, File, Piece, Position, Rank, Square};
+use tandem_nets::Judge;
 use tandem_search::{Centipawns, Score, Wdl};
 
 /// The board with the worth of each piece, then the value, for White.

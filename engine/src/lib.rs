@@ -7,7 +7,6 @@ mod eval_text;
 mod genfens;
 mod go;
 mod help;
-mod judge;
 mod options;
 mod output;
 mod positions;

@@ -1,8 +1,8 @@
 //! The UCI options: their names, kinds and ranges.
 
-use crate::judge::Judge;
 use crate::output::say;
 use std::time::Duration;
+use tandem_nets::Judge;
 use tandem_nnue::Isa;
 use tandem_search::{Searcher, Strength};
 use thiserror::Error;
@@ -111,11 +111,8 @@ pub(crate) fn set(
             searcher.settings.move_overhead = Duration::from_millis(overhead);
         }
         "evalfile" => {
-            let judge = match value {
-                "" | "<empty>" => Judge::built_in(),
-                path => Judge::load(path)?,
-            };
-            judge_with(judge, options, searcher, cancel);
+            let name = if value == "<empty>" { "" } else { value };
+            judge_with(Judge::named(name)?, options, searcher, cancel);
         }
         "kernels" => {
             options.isa = match value {

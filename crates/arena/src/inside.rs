@@ -13,17 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tandem_chess::{Move, Position};
-use tandem_search::{Bootstrap, Evaluator, EvaluatorFactory, STACK_SIZE, SearchResult, Searcher};
+use tandem_nets::Judge;
+use tandem_search::{Evaluator, STACK_SIZE, SearchResult, Searcher};
 
 /// The `cmd` of the search.
 pub(crate) const TANDEM: &str = "@tandem";
 /// The `cmd` of the evaluation without search.
 pub(crate) const SEARCHLESS: &str = "@searchless";
-
-/// The evaluation that both use.
-fn evaluator() -> Box<dyn Evaluator> {
-    Box::new(Bootstrap::default())
-}
 
 /// Our own search.
 pub struct TandemPlayer {
@@ -34,7 +30,7 @@ pub struct TandemPlayer {
 }
 
 impl TandemPlayer {
-    /// Makes a searcher with the options of a description: `Hash`, `Threads` and `Move Overhead`.
+    /// Makes a searcher with the options of a description: `Hash`, `Threads`, `Move Overhead` and `EvalFile`.
     pub fn new(spec: &EngineSpec, cancel: Arc<AtomicBool>) -> Result<Self, StartError> {
         let name = spec.name.clone().unwrap_or_else(|| "Tandem (inside)".into());
         let wrong = |what: String| StartError::Inside { engine: name.clone(), what };
@@ -42,6 +38,7 @@ impl TandemPlayer {
             return Err(wrong("it cannot ponder".into()));
         }
         let (mut hash, mut threads, mut overhead) = (16, 1, Duration::from_millis(10));
+        let mut judge = Judge::built_in();
         for (option, value) in &spec.options {
             let number = |least: usize, most: usize| {
                 let number = value.parse().ok().filter(|number| (least..=most).contains(number));
@@ -51,15 +48,15 @@ impl TandemPlayer {
                 "hash" => hash = number(1, 1 << 20)?,
                 "threads" => threads = number(1, 1024)?,
                 "move overhead" => overhead = Duration::from_millis(number(0, 5000)? as u64),
+                "evalfile" => judge = Judge::named(value).map_err(|error| wrong(error.to_string()))?,
                 _ => {
                     return Err(wrong(format!(
-                        "it has no option '{option}'; it has Hash, Threads, Move Overhead"
+                        "it has no option '{option}'; it has Hash, Threads, Move Overhead, EvalFile"
                     )));
                 }
             }
         }
-        let factory: Arc<EvaluatorFactory> = Arc::new(evaluator);
-        let mut searcher = Searcher::new(factory, hash).map_err(|error| wrong(error.to_string()))?;
+        let mut searcher = Searcher::new(judge.factory(), hash).map_err(|error| wrong(error.to_string()))?;
         searcher.set_threads(threads);
         searcher.settings.move_overhead = overhead;
         Ok(Self { name, searcher: Arc::new(Mutex::new(searcher)), cancel, well: true })
@@ -220,15 +217,21 @@ pub struct Searchless {
 }
 
 impl Searchless {
-    /// With the evaluation of our engine.
+    /// With the evaluation of our engine, or the network that the option `EvalFile` names.
     pub fn new(spec: &EngineSpec) -> Result<Self, StartError> {
         let name = spec.name.clone().unwrap_or_else(|| "Tandem without search".into());
-        let what = match spec.options.first() {
-            Some((option, _)) => format!("it has no options, so not '{option}'"),
-            None if spec.ponder => "it cannot ponder".into(),
-            None => return Ok(Self { name, evaluator: evaluator() }),
-        };
-        Err(StartError::Inside { engine: name, what })
+        let wrong = |what: String| StartError::Inside { engine: name.clone(), what };
+        if spec.ponder {
+            return Err(wrong("it cannot ponder".into()));
+        }
+        let mut judge = Judge::built_in();
+        for (option, value) in &spec.options {
+            if !option.eq_ignore_ascii_case("EvalFile") {
+                return Err(wrong(format!("it has no option '{option}'; it has EvalFile")));
+            }
+            judge = Judge::named(value).map_err(|error| wrong(error.to_string()))?;
+        }
+        Ok(Self { name, evaluator: judge.factory()() })
     }
 
     /// The move after which the opponent stands worst. Mates and draws are known without an evaluation.

@@ -27,9 +27,9 @@ pub(crate) struct SelfplayArgs {
     /// What chance starts from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Evaluate with this network instead of the hand-written evaluation
+    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in
     #[arg(long)]
-    net: Option<PathBuf>,
+    net: Option<String>,
     /// Games at a time
     #[arg(long)]
     workers: Option<usize>,
@@ -143,9 +143,9 @@ pub(crate) struct LabelArgs {
     /// Takes twice the nodes
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
-    /// Evaluate with this network instead of the hand-written evaluation
+    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in
     #[arg(long)]
-    net: Option<PathBuf>,
+    net: Option<String>,
     /// Threads
     #[arg(long)]
     threads: Option<usize>,
