@@ -5,10 +5,12 @@
 
 mod adjudication;
 mod error;
+mod game;
 mod journal;
 mod label;
 mod opening;
 mod play;
+mod threads;
 
 pub use adjudication::Adjudication;
 pub use error::SelfPlayError;
