@@ -29,7 +29,7 @@ pub(crate) struct TuneArgs {
     #[arg(long)]
     show: bool,
     /// Games to play, in whole trials
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=Plan::MOST_GAMES / 2))]
     games: u64,
     /// Numbers to tune, separated by commas; lmr_* is all whose names begin like that. All that matter at fixed nodes if
     /// not given: no switches, and nothing of time or of what is switched off
@@ -82,8 +82,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), LabError> {
     if args.show {
         return show(&Tuning::read(&journal)?, &args.folder);
     }
-    if !(args.rate.is_finite() && args.rate > 0.0 && args.games > 0) {
-        return Err(LabError::Usage("--games and --rate must be more than nothing".into()));
+    if !(args.rate.is_finite() && args.rate > 0.0) {
+        return Err(LabError::Usage("--rate must be a number above 0".into()));
     }
     let (factory, told) = judge(args.net.as_deref())?;
     let mut openings = Openings::default();

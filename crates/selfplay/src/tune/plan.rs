@@ -82,6 +82,9 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// More games than this nobody waits for.
+    pub const MOST_GAMES: u64 = 1 << 30;
+
     /// Games in all.
     pub fn games(&self) -> u64 {
         2 * self.pairs * self.iterations
@@ -91,13 +94,15 @@ impl Plan {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut next = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
-        let iterations = next("iterations")?.parse().ok()?;
-        let pairs = next("pairs")?.parse().ok()?;
-        let rate = next("rate")?.parse().ok()?;
+        let iterations: u64 = next("iterations")?.parse().ok()?;
+        let pairs: u64 = next("pairs")?.parse().ok()?;
+        let rate: f64 = next("rate")?.parse().ok()?;
         let seed = next("seed")?.parse().ok()?;
         let conditions = next("games")?.into();
         let numbers = lines.map(Tuned::parse).collect::<Option<_>>()?;
-        Some(Self { numbers, iterations, pairs, rate, seed, conditions })
+        let plan = Self { numbers, iterations, pairs, rate, seed, conditions };
+        let games = pairs.checked_mul(2).and_then(|games| games.checked_mul(iterations));
+        (games.is_some_and(|games| games <= Self::MOST_GAMES) && plan.rate.is_finite()).then_some(plan)
     }
 }
 
@@ -121,6 +126,8 @@ mod tests {
         let plan = Plan { numbers, iterations: 10_000, pairs: 2, rate: 0.002, seed: u64::MAX, conditions };
         assert_eq!(Plan::parse(&plan.to_string()), Some(plan.clone()));
         assert_eq!(plan.games(), 40_000);
+        let endless = Plan { iterations: u64::MAX, ..plan.clone() };
+        assert_eq!(Plan::parse(&endless.to_string()), None);
         for wrong in ["", "iterations 3\npairs x", "x = 1 in 2..=1, step 3;"] {
             assert_eq!(Plan::parse(wrong), None);
             assert_eq!(Plan::parse(&format!("{plan}{wrong}x\n")), None);
