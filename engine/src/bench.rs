@@ -2,10 +2,9 @@
 
 use crate::output::say;
 use crate::positions::BENCH;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
-use tandem_search::{EvaluatorFactory, Limits, OutOfMemory, Searcher, Signals};
+use tandem_search::{Limits, OutOfMemory, Searcher};
 
 /// How a bench is run.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +21,9 @@ impl Default for Bench {
 }
 
 /// Searches every position to a fixed depth. With one thread, the same build or any other counts the same nodes.
-pub(crate) fn run(
-    bench: Bench,
-    factory: Arc<EvaluatorFactory>,
-    parent: &Arc<Signals>,
-) -> Result<(), OutOfMemory> {
+pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<(), OutOfMemory> {
     let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
-    let (nodes, time) = search_all(bench, factory, &limits, true, parent)?;
+    let (nodes, time) = search_all(bench, &limits, true, parent)?;
     let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
     say(format_args!("Bench: {nodes} nodes {nps} nps"));
     Ok(())
@@ -39,13 +34,12 @@ pub(crate) fn speedtest(
     seconds: u64,
     threads: usize,
     hash: usize,
-    factory: Arc<EvaluatorFactory>,
-    parent: &Arc<Signals>,
+    parent: &Searcher,
 ) -> Result<(), OutOfMemory> {
     let each = Duration::from_secs(seconds) / BENCH.len() as u32;
     let limits = Limits { move_time: Some(each), ..Limits::default() };
     let bench = Bench { depth: 0, threads, hash };
-    let (nodes, time) = search_all(bench, factory, &limits, false, parent)?;
+    let (nodes, time) = search_all(bench, &limits, false, parent)?;
     let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
     say(format_args!("Threads     {threads}"));
     say(format_args!("Hash        {hash} MiB"));
@@ -57,17 +51,16 @@ pub(crate) fn speedtest(
 
 fn search_all(
     bench: Bench,
-    factory: Arc<EvaluatorFactory>,
     limits: &Limits,
     show: bool,
-    parent: &Arc<Signals>,
+    parent: &Searcher,
 ) -> Result<(u64, Duration), OutOfMemory> {
-    let mut searcher = Searcher::new(factory, bench.hash)?.part_of(Arc::clone(parent));
+    let mut searcher = parent.sibling(bench.hash)?;
     searcher.set_threads(bench.threads);
     let signals = searcher.signals();
     let (mut nodes, mut time) = (0, Duration::ZERO);
     for (index, fen) in BENCH.iter().enumerate() {
-        if parent.is_stopped() {
+        if parent.signals().is_stopped() {
             break;
         }
         let Ok(position) = Position::from_fen(fen) else { continue };
@@ -104,8 +97,8 @@ mod tests {
     fn the_signature_is_the_same_each_time() {
         let bench = Bench { depth: 6, ..Bench::default() };
         let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
-        let factory = || tandem_nets::Judge::Bootstrap.factory();
-        let count = || search_all(bench, factory(), &limits, false, &Arc::default()).unwrap().0;
+        let parent = Searcher::new(tandem_nets::Judge::Bootstrap.factory(), 1).unwrap();
+        let count = || search_all(bench, &limits, false, &parent).unwrap().0;
         assert_eq!(count(), count());
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::output::{complain, say};
 use std::io::BufRead;
-use std::sync::Arc;
 use tandem_chess::random::SplitMix;
 use tandem_chess::{Board, Position, fen};
-use tandem_search::{EvaluatorFactory, Limits, Score, Searcher, Signals};
+use tandem_search::{Limits, Score, Searcher};
 use thiserror::Error;
 
 /// What is asked for: `genfens N seed S book <None|path> [dfrc]`.
@@ -54,17 +53,13 @@ impl Request {
     }
 
     /// Prints the openings.
-    pub(crate) fn run(
-        &self,
-        factory: Arc<EvaluatorFactory>,
-        parent: &Arc<Signals>,
-    ) -> Result<(), GenfensError> {
+    pub(crate) fn run(&self, parent: &Searcher) -> Result<(), GenfensError> {
         let book = self.read_book()?;
         let mut random = SplitMix::new(self.seed);
-        let mut searcher = Searcher::new(factory, 1)?.part_of(Arc::clone(parent));
+        let mut searcher = parent.sibling(1)?;
         let signals = searcher.signals();
         let (mut made, mut tries) = (0, 0);
-        while made < self.count && !parent.is_stopped() {
+        while made < self.count && !parent.signals().is_stopped() {
             tries += 1;
             if tries > MAX_TRIES {
                 return Err(GenfensError::NoneEven(MAX_TRIES));

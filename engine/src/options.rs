@@ -140,7 +140,7 @@ pub(crate) fn set(
                 number("UCI_Elo", value, i64::from(Strength::MIN), i64::from(Strength::MAX))? as u32;
         }
         "clear hash" => searcher.clear(cancel),
-        _ => set_tuned(name, value)?,
+        _ => set_tuned(name, value, searcher)?,
     }
     searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
     Ok(())
@@ -158,19 +158,18 @@ fn judge_with(
 }
 
 #[cfg(feature = "tune")]
-fn set_tuned(name: &str, value: &str) -> Result<(), OptionError> {
-    use tandem_search::params;
-    let param = params::TABLE
+fn set_tuned(name: &str, value: &str, searcher: &mut Searcher) -> Result<(), OptionError> {
+    let param = tandem_search::params::TABLE
         .iter()
         .find(|param| param.name.eq_ignore_ascii_case(name))
         .ok_or_else(|| OptionError::Unknown(clip(name)))?;
     let value = number(param.name, value, i64::from(param.min), i64::from(param.max))?;
-    params::set(param.name, value as i32);
+    searcher.settings.params.set(param.name, value as i32);
     Ok(())
 }
 
 #[cfg(not(feature = "tune"))]
-fn set_tuned(name: &str, _value: &str) -> Result<(), OptionError> {
+fn set_tuned(name: &str, _: &str, _: &mut Searcher) -> Result<(), OptionError> {
     Err(OptionError::Unknown(clip(name)))
 }
 

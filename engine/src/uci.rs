@@ -255,7 +255,7 @@ impl Uci {
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
         self.work(true, false, move |searcher| {
-            if let Err(error) = bench::run(bench, searcher.factory(), &searcher.signals()) {
+            if let Err(error) = bench::run(bench, searcher) {
                 complain(error);
             }
         });
@@ -270,9 +270,7 @@ impl Uci {
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
         self.work(true, false, move |searcher| {
-            if let Err(error) =
-                bench::speedtest(seconds, threads, hash, searcher.factory(), &searcher.signals())
-            {
+            if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
                 complain(error);
             }
         });
@@ -281,7 +279,7 @@ impl Uci {
     fn genfens(&mut self, arguments: &str) {
         match genfens::Request::parse(arguments) {
             Ok(request) => self.work(true, false, move |searcher| {
-                if let Err(error) = request.run(searcher.factory(), &searcher.signals()) {
+                if let Err(error) = request.run(searcher) {
                     complain(error);
                 }
             }),

@@ -25,6 +25,7 @@ mod suite_command;
 mod table;
 mod train_command;
 mod train_speed_command;
+mod tune_command;
 mod verify_command;
 mod watch;
 
@@ -60,6 +61,7 @@ enum Command {
     Data(Box<data_command::DataCommand>),
     Train(train_command::TrainArgs),
     TrainSpeed(train_speed_command::TrainSpeedArgs),
+    Tune(tune_command::TuneArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Data(command) => data_command::run(&command),
         Command::Train(args) => train_command::run(&args),
         Command::TrainSpeed(args) => train_speed_command::run(&args),
+        Command::Tune(args) => tune_command::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

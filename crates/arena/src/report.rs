@@ -137,7 +137,7 @@ fn pre(text: &str) -> String {
 }
 
 /// Text within HTML: names come from engines, and engines write what they like.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -168,4 +168,4 @@ svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; f
 .band { fill: var(--band) } .bar { fill: var(--accent) } .guide { stroke: var(--ink); stroke-dasharray: 4 4 }
 ";
 
-pub use chart::{Bars as BarChart, bars as bar_chart};
+pub use chart::{Bars as BarChart, bars as bar_chart, ticks};

@@ -1,7 +1,11 @@
 //! Every tuned number of the search, in one table: name, default, range and step.
 //!
-//! In an ordinary build a number is a constant. With the feature `tune` each is a UCI option that a tuner can turn,
-//! and so is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
+//! In an ordinary build a number is a constant. With the feature `tune` each searcher has [`Values`] of its own, so that
+//! two settings can play each other within one program; each is a UCI option too, and so is each `use_…` switch, which
+//! takes one feature out of the search to measure what it is worth.
+
+#[cfg(feature = "tune")]
+use std::cell::Cell;
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +34,17 @@ macro_rules! params {
         enum Index { $($name,)* }
 
         #[cfg(feature = "tune")]
-        static VALUES: [std::sync::atomic::AtomicI32; TABLE.len()] =
-            [$(std::sync::atomic::AtomicI32::new($default),)*];
+        thread_local! {
+            /// Those of the search that this thread works for.
+            static IN_USE: [Cell<i32>; TABLE.len()] = const { [$(Cell::new($default),)*] };
+        }
 
         $(
             $(#[doc = $doc])*
             #[inline(always)]
             pub(crate) fn $name() -> i32 {
                 #[cfg(feature = "tune")]
-                return VALUES[Index::$name as usize].load(std::sync::atomic::Ordering::Relaxed);
+                return IN_USE.with(|values| values[Index::$name as usize].get());
                 #[cfg(not(feature = "tune"))]
                 return $default;
             }
@@ -46,16 +52,34 @@ macro_rules! params {
     };
 }
 
-/// Sets a number of the table for all searches that follow. Returns false if there is none of that name or the
-/// value is out of its range.
+/// A value for each number of the table.
 #[cfg(feature = "tune")]
-pub fn set(name: &str, value: i32) -> bool {
-    let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };
-    let in_range = (TABLE[index].min..=TABLE[index].max).contains(&value);
-    if in_range {
-        VALUES[index].store(value, std::sync::atomic::Ordering::Relaxed);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Values([i32; TABLE.len()]);
+
+#[cfg(feature = "tune")]
+impl Default for Values {
+    fn default() -> Self {
+        Self(std::array::from_fn(|index| TABLE[index].default))
     }
-    in_range
+}
+
+#[cfg(feature = "tune")]
+impl Values {
+    /// Sets a number. Returns false if there is none of that name or the value is out of its range.
+    pub fn set(&mut self, name: &str, value: i32) -> bool {
+        let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };
+        let in_range = (TABLE[index].min..=TABLE[index].max).contains(&value);
+        if in_range {
+            self.0[index] = value;
+        }
+        in_range
+    }
+
+    /// From now on this thread searches with these.
+    pub(crate) fn put_in_use(&self) {
+        IN_USE.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
+    }
 }
 
 params! {
@@ -248,8 +272,14 @@ mod tests {
     #[test]
     #[cfg(feature = "tune")]
     fn a_tuner_stays_in_range() {
-        assert!(!set("no_such_number", 1));
-        assert!(!set("rfp_margin", 100_000));
-        assert!(set("rfp_margin", 78));
+        let mut values = Values::default();
+        assert!(!values.set("no_such_number", 1));
+        assert!(!values.set("rfp_margin", 100_000));
+        assert_eq!(values, Values::default());
+        assert!(values.set("rfp_margin", 78));
+        values.put_in_use();
+        assert_eq!((rfp_margin(), rfp_depth()), (78, 10));
+        let elsewhere = std::thread::spawn(rfp_margin).join().unwrap();
+        assert_eq!(elsewhere, 70, "another thread works for another search");
     }
 }

@@ -30,6 +30,9 @@ pub struct Settings {
     pub syzygy_probe_depth: i32,
     /// Play weaker than possible.
     pub strength: Option<Strength>,
+    /// The tuned numbers.
+    #[cfg(feature = "tune")]
+    pub params: crate::params::Values,
 }
 
 impl Default for Settings {
@@ -40,6 +43,8 @@ impl Default for Settings {
             contempt: 0,
             syzygy_probe_depth: 1,
             strength: None,
+            #[cfg(feature = "tune")]
+            params: crate::params::Values::default(),
         }
     }
 }
@@ -79,10 +84,17 @@ impl Searcher {
         self
     }
 
-    /// The same searcher, whose searches also stop when `parent` is stopped.
-    pub fn part_of(mut self, parent: Arc<Signals>) -> Self {
-        self.signals = Arc::new(Signals::part_of(parent));
-        self
+    /// A new searcher with one thread and a table of its own, which evaluates as this one does. Its searches also stop
+    /// when this one is stopped.
+    pub fn sibling(&self, hash_mib: usize) -> Result<Self, OutOfMemory> {
+        let signals = Arc::new(Signals::part_of(self.signals()));
+        let sibling = Self::new(self.factory(), hash_mib)?.listening_to(signals);
+        #[cfg(feature = "tune")]
+        let sibling = {
+            let settings = Settings { params: self.settings.params.clone(), ..sibling.settings };
+            Self { settings, ..sibling }
+        };
+        Ok(sibling)
     }
 
     /// The levers that stop a running search.
@@ -183,6 +195,10 @@ impl Searcher {
         report: &mut dyn FnMut(Info),
     ) -> SearchResult {
         let start = Instant::now();
+        #[cfg(feature = "tune")]
+        let params = &self.settings.params;
+        #[cfg(feature = "tune")]
+        params.put_in_use();
         let mut limits = limits.clone();
         let mut multipv = self.settings.multipv;
         if let Some(strength) = self.settings.strength {
@@ -222,7 +238,11 @@ impl Searcher {
             for worker in helpers {
                 let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
                 // A thread that the system refuses is one helper less, not the end of the search.
-                let _ = builder.spawn_scoped(scope, move || worker.deepen(multipv, None));
+                let _ = builder.spawn_scoped(scope, move || {
+                    #[cfg(feature = "tune")]
+                    params.put_in_use();
+                    worker.deepen(multipv, None);
+                });
             }
             main[0].deepen(multipv, Some(report));
             wait_for_leave(&self.signals, &limits);

@@ -29,6 +29,11 @@ pub enum SelfPlayError {
         /// What to do about it.
         problem: String,
     },
+    /// An ordinary build.
+    #[error(
+        "this program has the search's numbers as constants; build one that can turn them with --features tune"
+    )]
+    Constants,
     /// No opening is even enough to be played.
     #[error(
         "none of {0} openings tried in a row was even enough to be played; allow a larger score or other openings"

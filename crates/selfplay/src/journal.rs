@@ -1,21 +1,23 @@
 //! What is done so far, on the disk in whole blocks: a run that is killed loses no more than the block in hand.
 
 use crate::error::SelfPlayError;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tandem_chess::random::SplitMix;
-use tandem_data::Record;
 
-const MAGIC: &[u8; 8] = b"TLABELS1";
 /// The length and the checksum of a block, of the first of which nobody needs more than this.
 const FRAME: usize = 16;
 const MAX_BLOCK: u64 = 1 << 24;
 
-/// Blocks of records, one after the other. The first says what they are.
+/// What kind of journal a file is: its first bytes.
+pub(crate) type Magic = [u8; 8];
+
+/// Blocks, one after the other. The first says what they are about. Nobody else writes the file while this lives.
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
+    magic: Magic,
     /// Blocks that are there.
     pub(crate) blocks: u64,
 }
@@ -48,53 +50,89 @@ fn read_block(input: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     Ok((full(&mut bytes)? && checksum(&bytes) == sum).then_some(bytes))
 }
 
+/// What was found in a journal.
+#[derive(Default)]
+struct Found {
+    about: Option<Vec<u8>>,
+    blocks: u64,
+    /// Where the last whole block ends.
+    end: u64,
+}
+
+/// Hands out whole blocks up to the first that is not.
+fn scan(
+    file: &File,
+    path: &Path,
+    magic: Magic,
+    mut sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
+) -> Result<Found, SelfPlayError> {
+    let mut input = BufReader::new(file);
+    input.seek(SeekFrom::Start(0)).map_err(SelfPlayError::io(path))?;
+    let mut found = Found::default();
+    let mut start = Magic::default();
+    if input.read_exact(&mut start).is_err() || start != magic {
+        return Ok(found);
+    }
+    found.end = magic.len() as u64;
+    while let Some(bytes) = read_block(&mut input).map_err(SelfPlayError::io(path))? {
+        found.end += (FRAME + bytes.len()) as u64;
+        if found.about.is_none() {
+            found.about = Some(bytes);
+        } else {
+            found.blocks += 1;
+            sink(&bytes)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a journal that others may be writing. Returns what it is about; None if it is of another kind.
+pub(crate) fn look(
+    path: &Path,
+    magic: Magic,
+    sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
+) -> Result<Option<String>, SelfPlayError> {
+    let file = File::open(path).map_err(SelfPlayError::io(path))?;
+    let found = scan(&file, path, magic, sink)?;
+    Ok(found.about.map(|about| String::from_utf8_lossy(&about).into_owned()))
+}
+
 impl Journal {
     /// Opens a journal, or begins it. One that is about something else is refused.
-    pub(crate) fn open(path: &Path, about: &str) -> Result<Self, SelfPlayError> {
+    pub(crate) fn open(path: &Path, magic: Magic, about: &str) -> Result<Self, SelfPlayError> {
+        let refuse = |problem: String| SelfPlayError::Other { path: path.into(), problem };
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.map_err(SelfPlayError::io(path))?;
-        let len = file.metadata().map_err(SelfPlayError::io(path))?.len();
-        let (mut blocks, mut end) = (0, 0);
-        let mut known = None;
-        let scanned = || -> io::Result<()> {
-            let mut input = BufReader::new(&file);
-            let mut magic = [0; 8];
-            if input.read_exact(&mut magic).is_err() || magic != *MAGIC {
-                return Ok(());
-            }
-            end = MAGIC.len() as u64;
-            while let Some(bytes) = read_block(&mut input)? {
-                end += (FRAME + bytes.len()) as u64;
-                match known {
-                    None => known = Some(bytes),
-                    Some(_) => blocks += 1,
-                }
-            }
-            Ok(())
-        };
-        let mut scanned = scanned;
-        scanned().map_err(SelfPlayError::io(path))?;
-        let fresh = known.is_none();
-        // A run that was killed leaves less than a block behind the last whole one. Anything else was not left by us.
-        let torn = len.saturating_sub(end);
-        if fresh && len > (MAGIC.len() + FRAME + about.len()) as u64 || torn > FRAME as u64 + MAX_BLOCK {
-            let problem =
-                format!("no journal of labels, or damaged at byte {end}; move it away to begin anew");
-            return Err(SelfPlayError::Other { path: path.into(), problem });
+        // A file system that knows no locks cannot guard the file; that is no reason to refuse the work.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(refuse("in use by another run".into()));
         }
-        if let Some(known) = known
+        let len = file.metadata().map_err(SelfPlayError::io(path))?.len();
+        let found = scan(&file, path, magic, |_| Ok(()))?;
+        let fresh = found.about.is_none();
+        // A run that was killed leaves less than a block behind the last whole one. Anything else was not left by us.
+        let torn = len.saturating_sub(found.end);
+        if fresh && len > (magic.len() + FRAME + about.len()) as u64 || torn > FRAME as u64 + MAX_BLOCK {
+            return Err(refuse(format!(
+                "no journal of this kind, or damaged at byte {}; move it away to begin anew",
+                found.end
+            )));
+        }
+        if let Some(known) = &found.about
             && known != about.as_bytes()
         {
-            let known = String::from_utf8_lossy(&known).into_owned();
-            let problem = format!("begun with other settings ({known}); use those, or remove the file");
-            return Err(SelfPlayError::Other { path: path.into(), problem });
+            let known = String::from_utf8_lossy(known);
+            let (then, now) = difference(&known, about);
+            return Err(refuse(format!(
+                "begun with other settings (then {then}; now {now}); use those, or remove the file"
+            )));
         }
-        let end = if fresh { 0 } else { end };
+        let end = if fresh { 0 } else { found.end };
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
         cut.map_err(SelfPlayError::io(path))?;
-        let mut journal = Self { file, path: path.into(), blocks };
+        let mut journal = Self { file, path: path.into(), magic, blocks: found.blocks };
         if fresh {
-            journal.file.write_all(MAGIC).map_err(SelfPlayError::io(path))?;
+            journal.file.write_all(&magic).map_err(SelfPlayError::io(path))?;
             journal.write(about.as_bytes())?;
         }
         Ok(journal)
@@ -109,36 +147,34 @@ impl Journal {
     }
 
     /// Adds a block.
-    pub(crate) fn add(&mut self, records: &[Record]) -> Result<(), SelfPlayError> {
-        let bytes: Vec<u8> = records.iter().flat_map(Record::pack).collect();
-        self.write(&bytes)?;
+    pub(crate) fn add(&mut self, block: &[u8]) -> Result<(), SelfPlayError> {
+        self.write(block)?;
         self.blocks += 1;
         Ok(())
     }
 
-    /// Hands out all records, block by block.
+    /// Hands out all blocks.
     pub(crate) fn read(
-        self,
-        mut sink: impl FnMut(&Record) -> Result<(), SelfPlayError>,
+        &mut self,
+        sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
     ) -> Result<(), SelfPlayError> {
-        let mut input = BufReader::new(File::open(&self.path).map_err(SelfPlayError::io(&self.path))?);
-        let mut magic = [0; 8];
-        input.read_exact(&mut magic).map_err(SelfPlayError::io(&self.path))?;
-        let mut first = true;
-        let mut read = 0;
-        while let Some(bytes) = read_block(&mut input).map_err(SelfPlayError::io(&self.path))? {
-            if std::mem::take(&mut first) {
-                continue;
-            }
-            read += 1;
-            for record in bytes.as_chunks::<{ Record::SIZE }>().0 {
-                sink(&Record::unpack(record))?;
-            }
+        let found = scan(&self.file, &self.path, self.magic, sink)?;
+        if found.blocks < self.blocks {
+            let problem = format!("damaged: {} of {} blocks can be read", found.blocks, self.blocks);
+            return Err(SelfPlayError::Other { path: self.path.clone(), problem });
         }
-        if read < self.blocks {
-            let problem = format!("damaged: {read} of {} blocks can be read", self.blocks);
-            return Err(SelfPlayError::Other { path: self.path, problem });
-        }
+        self.file.seek(SeekFrom::Start(found.end)).map_err(SelfPlayError::io(&self.path))?;
         Ok(())
+    }
+}
+
+/// The first line in which two texts differ.
+fn difference<'a>(then: &'a str, now: &'a str) -> (&'a str, &'a str) {
+    let (mut then, mut now) = (then.lines(), now.lines());
+    loop {
+        match (then.next(), now.next()) {
+            (Some(then), Some(now)) if then == now => {}
+            (then, now) => return (then.unwrap_or("nothing"), now.unwrap_or("nothing")),
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! Positions of any data set, scored by our own search.
 
 use crate::error::SelfPlayError;
-use crate::journal::Journal;
+use crate::game::score_of;
+use crate::journal::{Journal, Magic};
 use crate::leaves::SharedLeaves;
-use crate::play::{HARD, score_of};
+use crate::play::HARD;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -11,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tandem_chess::{Move, Position};
 use tandem_data::*;
 use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher};
+
+const MAGIC: Magic = *b"TLABELS1";
 
 /// What labels are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ pub fn label(
         settings.hash,
         settings.judge
     );
-    let mut journal = Journal::open(&path, &about)?;
+    let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = settings.threads.max(1);
     // Before any thread: where there is no room for a hash table, that is said.
@@ -155,7 +158,7 @@ pub fn label(
                 report.finished = false;
                 break;
             };
-            journal.add(&labelled)?;
+            journal.add(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
             report.positions += count as u64;
             watch((report.earlier_blocks * BLOCK as u64) + report.positions);
         }
@@ -171,7 +174,7 @@ pub fn label(
         return Ok(report);
     }
     let mut writer = Writer::create(target.clone())?;
-    journal.read(|record| match writer.write(record) {
+    let mut write = |record: &Record| match writer.write(record) {
         Ok(()) => {
             report.written += 1;
             Ok(())
@@ -181,8 +184,12 @@ pub fn label(
             Ok(())
         }
         Err(error) => Err(error.into()),
+    };
+    journal.read(|block| {
+        block.as_chunks::<{ Record::SIZE }>().0.iter().try_for_each(|record| write(&Record::unpack(record)))
     })?;
     writer.finish()?;
+    drop(journal);
     std::fs::remove_file(&path).map_err(SelfPlayError::io(path))?;
     Ok(report)
 }

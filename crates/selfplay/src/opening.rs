@@ -1,6 +1,7 @@
 //! How games begin.
 
 use crate::error::SelfPlayError;
+use std::fmt;
 use tandem_chess::random::SplitMix;
 use tandem_chess::{Board, Position, fen};
 
@@ -20,6 +21,19 @@ pub struct Openings {
 impl Default for Openings {
     fn default() -> Self {
         Self { book: Vec::new(), chess960: false, random_plies: 8, max_score: 400 }
+    }
+}
+
+/// What they are, in a few words that other openings would not have.
+impl fmt::Display for Openings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { book, chess960, random_plies, max_score } = self;
+        let hash = book.iter().fold(0, |hash, board| SplitMix::new(hash ^ board.hash()).next_u64());
+        write!(
+            f,
+            "{} book positions (hash {hash:x}), chess960 {chess960}, {random_plies} random plies, openings up to {max_score}",
+            book.len()
+        )
     }
 }
 

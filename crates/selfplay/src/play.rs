@@ -1,18 +1,20 @@
 //! Games of the search against itself.
 
-use crate::adjudication::{Adjudication, Tally};
+use crate::adjudication::Adjudication;
 use crate::error::SelfPlayError;
-use crate::opening::{MAX_TRIES, Openings};
+use crate::game;
+use crate::opening::Openings;
+use crate::threads::on_threads;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
-use tandem_chess::{Color, Position};
-use tandem_data::{Encoder, Format, Options, Outcome, Packed, Record, Score, Source};
-use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Score as SearchScore, Searcher};
+use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
+use tandem_search::{EvaluatorFactory, Limits, Searcher};
 
 /// What is to be played.
 pub struct PlaySettings {
@@ -91,81 +93,28 @@ pub fn play_game(
         searching += start.elapsed();
         result
     };
-    let mut tries = 0;
-    let mut position = loop {
-        tries += 1;
-        if tries > MAX_TRIES {
-            return Err(SelfPlayError::NoOpening(MAX_TRIES));
-        }
-        if cancel.load(Relaxed) {
-            return Ok(None);
-        }
-        let Some(position) = settings.openings.draw(&mut random) else { continue };
-        // A game must have a position to learn from.
-        if ended(&position).is_some() {
-            continue;
-        }
-        let score = think(&position, 2 * settings.soft_nodes).score;
-        if centipawns(score).abs() <= settings.openings.max_score {
-            break position;
-        }
-    };
+    let opened = game::open(&settings.openings, &mut random, cancel, |position| {
+        think(position, 2 * settings.soft_nodes).score
+    });
+    let Some(position) = opened? else { return Ok(None) };
 
     let mut records: Vec<Record> = Vec::new();
-    let mut tally = Tally::default();
-    let white = loop {
-        if let Some(outcome) = ended(&position) {
-            break outcome;
-        }
-        if cancel.load(Relaxed) {
-            return Ok(None);
-        }
-        let result = think(&position, settings.soft_nodes);
-        let (Some(mv), Ok(packed)) = (result.best, Packed::try_from(position.board())) else {
-            break Outcome::Draw;
-        };
-        let side = position.side_to_move();
+    let white = game::finish(position, &settings.adjudication, cancel, |position| {
+        let result = think(position, settings.soft_nodes);
+        let (mv, packed) = (result.best?, Packed::try_from(position.board()).ok()?);
         records.push(Record {
             mv: Some(mv),
-            score: Some(score_of(result.score)),
+            score: Some(game::score_of(result.score)),
             starts_game: records.is_empty(),
             ..Record::new(packed)
         });
-        let seen = if side == Color::White { centipawns(result.score) } else { -centipawns(result.score) };
-        position.play(mv);
-        if let Some(outcome) = tally.add(&settings.adjudication, seen, records.len()) {
-            break ended(&position).unwrap_or(outcome);
-        }
-    };
+        Some((mv, result.score))
+    });
+    let Some(white) = white else { return Ok(None) };
     for record in &mut records {
         record.result = Some(white.seen_by(record.position.side_to_move()));
     }
     Ok(Some(GameRecord { records, searching }))
-}
-
-/// White's result, if the rules have ended the game.
-fn ended(position: &Position) -> Option<Outcome> {
-    if !position.has_legal_move() {
-        let mated = position.in_check();
-        let loser = position.side_to_move();
-        return Some(if mated { Outcome::Loss.seen_by(loser) } else { Outcome::Draw });
-    }
-    let drawn =
-        position.is_fifty_moves() || position.repetitions() >= 2 || position.is_insufficient_material();
-    drawn.then_some(Outcome::Draw)
-}
-
-/// A number for adjudication: a mate is more than any score.
-fn centipawns(score: SearchScore) -> i32 {
-    i32::from(score_of(score).centipawns())
-}
-
-/// The search's score as data has it.
-pub(crate) fn score_of(score: SearchScore) -> Score {
-    match score {
-        SearchScore::Centipawns(value) => Score::Centipawns(value.0.clamp(-30_000, 30_000) as i16),
-        SearchScore::Mate(moves) => Score::Mate(moves.clamp(-1000, 1000) as i16),
-    }
 }
 
 /// Plays games, or goes on with those that an earlier run has left. A worker's games are in `STEM-W-of-N.vf`, and until
@@ -190,7 +139,6 @@ pub fn play(
     }
     let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
     let played = AtomicU64::new(0);
-    let failure = Mutex::new(None);
     let run = |worker: usize| -> Result<(), SelfPlayError> {
         let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
         let mut log = GameLog::open(stem, (worker, workers), count, settings)?;
@@ -219,28 +167,8 @@ pub fn play(
         total.lock().unwrap_or_else(PoisonError::into_inner).0.time += start.elapsed();
         if finished && log.part.exists() { log.finish() } else { Ok(()) }
     };
-    std::thread::scope(|scope| {
-        for worker in 0..workers {
-            let (run, failure) = (&run, &failure);
-            let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-            let spawned = builder.spawn_scoped(scope, move || {
-                if let Err(error) = run(worker) {
-                    // The others need not go on: what they have is safe.
-                    cancel.store(true, Relaxed);
-                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                }
-            });
-            if let Err(error) = spawned {
-                cancel.store(true, Relaxed);
-                let error = SelfPlayError::Io { path: stem.into(), source: error };
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-            }
-        }
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner).0),
-    }
+    on_threads(workers, stem, cancel, &run)?;
+    Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner).0)
 }
 
 fn file_of(stem: &Path, worker: usize, workers: usize) -> PathBuf {
@@ -330,17 +258,9 @@ fn settings_file(part: &Path) -> PathBuf {
 
 /// A run goes on only with the settings it began with.
 fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayError> {
-    let Openings { book, chess960, random_plies, max_score } = &settings.openings;
+    let PlaySettings { judge, seed, soft_nodes, hash, openings, adjudication, .. } = settings;
     let told = format!(
-        "judged by {}, seed {}, {} soft nodes, hash {} MiB, {} book positions (hash {:x}), chess960 {chess960}, {random_plies} random plies, \
-         openings up to {max_score}, {:?}\n",
-        settings.judge,
-        settings.seed,
-        settings.soft_nodes,
-        settings.hash,
-        book.len(),
-        book.iter().fold(0, |hash, board| SplitMix::new(hash ^ board.hash()).next_u64()),
-        settings.adjudication
+        "judged by {judge}, seed {seed}, {soft_nodes} soft nodes, hash {hash} MiB, {openings}, {adjudication:?}\n"
     );
     let path = settings_file(part);
     match std::fs::read_to_string(&path) {

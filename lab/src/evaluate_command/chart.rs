@@ -1,6 +1,7 @@
 //! A drawing of how often chances came true.
 
 use std::fmt::Write as _;
+use tandem_arena::report::escape;
 use tandem_train::Bin;
 
 const SIDE: f64 = 420.0;
@@ -11,10 +12,6 @@ const ROW: f64 = 18.0;
 /// Apart for most eyes, on light and on dark paper.
 const COLOURS: [&str; 8] =
     ["#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#65a30d"];
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// A file that needs no other: the chance that was given to the right, the points that were made upwards, a curve for each
 /// network. Who is right stays on the diagonal. A dot's size shows how many positions it stands for.

@@ -119,7 +119,7 @@ pub fn bars(caption: &str, chart: &Bars) -> String {
 }
 
 /// Round numbers within a range, five or so.
-fn ticks(low: f64, high: f64) -> Vec<f64> {
+pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|&step| step >= rough);

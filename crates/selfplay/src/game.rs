@@ -1,0 +1,83 @@
+//! One game: how it begins, goes on and ends.
+
+use crate::adjudication::{Adjudication, Tally};
+use crate::error::SelfPlayError;
+use crate::opening::{MAX_TRIES, Openings};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tandem_chess::random::SplitMix;
+use tandem_chess::{Color, Move, Position};
+use tandem_data::{Outcome, Score};
+use tandem_search::Score as SearchScore;
+
+/// Draws openings until one is worth playing by `judge`'s word. None if that was cancelled.
+pub(crate) fn open(
+    openings: &Openings,
+    random: &mut SplitMix,
+    cancel: &AtomicBool,
+    mut judge: impl FnMut(&Position) -> SearchScore,
+) -> Result<Option<Position>, SelfPlayError> {
+    for _ in 0..MAX_TRIES {
+        if cancel.load(Relaxed) {
+            return Ok(None);
+        }
+        let Some(position) = openings.draw(random) else { continue };
+        // A game must have a position to learn from.
+        if ended(&position).is_none() && centipawns(judge(&position)).abs() <= openings.max_score {
+            return Ok(Some(position));
+        }
+    }
+    Err(SelfPlayError::NoOpening(MAX_TRIES))
+}
+
+/// Plays a game to its end with the moves that `choose` makes, each with its score; where it makes none, the game is
+/// drawn. Returns White's result, or None if the game was cancelled.
+pub(crate) fn finish(
+    mut position: Position,
+    rules: &Adjudication,
+    cancel: &AtomicBool,
+    mut choose: impl FnMut(&Position) -> Option<(Move, SearchScore)>,
+) -> Option<Outcome> {
+    let mut tally = Tally::default();
+    let mut plies = 0;
+    loop {
+        if let Some(outcome) = ended(&position) {
+            return Some(outcome);
+        }
+        if cancel.load(Relaxed) {
+            return None;
+        }
+        let Some((mv, score)) = choose(&position) else { return Some(Outcome::Draw) };
+        let score = centipawns(score);
+        let seen = if position.side_to_move() == Color::White { score } else { -score };
+        position.play(mv);
+        plies += 1;
+        if let Some(outcome) = tally.add(rules, seen, plies) {
+            return Some(ended(&position).unwrap_or(outcome));
+        }
+    }
+}
+
+/// White's result, if the rules have ended the game.
+fn ended(position: &Position) -> Option<Outcome> {
+    if !position.has_legal_move() {
+        let mated = position.in_check();
+        let loser = position.side_to_move();
+        return Some(if mated { Outcome::Loss.seen_by(loser) } else { Outcome::Draw });
+    }
+    let drawn =
+        position.is_fifty_moves() || position.repetitions() >= 2 || position.is_insufficient_material();
+    drawn.then_some(Outcome::Draw)
+}
+
+/// A number for adjudication: a mate is more than any score.
+fn centipawns(score: SearchScore) -> i32 {
+    i32::from(score_of(score).centipawns())
+}
+
+/// The search's score as data has it.
+pub(crate) fn score_of(score: SearchScore) -> Score {
+    match score {
+        SearchScore::Centipawns(value) => Score::Centipawns(value.0.clamp(-30_000, 30_000) as i16),
+        SearchScore::Mate(moves) => Score::Mate(moves.clamp(-1000, 1000) as i16),
+    }
+}
