@@ -1,0 +1,237 @@
+//! The numbers of a network, by name and shape.
+
+use super::*;
+
+/// A tensor that a network has. Layers are stored with a row for each output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Its name, in every file.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+impl TensorSpec {
+    /// How many numbers it has.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A list of tensors that grows.
+#[derive(Default)]
+struct List(Vec<TensorSpec>);
+
+impl List {
+    fn add(&mut self, name: String, shape: &[usize]) {
+        self.0.push(TensorSpec { name, shape: shape.to_vec() });
+    }
+
+    fn layer(&mut self, name: &str, inputs: usize, outputs: usize, biases: bool) {
+        self.add(format!("{name}.weight"), &[outputs, inputs]);
+        if biases {
+            self.add(format!("{name}.bias"), &[outputs]);
+        }
+    }
+
+    fn norm(&mut self, name: &str, kind: NormKind, width: usize) {
+        self.add(format!("{name}.scale"), &[width]);
+        if kind == NormKind::Layer {
+            self.add(format!("{name}.offset"), &[width]);
+        }
+    }
+
+    /// Two or three layers between rows of one width.
+    fn feed_forward(&mut self, name: &str, width: usize, inner: usize, gated: bool, biases: bool) {
+        self.layer(&format!("{name}.in"), width, inner, biases);
+        if gated {
+            self.layer(&format!("{name}.gate"), width, inner, biases);
+        }
+        self.layer(&format!("{name}.out"), inner, width, biases);
+    }
+
+    /// Every square pressed into a few numbers, and the board into a few more.
+    fn pressed(&mut self, name: &str, width: usize, channels: usize, hidden: usize) {
+        self.layer(&format!("{name}.squares"), width, channels, true);
+        self.layer(&format!("{name}.board"), SQUARES * channels, hidden, true);
+    }
+}
+
+impl Architecture {
+    /// The tensors of such a network, in the order in which they are used.
+    pub fn tensors(&self) -> Vec<TensorSpec> {
+        let mut list = List::default();
+        self.list_embedding(&mut list);
+        for layer in 0..self.body.layers {
+            self.list_block(&mut list, &format!("layers.{layer}"));
+        }
+        let width = self.body.width;
+        if let Attention::Smolgen(smolgen) = &self.body.attention {
+            list.layer("smolgen.generator", smolgen.generated, SQUARES * SQUARES, false);
+        }
+        if self.body.norm.last {
+            list.norm("last_norm", self.body.norm.kind, width);
+        }
+        self.list_heads(&mut list);
+        list.0
+    }
+
+    /// How many numbers it has to learn.
+    pub fn parameters(&self) -> usize {
+        self.tensors().iter().map(TensorSpec::len).sum()
+    }
+
+    fn list_embedding(&self, list: &mut List) {
+        let width = self.body.width;
+        match (&self.embedding, self.input.channels()) {
+            (Embedding::Positions, None) => {
+                list.add("embedding.table".into(), &[VOCABULARY, width]);
+                list.add("embedding.positions".into(), &[self.tokens(), width]);
+            }
+            (Embedding::Positions, Some(channels)) => {
+                list.layer("embedding.squares", channels, width, true);
+                list.add("embedding.positions".into(), &[SQUARES, width]);
+            }
+            (Embedding::DenseBoard(board), channels) => {
+                list.layer("embedding.board", SQUARES * 12, SQUARES * board.channels, true);
+                list.layer("embedding.squares", channels.unwrap_or(0) + board.channels, width, true);
+                list.norm("embedding.norm", self.body.norm.kind, width);
+                list.add("embedding.gate.scale".into(), &[SQUARES, width]);
+                list.add("embedding.gate.offset".into(), &[SQUARES, width]);
+                list.feed_forward("embedding.feed_forward", width, board.feed_forward, false, true);
+                list.norm("embedding.feed_forward_norm", self.body.norm.kind, width);
+            }
+        }
+    }
+
+    fn list_block(&self, list: &mut List, name: &str) {
+        let Body { width, heads, norm, attention, feed_forward, .. } = &self.body;
+        for part in ["query", "key", "value", "out"] {
+            list.layer(&format!("{name}.attention.{part}"), *width, *width, attention.biases());
+        }
+        match attention {
+            Attention::Plain { .. } => {}
+            Attention::Bias { .. } => {
+                list.add(format!("{name}.attention.pairs"), &[*heads, SQUARES, SQUARES]);
+            }
+            Attention::Smolgen(smolgen) => {
+                let made = heads * smolgen.generated;
+                list.layer(&format!("{name}.smolgen.squares"), *width, smolgen.compressed, false);
+                list.layer(
+                    &format!("{name}.smolgen.board"),
+                    SQUARES * smolgen.compressed,
+                    smolgen.hidden,
+                    true,
+                );
+                list.norm(&format!("{name}.smolgen.board_norm"), NormKind::Layer, smolgen.hidden);
+                list.layer(&format!("{name}.smolgen.heads"), smolgen.hidden, made, true);
+                list.norm(&format!("{name}.smolgen.heads_norm"), NormKind::Layer, made);
+            }
+        }
+        list.norm(&format!("{name}.attention_norm"), norm.kind, *width);
+        let inner = format!("{name}.feed_forward");
+        match feed_forward {
+            FeedForward::Dense { width: hidden, biases } => {
+                list.feed_forward(&inner, *width, *hidden, false, *biases);
+            }
+            FeedForward::Gated { width: hidden, biases } => {
+                list.feed_forward(&inner, *width, *hidden, true, *biases);
+            }
+            FeedForward::Experts(experts) => {
+                list.layer(&format!("{name}.router"), *width, experts.count, false);
+                for expert in 0..experts.count {
+                    let inner = format!("{name}.experts.{expert}");
+                    list.feed_forward(&inner, *width, experts.width, experts.gated, experts.biases);
+                }
+            }
+        }
+        list.norm(&format!("{name}.feed_forward_norm"), norm.kind, *width);
+    }
+
+    fn list_heads(&self, list: &mut List) {
+        let width = self.body.width;
+        let Heads { action_value, state_value, policy, moves_left, move_value, .. } = &self.heads;
+        for (name, head) in [("action_value", action_value), ("state_value", state_value)] {
+            if let Some(head) = head {
+                list.layer(name, width, head.buckets, true);
+            }
+        }
+        let pairs = |list: &mut List, name: &str, size: usize| {
+            list.layer(&format!("{name}.query"), size, size, true);
+            list.layer(&format!("{name}.key"), size, size, true);
+            list.layer(&format!("{name}.promotion"), size, 4, false);
+        };
+        match policy {
+            Some(PolicyHead { kind: PolicyKind::Attention, width: size, beside }) => {
+                list.layer("policy.squares", width, *size, true);
+                pairs(list, "policy", *size);
+                for target in beside {
+                    pairs(list, target.name(), *size);
+                }
+            }
+            Some(PolicyHead { kind: PolicyKind::Actions, .. }) => {
+                list.layer("policy", width, VOCABULARY, true);
+            }
+            None => {}
+        }
+        for (name, head) in self.heads.values() {
+            let Some(head) = head else { continue };
+            list.pressed(name, width, head.channels, head.hidden);
+            list.layer(&format!("{name}.wdl"), head.hidden, 3, true);
+            if head.error {
+                list.layer(&format!("{name}.error"), head.hidden, 1, true);
+            }
+            if head.buckets > 0 {
+                list.layer(&format!("{name}.buckets"), head.hidden, head.buckets, true);
+            }
+        }
+        if let Some(head) = moves_left {
+            list.pressed("moves_left", width, head.channels, head.hidden);
+            list.layer("moves_left.plies", head.hidden, 1, true);
+        }
+        if let Some(head) = move_value {
+            list.layer("move_value.squares", width, head.width, true);
+            pairs(list, "move_value", head.width);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_shapes_have_no_zero() {
+        for preset in Preset::ALL {
+            let tensors = preset.architecture().tensors();
+            let names: std::collections::HashSet<&str> =
+                tensors.iter().map(|spec| spec.name.as_str()).collect();
+            assert_eq!(names.len(), tensors.len());
+            assert!(tensors.iter().all(|spec| !spec.is_empty()), "{preset:?}");
+        }
+    }
+
+    /// Published: 8.954 M, counted from the code that was released with the weights.
+    #[test]
+    fn searchless_has_as_many_numbers_as_published() {
+        let (width, layers) = (256, 8);
+        let block = 16 * width * width + 4 * width;
+        let expected = (1968 + 79) * width + layers * block + 2 * width + width * 128 + 128;
+        let count = Preset::Searchless9M.architecture().parameters();
+        assert_eq!((count, expected), (8_954_240, 8_954_240));
+    }
+
+    /// Published in millions: 105.5 and 191.3, with heads whose sizes were not.
+    #[test]
+    fn the_bt_networks_are_as_large_as_published() {
+        let millions = |preset: Preset| preset.architecture().parameters() as f64 / 1e6;
+        assert!((millions(Preset::Bt3) - 105.5).abs() < 1.0, "{}", millions(Preset::Bt3));
+        assert!((millions(Preset::Bt4) - 191.3).abs() < 1.5, "{}", millions(Preset::Bt4));
+        assert!((millions(Preset::BtSmall) - 10.0).abs() < 1.5, "{}", millions(Preset::BtSmall));
+    }
+}
