@@ -1,12 +1,17 @@
 //! Transformers for chess.
 //!
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
-//! - [`Architecture::tensors`]: the numbers it is made of, by name and shape.
+//! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
+//! - [`Outputs`]: what it says of a position.
 
 mod architecture;
+mod outputs;
+mod weights;
 
 pub use architecture::{
     Activation, Architecture, ArchitectureError, Attention, Body, BucketHead, DenseBoard, Embedding, Experts,
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
+pub use outputs::{Outputs, ValueOutput};
+pub use weights::{Weights, WeightsError};
