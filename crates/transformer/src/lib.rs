@@ -14,4 +14,4 @@ pub use architecture::{
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
 pub use outputs::{Outputs, ValueOutput};
-pub use weights::{Weights, WeightsError};
+pub use weights::{NamedTensors, Weights, WeightsError};

@@ -12,6 +12,9 @@ pub struct Weights {
     tensors: HashMap<String, Vec<f32>>,
 }
 
+/// Tensors by their names, with their shapes, as a file has them.
+pub type NamedTensors = HashMap<String, (Vec<usize>, Vec<f32>)>;
+
 /// Why tensors are not a network's.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WeightsError {
@@ -50,10 +53,7 @@ pub enum WeightsError {
 
 impl Weights {
     /// The tensors of an architecture, if they are all there, have its shapes, and hold finite numbers.
-    pub fn new(
-        architecture: Architecture,
-        mut given: HashMap<String, (Vec<usize>, Vec<f32>)>,
-    ) -> Result<Self, WeightsError> {
+    pub fn new(architecture: Architecture, mut given: NamedTensors) -> Result<Self, WeightsError> {
         let mut tensors = HashMap::new();
         for TensorSpec { name, shape: expected } in architecture.tensors() {
             let Some((found, numbers)) = given.remove(&name) else {
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::Preset;
 
-    fn given(weights: &Weights) -> HashMap<String, (Vec<usize>, Vec<f32>)> {
+    fn given(weights: &Weights) -> NamedTensors {
         weights.iter().map(|(spec, numbers)| (spec.name, (spec.shape, numbers.to_vec()))).collect()
     }
 
@@ -125,7 +125,7 @@ mod tests {
         let weights = Weights::random(Preset::Byte.architecture(), 1);
         let architecture = weights.architecture().clone();
         assert_eq!(Weights::new(architecture.clone(), given(&weights)).unwrap(), weights);
-        let told = |change: &dyn Fn(&mut HashMap<String, (Vec<usize>, Vec<f32>)>)| {
+        let told = |change: &dyn Fn(&mut NamedTensors)| {
             let mut tensors = given(&weights);
             change(&mut tensors);
             Weights::new(architecture.clone(), tensors).unwrap_err().to_string()
