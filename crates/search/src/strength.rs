@@ -12,6 +12,11 @@ pub struct Strength {
     elo: u32,
 }
 
+/// Ratings on Stockfish's scale, and the level that plays as well as Stockfish does at that rating. Measured by games with
+/// the network that ships; a much stronger one needs them measured anew (docs/strength.md).
+const LEVELS: [(f64, f64); 5] =
+    [(1320.0, 0.0), (1500.0, 0.155), (2000.0, 0.456), (2500.0, 0.617), (3190.0, 1.0)];
+
 impl Strength {
     /// The weakest rating offered.
     pub const MIN: u32 = 1320;
@@ -25,9 +30,12 @@ impl Strength {
         Self { elo: elo.clamp(Self::MIN, Self::MAX) }
     }
 
-    /// Zero for the weakest, one for the strongest.
+    /// Zero for the weakest, one for the strongest: between the ratings that were measured it runs straight.
     fn level(self) -> f64 {
-        f64::from(self.elo - Self::MIN) / f64::from(Self::MAX - Self::MIN)
+        let elo = f64::from(self.elo);
+        let above = LEVELS.iter().position(|&(rating, _)| elo < rating).unwrap_or(LEVELS.len() - 1).max(1);
+        let ((low, from), (high, to)) = (LEVELS[above - 1], LEVELS[above]);
+        (from + (elo - low) / (high - low) * (to - from)).clamp(0.0, 1.0)
     }
 
     /// Nodes that a player of this strength looks at.
