@@ -132,6 +132,31 @@ impl Activation {
 /// `out`, `from`, all rows, which to add, which to remove.
 type Update = unsafe fn(&mut [i16], &[i16], Rows<'_>, &[u32], &[u32]);
 
+/// What is known of a value times a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Products {
+    /// It fits into 16 bits.
+    Narrow,
+    /// It does so when the weight is split into 128 times an upper part, and a lower one.
+    Split,
+    /// Nothing.
+    Any,
+}
+
+impl Products {
+    /// For weights up to `largest` and values up to `one`.
+    pub(crate) fn of(largest: u16, one: i16) -> Self {
+        let fits = |weight: u16| i64::from(weight) * i64::from(one) <= i64::from(i16::MAX);
+        let upper = largest.saturating_add(64) >> 7;
+        match largest {
+            _ if fits(largest) => Self::Narrow,
+            // The upper part is rounded, for which the weight must leave room.
+            ..=0x7fbf if fits(upper) && fits(64) => Self::Split,
+            _ => Self::Any,
+        }
+    }
+}
+
 /// The kernels of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
@@ -140,7 +165,7 @@ pub(crate) struct Kernels {
     clip: unsafe fn(&mut [u8], &[i16]),
     pairwise: unsafe fn(&mut [u8], &[i16], &[i16], i16, u32),
     affine: unsafe fn(&mut [i32], &[u8], &[i8]),
-    dot: unsafe fn(Activation, bool, &[i16], &[i16], i16) -> i32,
+    dot: unsafe fn(Activation, Products, &[i16], &[i16], i16) -> i32,
 }
 
 impl Kernels {
@@ -189,19 +214,19 @@ impl Kernels {
         unsafe { (self.affine)(out, input, weights) }
     }
 
-    /// The sum of products of activated values and weights. The loader has seen to it that it fits, and says whether a
-    /// single product fits into 16 bits.
+    /// The sum of products of activated values and weights. The loader has seen to it that it fits, and says what is known of
+    /// a single product.
     #[inline]
     pub(crate) fn dot(
         &self,
         activation: Activation,
-        narrow: bool,
+        products: Products,
         values: &[i16],
         weights: &[i16],
         one: i16,
     ) -> i32 {
         // SAFETY: as above.
-        unsafe { (self.dot)(activation, narrow, values, weights, one) }
+        unsafe { (self.dot)(activation, products, values, weights, one) }
     }
 }
 
@@ -348,10 +373,35 @@ mod tests {
                     expected += power * i64::from(weight);
                 }
                 for kernels in others() {
-                    for narrow in [false, true] {
-                        let sum = kernels.dot(activation, narrow, &values, &weights, 255);
+                    for products in [Products::Narrow, Products::Split, Products::Any] {
+                        let sum = kernels.dot(activation, products, &values, &weights, 255);
                         prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
                     }
+                }
+            }
+        }
+    }
+
+    /// Few values, so that the sums fit although the weights are as large as they may be.
+    #[test]
+    fn split_weights_give_the_same_sums() {
+        assert_eq!(Products::of(128, 255), Products::Narrow);
+        assert_eq!(Products::of(129, 255), Products::Split);
+        assert_eq!(Products::of(16_383, 255), Products::Split);
+        assert_eq!(Products::of(16_449, 255), Products::Any);
+        assert_eq!(Products::of(600, 512), Products::Any);
+        for weight in
+            [-16_383i16, -129, -128, -65, -64, -63, -1, 0, 1, 63, 64, 65, 127, 128, 191, 192, 16_383]
+        {
+            for value in [0i16, 1, 128, 254, 255, 300] {
+                let mut values = [0; 64];
+                let mut weights = [0; 64];
+                (values[7], weights[7], values[40], weights[40]) = (value, weight, 200, 3);
+                let held = i32::from(value.min(255));
+                let expected = held * held * i32::from(weight) + 200 * 200 * 3;
+                for kernels in others() {
+                    let sum = kernels.dot(Activation::Screlu, Products::Split, &values, &weights, 255);
+                    assert_eq!(sum, expected, "{kernels:?} {weight} {value}");
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::aligned::Aligned;
 use crate::architecture::*;
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Isa, Kernels};
+use crate::kernels::{Activation, Isa, Kernels, Products};
 use tandem_chess::Board;
 
 /// The layer from the inputs to the accumulators.
@@ -49,10 +49,8 @@ pub(crate) struct Flat {
 /// The room that a flat network's products and sums need, were every value at its greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sums {
-    /// A value times a weight fits into 16 bits, and the sums into 32.
-    Narrow,
-    /// The sums fit into 32 bits.
-    Plain,
+    /// The sums fit into 32 bits; and what is known of a value times a weight.
+    Fit(Products),
     /// They may not.
     Wide,
 }
@@ -335,10 +333,8 @@ impl Flat {
         let sizes = halves.map(|half| half.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
         let sums = if sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
             Sums::Wide
-        } else if i64::from(largest) * i64::from(one) <= i64::from(i16::MAX) {
-            Sums::Narrow
         } else {
-            Sums::Plain
+            Sums::Fit(Products::of(largest, one))
         };
         Self { activation, qa, qb, scale, buckets, weights, bias, sums }
     }
@@ -347,12 +343,12 @@ impl Flat {
         let len = own.len();
         let weights = &self.weights[bucket * 2 * len..][..2 * len];
         let (own_weights, other_weights) = weights.split_at(len);
-        let sum = if self.sums == Sums::Wide {
-            self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights)
-        } else {
-            let narrow = self.sums == Sums::Narrow;
-            let dot = |values, weights| kernels.dot(self.activation, narrow, values, weights, self.qa);
-            i64::from(dot(own, own_weights)) + i64::from(dot(other, other_weights))
+        let sum = match self.sums {
+            Sums::Wide => self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights),
+            Sums::Fit(products) => {
+                let dot = |values, weights| kernels.dot(self.activation, products, values, weights, self.qa);
+                i64::from(dot(own, own_weights)) + i64::from(dot(other, other_weights))
+            }
         };
         let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
         // Squared values have the scale of the accumulators twice.

@@ -1,6 +1,6 @@
 //! Kernels in plain Rust, each marked to be compiled into its callers with their instructions.
 
-use super::{Activation, Isa, Kernels, Rows};
+use super::{Activation, Isa, Kernels, Products, Rows};
 
 pub(super) const KERNELS: Kernels = Kernels { isa: Isa::Portable, update, clip, pairwise, affine, dot };
 
@@ -99,13 +99,19 @@ pub(super) fn affine(out: &mut [i32], input: &[u8], weights: &[i8]) {
 }
 
 #[inline(always)]
-pub(super) fn dot(activation: Activation, narrow: bool, values: &[i16], weights: &[i16], one: i16) -> i32 {
+pub(super) fn dot(
+    activation: Activation,
+    products: Products,
+    values: &[i16],
+    weights: &[i16],
+    one: i16,
+) -> i32 {
     let held = |value: i16| value.clamp(0, one);
     // Products of two numbers of 16 bits, added up in 32: there are instructions for that.
     match activation {
         Activation::Relu => sum(values, weights, |value, weight| (value.max(0), weight)),
         Activation::Crelu => sum(values, weights, |value, weight| (held(value), weight)),
-        Activation::Screlu if narrow => {
+        Activation::Screlu if products == Products::Narrow => {
             sum(values, weights, |value, weight| (held(value), held(value).wrapping_mul(weight)))
         }
         Activation::Screlu => values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {

@@ -1,6 +1,6 @@
 //! Kernels for the vector instructions of x86-64.
 
-use super::{Activation, Isa, Kernels, Rows, portable};
+use super::{Activation, Isa, Kernels, Products, Rows, portable};
 use std::arch::x86_64::*;
 
 /// The portable kernels once more, compiled for an instruction set.
@@ -176,35 +176,55 @@ fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift:
     portable::pairwise(rest, left_rest, right_rest, max, shift);
 }
 
-/// A sum of products of two numbers of 16 bits, as many at a time as a vector holds.
+/// A sum of products of two numbers of 16 bits, as many at a time as a vector holds. A weight that is too large for a product
+/// of 16 bits is split: 128 times an upper part, plus a lower one.
 macro_rules! dot {
     (
         $name:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $all:ident, $load:ident, $store:ident,
-        $least:ident, $greatest:ident, $times:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
+        $least:ident, $greatest:ident, $times:ident, $plus:ident, $minus:ident, $up:ident, $down:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
     ) => {
         #[target_feature(enable = $features)]
-        fn $name(activation: Activation, narrow: bool, values: &[i16], weights: &[i16], one: i16) -> i32 {
-            if activation == Activation::Screlu && !narrow {
-                return portable::dot(activation, narrow, values, weights, one);
+        fn $name(
+            activation: Activation,
+            products: Products,
+            values: &[i16],
+            weights: &[i16],
+            one: i16,
+        ) -> i32 {
+            let squared = activation == Activation::Screlu;
+            if squared && products == Products::Any {
+                return portable::dot(activation, products, values, weights, one);
             }
+            let split = squared && products == Products::Split;
             let most = $all(if activation == Activation::Relu { i16::MAX } else { one });
             let (parts, rest) = values.as_chunks::<$lanes>();
             let (weight_parts, weight_rest) = weights.as_chunks::<$lanes>();
             let mut $sum = $zero();
+            let mut upper_sum = $zero();
             for (part, weights) in parts.iter().zip(weight_parts) {
                 // SAFETY: the array is as long as a vector.
                 let values: $vector = unsafe { $load(part.as_ptr().cast()) };
                 // SAFETY: so is this.
                 let weights: $vector = unsafe { $load(weights.as_ptr().cast()) };
                 let $left = $least($greatest(values, $zero()), most);
-                let $right = if activation == Activation::Screlu { $times($left, weights) } else { weights };
+                let upper = $down::<7>($plus(weights, $all(64)));
+                let lower = if split { $minus(weights, $up::<7>(upper)) } else { weights };
+                let $right = if squared { $times($left, lower) } else { weights };
                 $sum = $product;
+                if split {
+                    let ($sum, $right) = (upper_sum, $times($left, upper));
+                    upper_sum = $product;
+                }
             }
-            let mut sums = [0i32; $lanes / 2];
-            // SAFETY: the array is as long as a vector.
+            let (mut sums, mut upper_sums) = ([0i32; $lanes / 2], [0i32; $lanes / 2]);
+            // SAFETY: the arrays are as long as a vector.
             unsafe { $store(sums.as_mut_ptr().cast(), $sum) };
-            let rest = portable::dot(activation, narrow, rest, weight_rest, one);
-            sums.iter().fold(rest, |total, &sum| total.wrapping_add(sum))
+            // SAFETY: as above.
+            unsafe { $store(upper_sums.as_mut_ptr().cast(), upper_sum) };
+            let rest = portable::dot(activation, products, rest, weight_rest, one);
+            sums.iter().zip(&upper_sums).fold(rest, |total, (&sum, &upper)| {
+                total.wrapping_add(sum).wrapping_add(upper.wrapping_shl(7))
+            })
         }
     };
 }
@@ -221,6 +241,10 @@ dot!(
     _mm512_min_epi16,
     _mm512_max_epi16,
     _mm512_mullo_epi16,
+    _mm512_add_epi16,
+    _mm512_sub_epi16,
+    _mm512_slli_epi16,
+    _mm512_srai_epi16,
     |sum, left, right| _mm512_dpwssd_epi32(sum, left, right)
 );
 
@@ -236,6 +260,10 @@ dot!(
     _mm256_min_epi16,
     _mm256_max_epi16,
     _mm256_mullo_epi16,
+    _mm256_add_epi16,
+    _mm256_sub_epi16,
+    _mm256_slli_epi16,
+    _mm256_srai_epi16,
     |sum, left, right| _mm256_add_epi32(sum, _mm256_madd_epi16(left, right))
 );
 
@@ -251,6 +279,10 @@ dot!(
     _mm_min_epi16,
     _mm_max_epi16,
     _mm_mullo_epi16,
+    _mm_add_epi16,
+    _mm_sub_epi16,
+    _mm_slli_epi16,
+    _mm_srai_epi16,
     |sum, left, right| _mm_add_epi32(sum, _mm_madd_epi16(left, right))
 );
 
