@@ -8,8 +8,9 @@
 # bootstrap. Every step that is done is passed over when the script is run again, and games, training and match go on where
 # they were.
 #
-# GAMES (20000), NODES (1000), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto),
-# MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+# GAMES (50000), NODES (400), LEAVES (8 of each search, 0 for none), ROOTS (positions to search for leaves; every fiftieth of
+# the games' if unset), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE
+# (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
 folder=$1 recipe=$(realpath "$2") net=${3:-}
 case $net in "" | bootstrap) ;; *) net=$(realpath "$net") ;; esac
@@ -22,7 +23,7 @@ step() { printf '\n== %s\n' "$*"; }
 
 step "Games"
 if [ ! -e games.done ]; then
-    "$lab" data selfplay games --games "${GAMES:-20000}" --nodes "${NODES:-1000}" --workers "${WORKERS:-$(nproc)}" \
+    "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" --workers "${WORKERS:-$(nproc)}" \
         ${net:+--net "$net"}
     touch games.done
 fi
@@ -34,6 +35,20 @@ if [ ! -e train.vf ]; then
     mv part.vf train.vf
 fi
 "$lab" data stats train.vf | head -n 12
+
+step "Leaves"
+leaves() { # NAME ROOTS: positions that searches of the roots have evaluated
+    if [ ! -e "$1" ]; then
+        "$lab" data label "$2" -o "$1" --leaves "${LEAVES:-8}" --nodes "${NODES:-400}" \
+            --threads "${WORKERS:-$(nproc)}" ${net:+--net "$net"}
+    fi
+}
+if [ "${LEAVES:-8}" -gt 0 ]; then
+    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.98)
+    [ -e valid-roots.bin ] || "$lab" data convert valid.vf -o valid-roots.bin --filter skip=0.95
+    leaves leaves.bin roots.bin
+    leaves valid-leaves.bin valid-roots.bin
+fi
 
 step "Train"
 resume=$([ -e "run/recipe.toml" ] && echo --resume || true)
