@@ -45,7 +45,7 @@ pub mod uci;
 
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, pawn_attacks};
 pub use changes::{BadChanges, Changes, Placed};
-pub use keys::Keys;
+pub use keys::{Keys, en_passant_target};
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;
 pub use perft::perft;
