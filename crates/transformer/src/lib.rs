@@ -2,9 +2,11 @@
 //!
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
-//! - [`Outputs`]: what it says of a position.
+//! - [`Outputs`]: what it says of a position;
+//! - [`legal`]: what that means for the moves that can be played.
 
 mod architecture;
+pub mod legal;
 mod outputs;
 mod weights;
 
