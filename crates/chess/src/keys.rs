@@ -97,10 +97,8 @@ pub(crate) fn castling_number(board: &Board) -> u64 {
 #[inline]
 pub(crate) fn turn_number(board: &Board) -> u64 {
     let mut number = if board.side_to_move() == Color::Black { BLACK_TO_MOVE } else { 0 };
-    if let Some(file) = board.en_passant()
-        && en_passant_is_legal(board)
-    {
-        number ^= EN_PASSANT[file as usize];
+    if let Some(target) = en_passant_target(board) {
+        number ^= EN_PASSANT[target.file() as usize];
     }
     number
 }
@@ -110,14 +108,14 @@ pub(crate) const fn side_number() -> u64 {
     BLACK_TO_MOVE
 }
 
-/// Whether the en passant file of `board` can really be used: two positions that differ only in a right nobody
-/// can exercise are the same position.
-pub(crate) fn en_passant_is_legal(board: &Board) -> bool {
-    let Some(file) = board.en_passant() else { return false };
+/// The square behind a pawn that has just jumped, if it can really be taken there: two positions that differ only in a
+/// right nobody can exercise are the same position.
+#[inline]
+pub fn en_passant_target(board: &Board) -> Option<Square> {
     let us = board.side_to_move();
-    let target = Square::new(file, Rank::Sixth.relative_to(us));
-    let pawns = get_pawn_attacks(target, !us) & board.colored_pieces(us, Piece::Pawn);
-    pawns.into_iter().any(|from| board.is_legal(Move { from, to: target, promotion: None }))
+    let target = Square::new(board.en_passant()?, Rank::Sixth.relative_to(us));
+    let mut pawns = (get_pawn_attacks(target, !us) & board.colored_pieces(us, Piece::Pawn)).into_iter();
+    pawns.any(|from| board.is_legal(Move { from, to: target, promotion: None })).then_some(target)
 }
 
 /// All ones for each key (pawn, minor, major, White's and Black's others) that a piece of a colour belongs to.
@@ -209,8 +207,8 @@ mod tests {
         let unusable: Board = "4k3/8/8/8/4P3/8/p7/4K3 b - e3 0 1".parse().unwrap();
         // The pawn on d4 is pinned along the rank once both pawns leave it.
         let pinned: Board = "8/8/8/8/k2pP2R/8/8/4K3 b - e3 0 1".parse().unwrap();
-        assert!(en_passant_is_legal(&usable));
-        assert!(!en_passant_is_legal(&unusable));
-        assert!(!en_passant_is_legal(&pinned));
+        assert_eq!(en_passant_target(&usable), Some(Square::E3));
+        assert_eq!(en_passant_target(&unusable), None);
+        assert_eq!(en_passant_target(&pinned), None);
     }
 }

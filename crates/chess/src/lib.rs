@@ -8,7 +8,7 @@
 //!   game without the board knowing of it;
 //! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960
 //!   included; [`input`] opens the files, compressed or not, and [`output`] writes them whole or not at all;
-//! - [`move_map`]: moves as the numbers that networks give them;
+//! - [`move_map`]: moves as the numbers that networks give them; [`history`]: the past as lc0's networks see it;
 //! - [`random`]: the generator that all seeds mean;
 //! - exchange evaluation ([`Position::see_ge`]) and [`Position::gives_check`].
 //!
@@ -27,6 +27,7 @@ mod attacks;
 mod changes;
 pub mod epd;
 pub mod fen;
+pub mod history;
 pub mod input;
 mod keys;
 pub mod move_map;
@@ -45,7 +46,7 @@ pub mod uci;
 
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, pawn_attacks};
 pub use changes::{BadChanges, Changes, Placed};
-pub use keys::Keys;
+pub use keys::{Keys, en_passant_target};
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;
 pub use perft::perft;

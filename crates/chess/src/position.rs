@@ -86,6 +86,11 @@ impl State {
     }
 
     #[inline]
+    fn reversible_plies(&self) -> usize {
+        usize::from(self.board.halfmove_clock()).min(usize::from(self.plies_from_null))
+    }
+
+    #[inline]
     fn update_key(&mut self) {
         self.key = self.keys.pieces() ^ self.castling ^ keys::turn_number(&self.board);
     }
@@ -360,7 +365,7 @@ impl Position {
     /// within.
     #[inline]
     pub(crate) fn reversible_plies(&self) -> usize {
-        usize::from(self.state.board.halfmove_clock()).min(usize::from(self.state.plies_from_null))
+        self.state.reversible_plies()
     }
 
     /// Keys of the game so far, the current position's last.
@@ -371,9 +376,21 @@ impl Position {
 
     /// How often this position stood on the board before.
     pub fn repetitions(&self) -> usize {
-        let n = self.past_keys.len() - 1;
-        let limit = self.reversible_plies().min(n);
-        (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == self.state.key).count()
+        self.repetitions_of(&self.state, self.past.len())
+    }
+
+    /// The board so many plies ago, and how often its position had stood there before that; `None` before the first
+    /// position that is known.
+    pub fn before(&self, plies: usize) -> Option<(&Board, usize)> {
+        let n = self.past.len().checked_sub(plies)?;
+        let state = self.past.get(n).unwrap_or(&self.state);
+        Some((&state.board, self.repetitions_of(state, n)))
+    }
+
+    /// How often the `n`th position of the game stood on the board before.
+    fn repetitions_of(&self, state: &State, n: usize) -> usize {
+        let limit = state.reversible_plies().min(n);
+        (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == state.key).count()
     }
 
     /// Whether this position is a draw by repetition for a search whose root lies `ply` plies back: once more since
@@ -501,6 +518,21 @@ mod tests {
         play(&mut position, "g1f3 g8f6 f3g1 f6g8");
         assert_eq!(position.repetitions(), 2);
         assert!(position.is_repetition(0));
+    }
+
+    #[test]
+    fn the_game_can_be_looked_at_backwards() {
+        let mut position = Position::startpos();
+        let mut game = Vec::new();
+        for moves in ["", "g1f3", "g8f6", "f3g1", "f6g8", "e2e4", "e7e5", "g1f3", "b8c6", "f3g1", "c6b8"] {
+            play(&mut position, moves);
+            game.push((position.board().clone(), position.repetitions()));
+        }
+        assert_eq!(game.iter().filter(|(_, repetitions)| *repetitions == 1).count(), 2);
+        for (plies, (board, repetitions)) in game.iter().rev().enumerate() {
+            assert_eq!(position.before(plies), Some((board, *repetitions)));
+        }
+        assert_eq!(position.before(game.len()), None);
     }
 
     #[test]

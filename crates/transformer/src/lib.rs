@@ -2,9 +2,13 @@
 //!
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
-//! - [`Outputs`]: what it says of a position.
+//! - [`encoding`]: positions as it reads them, and chances to win as it tells them;
+//! - [`Outputs`]: what it says of a position;
+//! - [`legal`]: what that means for the moves that can be played.
 
 mod architecture;
+pub mod encoding;
+pub mod legal;
 mod outputs;
 mod weights;
 

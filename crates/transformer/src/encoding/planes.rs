@@ -1,0 +1,148 @@
+//! A position as lc0's 112 planes of the classical input format, as so many numbers for each square.
+//!
+//! | plane | |
+//! |---|---|
+//! | 13 b to 13 b + 5 | b plies ago (0 to 7): our pawns, knights, bishops, rooks, queens, king |
+//! | 13 b + 6 to 13 b + 11 | theirs |
+//! | 13 b + 12 | all ones if the position stood on the board before |
+//! | 104, 105 | all ones if we can castle long, short |
+//! | 106, 107 | all ones if they can |
+//! | 108 | all ones if Black is to move |
+//! | 109 | halfmoves without capture or pawn move, their bare number, on all squares |
+//! | 110 | zeros |
+//! | 111 | ones |
+
+use super::Rows;
+use tandem_chess::history::{BOARDS, last_boards};
+use tandem_chess::{BitBoard, Color, Piece, Position};
+
+pub use tandem_chess::history::HistoryFill;
+
+/// Numbers of a square.
+pub const CHANNELS: usize = 112;
+
+/// Planes of one position: pieces of both sides, repetition.
+const BOARD: usize = 13;
+const THEIRS: usize = 6;
+const REPEATED: usize = 12;
+
+const CASTLING: usize = BOARDS * BOARD;
+const BLACK_TO_MOVE: usize = 108;
+const CLOCK: usize = 109;
+const ONES: usize = 111;
+
+/// Writes the [`CHANNELS`] of the 64 squares, those of a1 first.
+///
+/// # Panics
+/// If `out` has another length.
+pub fn encode(position: &Position, fill: HistoryFill, out: &mut [f32]) {
+    let mut rows = Rows::new(out, CHANNELS);
+    for (plies, past) in last_boards(position, fill).iter().enumerate() {
+        let first = BOARD * plies;
+        for piece in Piece::ALL {
+            rows.mark(first + piece as usize, past.ours[piece as usize]);
+            rows.mark(first + THEIRS + piece as usize, past.theirs[piece as usize]);
+        }
+        if past.repeated {
+            rows.mark(first + REPEATED, BitBoard::FULL);
+        }
+    }
+    let board = position.board();
+    let us = board.side_to_move();
+    for (number, owner) in [us, !us].into_iter().enumerate() {
+        let rights = board.castle_rights(owner);
+        for (way, right) in [rights.long, rights.short].into_iter().enumerate() {
+            rows.broadcast(CASTLING + 2 * number + way, f32::from(right.is_some()));
+        }
+    }
+    rows.broadcast(BLACK_TO_MOVE, f32::from(us == Color::Black));
+    rows.broadcast(CLOCK, f32::from(board.halfmove_clock()));
+    rows.broadcast(ONES, 1.0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::data;
+    use super::*;
+    use std::io::Read;
+    use tandem_chess::move_map::lc0;
+
+    fn rows_of(position: &Position, fill: HistoryFill) -> Vec<[f32; CHANNELS]> {
+        let mut numbers = vec![f32::NAN; 64 * CHANNELS];
+        encode(position, fill, &mut numbers);
+        numbers.as_chunks().0.to_vec()
+    }
+
+    /// A record of lc0's training data in its sixth version.
+    struct Record<'a>(&'a [u8]);
+
+    impl Record<'_> {
+        const SIZE: usize = 8356;
+        const PLANES: usize = 7440;
+        const FIELDS: usize = 8272;
+
+        /// The number of a plane on a square: a byte is a rank, its highest bit the file a.
+        fn number(&self, plane: usize, square: usize) -> f32 {
+            match plane {
+                0..CASTLING => {
+                    f32::from(self.0[Self::PLANES + 8 * plane + square / 8] >> (7 - square % 8) & 1)
+                }
+                CASTLING..=CLOCK => f32::from(self.0[Self::FIELDS + plane - CASTLING]),
+                ONES => 1.0,
+                _ => 0.0,
+            }
+        }
+
+        fn played(&self) -> usize {
+            u16::from_le_bytes([self.0[8344], self.0[8345]]).into()
+        }
+    }
+
+    /// Games that lc0 played against itself, replayed: each plane must be what lc0 wrote.
+    #[test]
+    fn planes_are_those_that_lc0_writes() {
+        let Some(folder) = data("formats/lc0_v6") else { return };
+        let (mut positions, mut repeated) = (0, 0);
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let mut bytes = Vec::new();
+            let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+            flate2::read::MultiGzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+            let mut position = Position::startpos();
+            for (ply, record) in bytes.chunks_exact(Record::SIZE).map(Record).enumerate() {
+                assert_eq!(record.0[..8], [6, 0, 0, 0, 1, 0, 0, 0], "version 6, classical planes");
+                let rows = rows_of(&position, HistoryFill::FenOnly);
+                for (square, row) in rows.iter().enumerate() {
+                    for (plane, &number) in row.iter().enumerate() {
+                        let expected = record.number(plane, square);
+                        assert_eq!(number, expected, "ply {ply}, plane {plane}, square {square}");
+                    }
+                }
+                positions += 1;
+                repeated += usize::from(rows[0][REPEATED] == 1.0);
+                let index = lc0::PolicyIndex::new(record.played()).unwrap();
+                position.play(lc0::move_of(position.board(), index).unwrap());
+            }
+        }
+        assert_eq!(positions, 1796);
+        assert!(repeated > 0, "no game repeats a position");
+    }
+
+    #[test]
+    fn channels_have_their_places() {
+        let fen = "r3k2r/8/8/8/3pP3/8/8/R3K2R b Kq e3 7 9";
+        let rows = rows_of(&Position::from_fen(fen).unwrap(), HistoryFill::FenOnly);
+        let ones = |square: usize| -> Vec<usize> {
+            (0..CHANNELS).filter(|&channel| rows[square][channel] == 1.0).collect()
+        };
+        // As Black sees it: a1 with its own rook, in the position and in the seven that it stands for.
+        let all_squares = [104, 107, 108, 111];
+        let in_all = |plane: usize| (0..BOARDS).map(move |plies| BOARD * plies + plane);
+        assert_eq!(ones(0), in_all(3).chain(all_squares).collect::<Vec<_>>());
+        // The white pawn that has jumped to e5 stood on e7 before.
+        assert_eq!(ones(36), [6].into_iter().chain(all_squares).collect::<Vec<_>>());
+        assert_eq!(ones(52), in_all(6).skip(1).chain(all_squares).collect::<Vec<_>>());
+        assert!(rows.iter().all(|row| row[CLOCK] == 7.0));
+        let alone = rows_of(&Position::from_fen(fen).unwrap(), HistoryFill::No);
+        assert!(alone.iter().all(|row| row[BOARD..CASTLING].iter().all(|&number| number == 0.0)));
+    }
+}
