@@ -12,13 +12,13 @@ use flate2::read::MultiGzDecoder;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
+use tandem_chess::history::{BOARDS, HistoryFill, last_boards};
 use tandem_chess::move_map::lc0 as policy;
 use tandem_chess::*;
 
 /// Moves that the policy tells apart.
 const MOVES: usize = 1858;
-/// Boards of the past and present in a record, and bitboards of each: six kinds of ours, six of theirs, repetition.
-const BOARDS: usize = 8;
+/// Bitboards of each of the last boards: six kinds of ours, six of theirs, repetition.
 const PLANES: usize = 13;
 /// Records of a block: more than any game has plies.
 const TOGETHER: usize = 512;
@@ -465,25 +465,13 @@ impl Encode for Lc0Encoder {
     }
 }
 
-/// A position of the past, as White sees it.
-struct Past {
-    pieces: [[BitBoard; 6]; 2],
-    repeated: bool,
-}
-
 fn encode_game(game: &[Record]) -> Result<Vec<u8>, Unfit> {
     let Some(first) = game.first() else { return Ok(Vec::new()) };
     let start = first.position.board().map_err(|error| Unfit(error.to_string()))?;
-    // Where a game does not begin at the beginning, its first position stands for those before it.
-    let fill = start != Board::default();
     let mut position = Position::from(start);
-    let mut past: Vec<Past> = Vec::new();
     let mut out = Vec::with_capacity(game.len() * 8356);
     for (number, record) in game.iter().enumerate() {
-        let board = position.board();
-        let pieces = Color::ALL.map(|color| Piece::ALL.map(|piece| board.colored_pieces(color, piece)));
-        past.push(Past { pieces, repeated: position.repetitions() > 0 });
-        encode(record, board, &past, fill, (game.len() - number) as f32, &mut out);
+        encode(record, &position, (game.len() - number) as f32, &mut out);
         if let Some(mv) = record.mv {
             position.try_play(mv).map_err(|error| Unfit(error.to_string()))?;
         }
@@ -491,7 +479,8 @@ fn encode_game(game: &[Record]) -> Result<Vec<u8>, Unfit> {
     Ok(out)
 }
 
-fn encode(record: &Record, board: &Board, past: &[Past], fill: bool, plies_left: f32, out: &mut Vec<u8>) {
+fn encode(record: &Record, position: &Position, plies_left: f32, out: &mut Vec<u8>) {
+    let board = position.board();
     let side = board.side_to_move();
     let black = side == Color::Black;
     let start = out.len();
@@ -511,20 +500,11 @@ fn encode(record: &Record, board: &Board, past: &[Past], fill: bool, plies_left:
     }
     out.extend(shares.iter().flat_map(|share| share.to_le_bytes()));
 
-    for back in 0..BOARDS {
-        let then = match past.len().checked_sub(back + 1) {
-            Some(at) => Some(&past[at]),
-            None => past.first().filter(|_| fill),
-        };
-        for owner in [side, !side] {
-            for kind in 0..6 {
-                let squares = then.map_or(BitBoard::EMPTY, |past| past.pieces[owner as usize][kind]);
-                let seen = if black { squares.flip_ranks() } else { squares };
-                out.extend(seen.0.to_le_bytes().map(u8::reverse_bits));
-            }
+    for past in last_boards(position, HistoryFill::FenOnly) {
+        for squares in past.ours.into_iter().chain(past.theirs) {
+            out.extend(squares.0.to_le_bytes().map(u8::reverse_bits));
         }
-        let repeated = then.is_some_and(|past| past.repeated);
-        out.extend(if repeated { [0xFF; 8] } else { [0; 8] });
+        out.extend(if past.repeated { [0xFF; 8] } else { [0; 8] });
     }
 
     for owner in [side, !side] {
