@@ -2,9 +2,11 @@
 //!
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
-//! - [`Outputs`]: what it says of a position.
+//! - [`Outputs`]: what it says of a position;
+//! - [`Format`]: the files that hold it.
 
 mod architecture;
+mod files;
 mod outputs;
 mod weights;
 
@@ -13,5 +15,6 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
+pub use files::{FileError, Format, LoadError};
 pub use outputs::{Outputs, ValueOutput};
 pub use weights::{NamedTensors, Weights, WeightsError};

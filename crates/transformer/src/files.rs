@@ -1,0 +1,144 @@
+//! Network files: what each format is, and how to read and write it.
+
+mod floats;
+#[cfg(feature = "safetensors")]
+mod safetensors;
+
+use crate::{Architecture, Weights, WeightsError};
+use memmap2::Mmap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A file that is no network, or a damaged one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LoadError {
+    /// A part of the file makes no sense.
+    #[error("{field} at byte {offset}: {problem}")]
+    Part {
+        /// What was being read.
+        field: String,
+        /// Where it begins.
+        offset: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Its tensors are not those of its architecture.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+}
+
+impl LoadError {
+    /// An error about the field that begins at `offset`.
+    fn new(field: impl Into<String>, offset: usize, problem: impl Into<String>) -> Self {
+        Self::Part { field: field.into(), offset, problem: problem.into() }
+    }
+}
+
+/// A network file that could not be read.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The file system's word.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: io::Error,
+    },
+    /// What is in the file is no network we know.
+    #[error("{path}: {source}")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: LoadError,
+    },
+}
+
+/// A kind of network file that says what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Tensors with a description, as the rest of the world keeps them.
+    Safetensors,
+}
+
+impl Format {
+    /// The format of a file, by its first bytes.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        // Eight bytes of length, then JSON.
+        (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Safetensors)
+    }
+}
+
+impl Weights {
+    /// Reads a network file of any format that says what it is. An architecture must be given where the file has none,
+    /// and be the file's own where it has one.
+    pub fn load(path: impl AsRef<Path>, given: Option<&Architecture>) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let bytes = map(path)?;
+        Self::from_bytes(&bytes, given).map_err(|source| FileError::Load { path: path.into(), source })
+    }
+
+    /// Reads a network from memory.
+    pub fn from_bytes(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
+        match Format::of(bytes) {
+            #[cfg(feature = "safetensors")]
+            Some(Format::Safetensors) => Self::from_safetensors(bytes, given),
+            #[cfg(not(feature = "safetensors"))]
+            Some(Format::Safetensors) => {
+                Err(LoadError::new("format", 0, "safetensors, which this program was built without"))
+            }
+            None => {
+                let problem = "these bytes begin no network file that we know (.safetensors)";
+                Err(LoadError::new("magic", 0, problem))
+            }
+        }
+    }
+}
+
+/// A file as memory: nothing is read before it is looked at.
+fn map(path: &Path) -> Result<Mmap, FileError> {
+    let mapped = || {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        // SAFETY: the bytes are only read, and nothing is taken for granted that was not checked. Network files are
+        // written aside and moved into their place, never changed in it; who cuts one short while it is in use ends
+        // the program, as with every mapped file.
+        unsafe { Mmap::map(&file) }
+    };
+    mapped().map_err(|source| FileError::Io { path: path.into(), source })
+}
+
+/// Whether the architecture is the file's own, and small enough for it: before all tensors are listed, whose number a
+/// few bytes could make enormous.
+fn check_architecture(
+    own: &Architecture,
+    given: Option<&Architecture>,
+    tensors: usize,
+    offset: usize,
+) -> Result<(), LoadError> {
+    if given.is_some_and(|given| given != own) {
+        return Err(LoadError::new("architecture", offset, "the file has another one than was given"));
+    }
+    let least = own.least_tensors();
+    if least > tensors {
+        let problem = format!("has at least {least} tensors, the file has {tensors}");
+        return Err(LoadError::new("architecture", offset, problem));
+    }
+    Ok(())
+}
+
+impl Architecture {
+    /// No more tensors than the blocks have, found without a list of them.
+    fn least_tensors(&self) -> usize {
+        let experts = match &self.body.feed_forward {
+            crate::FeedForward::Experts(experts) => 2 * experts.count,
+            _ => 2,
+        };
+        self.body.layers.saturating_mul(4 + experts)
+    }
+}
