@@ -1,7 +1,7 @@
 //! Writes a network of random numbers to files, so that programs that read them can be tried:
 //!
 //! ```sh
-//! cargo run --example export -- bt-small 1 x.safetensors
+//! cargo run --example export -- bt-small 1 x.safetensors x.onnx
 //! ```
 //!
 //! The first argument is the name of a preset, the path of an architecture in TOML, or a network file, whose numbers are
@@ -33,8 +33,9 @@ fn write(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     for file in files {
         let bytes = match Path::new(file).extension().and_then(|ending| ending.to_str()) {
             Some("safetensors") => weights.to_safetensors(&description),
+            Some("onnx") => weights.to_onnx(),
             _ => {
-                return Err(format!("{file}: an ending that is none of safetensors").into());
+                return Err(format!("{file}: an ending that is none of safetensors, onnx").into());
             }
         };
         write_whole(Path::new(file), &bytes)?;

@@ -1,8 +1,10 @@
 //! Network files: what each format is, and how to read and write it.
 
 mod floats;
+mod onnx;
 #[cfg(feature = "safetensors")]
 mod safetensors;
+mod wire;
 
 use crate::{Architecture, Weights, WeightsError};
 use memmap2::Mmap;

@@ -8,6 +8,8 @@
 mod architecture;
 mod files;
 mod outputs;
+#[cfg(test)]
+mod test_nets;
 mod weights;
 
 pub use architecture::{
