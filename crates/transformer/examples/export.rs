@@ -1,7 +1,7 @@
 //! Writes a network of random numbers to files, so that programs that read them can be tried:
 //!
 //! ```sh
-//! cargo run --example export -- bt-small 1 x.safetensors x.onnx
+//! cargo run --example export -- bt-small 1 x.safetensors x.onnx x.pb.gz
 //! ```
 //!
 //! The first argument is the name of a preset, the path of an architecture in TOML, or a network file, whose numbers are
@@ -34,8 +34,9 @@ fn write(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         let bytes = match Path::new(file).extension().and_then(|ending| ending.to_str()) {
             Some("safetensors") => weights.to_safetensors(&description),
             Some("onnx") => weights.to_onnx(),
+            Some("gz") => weights.to_lc0()?,
             _ => {
-                return Err(format!("{file}: an ending that is none of safetensors, onnx").into());
+                return Err(format!("{file}: an ending that is none of safetensors, onnx, pb.gz").into());
             }
         };
         write_whole(Path::new(file), &bytes)?;

@@ -1,6 +1,7 @@
 //! Network files: what each format is, and how to read and write it.
 
 mod floats;
+mod lc0;
 mod onnx;
 #[cfg(feature = "safetensors")]
 mod safetensors;
@@ -59,9 +60,21 @@ pub enum FileError {
     },
 }
 
+/// A network that a file format has no place for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{format} has no place for {what}")]
+pub struct UnfitNetwork {
+    /// The format.
+    pub format: &'static str,
+    /// What does not fit.
+    pub what: String,
+}
+
 /// A kind of network file that says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// lc0's, `.pb.gz`.
+    Lc0,
     /// Tensors with a description, as the rest of the world keeps them.
     Safetensors,
 }
@@ -69,6 +82,10 @@ pub enum Format {
 impl Format {
     /// The format of a file, by its first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
+        // Of the files that we know, only lc0's networks are packed.
+        if bytes.starts_with(lc0::GZIP) || bytes.starts_with(lc0::UNPACKED) {
+            return Some(Self::Lc0);
+        }
         // Eight bytes of length, then JSON.
         (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Safetensors)
     }
@@ -85,7 +102,12 @@ impl Weights {
 
     /// Reads a network from memory.
     pub fn from_bytes(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
+        let checked = |weights: Self| -> Result<Self, LoadError> {
+            check_architecture(weights.architecture(), given, usize::MAX, 0)?;
+            Ok(weights)
+        };
         match Format::of(bytes) {
+            Some(Format::Lc0) => checked(Self::from_lc0(bytes)?),
             #[cfg(feature = "safetensors")]
             Some(Format::Safetensors) => Self::from_safetensors(bytes, given),
             #[cfg(not(feature = "safetensors"))]
@@ -93,7 +115,7 @@ impl Weights {
                 Err(LoadError::new("format", 0, "safetensors, which this program was built without"))
             }
             None => {
-                let problem = "these bytes begin no network file that we know (.safetensors)";
+                let problem = "these bytes begin no network file that we know (.safetensors, lc0's .pb.gz)";
                 Err(LoadError::new("magic", 0, problem))
             }
         }

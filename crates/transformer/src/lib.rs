@@ -17,6 +17,6 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
-pub use files::{FileError, Format, LoadError};
+pub use files::{FileError, Format, LoadError, UnfitNetwork};
 pub use outputs::{Outputs, ValueOutput};
 pub use weights::{NamedTensors, Weights, WeightsError};
