@@ -1,7 +1,7 @@
 //! Writes a network of random numbers to files, so that programs that read them can be tried:
 //!
 //! ```sh
-//! cargo run --example export -- bt-small 1 x.safetensors x.onnx x.pb.gz
+//! cargo run --example export -- bt-small 1 x.safetensors x.onnx x.pb.gz x.ttn
 //! ```
 //!
 //! The first argument is the name of a preset, the path of an architecture in TOML, or a network file, whose numbers are
@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 use tandem_chess::output::write_whole;
-use tandem_transformer::{Architecture, Preset, Weights};
+use tandem_transformer::{Architecture, Preset, Storage, Weights};
 
 fn network(source: &str, seed: u64) -> Result<Weights, Box<dyn Error>> {
     if let Some(preset) = Preset::named(source) {
@@ -35,8 +35,9 @@ fn write(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             Some("safetensors") => weights.to_safetensors(&description),
             Some("onnx") => weights.to_onnx(),
             Some("gz") => weights.to_lc0()?,
+            Some("ttn") => weights.to_bytes(Storage::F32, &description),
             _ => {
-                return Err(format!("{file}: an ending that is none of safetensors, onnx, pb.gz").into());
+                return Err(format!("{file}: an ending that is none of safetensors, onnx, pb.gz, ttn").into());
             }
         };
         write_whole(Path::new(file), &bytes)?;

@@ -3,6 +3,7 @@
 mod floats;
 mod lc0;
 mod onnx;
+mod own;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod wire;
@@ -13,6 +14,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+pub use own::{NetworkFile, Storage, Stored, reseal};
 
 /// A file that is no network, or a damaged one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -73,6 +76,8 @@ pub struct UnfitNetwork {
 /// A kind of network file that says what it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// Ours, `.ttn`.
+    Tandem,
     /// lc0's, `.pb.gz`.
     Lc0,
     /// Tensors with a description, as the rest of the world keeps them.
@@ -82,6 +87,9 @@ pub enum Format {
 impl Format {
     /// The format of a file, by its first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(own::MAGIC) {
+            return Some(Self::Tandem);
+        }
         // Of the files that we know, only lc0's networks are packed.
         if bytes.starts_with(lc0::GZIP) || bytes.starts_with(lc0::UNPACKED) {
             return Some(Self::Lc0);
@@ -107,6 +115,7 @@ impl Weights {
             Ok(weights)
         };
         match Format::of(bytes) {
+            Some(Format::Tandem) => checked(own::read(bytes)?),
             Some(Format::Lc0) => checked(Self::from_lc0(bytes)?),
             #[cfg(feature = "safetensors")]
             Some(Format::Safetensors) => Self::from_safetensors(bytes, given),
@@ -115,7 +124,7 @@ impl Weights {
                 Err(LoadError::new("format", 0, "safetensors, which this program was built without"))
             }
             None => {
-                let problem = "these bytes begin no network file that we know (.safetensors, lc0's .pb.gz)";
+                let problem = "these bytes begin no network file that we know (our own .ttn, .safetensors, lc0's .pb.gz)";
                 Err(LoadError::new("magic", 0, problem))
             }
         }

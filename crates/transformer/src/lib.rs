@@ -8,6 +8,7 @@
 mod architecture;
 mod files;
 mod outputs;
+mod quantise;
 #[cfg(test)]
 mod test_nets;
 mod weights;
@@ -17,6 +18,7 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
-pub use files::{FileError, Format, LoadError, UnfitNetwork};
+pub use files::{FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal};
 pub use outputs::{Outputs, ValueOutput};
+pub use quantise::{QuantisationError, is_quantised, quantisation_errors, quantise_rows, restore_rows};
 pub use weights::{NamedTensors, Weights, WeightsError};

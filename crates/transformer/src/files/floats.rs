@@ -18,7 +18,6 @@ pub(super) fn from_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-#[cfg(test)]
 /// The nearest number of 16 bits, of two as near the even one.
 pub(super) fn to_bf16(number: f32) -> u16 {
     let bits = number.to_bits();
