@@ -20,5 +20,5 @@ pub use architecture::{
 };
 pub use files::{FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal};
 pub use outputs::{Outputs, ValueOutput};
-pub use quantise::{QuantisationError, is_quantised, quantisation_errors, quantise_rows, restore_rows};
+pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses, quantise_rows, restore_rows};
 pub use weights::{NamedTensors, Weights, WeightsError};

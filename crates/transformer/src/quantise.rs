@@ -37,7 +37,7 @@ pub fn restore_rows(bytes: &[i8], scales: &[f32]) -> Vec<f32> {
 
 /// What bytes cost a tensor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QuantisationError {
+pub struct QuantisationLoss {
     /// Which tensor.
     pub tensor: String,
     /// Its largest number.
@@ -69,7 +69,7 @@ pub fn is_quantised(spec: &TensorSpec) -> bool {
 }
 
 /// What bytes would cost each tensor that [`is_quantised`].
-pub fn quantisation_errors(weights: &Weights) -> Vec<QuantisationError> {
+pub fn quantisation_losses(weights: &Weights) -> Vec<QuantisationLoss> {
     let of_tensor = |(spec, numbers): (TensorSpec, &[f32])| {
         let (bytes, scales) = quantise_rows(numbers, spec.shape[0], spec.shape[1]);
         let restored = restore_rows(&bytes, &scales);
@@ -81,7 +81,7 @@ pub fn quantisation_errors(weights: &Weights) -> Vec<QuantisationError> {
             squares += f64::from(off) * f64::from(off);
         }
         let rms = (squares / numbers.len() as f64).sqrt() as f32;
-        QuantisationError { tensor: spec.name, largest, worst, rms }
+        QuantisationLoss { tensor: spec.name, largest, worst, rms }
     };
     weights.iter().filter(|(spec, _)| is_quantised(spec)).map(of_tensor).collect()
 }
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn no_number_is_off_by_more_than_half_a_step() {
         let weights = Weights::random(Preset::BtSmall.architecture(), 3);
-        let errors = quantisation_errors(&weights);
-        assert!(errors.iter().any(|error| error.tensor == "layers.7.feed_forward.in.weight"));
-        assert!(!errors.iter().any(|error| error.tensor == "value.wdl.weight"));
-        for error in errors {
-            assert!(error.worst <= error.largest / 254.0 * 1.001, "{error:?}");
-            assert!(error.rms < error.largest / 254.0 / 3f32.sqrt() * 1.1, "{error:?}");
-            assert!(error.rms > 0.0, "{error:?}");
+        let losses = quantisation_losses(&weights);
+        assert!(losses.iter().any(|loss| loss.tensor == "layers.7.feed_forward.in.weight"));
+        assert!(!losses.iter().any(|loss| loss.tensor == "value.wdl.weight"));
+        for loss in losses {
+            assert!(loss.worst <= loss.largest / 254.0 * 1.001, "{loss:?}");
+            assert!(loss.rms < loss.largest / 254.0 / 3f32.sqrt() * 1.1, "{loss:?}");
+            assert!(loss.rms > 0.0, "{loss:?}");
         }
     }
 

@@ -101,17 +101,6 @@ fn other_networks_of_lc0s_are_refused_by_name() {
     assert!(said(&activated).contains("SquaredRelu, but Mish everywhere else"));
 }
 
-/// Real files, where they can be had: two of Maia's networks.
-#[test]
-fn maia_is_a_residual_network() {
-    let Some(folder) = std::env::var_os("TANDEM_DATA") else { return };
-    let path = std::path::Path::new(&folder).join("nets/lc0/maia-1100.pb.gz");
-    if path.exists() {
-        let told = Weights::load(&path, None).unwrap_err().to_string();
-        assert!(told.contains("a residual network"), "{told}");
-    }
-}
-
 #[test]
 fn cuts_and_damage_are_refused() {
     let bytes = network().to_lc0().unwrap();
