@@ -262,6 +262,9 @@ impl<'a> Tree<'a> {
             feed_forward: self.len(&[(41, 0), (2, 0)])?,
         };
         let [value, search_value, short_term] = [self.value(1)?, self.value(2)?, self.value(3)?];
+        if value.is_none() {
+            return self.refuse("value", "a network without the head that lc0 calls winner");
+        }
         let moves_left = MovesLeftHead { channels: self.len(&at(32))?, hidden: self.len(&at(14))? };
         let heads = Heads {
             policy: Some(self.policy()?),

@@ -1,3 +1,4 @@
+use super::super::wire::Part;
 use super::*;
 use crate::Preset;
 use crate::test_nets::ARCHITECTURES;
@@ -99,6 +100,18 @@ fn other_networks_of_lc0s_are_refused_by_name() {
     let mut activated = bt.to_vec();
     activated.push((9, 8));
     assert!(said(&activated).contains("SquaredRelu, but Mish everywhere else"));
+}
+
+#[test]
+fn a_head_that_is_missed_is_named() {
+    let mut bytes = unpacked(&network().to_lc0().unwrap());
+    let weights = Part { bytes: &bytes, offset: 0 }.part(field::WEIGHTS).unwrap().unwrap();
+    let heads = weights.part(places::VALUE_HEADS).unwrap().unwrap().offset;
+    // The first head becomes one of those that have a name.
+    assert_eq!(bytes[heads], 1 << 3 | 2);
+    bytes[heads] = 4 << 3 | 2;
+    let told = Weights::from_lc0(&bytes).unwrap_err().to_string();
+    assert!(told.contains("without the head that lc0 calls winner"), "{told}");
 }
 
 #[test]
