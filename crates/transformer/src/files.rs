@@ -134,10 +134,11 @@ impl Weights {
 /// A file as memory: nothing is read before it is looked at.
 fn map(path: &Path) -> Result<Mmap, FileError> {
     let mapped = || {
-        let file = File::open(path)?;
-        if !file.metadata()?.is_file() {
+        // Before it is opened: a pipe would let us wait.
+        if !path.metadata()?.is_file() {
             return Err(io::Error::other("not a file"));
         }
+        let file = File::open(path)?;
         // SAFETY: the bytes are only read, and nothing is taken for granted that was not checked. Network files are
         // written aside and moved into their place, never changed in it; who cuts one short while it is in use ends
         // the program, as with every mapped file.
@@ -146,23 +147,42 @@ fn map(path: &Path) -> Result<Mmap, FileError> {
     mapped().map_err(|source| FileError::Io { path: path.into(), source })
 }
 
-/// Whether the architecture is the file's own, and small enough for it: before all tensors are listed, whose number a
-/// few bytes could make enormous.
+/// Whether the architecture is small enough for a file of so many tensors, and the one that was given. The list of its
+/// tensors, which a few bytes could make enormous, is made only after the first of these is known.
 fn check_architecture(
     own: &Architecture,
     given: Option<&Architecture>,
     tensors: usize,
     offset: usize,
 ) -> Result<(), LoadError> {
-    if given.is_some_and(|given| given != own) {
-        return Err(LoadError::new("architecture", offset, "the file has another one than was given"));
-    }
     let least = own.least_tensors();
     if least > tensors {
         let problem = format!("has at least {least} tensors, the file has {tensors}");
         return Err(LoadError::new("architecture", offset, problem));
     }
-    Ok(())
+    match given {
+        Some(given) if given != own => {
+            let problem = format!("another one than was given: {}", difference(own, given));
+            Err(LoadError::new("architecture", offset, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first tensor in which two architectures differ.
+fn difference(own: &Architecture, given: &Architecture) -> String {
+    let [own, given] = [own.tensors(), given.tensors()];
+    let first = own.iter().zip(&given).find(|(own, given)| own != given);
+    match first {
+        Some((own, given)) if own.name == given.name => {
+            format!("tensor {} is {:?}, {:?} was given", own.name, own.shape, given.shape)
+        }
+        Some((own, given)) => format!("it has tensor {} where {} was given", own.name, given.name),
+        None if own.len() != given.len() => {
+            format!("it has {} tensors, {} were given", own.len(), given.len())
+        }
+        None => "the tensors are the same, but not what is done with them".into(),
+    }
 }
 
 impl Architecture {

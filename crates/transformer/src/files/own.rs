@@ -302,13 +302,16 @@ fn next_line(at: usize, size: usize) -> usize {
 /// A hash of eight bytes at a time; the last ones are filled up with zeros, and the length counts too.
 fn checksum(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut hash = bytes.len() as u64;
-    for word in bytes.chunks(8) {
-        let mut padded = [0; 8];
-        padded[..word.len()].copy_from_slice(word);
-        hash = (hash ^ u64::from_le_bytes(padded)).wrapping_mul(FACTOR).rotate_left(29);
+    let with =
+        |hash: u64, word: &[u8; 8]| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
+    let (words, rest) = bytes.as_chunks();
+    let hash = words.iter().fold(bytes.len() as u64, with);
+    if rest.is_empty() {
+        return hash;
     }
-    hash
+    let mut padded = [0; 8];
+    padded[..rest.len()].copy_from_slice(rest);
+    with(hash, &padded)
 }
 
 /// Puts the checksum right in a file that was changed. Only fuzzing and tests have a use for it.

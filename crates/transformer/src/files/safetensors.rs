@@ -127,9 +127,17 @@ mod tests {
         assert_eq!(Weights::from_bytes(&bytes, None).unwrap(), weights);
         assert_eq!(Weights::from_bytes(&bytes, Some(weights.architecture())).unwrap(), weights);
         assert_eq!(weights.to_safetensors("a test"), bytes);
-        let other = Preset::BtSmall.architecture();
-        let error = Weights::from_bytes(&bytes, Some(&other)).unwrap_err().to_string();
-        assert_eq!(error, "architecture at byte 8: the file has another one than was given");
+        let told = |change: &dyn Fn(&mut Architecture)| {
+            let mut other = weights.architecture().clone();
+            change(&mut other);
+            Weights::from_bytes(&bytes, Some(&other)).unwrap_err().to_string()
+        };
+        let wider = told(&|other| other.body.width = 128);
+        let expected = "architecture at byte 8: another one than was given: tensor embedding.table is [1968, 64], [1968, 128] \
+                        was given";
+        assert_eq!(wider, expected);
+        assert!(told(&|other| other.body.norm.last = false).contains("it has tensor last_norm.scale where"));
+        assert!(told(&|other| other.body.heads = 2).contains("not what is done with them"));
     }
 
     /// A file without a description, its numbers in 16 bits.
