@@ -1,0 +1,68 @@
+//! Numbers in floating point of 16 bits.
+
+/// IEEE's half precision: 5 bits of exponent, 10 of precision.
+pub(super) fn from_f16(bits: u16) -> f32 {
+    let sign = u32::from(bits >> 15) << 31;
+    let exponent = u32::from(bits >> 10 & 31);
+    let fraction = u32::from(bits & 1023);
+    match exponent {
+        // Steps of 2^-24, which are numbers of full precision like others.
+        0 => f32::from_bits(sign | (fraction as f32 / (1 << 24) as f32).to_bits()),
+        31 => f32::from_bits(sign | 0x7F80_0000 | fraction << 13),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+    }
+}
+
+/// The upper half of a number of full precision.
+pub(super) fn from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// The nearest number of 16 bits, of two as near the even one.
+pub(super) fn to_bf16(number: f32) -> u16 {
+    let bits = number.to_bits();
+    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
+    // What rounds to infinity is no number to store: the largest one is nearer than nothing.
+    if number.is_finite() && rounded & 0x7F80_0000 == 0x7F80_0000 {
+        (bits >> 16) as u16
+    } else {
+        (rounded >> 16) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_what_the_standard_says() {
+        let known = [
+            (0x3C00, 1.0),
+            (0xC000, -2.0),
+            (0x7BFF, 65504.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+        ];
+        for (bits, number) in known {
+            assert_eq!(from_f16(bits), number);
+        }
+        assert_eq!(from_f16(0x3555), 0.333_251_95);
+        assert!(from_f16(0x8000).is_sign_negative() && from_f16(0xFC00) == f32::NEG_INFINITY);
+        assert!(from_f16(0x7E00).is_nan());
+        let in_order = (0..0x7C00).map(from_f16).collect::<Vec<_>>();
+        assert!(in_order.is_sorted_by(|left, right| left < right));
+    }
+
+    #[test]
+    fn the_upper_half_is_the_nearest() {
+        for bits in 0..=u16::MAX {
+            let number = from_bf16(bits);
+            if number.is_finite() {
+                assert_eq!(to_bf16(number), bits);
+            }
+        }
+        assert_eq!(from_bf16(to_bf16(1.0 + 1.0 / 256.0)), 1.0);
+        assert_eq!(from_bf16(to_bf16(1.0 + 1.1 / 256.0)), 1.0 + 1.0 / 128.0);
+        assert!(from_bf16(to_bf16(f32::MAX)).is_finite());
+    }
+}

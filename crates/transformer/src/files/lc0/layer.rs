@@ -1,0 +1,137 @@
+//! A tensor in the file: numbers of 16 bits between the smallest and the largest.
+
+use super::super::LoadError;
+use super::super::floats::{from_bf16, from_f16};
+use super::super::wire::{Message, Part};
+
+const MIN: u32 = 1;
+const MAX: u32 = 2;
+const PARAMS: u32 = 3;
+const ENCODING: u32 = 4;
+
+/// The largest of the numbers that are stored.
+const STEPS: f64 = 65535.0;
+
+/// How the numbers of one tensor are stored, which later files may say of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encoding {
+    Linear16,
+    Float16,
+    Bfloat16,
+    Float32,
+}
+
+/// A tensor as a message.
+pub(super) fn write(numbers: &[f32]) -> Message {
+    let least = numbers.iter().copied().fold(f32::INFINITY, f32::min);
+    let most = numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let (low, range) = (f64::from(least), f64::from(most) - f64::from(least));
+    let step = |&number: &f32| {
+        let share = if range > 0.0 { (f64::from(number) - low) / range } else { 0.0 };
+        (share * STEPS).round() as u16
+    };
+    let params: Vec<u8> = numbers.iter().map(step).flat_map(u16::to_le_bytes).collect();
+    let mut message = Message::default();
+    message.float(MIN, least);
+    message.float(MAX, most);
+    message.bytes(PARAMS, &params);
+    message
+}
+
+/// A tensor that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layer<'a> {
+    encoding: Encoding,
+    range: [f32; 2],
+    params: Part<'a>,
+}
+
+impl<'a> Layer<'a> {
+    pub(super) fn new(part: Part<'a>) -> Result<Self, LoadError> {
+        let encoding = match part.number(ENCODING)?.unwrap_or(0) {
+            0 | 1 => Encoding::Linear16,
+            2 => Encoding::Float16,
+            3 => Encoding::Bfloat16,
+            4 => Encoding::Float32,
+            other => {
+                return Err(LoadError::new(
+                    "encoding of a tensor",
+                    part.offset,
+                    format!("{other} is unknown"),
+                ));
+            }
+        };
+        let bound = |field| part.word(field).map(|word| f32::from_bits(word.unwrap_or(0)));
+        let empty = Part { bytes: &[], offset: part.offset };
+        Ok(Self { encoding, range: [bound(MIN)?, bound(MAX)?], params: part.part(PARAMS)?.unwrap_or(empty) })
+    }
+
+    /// Where its numbers begin.
+    pub(super) fn offset(&self) -> usize {
+        self.params.offset
+    }
+
+    /// How many numbers it has.
+    pub(super) fn len(&self) -> usize {
+        self.params.bytes.len() / if self.encoding == Encoding::Float32 { 4 } else { 2 }
+    }
+
+    pub(super) fn numbers(&self) -> Vec<f32> {
+        let halves = || self.params.bytes.as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes));
+        let [least, most] = self.range.map(f64::from);
+        match self.encoding {
+            // The smallest and the largest number come back as they were.
+            Encoding::Linear16 => {
+                let number = |step: u16| (least * (STEPS - f64::from(step)) + most * f64::from(step)) / STEPS;
+                halves().map(|step| number(step) as f32).collect()
+            }
+            Encoding::Float16 => halves().map(from_f16).collect(),
+            Encoding::Bfloat16 => halves().map(from_bf16).collect(),
+            Encoding::Float32 => {
+                self.params.bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Vec<f32> {
+        Layer::new(Part { bytes, offset: 0 }).unwrap().numbers()
+    }
+
+    #[test]
+    fn numbers_are_off_by_half_a_step_at_most_and_then_stay() {
+        let numbers: Vec<f32> = (0..1000).map(|index| (index as f32 * 0.37).sin() * 3.0 + 1.7).collect();
+        let bytes = write(&numbers).into_bytes();
+        let again = read(&bytes);
+        let worst = numbers.iter().zip(&again).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+        assert!(worst <= 6.0 / 65535.0 / 2.0 * 1.01 && worst > 0.0, "{worst}");
+        assert_eq!(write(&again).into_bytes(), bytes);
+    }
+
+    #[test]
+    fn few_numbers_and_equal_ones_come_back() {
+        for numbers in [&[][..], &[0.25], &[-3.5; 4], &[1.0, 1.0 + f32::EPSILON], &[f32::MIN, f32::MAX]] {
+            assert_eq!(read(&write(numbers).into_bytes()), numbers);
+        }
+    }
+
+    #[test]
+    fn other_encodings_are_read() {
+        for (encoding, params, expected) in
+            [(2, vec![0x00, 0x3C], 1.0), (3, vec![0x80, 0x3F], 1.0), (4, 0.1f32.to_le_bytes().to_vec(), 0.1)]
+        {
+            let mut message = Message::default();
+            message.bytes(PARAMS, &params);
+            message.varint(ENCODING, encoding);
+            assert_eq!(read(&message.into_bytes()), [expected]);
+        }
+        let mut message = Message::default();
+        message.varint(ENCODING, 9);
+        let bytes = message.into_bytes();
+        assert!(Layer::new(Part { bytes: &bytes, offset: 3 }).is_err());
+    }
+}

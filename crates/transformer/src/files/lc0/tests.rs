@@ -1,0 +1,135 @@
+use super::super::wire::Part;
+use super::*;
+use crate::Preset;
+use crate::test_nets::ARCHITECTURES;
+use flate2::read::GzDecoder;
+use std::io::Read;
+
+fn network() -> Weights {
+    Weights::random(Architecture::from_toml(ARCHITECTURES[0]).unwrap(), 11)
+}
+
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut unpacked = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut unpacked).unwrap();
+    unpacked
+}
+
+fn packed(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+#[test]
+fn every_tensor_has_a_place_of_its_own() {
+    for architecture in [Preset::Bt4.architecture(), network().architecture().clone()] {
+        let places = places(&architecture);
+        assert_eq!(places.len(), architecture.tensors().len());
+        let distinct: std::collections::HashSet<_> = places.iter().map(|place| place.path.clone()).collect();
+        assert_eq!(distinct.len(), places.len());
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again_up_to_rounding() {
+    let weights = network();
+    let bytes = weights.to_lc0().unwrap();
+    let again = Weights::from_bytes(&bytes, None).unwrap();
+    // Heads of policies come in an order of the file's.
+    assert_eq!(again.architecture().heads.policy.as_ref().unwrap().beside.len(), 3);
+    assert_eq!(again.architecture(), weights.architecture());
+    for ((spec, exact), (_, read)) in weights.iter().zip(again.iter()) {
+        let range = exact.iter().fold(0f32, |range, number| range.max(number.abs())) * 2.0;
+        // The clock's weights are stored in steps that are 99 times as large.
+        let clock = if spec.name == "embedding.squares.weight" { 99.0 } else { 1.0 };
+        let off = exact.iter().zip(read).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+        assert!(off <= clock * range / 65535.0 / 1.9, "{}: {off}", spec.name);
+    }
+    assert_eq!(again.to_lc0().unwrap(), bytes);
+}
+
+#[test]
+fn networks_that_lc0_does_not_know_are_refused_by_name() {
+    for (index, expected) in [(1, "an input other than 112 planes"), (2, "an input"), (3, "an input")] {
+        let weights = Weights::random(Architecture::from_toml(ARCHITECTURES[index]).unwrap(), 1);
+        let told = weights.to_lc0().unwrap_err().to_string();
+        assert!(told.starts_with(&format!("lc0's format has no place for {expected}")), "{told}");
+    }
+    for (from, to, expected) in [
+        ("activation = \"mish\"", "activation = \"gelu\"", "the activation Gelu"),
+        ("epsilon = 1e-3", "epsilon = 1e-5", "norms other than"),
+        ("biases = true, compressed", "biases = false, compressed", "attention without biases"),
+        ("[heads]", "[heads]\nmove_value = { width = 4 }", "values of moves"),
+    ] {
+        assert!(ARCHITECTURES[0].contains(from));
+        let architecture = Architecture::from_toml(&ARCHITECTURES[0].replacen(from, to, 1)).unwrap();
+        let told = Weights::random(architecture, 1).to_lc0().unwrap_err().to_string();
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+/// A file that says this of its network, and no more.
+fn said(fields: &[(u32, u64)]) -> String {
+    let mut network = Message::default();
+    fields.iter().for_each(|&(number, value)| network.varint(number, value));
+    let mut format = Message::default();
+    format.varint(field::ENCODING, known::LINEAR_16);
+    format.message(field::NETWORK_FORMAT, &network);
+    let mut net = Message::default();
+    net.fixed_32(field::MAGIC, MAGIC);
+    net.message(field::FORMAT, &format);
+    net.message(field::WEIGHTS, &Message::default());
+    Weights::from_lc0(&packed(&net.into_bytes())).unwrap_err().to_string()
+}
+
+#[test]
+fn other_networks_of_lc0s_are_refused_by_name() {
+    let bt: [(u32, u64); 6] = [(1, 1), (3, 7), (4, 3), (5, 2), (7, 1), (10, 2)];
+    let with = |field: u32, value: u64| {
+        let changed = bt.map(|(number, old)| (number, if number == field { value } else { old }));
+        said(&changed)
+    };
+    assert!(with(3, 4).contains("a residual network with squeeze and excitation; networks of the BT family"));
+    assert!(with(3, 3).contains("a residual network;"));
+    assert!(with(3, 99).contains("a network of the unknown kind 99"));
+    assert!(with(10, 1).contains("an embedding that does not see the whole board"));
+    assert!(with(4, 1).contains("policy format at byte") && with(4, 1).contains("1 found, 3 expected"));
+    assert!(with(1, 3).contains("input format"));
+    assert!(with(7, 1).contains("without an embedding"), "{}", with(7, 1));
+    let mut activated = bt.to_vec();
+    activated.push((9, 8));
+    assert!(said(&activated).contains("SquaredRelu, but Mish everywhere else"));
+}
+
+#[test]
+fn a_head_that_is_missed_is_named() {
+    let mut bytes = unpacked(&network().to_lc0().unwrap());
+    let weights = Part { bytes: &bytes, offset: 0 }.part(field::WEIGHTS).unwrap().unwrap();
+    let heads = weights.part(places::VALUE_HEADS).unwrap().unwrap().offset;
+    // The first head becomes one of those that have a name.
+    assert_eq!(bytes[heads], 1 << 3 | 2);
+    bytes[heads] = 4 << 3 | 2;
+    let told = Weights::from_lc0(&bytes).unwrap_err().to_string();
+    assert!(told.contains("without the head that lc0 calls winner"), "{told}");
+}
+
+#[test]
+fn cuts_and_damage_are_refused() {
+    let bytes = network().to_lc0().unwrap();
+    for len in [0, 5, 20, bytes.len() / 2, bytes.len() - 1] {
+        assert!(Weights::from_lc0(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    let whole = unpacked(&bytes);
+    for len in [0, 4, 5, 6, 20, 60, whole.len() / 3, whole.len() - 1] {
+        assert!(Weights::from_lc0(&packed(&whole[..len])).is_err(), "{len} bytes unpacked");
+    }
+    let mut infinite = whole.clone();
+    // The first tensor's smallest number, which stands after its key.
+    let least =
+        network().get("embedding.squares.weight").unwrap().iter().copied().fold(f32::INFINITY, f32::min);
+    let at = whole.windows(4).position(|bytes| bytes == least.to_le_bytes()).unwrap();
+    infinite[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let told = Weights::from_lc0(&packed(&infinite)).unwrap_err().to_string();
+    assert!(told.contains("embedding.squares.weight: number 0 is NaN"), "{told}");
+}

@@ -1,0 +1,66 @@
+//! Networks as ONNX, which every inference engine reads: operators of opset 17, any number of positions at a time.
+//!
+//! Inputs: `squares`, f32 [batch, 64, channels], a1 first, as the side to move sees the board; or `tokens`, i64
+//! [batch, 78], and for a network of action values `action`, i64 [batch]. Outputs have the names of the heads; those of
+//! a head of values are `value.wdl`, `value.error` and `value.buckets`.
+
+mod blocks;
+mod graph;
+mod heads;
+
+use crate::Weights;
+use graph::Graph;
+
+impl Weights {
+    /// The network as an ONNX file.
+    pub fn to_onnx(&self) -> Vec<u8> {
+        let mut graph = Graph::new(self);
+        let embedded = graph.embedding();
+        let mut rows = embedded;
+        for layer in 0..self.architecture().body.layers {
+            rows = graph.block(rows, &format!("layers.{layer}"));
+        }
+        if self.architecture().body.norm.last {
+            rows = graph.norm(&rows, "last_norm");
+        }
+        graph.heads(&rows);
+        graph.into_model()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Architecture;
+    use crate::files::wire::Part;
+
+    /// What it computes is compared with a plain reference by `scripts/check_onnx.py`; here it is seen to be a graph:
+    /// every value is made before it is used, and made once.
+    #[test]
+    fn every_value_is_made_before_it_is_used() {
+        for text in crate::test_nets::ARCHITECTURES {
+            let weights = Weights::random(Architecture::from_toml(text).unwrap(), 1);
+            let bytes = weights.to_onnx();
+            let model = Part { bytes: &bytes, offset: 0 };
+            let graph = model.part(7).unwrap().unwrap();
+            let name = |part: Part<'_>, field| part.part(field).unwrap().unwrap().bytes.to_vec();
+            let mut made: Vec<Vec<u8>> = Vec::new();
+            made.extend(graph.parts(5).unwrap().into_iter().map(|tensor| name(tensor, 8)));
+            made.extend(graph.parts(11).unwrap().into_iter().map(|input| name(input, 1)));
+            for node in graph.parts(1).unwrap() {
+                for input in node.parts(1).unwrap() {
+                    assert!(made.iter().any(|name| name == input.bytes));
+                }
+                made.extend(node.parts(2).unwrap().into_iter().map(|output| output.bytes.to_vec()));
+            }
+            let outputs = graph.parts(12).unwrap();
+            assert!(!outputs.is_empty());
+            assert!(outputs.into_iter().all(|output| made.contains(&name(output, 1))));
+            let count = made.len();
+            made.sort();
+            made.dedup();
+            assert_eq!(made.len(), count);
+            assert_eq!(weights.to_onnx(), bytes);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! A graph that grows operator by operator.
+
+use crate::files::wire::Message;
+use crate::{Activation, NormKind, Weights};
+use std::collections::{HashMap, HashSet};
+
+/// What the format calls its types of numbers.
+const FLOAT: u64 = 1;
+const INT64: u64 = 7;
+/// The version of the file's structure that goes with the operators.
+const IR_VERSION: u64 = 8;
+const OPSET: u64 = 17;
+
+/// A value of the graph, by its name.
+#[derive(Clone, Debug)]
+pub(super) struct Value(String);
+
+/// A parameter of an operator.
+pub(super) enum Attribute<'a> {
+    Int(&'static str, i64),
+    Ints(&'static str, &'a [i64]),
+    Float(&'static str, f32),
+}
+
+pub(super) struct Graph<'a> {
+    pub(super) weights: &'a Weights,
+    shapes: HashMap<String, Vec<usize>>,
+    graph: Message,
+    /// How many values have a name of their own.
+    made: usize,
+    /// Weights that are there already: blocks may share them.
+    put: HashSet<String>,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn new(weights: &'a Weights) -> Self {
+        let mut graph = Message::default();
+        graph.text(2, "tandem");
+        let shapes =
+            weights.architecture().tensors().into_iter().map(|spec| (spec.name, spec.shape)).collect();
+        Self { weights, shapes, graph, made: 0, put: HashSet::new() }
+    }
+
+    /// The whole file, with the architecture as its description.
+    pub(super) fn into_model(self) -> Vec<u8> {
+        let mut operators = Message::default();
+        operators.text(1, "");
+        operators.varint(2, OPSET);
+        let mut described = Message::default();
+        described.text(1, "architecture");
+        described.text(2, &self.weights.architecture().to_toml());
+        let mut model = Message::default();
+        model.varint(1, IR_VERSION);
+        model.text(2, "tandem");
+        model.message(7, &self.graph);
+        model.message(8, &operators);
+        model.message(14, &described);
+        model.into_bytes()
+    }
+
+    fn fresh(&mut self) -> Value {
+        self.made += 1;
+        Value(format!("v{}", self.made))
+    }
+
+    fn node(&mut self, operator: &str, inputs: &[&Value], outputs: &[&Value], attributes: &[Attribute<'_>]) {
+        let mut node = Message::default();
+        inputs.iter().for_each(|input| node.text(1, &input.0));
+        outputs.iter().for_each(|output| node.text(2, &output.0));
+        node.text(4, operator);
+        for attribute in attributes {
+            let mut message = Message::default();
+            match attribute {
+                Attribute::Int(name, number) => {
+                    message.text(1, name);
+                    message.varint(3, *number as u64);
+                    message.varint(20, 2);
+                }
+                Attribute::Ints(name, numbers) => {
+                    message.text(1, name);
+                    numbers.iter().for_each(|&number| message.varint(8, number as u64));
+                    message.varint(20, 7);
+                }
+                Attribute::Float(name, number) => {
+                    message.text(1, name);
+                    message.float(2, *number);
+                    message.varint(20, 1);
+                }
+            }
+            node.message(5, &message);
+        }
+        self.graph.message(1, &node);
+    }
+
+    /// An operator with one output.
+    pub(super) fn op(&mut self, operator: &str, inputs: &[&Value], attributes: &[Attribute<'_>]) -> Value {
+        let output = self.fresh();
+        self.node(operator, inputs, &[&output], attributes);
+        output
+    }
+
+    /// An operator with two outputs.
+    pub(super) fn op_of_two(
+        &mut self,
+        operator: &str,
+        inputs: &[&Value],
+        attributes: &[Attribute<'_>],
+    ) -> [Value; 2] {
+        let outputs = [self.fresh(), self.fresh()];
+        self.node(operator, inputs, &[&outputs[0], &outputs[1]], attributes);
+        outputs
+    }
+
+    fn put_tensor(&mut self, name: Value, kind: u64, shape: &[usize], data: &[u8]) -> Value {
+        let mut tensor = Message::default();
+        shape.iter().for_each(|&size| tensor.varint(1, size as u64));
+        tensor.varint(2, kind);
+        tensor.text(8, &name.0);
+        tensor.bytes(9, data);
+        self.graph.message(5, &tensor);
+        name
+    }
+
+    /// Numbers that are part of the graph.
+    pub(super) fn floats(&mut self, shape: &[usize], numbers: &[f32]) -> Value {
+        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let name = self.fresh();
+        self.put_tensor(name, FLOAT, shape, &data)
+    }
+
+    /// Whole numbers that are part of the graph.
+    pub(super) fn ints(&mut self, numbers: &[i64]) -> Value {
+        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let name = self.fresh();
+        self.put_tensor(name, INT64, &[numbers.len()], &data)
+    }
+
+    /// One whole number, which is no list.
+    pub(super) fn int(&mut self, number: i64) -> Value {
+        let name = self.fresh();
+        self.put_tensor(name, INT64, &[], &number.to_le_bytes())
+    }
+
+    fn described(name: &str, kind: u64, sizes: &[usize]) -> Message {
+        let mut shape = Message::default();
+        let mut batch = Message::default();
+        batch.text(2, "batch");
+        shape.message(1, &batch);
+        for &size in sizes {
+            let mut dimension = Message::default();
+            dimension.varint(1, size as u64);
+            shape.message(1, &dimension);
+        }
+        let mut tensor = Message::default();
+        tensor.varint(1, kind);
+        tensor.message(2, &shape);
+        let mut of_type = Message::default();
+        of_type.message(1, &tensor);
+        let mut info = Message::default();
+        info.text(1, name);
+        info.message(2, &of_type);
+        info
+    }
+
+    /// An input of numbers, with the sizes of one position.
+    pub(super) fn float_input(&mut self, name: &str, sizes: &[usize]) -> Value {
+        self.graph.message(11, &Self::described(name, FLOAT, sizes));
+        Value(name.into())
+    }
+
+    /// An input of whole numbers.
+    pub(super) fn int_input(&mut self, name: &str, sizes: &[usize]) -> Value {
+        self.graph.message(11, &Self::described(name, INT64, sizes));
+        Value(name.into())
+    }
+
+    /// Names a value as an output of so many numbers.
+    pub(super) fn output(&mut self, name: &str, value: &Value, size: usize) {
+        self.node("Identity", &[value], &[&Value(name.into())], &[]);
+        self.graph.message(12, &Self::described(name, FLOAT, &[size]));
+    }
+
+    /// A tensor of the network. Its name is that of the network's file.
+    pub(super) fn tensor(&mut self, name: &str) -> Value {
+        let (shape, numbers) = self.stored(name);
+        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        self.put_tensor(Value(name.into()), FLOAT, &shape, &data)
+    }
+
+    /// A tensor's shape and numbers.
+    pub(super) fn stored(&self, name: &str) -> (Vec<usize>, &'a [f32]) {
+        let shape = self.shapes.get(name).cloned().unwrap_or_default();
+        (shape, self.weights.get(name).unwrap_or_default())
+    }
+
+    /// A layer on the last dimension. Its weights are turned, as products here want them.
+    pub(super) fn linear(&mut self, x: &Value, name: &str) -> Value {
+        let weight = Value(format!("{name}.weight"));
+        if self.put.insert(weight.0.clone()) {
+            let (shape, numbers) = self.stored(&weight.0);
+            let (outputs, inputs) = (shape[0], shape[1]);
+            let column = |input| (0..outputs).map(move |output| numbers[output * inputs + input]);
+            let data: Vec<u8> = (0..inputs).flat_map(column).flat_map(f32::to_le_bytes).collect();
+            self.put_tensor(weight.clone(), FLOAT, &[inputs, outputs], &data);
+        }
+        let product = self.op("MatMul", &[x, &weight], &[]);
+        if self.weights.get(&format!("{name}.bias")).is_none() {
+            return product;
+        }
+        let bias = self.tensor(&format!("{name}.bias"));
+        self.op("Add", &[&product, &bias], &[])
+    }
+
+    pub(super) fn norm(&mut self, x: &Value, name: &str) -> Value {
+        let norm = self.weights.architecture().body.norm;
+        self.norm_of(x, name, norm.kind, norm.epsilon)
+    }
+
+    pub(super) fn norm_of(&mut self, x: &Value, name: &str, kind: NormKind, epsilon: f32) -> Value {
+        let scale = self.tensor(&format!("{name}.scale"));
+        match kind {
+            NormKind::Layer => {
+                let offset = self.tensor(&format!("{name}.offset"));
+                let attributes = [Attribute::Int("axis", -1), Attribute::Float("epsilon", epsilon)];
+                self.op("LayerNormalization", &[x, &scale, &offset], &attributes)
+            }
+            NormKind::Rms => {
+                let squares = self.op("Mul", &[x, x], &[]);
+                let mean = self.op("ReduceMean", &[&squares], &[Attribute::Ints("axes", &[-1])]);
+                let epsilon = self.floats(&[], &[epsilon]);
+                let mean = self.op("Add", &[&mean, &epsilon], &[]);
+                let root = self.op("Sqrt", &[&mean], &[]);
+                let even = self.op("Div", &[x, &root], &[]);
+                self.op("Mul", &[&even, &scale], &[])
+            }
+        }
+    }
+
+    pub(super) fn activate(&mut self, x: &Value, activation: Activation) -> Value {
+        match activation {
+            Activation::Silu => {
+                let share = self.op("Sigmoid", &[x], &[]);
+                self.op("Mul", &[x, &share], &[])
+            }
+            Activation::Mish => {
+                let soft = self.op("Softplus", &[x], &[]);
+                let share = self.op("Tanh", &[&soft], &[]);
+                self.op("Mul", &[x, &share], &[])
+            }
+            Activation::Gelu => {
+                let scaled = self.times(x, std::f32::consts::FRAC_1_SQRT_2);
+                let error = self.op("Erf", &[&scaled], &[]);
+                let one = self.floats(&[], &[1.0]);
+                let share = self.op("Add", &[&error, &one], &[]);
+                let share = self.times(&share, 0.5);
+                self.op("Mul", &[x, &share], &[])
+            }
+            Activation::SquaredRelu => {
+                let positive = self.op("Relu", &[x], &[]);
+                self.op("Mul", &[&positive, &positive], &[])
+            }
+            Activation::Relu => self.op("Relu", &[x], &[]),
+        }
+    }
+
+    /// A layer, bent as the network bends.
+    pub(super) fn bent(&mut self, x: &Value, name: &str) -> Value {
+        let y = self.linear(x, name);
+        self.activate(&y, self.weights.architecture().body.activation)
+    }
+
+    pub(super) fn times(&mut self, x: &Value, factor: f32) -> Value {
+        let factor = self.floats(&[], &[factor]);
+        self.op("Mul", &[x, &factor], &[])
+    }
+
+    /// Other sizes for each position; how many positions there are stays.
+    pub(super) fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
+        let shape: Vec<i64> = std::iter::once(0).chain(sizes.iter().map(|&size| size as i64)).collect();
+        let shape = self.ints(&shape);
+        self.op("Reshape", &[x, &shape], &[])
+    }
+
+    pub(super) fn transpose(&mut self, x: &Value, order: &[i64]) -> Value {
+        self.op("Transpose", &[x], &[Attribute::Ints("perm", order)])
+    }
+
+    /// What lies in a range of one dimension.
+    pub(super) fn slice(&mut self, x: &Value, axis: i64, range: std::ops::Range<usize>) -> Value {
+        let begin = self.ints(&[range.start as i64]);
+        let end = self.ints(&[range.end as i64]);
+        let axis = self.ints(&[axis]);
+        self.op("Slice", &[x, &begin, &end, &axis], &[])
+    }
+
+    pub(super) fn unsqueeze(&mut self, x: &Value, axis: i64) -> Value {
+        let axis = self.ints(&[axis]);
+        self.op("Unsqueeze", &[x, &axis], &[])
+    }
+}

@@ -1,0 +1,124 @@
+//! What is read off at the end.
+
+use super::graph::{Attribute, Graph, Value};
+use crate::architecture::{SQUARES, VOCABULARY};
+use crate::{PolicyKind, ValueHead};
+use tandem_chess::move_map::lc0;
+
+/// Logits of promotions: from eight files to eight files, to queen, rook and bishop.
+const PROMOTIONS: usize = 8 * 8 * 3;
+/// The last ranks but one, and the last.
+const SEVENTH: std::ops::Range<usize> = 48..56;
+const EIGHTH: std::ops::Range<usize> = 56..64;
+
+impl Graph<'_> {
+    /// Names all outputs.
+    pub(super) fn heads(&mut self, rows: &Value) {
+        let architecture = self.weights.architecture();
+        let heads = &architecture.heads;
+        let of_text = [
+            ("action_value", heads.action_value.map(|head| head.buckets)),
+            ("state_value", heads.state_value.map(|head| head.buckets)),
+            (
+                "policy",
+                heads.policy.as_ref().filter(|head| head.kind == PolicyKind::Actions).map(|_| VOCABULARY),
+            ),
+        ];
+        for (name, size) in of_text {
+            if let Some(size) = size {
+                let place = self.int(architecture.tokens() as i64 - 1);
+                let last = self.op("Gather", &[rows, &place], &[Attribute::Int("axis", 1)]);
+                let logits = self.linear(&last, name);
+                self.output(name, &logits, size);
+            }
+        }
+        if let Some(head) = heads.policy.as_ref().filter(|head| head.kind == PolicyKind::Attention) {
+            let squares = self.bent(rows, "policy.squares");
+            for name in std::iter::once("policy").chain(head.beside.iter().map(|target| target.name())) {
+                let logits = self.pairs(&squares, name, head.width);
+                self.output(name, &logits, lc0::COUNT);
+            }
+        }
+        for (name, head) in heads.values() {
+            if let Some(head) = head {
+                self.value(rows, name, &head);
+            }
+        }
+        if let Some(head) = heads.moves_left {
+            let board = self.pressed(rows, "moves_left", head.channels);
+            let plies = self.linear(&board, "moves_left.plies");
+            let plies = self.op("Relu", &[&plies], &[]);
+            self.output("moves_left", &plies, 1);
+        }
+        if let Some(head) = heads.move_value {
+            let squares = self.bent(rows, "move_value.squares");
+            let logits = self.pairs(&squares, "move_value", head.width);
+            let values = self.op("Tanh", &[&logits], &[]);
+            self.output("move_value", &values, lc0::COUNT);
+        }
+    }
+
+    /// Every square pressed into a few numbers, and the board into a few more.
+    fn pressed(&mut self, rows: &Value, name: &str, channels: usize) -> Value {
+        let squares = self.bent(rows, &format!("{name}.squares"));
+        let squares = self.reshape(&squares, &[SQUARES * channels]);
+        self.bent(&squares, &format!("{name}.board"))
+    }
+
+    fn value(&mut self, rows: &Value, name: &str, head: &ValueHead) {
+        let board = self.pressed(rows, name, head.channels);
+        let wdl = self.linear(&board, &format!("{name}.wdl"));
+        self.output(&format!("{name}.wdl"), &wdl, 3);
+        if head.error {
+            let error = self.linear(&board, &format!("{name}.error"));
+            let error = self.op("Sigmoid", &[&error], &[]);
+            self.output(&format!("{name}.error"), &error, 1);
+        }
+        if head.buckets > 0 {
+            let buckets = self.linear(&board, &format!("{name}.buckets"));
+            self.output(&format!("{name}.buckets"), &buckets, head.buckets);
+        }
+    }
+
+    /// Logits of lc0's moves from pairs of squares.
+    fn pairs(&mut self, squares: &Value, name: &str, width: usize) -> Value {
+        let query = self.linear(squares, &format!("{name}.query"));
+        let key = self.linear(squares, &format!("{name}.key"));
+        let turned = self.transpose(&key, &[0, 2, 1]);
+        let query = self.times(&query, 1.0 / (width as f32).sqrt());
+        let logits = self.op("MatMul", &[&query, &turned], &[]);
+        // 1. What a promotion adds to that to a knight, by the square of arrival.
+        let arrivals = self.slice(&key, 1, EIGHTH);
+        let offsets = self.linear(&arrivals, &format!("{name}.promotion"));
+        let others = self.slice(&offsets, 2, 0..3);
+        let knight = self.slice(&offsets, 2, 3..4);
+        let offsets = self.op("Add", &[&others, &knight], &[]);
+        let offsets = self.unsqueeze(&offsets, 1);
+        // 2. Logits of promotions.
+        let last = self.slice(&logits, 1, SEVENTH);
+        let last = self.slice(&last, 2, EIGHTH);
+        let last = self.unsqueeze(&last, 3);
+        let promotions = self.op("Add", &[&last, &offsets], &[]);
+        let promotions = self.reshape(&promotions, &[PROMOTIONS]);
+        // 3. Those of lc0's moves.
+        let logits = self.reshape(&logits, &[SQUARES * SQUARES]);
+        let all = self.op("Concat", &[&logits, &promotions], &[Attribute::Int("axis", 1)]);
+        let places: Vec<i64> = lc0::PolicyIndex::all().map(place).collect();
+        let places = self.ints(&places);
+        self.op("Gather", &[&all, &places], &[Attribute::Int("axis", 1)])
+    }
+}
+
+/// Where the logit of a move stands: among those of pairs of squares, or after them among those of promotions.
+fn place(index: lc0::PolicyIndex) -> i64 {
+    let text = lc0::text(index);
+    let bytes = text.as_bytes();
+    let coordinate = |at: usize, first: u8| i64::from(bytes[at] - first);
+    let (from_file, to_file) = (coordinate(0, b'a'), coordinate(2, b'a'));
+    let (from, to) = (8 * coordinate(1, b'1') + from_file, 8 * coordinate(3, b'1') + to_file);
+    let squares = SQUARES as i64;
+    match bytes.get(4).and_then(|&piece| b"qrb".iter().position(|&known| known == piece)) {
+        None => from * squares + to,
+        Some(piece) => squares * squares + 24 * from_file + 3 * to_file + piece as i64,
+    }
+}

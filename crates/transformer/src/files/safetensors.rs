@@ -1,0 +1,196 @@
+//! Networks as safetensors: a tensor for each of the architecture's, and the architecture itself in the metadata.
+
+use super::floats::{from_bf16, from_f16};
+use super::{LoadError, check_architecture};
+use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
+use safetensors::SafeTensorError;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+
+/// Where the header begins, after its length.
+const HEADER: usize = 8;
+/// The metadata's keys.
+const FORMAT: &str = "format";
+const ARCHITECTURE: &str = "architecture";
+const DESCRIPTION: &str = "description";
+/// The metadata's word on what the file is.
+const OURS: &str = "tandem-transformer-1";
+
+impl Weights {
+    /// The network as a safetensors file of 32-bit numbers that describes itself. The same network is always the same
+    /// file.
+    pub fn to_safetensors(&self, description: &str) -> Vec<u8> {
+        let metadata =
+            json!({ FORMAT: OURS, ARCHITECTURE: self.architecture().to_toml(), DESCRIPTION: description });
+        let mut header = Map::new();
+        header.insert("__metadata__".into(), metadata);
+        let mut end = 0;
+        for (TensorSpec { name, shape }, numbers) in self.iter() {
+            let begin = end;
+            end += 4 * numbers.len();
+            header.insert(name, json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, end] }));
+        }
+        let mut header = Value::Object(header).to_string().into_bytes();
+        // Numbers begin where a machine likes to read them.
+        header.resize(header.len().next_multiple_of(8), b' ');
+
+        let mut bytes = Vec::with_capacity(HEADER + header.len() + end);
+        bytes.extend((header.len() as u64).to_le_bytes());
+        bytes.extend(header);
+        for (_, numbers) in self.iter() {
+            bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// Reads a safetensors file of numbers of 32 or 16 bits. An architecture must be given where the file has none, and
+    /// be the file's own where it has one.
+    pub fn from_safetensors(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
+        let broken = |error: SafeTensorError| LoadError::new("safetensors", 0, error.to_string());
+        let (header_len, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+        let file = SafeTensors::deserialize(bytes).map_err(broken)?;
+        let architecture = match header.metadata() {
+            Some(metadata) => described(metadata)?,
+            None => None,
+        };
+        let Some(architecture) = architecture.as_ref().or(given) else {
+            let problem = "the metadata has none, so one must be given";
+            return Err(LoadError::new(ARCHITECTURE, HEADER, problem));
+        };
+        check_architecture(architecture, given, file.len(), HEADER)?;
+
+        // Everything is seen to be there before memory is set aside.
+        let specs = architecture.tensors();
+        let mut views = Vec::new();
+        for TensorSpec { name, shape: expected } in &specs {
+            let Ok(view) = file.tensor(name) else {
+                return Err(WeightsError::Missing { name: name.clone(), expected: expected.clone() }.into());
+            };
+            if view.shape() != expected {
+                let (name, found) = (name.clone(), view.shape().to_vec());
+                return Err(WeightsError::Shape { name, found, expected: expected.clone() }.into());
+            }
+            if !matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+                let begin = header.info(name).map_or(0, |info| info.data_offsets.0);
+                let problem = format!("numbers of kind {:?}; F32, F16 and BF16 can be read", view.dtype());
+                return Err(LoadError::new(name, HEADER + header_len + begin, problem));
+            }
+            views.push(view);
+        }
+        if file.len() > specs.len() {
+            let known = |name: &str| specs.iter().any(|spec| spec.name == name);
+            if let Some(other) = file.names().into_iter().filter(|name| !known(name)).min() {
+                return Err(WeightsError::Unknown(other.to_owned()).into());
+            }
+        }
+        let read = |(spec, view): (TensorSpec, TensorView<'_>)| (spec.name, (spec.shape, numbers(&view)));
+        let tensors: NamedTensors = specs.into_iter().zip(views).map(read).collect();
+        Ok(Self::new(architecture.clone(), tensors)?)
+    }
+}
+
+/// The architecture that the metadata has, if there is one.
+fn described(metadata: &HashMap<String, String>) -> Result<Option<Architecture>, LoadError> {
+    if let Some(format) =
+        metadata.get(FORMAT).filter(|format| format.starts_with("tandem") && *format != OURS)
+    {
+        return Err(LoadError::new(FORMAT, HEADER, format!("{format:?} found, {OURS:?} expected")));
+    }
+    let Some(text) = metadata.get(ARCHITECTURE) else { return Ok(None) };
+    let parsed = Architecture::from_toml(text);
+    parsed.map(Some).map_err(|error| LoadError::new(ARCHITECTURE, HEADER, error.to_string()))
+}
+
+fn numbers(view: &TensorView<'_>) -> Vec<f32> {
+    let halves = || view.data().as_chunks::<2>().0.iter().map(|&bytes| u16::from_le_bytes(bytes));
+    match view.dtype() {
+        Dtype::F16 => halves().map(from_f16).collect(),
+        Dtype::BF16 => halves().map(from_bf16).collect(),
+        _ => view.data().as_chunks::<4>().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Preset;
+
+    fn network() -> Weights {
+        Weights::random(Preset::Byte.architecture(), 7)
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let weights = network();
+        let bytes = weights.to_safetensors("a test");
+        assert_eq!(Weights::from_bytes(&bytes, None).unwrap(), weights);
+        assert_eq!(Weights::from_bytes(&bytes, Some(weights.architecture())).unwrap(), weights);
+        assert_eq!(weights.to_safetensors("a test"), bytes);
+        let told = |change: &dyn Fn(&mut Architecture)| {
+            let mut other = weights.architecture().clone();
+            change(&mut other);
+            Weights::from_bytes(&bytes, Some(&other)).unwrap_err().to_string()
+        };
+        let wider = told(&|other| other.body.width = 128);
+        let expected = "architecture at byte 8: another one than was given: tensor embedding.table is [1968, 64], [1968, 128] \
+                        was given";
+        assert_eq!(wider, expected);
+        assert!(told(&|other| other.body.norm.last = false).contains("it has tensor last_norm.scale where"));
+        assert!(told(&|other| other.body.heads = 2).contains("not what is done with them"));
+    }
+
+    /// A file without a description, its numbers in 16 bits.
+    fn foreign(weights: &Weights, dtype: Dtype, half: impl Fn(f32) -> u16) -> Vec<u8> {
+        let halves =
+            |numbers: &[f32]| numbers.iter().flat_map(|&number| half(number).to_le_bytes()).collect();
+        let data: Vec<(TensorSpec, Vec<u8>)> =
+            weights.iter().map(|(spec, numbers)| (spec, halves(numbers))).collect();
+        let views = data.iter().map(|(spec, data)| {
+            (spec.name.clone(), TensorView::new(dtype, spec.shape.clone(), data).unwrap())
+        });
+        safetensors::serialize(views, None).unwrap()
+    }
+
+    #[test]
+    fn half_numbers_and_files_without_a_description_are_read() {
+        let weights = network();
+        let bytes = foreign(&weights, Dtype::BF16, crate::files::floats::to_bf16);
+        let read = Weights::from_safetensors(&bytes, Some(weights.architecture())).unwrap();
+        for ((spec, exact), (_, near)) in weights.iter().zip(read.iter()) {
+            let worst = exact.iter().zip(near).map(|(exact, near)| (exact - near).abs()).fold(0.0, f32::max);
+            assert!(worst < 0.005, "{}: {worst}", spec.name);
+        }
+        let error = Weights::from_safetensors(&bytes, None).unwrap_err().to_string();
+        assert_eq!(error, "architecture at byte 8: the metadata has none, so one must be given");
+        let infinite = foreign(&weights, Dtype::F16, |_| 0x7C00);
+        let error =
+            Weights::from_safetensors(&infinite, Some(weights.architecture())).unwrap_err().to_string();
+        assert_eq!(error, "tensor embedding.table: number 0 is inf");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_by_its_name() {
+        let bytes = network().to_safetensors("");
+        for len in [0, 7, 8, 9, 40, 1000, bytes.len() - 1] {
+            assert!(Weights::from_safetensors(&bytes[..len], None).is_err(), "{len} bytes");
+        }
+        let with = |from: &str, to: &str| {
+            assert_eq!(from.len(), to.len());
+            let mut changed = bytes.clone();
+            let at = bytes.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+            changed[at..at + from.len()].copy_from_slice(to.as_bytes());
+            Weights::from_safetensors(&changed, None).unwrap_err().to_string()
+        };
+        let told = with("\"layers.3.router.weight\"", "\"layers.9.router.weight\"");
+        assert_eq!(told, "tensor layers.3.router.weight is missing; the architecture has it as [8, 64]");
+        let told = with("\"shape\":[1968,64]", "\"shape\":[64,1968]");
+        assert_eq!(told, "tensor embedding.table is [64, 1968], but the architecture has it as [1968, 64]");
+        let told = with("count = 8", "count = 9");
+        assert_eq!(told, "tensor layers.0.router.weight is [8, 64], but the architecture has it as [9, 64]");
+        let told = with("layers = 4\\nheads = 4", "layers=9999\\nheads =4");
+        assert!(told.contains("architecture at byte 8: has at least 199980 tensors, the file has"), "{told}");
+        assert!(with("tandem-transformer-1", "tandem-transformer-9").contains("format at byte 8"));
+        assert!(with("\"dtype\":\"F32\"", "\"dtype\":\"I32\"").contains("numbers of kind I32"));
+    }
+}

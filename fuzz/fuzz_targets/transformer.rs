@@ -1,0 +1,82 @@
+//! Files of transformers: whatever the bytes are, they are refused with a message or read; good files with a few bytes
+//! changed likewise. What was read can be written in its own format, and comes back. The first byte chooses the format.
+#![no_main]
+
+use flate2::read::GzDecoder;
+use libfuzzer_sys::fuzz_target;
+use std::io::Read;
+use std::sync::OnceLock;
+use tandem_transformer::*;
+
+/// Small enough that files are tried by the thousand.
+const ARCHITECTURES: [&str; 3] = [
+    include_str!("../../crates/transformer/tests/architectures/board.toml"),
+    include_str!("../../crates/transformer/tests/architectures/squares.toml"),
+    include_str!("../../crates/transformer/tests/architectures/moves.toml"),
+];
+
+/// Good files of each format.
+fn files() -> &'static [Vec<Vec<u8>>; 3] {
+    static FILES: OnceLock<[Vec<Vec<u8>>; 3]> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let networks = ARCHITECTURES.map(|text| {
+            // The two largest layers are made smaller.
+            let text = text.replace("channels = 3", "channels = 1").replace("generated = 6", "generated = 1");
+            Weights::random(Architecture::from_toml(&text).expect("sound"), 1)
+        });
+        let mut unpacked = Vec::new();
+        let packed = networks[0].to_lc0().expect("lc0 has a place for it");
+        GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).expect("it was packed before");
+        let storages = [Storage::F32, Storage::Bf16, Storage::Int8];
+        [
+            networks
+                .iter()
+                .zip(storages)
+                .map(|(network, storage)| network.to_bytes(storage, "seed"))
+                .collect(),
+            networks.iter().map(|network| network.to_safetensors("seed")).collect(),
+            vec![packed, unpacked],
+        ]
+    })
+}
+
+/// Changes bytes of a good file: three bytes of the input say where and what.
+fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
+    for change in changes.chunks_exact(3) {
+        // Headers are worth more tries than numbers.
+        let reach = if change[0] & 1 == 0 { file.len().min(1 << 12) } else { file.len() };
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) * 97 % reach.max(1);
+        if let Some(byte) = file.get_mut(at) {
+            *byte = change[2];
+        }
+    }
+    file
+}
+
+fn read(format: u8, bytes: &[u8]) {
+    let Ok(weights) = Weights::from_bytes(bytes, None) else { return };
+    let written = match format {
+        0 => weights.to_bytes(Storage::F32, ""),
+        1 => weights.to_safetensors(""),
+        _ => weights.to_lc0().expect("what was read of lc0's has a place there"),
+    };
+    let again = Weights::from_bytes(&written, None).expect("what was written can be read");
+    assert_eq!(again.architecture(), weights.architecture());
+    if format < 2 {
+        assert_eq!(again, weights);
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let [kind, which, rest @ ..] = bytes else { return };
+    let format = kind % 3;
+    if kind & 0x80 == 0 {
+        return read(format, rest);
+    }
+    let good = &files()[usize::from(format)];
+    let mut file = changed(good[usize::from(*which) % good.len()].clone(), rest);
+    if format == 0 && kind & 0x40 == 0 {
+        reseal(&mut file);
+    }
+    read(format, &file);
+});
