@@ -12,6 +12,8 @@ const BOTTOM: f64 = 440.0;
 /// A row of the legend.
 const ROW: f64 = 16.0;
 const COLUMNS: usize = 5;
+/// The most points of a course that are drawn.
+const POINTS: usize = 160;
 
 /// A file that needs no other: games to the right, upwards how far each number is from its start, in its steps. The legend
 /// begins with those that went up most.
@@ -53,6 +55,10 @@ pub(super) fn courses(tuning: &Tuning) -> String {
         let _ = writeln!(svg, "<text x=\"{across:.1}\" y=\"{below}\" text-anchor=\"middle\">{tick}</text>");
     }
 
+    // As many points as the eye can tell apart, the last one among them.
+    let every = course.len().div_ceil(POINTS).max(1);
+    let mut shown: Vec<&(f64, Vec<f64>)> = course.iter().rev().step_by(every).collect();
+    shown.reverse();
     let last = |number: usize| course.last().map_or(0.0, |(_, steps)| steps[number]);
     let mut order: Vec<usize> = (0..numbers.len()).collect();
     order.sort_by(|&a, &b| last(b).total_cmp(&last(a)));
@@ -61,7 +67,7 @@ pub(super) fn courses(tuning: &Tuning) -> String {
         let colour = colour(place);
         let told = format!("{} {:+.2}", escape(&numbers[number].name), last(number));
         let points: Vec<String> =
-            course.iter().map(|(games, steps)| format!("{:.1},{:.1}", x(*games), y(steps[number]))).collect();
+            shown.iter().map(|(games, steps)| format!("{:.1},{:.1}", x(*games), y(steps[number]))).collect();
         let column = LEFT + (place / rows) as f64 * (RIGHT - LEFT) / COLUMNS as f64;
         let row = BOTTOM + 44.0 + ROW * (place % rows) as f64;
         let _ = writeln!(
