@@ -2,9 +2,14 @@
 //!
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
+//! - [`Network`]: the same, packed to be run on a processor, in a [`Precision`] and with the instructions of an [`Isa`];
 //! - [`Outputs`]: what it says of a position.
 
+mod aligned;
 mod architecture;
+mod kernels;
+mod linear;
+mod network;
 mod outputs;
 mod weights;
 
@@ -13,5 +18,8 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
+pub use kernels::{Isa, IsaError};
+pub use linear::Precision;
+pub use network::{InputError, Inputs, Network, Scratch};
 pub use outputs::{Outputs, ValueOutput};
 pub use weights::{NamedTensors, Weights, WeightsError};
