@@ -52,18 +52,27 @@ fn milliseconds(network: &Network, batch: usize) -> Result<f64, InputError> {
     Ok(best * 1e3)
 }
 
+/// Arguments name a preset, instruction sets and precisions; without them, all are measured.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let architecture = match std::env::args().nth(1) {
-        None => Architecture::from_toml(NETWORK)?,
-        Some(name) => Preset::named(&name).ok_or(format!("no preset {name:?}"))?.architecture(),
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let preset = arguments.iter().find_map(|name| Preset::named(name));
+    let architecture =
+        preset.map_or_else(|| Architecture::from_toml(NETWORK), |preset| Ok(preset.architecture()))?;
+    let wanted = |names: &[&'static str], name: &str| {
+        !names.iter().any(|name| arguments.iter().any(|argument| argument == name))
+            || arguments.iter().any(|argument| argument == name)
     };
     let weights = Weights::random(architecture, 1);
-    println!("{:10} {:5} {:>12} {:>12}   ms a position", "", "", "batch 1", "batch 16");
+    println!("{:16} {:>12} {:>12}   ms a position", "", "batch 1", "batch 16");
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         for precision in Precision::ALL {
-            let network = Network::new(&weights, precision, isa);
-            let (one, many) = (milliseconds(&network, 1)?, milliseconds(&network, 16)?);
-            println!("{:10} {:5} {one:12.3} {many:12.3}", isa.name(), precision.name());
+            if wanted(&Isa::ALL.map(Isa::name), isa.name())
+                && wanted(&Precision::ALL.map(Precision::name), precision.name())
+            {
+                let network = Network::new(&weights, precision, isa);
+                let (one, many) = (milliseconds(&network, 1)?, milliseconds(&network, 16)?);
+                println!("{:10} {:5} {one:12.3} {many:12.3}", isa.name(), precision.name());
+            }
         }
     }
     Ok(())

@@ -120,9 +120,17 @@ macro_rules! tiles {
         }
 
         /// # Safety
-        /// As above, with another tile of rows after `blocks` of them, and room for 32 rows of sums.
+        /// As above, with another tile of rows after `blocks` of them, and room for 32 rows of sums. Meanwhile half a
+        /// panel is fetched from `ahead`, wherever that is.
         #[inline]
-        unsafe fn $two(sums: *mut u8, x: *const u8, panel: *const u8, blocks: usize, start: *const u8) {
+        unsafe fn $two(
+            sums: *mut u8,
+            x: *const u8,
+            panel: *const u8,
+            blocks: usize,
+            start: *const u8,
+            ahead: *const u8,
+        ) {
             // SAFETY: the caller's promise.
             unsafe {
                 asm!(
@@ -136,9 +144,26 @@ macro_rules! tiles {
                     "tileloadd tmm7, [{panel} + {of_panel}*1 + 64]",
                     "tileloadd tmm5, [{other} + {of_x}*1]",
                     concat!($multiply, " tmm0, tmm4, tmm6"),
+                    "prefetcht1 [{ahead}]",
+                    "prefetcht1 [{ahead} + 64]",
+                    "prefetcht1 [{ahead} + 128]",
+                    "prefetcht1 [{ahead} + 192]",
                     concat!($multiply, " tmm1, tmm4, tmm7"),
+                    "prefetcht1 [{ahead} + 256]",
+                    "prefetcht1 [{ahead} + 320]",
+                    "prefetcht1 [{ahead} + 384]",
+                    "prefetcht1 [{ahead} + 448]",
                     concat!($multiply, " tmm2, tmm5, tmm6"),
+                    "prefetcht1 [{ahead} + 512]",
+                    "prefetcht1 [{ahead} + 576]",
+                    "prefetcht1 [{ahead} + 640]",
+                    "prefetcht1 [{ahead} + 704]",
                     concat!($multiply, " tmm3, tmm5, tmm7"),
+                    "prefetcht1 [{ahead} + 768]",
+                    "prefetcht1 [{ahead} + 832]",
+                    "prefetcht1 [{ahead} + 896]",
+                    "prefetcht1 [{ahead} + 960]",
+                    "add {ahead}, 1024",
                     "add {x}, 1024",
                     "add {other}, 1024",
                     "add {panel}, 2048",
@@ -150,6 +175,7 @@ macro_rules! tiles {
                     "tilestored [{other_sums} + {of_panel}*1 + 64], tmm3",
                     x = inout(reg) x => _,
                     other = inout(reg) x.add(blocks * TILE) => _,
+                    ahead = inout(reg) ahead => _,
                     panel = inout(reg) panel => _,
                     blocks = inout(reg) blocks => _,
                     start = in(reg) start,
@@ -168,6 +194,12 @@ macro_rules! tiles {
 tiles!(one_int8, two_int8, "tdpbusd");
 tiles!(one_bf16, two_bf16, "tdpbf16ps");
 
+/// The half of the next panel to fetch while rows from `row` on are multiplied.
+fn ahead(panel: *const u8, blocks: usize, row: usize) -> *const u8 {
+    let half = row / (2 * TILE_ROWS) % 2;
+    panel.wrapping_add(2 * TILE * blocks + half * TILE * blocks)
+}
+
 fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
     let blocks = panel.len() / (PANEL * TILE_BYTES);
     let whole = count.next_multiple_of(TILE_ROWS);
@@ -176,9 +208,14 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], sta
         let sums = sums[row * PANEL..].as_mut_ptr().cast();
         let x = tiles[row * blocks * TILE_BYTES..].as_ptr();
         let (panel, start) = (panel.as_ptr().cast(), start.as_ptr().cast());
-        let product = if row + TILE_ROWS < count { two_int8 } else { one_int8 };
-        // SAFETY: the assertion above; these kernels are handed out by `start` alone.
-        unsafe { product(sums, x, panel, blocks, start) };
+        // SAFETY: the assertion above; these kernels are used by threads whose tiles have their shapes.
+        unsafe {
+            if row + TILE_ROWS < count {
+                two_int8(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+            } else {
+                one_int8(sums, x, panel, blocks, start);
+            }
+        }
     }
 }
 
@@ -191,8 +228,13 @@ fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
         let sums = sums[row * PANEL..].as_mut_ptr().cast();
         let x = tiles[row * blocks * TILE_BYTES / 2..].as_ptr().cast();
         let (panel, start) = (panel.as_ptr().cast(), NOTHING.as_ptr().cast());
-        let product = if row + TILE_ROWS < count { two_bf16 } else { one_bf16 };
         // SAFETY: as above.
-        unsafe { product(sums, x, panel, blocks, start) };
+        unsafe {
+            if row + TILE_ROWS < count {
+                two_bf16(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+            } else {
+                one_bf16(sums, x, panel, blocks, start);
+            }
+        }
     }
 }

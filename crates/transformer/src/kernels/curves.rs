@@ -1,4 +1,4 @@
-//! Curves without branches, which the compiler turns into vectors.
+//! Curves without branches, for single numbers, of which the compiler makes vectors, and for vectors written by hand.
 //!
 //! They are made of sums and products alone, in an order that is written down, so that every instruction set gives the
 //! same bits. How far they are from the truth is said at each and tested.
@@ -9,27 +9,104 @@ use crate::Activation;
 /// stands in the lowest bits.
 pub(super) const ROUND: f32 = 12_582_912.0;
 
+/// One number, or a vector of them.
+pub(super) trait Lanes: Copy {
+    /// The same number in all lanes.
+    fn all(number: f32) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
+    fn size(self) -> Self;
+    /// The larger one; where one is no number, `self`.
+    fn at_least(self, bound: Self) -> Self;
+    /// The smaller one; where one is no number, `self`.
+    fn at_most(self, bound: Self) -> Self;
+    /// `yes` where it is above zero.
+    fn if_positive(self, yes: Self, no: Self) -> Self;
+    /// Two to the power of the whole number that stands in its lowest bits.
+    fn power(self) -> Self;
+}
+
+impl Lanes for f32 {
+    #[inline(always)]
+    fn all(number: f32) -> Self {
+        number
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self - other
+    }
+
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self * other
+    }
+
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        self / other
+    }
+
+    #[inline(always)]
+    fn size(self) -> Self {
+        self.abs()
+    }
+
+    #[inline(always)]
+    fn at_least(self, bound: Self) -> Self {
+        if self < bound { bound } else { self }
+    }
+
+    #[inline(always)]
+    fn at_most(self, bound: Self) -> Self {
+        if self > bound { bound } else { self }
+    }
+
+    #[inline(always)]
+    fn if_positive(self, yes: Self, no: Self) -> Self {
+        if self > 0.0 { yes } else { no }
+    }
+
+    #[inline(always)]
+    fn power(self) -> Self {
+        f32::from_bits((self.to_bits() << 23).wrapping_add(127 << 23))
+    }
+}
+
+/// A sum of powers of `x`, the highest first.
 #[inline(always)]
-fn held(x: f32, least: f32, most: f32) -> f32 {
-    let x = if x < least { least } else { x };
-    if x > most { most } else { x }
+fn series<V: Lanes, const N: usize>(x: V, coefficients: [f32; N]) -> V {
+    let mut sum = V::all(coefficients[0]);
+    for &coefficient in &coefficients[1..] {
+        sum = sum.times(x).plus(V::all(coefficient));
+    }
+    sum
 }
 
 /// e^x, within 2e-7 of itself; beyond ±87 it stays what it is there.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
-    let x = held(x, -87.0, 87.0);
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let whole = shifted - ROUND;
+pub(super) fn exp<V: Lanes>(x: V) -> V {
+    let x = x.at_least(V::all(-87.0)).at_most(V::all(87.0));
+    let shifted = x.times(V::all(std::f32::consts::LOG2_E)).plus(V::all(ROUND));
+    let whole = shifted.minus(V::all(ROUND));
     // ln 2 in two parts, the first of so few bits that its product is exact.
-    let rest = (x - whole * 0.693_359_4) + whole * 2.121_944_4e-4;
-    let mut series = 1.987_569_1e-4;
-    for coefficient in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5] {
-        series = series * rest + coefficient;
-    }
-    let fraction = series * rest * rest + rest + 1.0;
-    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    fraction * power
+    let rest = x.minus(whole.times(V::all(0.693_359_4))).plus(whole.times(V::all(2.121_944_4e-4)));
+    let bend =
+        series(rest, [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 0.166_666_66, 0.5]);
+    let fraction = bend.times(rest).times(rest).plus(rest).plus(V::all(1.0));
+    fraction.times(shifted.power())
+}
+
+#[inline(always)]
+fn negative<V: Lanes>(x: V) -> V {
+    V::all(0.0).minus(x)
 }
 
 /// The logistic curve, within 3e-7.
@@ -47,40 +124,49 @@ pub(crate) fn tanh(x: f32) -> f32 {
 
 /// Within 4e-7 of the larger of |x| and 1, as the next two.
 #[inline(always)]
-pub(super) fn silu(x: f32) -> f32 {
-    x / (1.0 + exp(-x))
+pub(super) fn silu<V: Lanes>(x: V) -> V {
+    x.over(V::all(1.0).plus(exp(negative(x))))
 }
 
 /// tanh(log(1 + e^x)) is n / (n + 2) with n = e^x (e^x + 2).
 #[inline(always)]
-pub(super) fn mish(x: f32) -> f32 {
+pub(super) fn mish<V: Lanes>(x: V) -> V {
     // Beyond 20 the fraction is one.
-    let power = exp(if x > 20.0 { 20.0 } else { x });
-    let n = power * (power + 2.0);
-    x * (n / (n + 2.0))
+    let power = exp(x.at_most(V::all(20.0)));
+    let n = power.times(power.plus(V::all(2.0)));
+    x.times(n.over(n.plus(V::all(2.0))))
 }
 
 /// With the error function of Abramowitz and Stegun 7.1.26, written for its far side, where nothing cancels.
 #[inline(always)]
-pub(super) fn gelu(x: f32) -> f32 {
-    let z = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-    let t = 1.0 / (1.0 + 0.327_591_1 * z);
-    let mut series = 1.061_405_4;
-    for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_73, 0.254_829_6] {
-        series = series * t + coefficient;
+pub(super) fn gelu<V: Lanes>(x: V) -> V {
+    let z = x.size().times(V::all(std::f32::consts::FRAC_1_SQRT_2));
+    let t = V::all(1.0).over(V::all(1.0).plus(V::all(0.327_591_1).times(z)));
+    let share = series(t, [1.061_405_4, -1.453_152, 1.421_413_7, -0.284_496_73, 0.254_829_6]).times(t);
+    let beyond = V::all(0.5).times(x).times(share.times(exp(negative(z).times(z))));
+    x.if_positive(x.minus(beyond), beyond)
+}
+
+#[inline(always)]
+pub(super) fn relu<V: Lanes>(x: V) -> V {
+    x.if_positive(x, V::all(0.0))
+}
+
+#[inline(always)]
+pub(super) fn squared_relu<V: Lanes>(x: V) -> V {
+    relu(x).times(relu(x))
+}
+
+/// A curve of one kind or another.
+#[inline(always)]
+pub(super) fn bent<V: Lanes>(x: V, activation: Activation) -> V {
+    match activation {
+        Activation::Silu => silu(x),
+        Activation::Mish => mish(x),
+        Activation::Gelu => gelu(x),
+        Activation::SquaredRelu => squared_relu(x),
+        Activation::Relu => relu(x),
     }
-    let beyond = 0.5 * x * (series * t * exp(-z * z));
-    if x > 0.0 { x - beyond } else { beyond }
-}
-
-#[inline(always)]
-pub(super) fn relu(x: f32) -> f32 {
-    if x > 0.0 { x } else { 0.0 }
-}
-
-#[inline(always)]
-pub(super) fn squared_relu(x: f32) -> f32 {
-    relu(x) * relu(x)
 }
 
 /// A curve over all numbers of a slice.
@@ -171,7 +257,7 @@ mod tests {
 
     #[test]
     fn no_number_stays_none() {
-        for curve in [exp, silu, mish, gelu, tanh] {
+        for curve in [exp::<f32>, silu, mish, gelu, tanh] {
             assert!(curve(f32::NAN).is_nan());
         }
     }

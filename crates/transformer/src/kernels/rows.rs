@@ -8,6 +8,17 @@ use crate::NormKind;
 
 const LANES: usize = 16;
 
+/// Lanes joined to one number, half of them to the other half at a time.
+#[inline(always)]
+fn joined(mut lanes: [f32; LANES], join: impl Fn(f32, f32) -> f32) -> f32 {
+    for step in [8, 4, 2, 1] {
+        for lane in 0..step {
+            lanes[lane] = join(lanes[lane], lanes[lane + step]);
+        }
+    }
+    lanes[0]
+}
+
 /// The sum of `term` over a row.
 #[inline(always)]
 fn sum(row: &[f32], term: impl Fn(f32) -> f32) -> f32 {
@@ -18,14 +29,7 @@ fn sum(row: &[f32], term: impl Fn(f32) -> f32) -> f32 {
             *lane += term(value);
         }
     }
-    let mut step = LANES / 2;
-    while step > 0 {
-        for lane in 0..step {
-            lanes[lane] += lanes[lane + step];
-        }
-        step /= 2;
-    }
-    rest.iter().fold(lanes[0], |sum, &value| sum + term(value))
+    rest.iter().fold(joined(lanes, |left, right| left + right), |sum, &value| sum + term(value))
 }
 
 #[inline(always)]
@@ -43,7 +47,7 @@ fn largest(row: &[f32], least: f32, size: impl Fn(f32) -> f32) -> f32 {
             *lane = larger(size(value), *lane);
         }
     }
-    rest.iter().fold(lanes.into_iter().fold(least, larger), |most, &value| larger(size(value), most))
+    rest.iter().fold(joined(lanes, larger), |most, &value| larger(size(value), most))
 }
 
 /// Rows of logits become e to their power, less the largest of the row; what would make them sum to one is handed out.

@@ -142,6 +142,33 @@ fn layers_of_short_numbers_agree() {
     }
 }
 
+/// Where products are whole numbers all else must agree too, whatever becomes of the sums.
+#[test]
+fn curves_agree_to_the_bit() {
+    let mut random = SplitMix::new(5);
+    let (rows, inputs, outputs) = (9, 64, 70);
+    let x: Vec<f32> = numbers(&mut random, rows * inputs).iter().map(|x| x * 3.0).collect();
+    let weights = numbers(&mut random, outputs * inputs);
+    let before = numbers(&mut random, rows * outputs);
+    let bias = numbers(&mut random, outputs);
+    let plain = Plain { weights: &weights, bias: Some(&bias), inputs, factor: 1.0 };
+    let linear = Linear::new(&[plain], Precision::Int8);
+    let curves =
+        [Activation::Silu, Activation::Mish, Activation::Gelu, Activation::SquaredRelu, Activation::Relu];
+    let stores = curves.map(Store::Activate).into_iter().chain([Store::Set, Store::Add(0.3), Store::Times]);
+    for store in stores {
+        let expected = apply(&Kernels::start(Isa::Portable), &linear, &x, store, &before);
+        for kernels in all() {
+            assert_eq!(
+                apply(&kernels, &linear, &x, store, &before),
+                expected,
+                "{:?} {store:?}",
+                kernels.isa()
+            );
+        }
+    }
+}
+
 #[test]
 fn rows_between_products_agree_to_the_bit() {
     let mut random = SplitMix::new(4);
