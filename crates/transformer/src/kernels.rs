@@ -125,7 +125,12 @@ pub(crate) enum Store {
     Times,
 }
 
+// What the arguments are is told at the methods of `Kernels`.
 type Multiply = unsafe fn(&mut [f32], usize, &[f32], usize, usize, &[f32]);
+type MultiplyInt8 = unsafe fn(&mut [i32], &[u8], usize, &[i8], &[i32; PANEL]);
+type Softmax = unsafe fn(&mut [f32], usize, usize, Option<&[f32]>, &mut [f32]);
+type Finish = unsafe fn(&mut [f32], usize, (usize, usize), Store, &[f32], &[f32; PANEL]);
+type FinishInt8 = unsafe fn(&mut [f32], usize, (usize, usize), Store, &[i32], Scales<'_>);
 type Scales<'a> = (&'a [f32], &'a [f32; PANEL], &'a [f32; PANEL]);
 
 /// The kernels of one instruction set.
@@ -133,12 +138,12 @@ type Scales<'a> = (&'a [f32], &'a [f32; PANEL], &'a [f32; PANEL]);
 struct Table {
     isa: Isa,
     multiply: Multiply,
-    multiply_int8: unsafe fn(&mut [i32], &[u8], usize, &[i8], &[i32; PANEL]),
+    multiply_int8: MultiplyInt8,
     multiply_bf16: unsafe fn(&mut [f32], &[u16], usize, &[u16]),
-    softmax: unsafe fn(&mut [f32], usize, usize, Option<&[f32]>, &mut [f32]),
+    softmax: Softmax,
     norm: unsafe fn(&mut [f32], NormKind, f32, &[f32], &[f32]),
-    finish: for<'a> unsafe fn(&mut [f32], usize, (usize, usize), Store, &[f32], &'a [f32; PANEL]),
-    finish_int8: for<'a> unsafe fn(&mut [f32], usize, (usize, usize), Store, &[i32], Scales<'a>),
+    finish: Finish,
+    finish_int8: FinishInt8,
     quantise: unsafe fn(&mut [u8], &mut [f32], &[f32], usize, usize),
     halve: unsafe fn(&mut [u16], usize, &[f32], usize, usize),
     turn: unsafe fn(&mut [f32], &[f32], usize, usize, usize),

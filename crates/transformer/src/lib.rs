@@ -4,6 +4,18 @@
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
 //! - [`Network`]: the same, packed to be run on a processor, in a [`Precision`] and with the instructions of an [`Isa`];
 //! - [`Outputs`]: what it says of a position.
+//!
+//! ```
+//! use tandem_transformer::{Inputs, Isa, Network, Precision, Preset, Scratch, Weights};
+//!
+//! let weights = Weights::random(Preset::Byte.architecture(), 1);
+//! let network = Network::new(&weights, Precision::Int8, Isa::best());
+//! let mut scratch = Scratch::default();
+//! let (tokens, moves) = ([0; 78], [317, 169]);
+//! let answers = network.run(&Inputs::Text { tokens: &tokens, actions: &[&moves] }, &mut scratch)?;
+//! assert_eq!(answers.len(), moves.len());
+//! # Ok::<(), tandem_transformer::InputError>(())
+//! ```
 
 mod aligned;
 mod architecture;

@@ -158,9 +158,10 @@ fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16])
                 let odd = pairs.map(|pairs| _mm256_castsi256_ps(_mm256_and_si256(pairs, upper)));
                 let at = pair * PAIR / COLUMNS * TILE + pair * PAIR % COLUMNS;
                 for (row, lanes) in lanes.iter_mut().enumerate() {
-                    let two = tiles.as_ptr().add(at + row * COLUMNS).cast::<u32>().read_unaligned();
-                    let left = _mm256_set1_ps(f32::from_bits(two << 16));
-                    let right = _mm256_set1_ps(f32::from_bits(two & !0xffff));
+                    let two = tiles.as_ptr().add(at + row * COLUMNS).cast::<i32>().read_unaligned();
+                    let two = _mm256_set1_epi32(two);
+                    let left = _mm256_castsi256_ps(_mm256_slli_epi32::<16>(two));
+                    let right = _mm256_castsi256_ps(_mm256_and_si256(two, upper));
                     for half in 0..2 {
                         lanes[half] = _mm256_fmadd_ps(left, even[half], lanes[half]);
                         lanes[half] = _mm256_fmadd_ps(right, odd[half], lanes[half]);

@@ -170,14 +170,15 @@ fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     by_rows!(count, [8, 4, 2, 1], |row| block_bf16(
         &mut sums[row * PANEL..],
         &tiles[row / TILE_ROWS * TILE_ROWS * depth + row % TILE_ROWS * TILE_BYTES / 2..],
-        panel
+        panel,
+        Ahead::new(panel, row, count)
     ));
 }
 
 /// Two numbers of 16 bits stand in the halves of one of 32, whose upper half alone is such a number again.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16]) {
+fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16], mut ahead: Ahead) {
     const COLUMNS: usize = TILE_BYTES / 2;
     const TILE: usize = TILE_ROWS * COLUMNS;
     let blocks = panel.len() / (PANEL * COLUMNS);
@@ -190,13 +191,15 @@ fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16])
     unsafe {
         for _ in 0..blocks {
             for pair in 0..COLUMNS / PAIR {
+                ahead.fetch();
                 let pairs = [0, 32].map(|at| _mm512_loadu_si512(weights.add(at).cast()));
                 let even = pairs.map(|pairs| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)));
                 let odd = pairs.map(|pairs| _mm512_castsi512_ps(_mm512_and_si512(pairs, upper)));
                 for (row, lanes) in lanes.iter_mut().enumerate() {
-                    let two = x.add(row * COLUMNS + pair * PAIR).cast::<u32>().read_unaligned();
-                    let first = _mm512_set1_ps(f32::from_bits(two << 16));
-                    let second = _mm512_set1_ps(f32::from_bits(two & !0xffff));
+                    let two = x.add(row * COLUMNS + pair * PAIR).cast::<i32>().read_unaligned();
+                    let two = _mm512_set1_epi32(two);
+                    let first = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(two));
+                    let second = _mm512_castsi512_ps(_mm512_and_si512(two, upper));
                     for half in 0..2 {
                         lanes[half] = _mm512_fmadd_ps(first, even[half], lanes[half]);
                         lanes[half] = _mm512_fmadd_ps(second, odd[half], lanes[half]);

@@ -192,8 +192,8 @@ fn rows_between_products_agree_to_the_bit() {
             let logit =
                 |at: usize| f64::from(scores[row * stride + at]) + f64::from(added[row * columns + at]);
             let sum: f64 = (0..columns).map(|at| logit(at).exp()).sum();
-            for at in 0..columns {
-                let share = f64::from(score[at]) * f64::from(factor);
+            for (at, &score) in score[..columns].iter().enumerate() {
+                let share = f64::from(score) * f64::from(factor);
                 assert!((share - logit(at).exp() / sum).abs() < 1e-5);
             }
         }

@@ -134,17 +134,17 @@ impl BoardLayer {
         let joined = self.squares.inputs();
         let channels = joined - made;
         let len = rows.count * rows.width;
-        let Rows { x, prepared, attention, feed_forward, count, .. } = rows;
+        let Rows { x, normed, prepared, embedding, feed_forward, count, .. } = rows;
         let x = &mut x[..len];
         // 1. The pieces of the whole board.
-        let pieces = attention.scores.room(*count * PIECES);
+        let pieces = embedding.pieces.room(*count * PIECES);
         for (to, from) in pieces.chunks_exact_mut(PIECES).zip(numbers.chunks_exact(channels)) {
             to.copy_from_slice(&from[..PIECES]);
         }
-        let board = attention.pressed.room(*count * made);
+        let board = embedding.board.room(*count * made);
         self.board.apply(kernels, pieces, prepared, Store::Set, board);
         // 2. What they make, after each square's own numbers.
-        let squares = attention.projected.room(*count * joined);
+        let squares = embedding.joined.room(*count * joined);
         for (index, to) in squares.chunks_exact_mut(joined).enumerate() {
             let (own, of_board) = to.split_at_mut(channels);
             own.copy_from_slice(&numbers[index * channels..][..channels]);
@@ -160,7 +160,7 @@ impl BoardLayer {
             }
         }
         // 4. A feed-forward layer.
-        let input = attention.attended.room(len);
+        let input = normed.room(len);
         input.copy_from_slice(x);
         let store = Store::Add(self.factor);
         self.feed_forward.apply(kernels, input, prepared, &mut feed_forward.hidden, store, x);

@@ -13,7 +13,7 @@ const ROWS: usize = 128;
 
 #[derive(Debug)]
 pub(super) enum FeedForwardLayer {
-    Dense(Layers),
+    Dense(Box<Layers>),
     Experts { router: Linear, experts: Vec<Layers>, chosen: usize },
 }
 
@@ -32,8 +32,12 @@ impl FeedForwardLayer {
         let body = &builder.architecture().body;
         let name = format!("{block}.feed_forward");
         match body.feed_forward {
-            FeedForward::Dense { width, .. } => Self::Dense(Layers::new(builder, &name, width, false)),
-            FeedForward::Gated { width, .. } => Self::Dense(Layers::new(builder, &name, width, true)),
+            FeedForward::Dense { width, .. } => {
+                Self::Dense(Box::new(Layers::new(builder, &name, width, false)))
+            }
+            FeedForward::Gated { width, .. } => {
+                Self::Dense(Box::new(Layers::new(builder, &name, width, true)))
+            }
             FeedForward::Experts(experts) => Self::Experts {
                 router: builder.exact(&format!("{block}.router"), body.width),
                 experts: (0..experts.count)

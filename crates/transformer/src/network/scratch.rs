@@ -34,6 +34,7 @@ pub(super) struct Rows {
     pub(super) x: Aligned<f32>,
     pub(super) normed: Aligned<f32>,
     pub(super) prepared: Prepared,
+    pub(super) embedding: EmbeddingRoom,
     pub(super) attention: AttentionRoom,
     pub(super) feed_forward: FeedForwardRoom,
     pub(super) heads: HeadRoom,
@@ -51,6 +52,13 @@ pub(super) struct Sequence {
     /// Which position it is, and for a move that is seen by all, which.
     pub(super) position: usize,
     pub(super) action: Option<usize>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct EmbeddingRoom {
+    pub(super) pieces: Aligned<f32>,
+    pub(super) board: Aligned<f32>,
+    pub(super) joined: Aligned<f32>,
 }
 
 #[derive(Debug, Default)]
