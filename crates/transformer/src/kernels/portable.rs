@@ -29,16 +29,27 @@ fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usi
     }
 }
 
+/// The parts of a row, one of each tile.
+fn parts<T, const COLUMNS: usize>(
+    tiles: &[T],
+    row: usize,
+    blocks: usize,
+) -> impl Iterator<Item = &[T; COLUMNS]> {
+    let tiles = &tiles.as_chunks::<COLUMNS>().0[row / TILE_ROWS * blocks * TILE_ROWS..];
+    tiles[row % TILE_ROWS..].iter().step_by(TILE_ROWS).take(blocks)
+}
+
 fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
-    let (groups, _) = panel.as_chunks::<{ GROUP * PANEL }>();
+    let groups = panel.as_chunks::<GROUP>().0.as_chunks::<PANEL>().0;
     let blocks = groups.len() * GROUP / TILE_BYTES;
-    for (row, sums) in sums.chunks_exact_mut(PANEL).take(count).enumerate() {
-        let first = (row / TILE_ROWS * blocks * TILE_ROWS + row % TILE_ROWS) * TILE_BYTES;
-        let x = (0..blocks).flat_map(|block| &tiles[first + block * TILE_ROWS * TILE_BYTES..][..TILE_BYTES]);
-        sums.copy_from_slice(start);
-        for (at, &x) in x.enumerate() {
-            for (column, sum) in sums.iter_mut().enumerate() {
-                *sum += i32::from(x) * i32::from(groups[at / GROUP][column * GROUP + at % GROUP]);
+    for (row, sums) in sums.as_chunks_mut::<PANEL>().0.iter_mut().take(count).enumerate() {
+        let x = parts::<u8, TILE_BYTES>(tiles, row, blocks).flat_map(|part| part.as_chunks::<GROUP>().0);
+        *sums = *start;
+        for (x, weights) in x.zip(groups) {
+            let x = x.map(i32::from);
+            for (sum, weights) in sums.iter_mut().zip(weights) {
+                let [a, b, c, d] = weights.map(i32::from);
+                *sum += x[0] * a + x[1] * b + x[2] * c + x[3] * d;
             }
         }
     }
@@ -47,15 +58,16 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], sta
 fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     const COLUMNS: usize = TILE_BYTES / 2;
     let full = |half: u16| f32::from_bits(u32::from(half) << 16);
-    let (pairs, _) = panel.as_chunks::<{ PAIR * PANEL }>();
+    let pairs = panel.as_chunks::<PAIR>().0.as_chunks::<PANEL>().0;
     let blocks = pairs.len() * PAIR / COLUMNS;
-    for (row, sums) in sums.chunks_exact_mut(PANEL).take(count).enumerate() {
-        let first = (row / TILE_ROWS * blocks * TILE_ROWS + row % TILE_ROWS) * COLUMNS;
-        let x = (0..blocks).flat_map(|block| &tiles[first + block * TILE_ROWS * COLUMNS..][..COLUMNS]);
-        sums.fill(0.0);
-        for (at, &x) in x.enumerate() {
-            for (column, sum) in sums.iter_mut().enumerate() {
-                *sum += full(x) * full(pairs[at / PAIR][column * PAIR + at % PAIR]);
+    for (row, sums) in sums.as_chunks_mut::<PANEL>().0.iter_mut().take(count).enumerate() {
+        let x = parts::<u16, COLUMNS>(tiles, row, blocks).flat_map(|part| part.as_chunks::<PAIR>().0);
+        *sums = [0.0; PANEL];
+        for (x, weights) in x.zip(pairs) {
+            let x = x.map(full);
+            for (sum, weights) in sums.iter_mut().zip(weights) {
+                let [a, b] = weights.map(full);
+                *sum = *sum + x[0] * a + x[1] * b;
             }
         }
     }
