@@ -1,0 +1,240 @@
+//! Products of tiles: matrices of 16 rows of 64 bytes in registers of their own.
+//!
+//! The language has no names for these instructions yet, so they are written in assembly. All else is done as
+//! [`super::avx512`] does it.
+
+use super::{Isa, PANEL, TILE_BYTES, TILE_ROWS, Table, avx512};
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+use std::cell::Cell;
+use std::sync::OnceLock;
+
+pub(super) const TABLE: Table = Table { isa: Isa::Amx, multiply_int8, multiply_bf16, ..avx512::TABLE };
+
+const TILE: usize = TILE_ROWS * TILE_BYTES;
+
+/// Whether this processor has tiles and the system lets this process use them, which it must be asked for.
+pub(super) fn is_here() -> bool {
+    static HERE: OnceLock<bool> = OnceLock::new();
+    *HERE.get_or_init(|| avx512::is_here() && has_tiles() && is_allowed())
+}
+
+fn has_tiles() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILES: u32 = 1 << 24;
+    const INT8: u32 = 1 << 25;
+    let features = __cpuid_count(7, 0).edx;
+    features & (BF16 | TILES | INT8) == BF16 | TILES | INT8
+}
+
+#[cfg(target_os = "linux")]
+fn is_allowed() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
+    const TILE_DATA: libc::c_long = 18;
+    // SAFETY: the call takes two numbers and touches no memory of ours; a kernel that does not know it says so.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_allowed() -> bool {
+    false
+}
+
+/// The shapes of the tiles, as the processor reads them: all have 16 rows of 64 bytes.
+#[repr(C, align(64))]
+struct Shapes {
+    palette: u8,
+    start: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+static SHAPES: Shapes = {
+    let mut shapes = Shapes { palette: 1, start: 0, reserved: [0; 14], row_bytes: [0; 16], rows: [0; 16] };
+    let mut tile = 0;
+    while tile < 8 {
+        shapes.row_bytes[tile] = TILE_BYTES as u16;
+        shapes.rows[tile] = TILE_ROWS as u8;
+        tile += 1;
+    }
+    shapes
+};
+
+thread_local! {
+    static USERS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Gives the tiles of this thread their shapes.
+pub(super) fn start() {
+    USERS.set(USERS.get() + 1);
+    // SAFETY: only called where there are tiles; the shapes are those that the processor's manual asks for.
+    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPES, options(nostack, readonly)) };
+}
+
+/// Gives the tiles back, so that the system need not keep them when it changes threads.
+pub(super) fn stop() {
+    USERS.set(USERS.get() - 1);
+    if USERS.get() == 0 {
+        // SAFETY: only called after `start`.
+        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}
+
+/// Products of one or two tiles of rows (`$rows`) and a panel of weights, which is two tiles wide.
+macro_rules! tiles {
+    ($one:ident, $two:ident, $multiply:literal) => {
+        /// # Safety
+        /// `x` has `blocks` tiles and the panel twice as many in rows of 128 bytes; there is room for 16 rows of 32
+        /// sums; tiles have their shapes; 128 bytes can be read from `start`.
+        #[inline]
+        unsafe fn $one(sums: *mut u8, x: *const u8, panel: *const u8, blocks: usize, start: *const u8) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    "tileloadd tmm0, [{start} + {zero}*1]",
+                    "tileloadd tmm1, [{start} + {zero}*1 + 64]",
+                    "2:",
+                    "tileloadd tmm4, [{x} + {of_x}*1]",
+                    "tileloadd tmm6, [{panel} + {of_panel}*1]",
+                    "tileloadd tmm7, [{panel} + {of_panel}*1 + 64]",
+                    concat!($multiply, " tmm0, tmm4, tmm6"),
+                    concat!($multiply, " tmm1, tmm4, tmm7"),
+                    "add {x}, 1024",
+                    "add {panel}, 2048",
+                    "dec {blocks}",
+                    "jnz 2b",
+                    "tilestored [{sums} + {of_panel}*1], tmm0",
+                    "tilestored [{sums} + {of_panel}*1 + 64], tmm1",
+                    x = inout(reg) x => _,
+                    panel = inout(reg) panel => _,
+                    blocks = inout(reg) blocks => _,
+                    start = in(reg) start,
+                    zero = in(reg) 0usize,
+                    sums = in(reg) sums,
+                    of_x = in(reg) TILE_BYTES,
+                    of_panel = in(reg) PANEL * 4,
+                    options(nostack),
+                );
+            }
+        }
+
+        /// # Safety
+        /// As above, with another tile of rows after `blocks` of them, and room for 32 rows of sums. Meanwhile half a
+        /// panel is fetched from `ahead`, wherever that is.
+        #[inline]
+        unsafe fn $two(
+            sums: *mut u8,
+            x: *const u8,
+            panel: *const u8,
+            blocks: usize,
+            start: *const u8,
+            ahead: *const u8,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    "tileloadd tmm0, [{start} + {zero}*1]",
+                    "tileloadd tmm1, [{start} + {zero}*1 + 64]",
+                    "tileloadd tmm2, [{start} + {zero}*1]",
+                    "tileloadd tmm3, [{start} + {zero}*1 + 64]",
+                    "2:",
+                    "tileloadd tmm4, [{x} + {of_x}*1]",
+                    "tileloadd tmm6, [{panel} + {of_panel}*1]",
+                    "tileloadd tmm7, [{panel} + {of_panel}*1 + 64]",
+                    "tileloadd tmm5, [{other} + {of_x}*1]",
+                    concat!($multiply, " tmm0, tmm4, tmm6"),
+                    "prefetcht1 [{ahead}]",
+                    "prefetcht1 [{ahead} + 64]",
+                    "prefetcht1 [{ahead} + 128]",
+                    "prefetcht1 [{ahead} + 192]",
+                    concat!($multiply, " tmm1, tmm4, tmm7"),
+                    "prefetcht1 [{ahead} + 256]",
+                    "prefetcht1 [{ahead} + 320]",
+                    "prefetcht1 [{ahead} + 384]",
+                    "prefetcht1 [{ahead} + 448]",
+                    concat!($multiply, " tmm2, tmm5, tmm6"),
+                    "prefetcht1 [{ahead} + 512]",
+                    "prefetcht1 [{ahead} + 576]",
+                    "prefetcht1 [{ahead} + 640]",
+                    "prefetcht1 [{ahead} + 704]",
+                    concat!($multiply, " tmm3, tmm5, tmm7"),
+                    "prefetcht1 [{ahead} + 768]",
+                    "prefetcht1 [{ahead} + 832]",
+                    "prefetcht1 [{ahead} + 896]",
+                    "prefetcht1 [{ahead} + 960]",
+                    "add {ahead}, 1024",
+                    "add {x}, 1024",
+                    "add {other}, 1024",
+                    "add {panel}, 2048",
+                    "dec {blocks}",
+                    "jnz 2b",
+                    "tilestored [{sums} + {of_panel}*1], tmm0",
+                    "tilestored [{sums} + {of_panel}*1 + 64], tmm1",
+                    "tilestored [{other_sums} + {of_panel}*1], tmm2",
+                    "tilestored [{other_sums} + {of_panel}*1 + 64], tmm3",
+                    x = inout(reg) x => _,
+                    other = inout(reg) x.add(blocks * TILE) => _,
+                    ahead = inout(reg) ahead => _,
+                    panel = inout(reg) panel => _,
+                    blocks = inout(reg) blocks => _,
+                    start = in(reg) start,
+                    zero = in(reg) 0usize,
+                    sums = in(reg) sums,
+                    other_sums = in(reg) sums.add(TILE_ROWS * PANEL * 4),
+                    of_x = in(reg) TILE_BYTES,
+                    of_panel = in(reg) PANEL * 4,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+tiles!(one_int8, two_int8, "tdpbusd");
+tiles!(one_bf16, two_bf16, "tdpbf16ps");
+
+/// The half of the next panel to fetch while rows from `row` on are multiplied.
+fn ahead(panel: *const u8, blocks: usize, row: usize) -> *const u8 {
+    let half = row / (2 * TILE_ROWS) % 2;
+    panel.wrapping_add(2 * TILE * blocks + half * TILE * blocks)
+}
+
+fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
+    let blocks = panel.len() / (PANEL * TILE_BYTES);
+    let whole = count.next_multiple_of(TILE_ROWS);
+    assert!(blocks > 0 && sums.len() >= whole * PANEL && tiles.len() >= whole * blocks * TILE_BYTES);
+    for row in (0..count).step_by(2 * TILE_ROWS) {
+        let sums = sums[row * PANEL..].as_mut_ptr().cast();
+        let x = tiles[row * blocks * TILE_BYTES..].as_ptr();
+        let (panel, start) = (panel.as_ptr().cast(), start.as_ptr().cast());
+        // SAFETY: the assertion above; these kernels are used by threads whose tiles have their shapes.
+        unsafe {
+            if row + TILE_ROWS < count {
+                two_int8(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+            } else {
+                one_int8(sums, x, panel, blocks, start);
+            }
+        }
+    }
+}
+
+fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
+    const NOTHING: [f32; PANEL] = [0.0; PANEL];
+    let blocks = panel.len() / (PANEL * TILE_BYTES / 2);
+    let whole = count.next_multiple_of(TILE_ROWS);
+    assert!(blocks > 0 && sums.len() >= whole * PANEL && tiles.len() >= whole * blocks * TILE_BYTES / 2);
+    for row in (0..count).step_by(2 * TILE_ROWS) {
+        let sums = sums[row * PANEL..].as_mut_ptr().cast();
+        let x = tiles[row * blocks * TILE_BYTES / 2..].as_ptr().cast();
+        let (panel, start) = (panel.as_ptr().cast(), NOTHING.as_ptr().cast());
+        // SAFETY: as above.
+        unsafe {
+            if row + TILE_ROWS < count {
+                two_bf16(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+            } else {
+                one_bf16(sums, x, panel, blocks, start);
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Layers: products with weights, packed for the kernels in one of three precisions.
+
+use crate::aligned::Aligned;
+use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS, to_bf16};
+
+/// In what numbers a network computes its products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// Floating point of 32 bits.
+    F32,
+    /// Bytes: a scale for each output of a layer, and one for each row that it reads.
+    Int8,
+    /// Floating point of 16 bits with 8 bits of precision; sums have 32 bits.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Int8, Self::Bf16];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Int8 => "int8",
+            Self::Bf16 => "bf16",
+        }
+    }
+}
+
+/// Rows at a time, so that they stay near while all weights pass by.
+const ROWS: usize = 64;
+
+/// Inputs of which a sum of products of bytes surely fits into 32 bits: 65536 · 255 · 127 < 2^31.
+const MOST_INT8_INPUTS: usize = 1 << 16;
+
+/// A layer: `x W^T + b`.
+#[derive(Debug)]
+pub(crate) struct Linear {
+    inputs: usize,
+    outputs: usize,
+    panels: Panels,
+    /// A number for each column of the panels.
+    bias: Aligned<f32>,
+}
+
+/// Weights in panels of 32 outputs; what is missing in the last one is zero.
+#[derive(Debug)]
+enum Panels {
+    F32(Aligned<f32>),
+    Int8 {
+        weights: Aligned<i8>,
+        /// What one is worth, for each output.
+        scales: Aligned<f32>,
+        /// Rows are bytes whose zero is 128; this takes it away again.
+        starts: Aligned<i32>,
+    },
+    Bf16(Aligned<u16>),
+}
+
+/// The weights and biases of a layer as they are stored: a row of `inputs` numbers for each output.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    pub(crate) weights: &'a [f32],
+    pub(crate) bias: Option<&'a [f32]>,
+    pub(crate) inputs: usize,
+    /// What the outputs are multiplied by.
+    pub(crate) factor: f32,
+}
+
+/// Rows as layers of less than full precision read them, and room for their sums.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    bytes: Aligned<u8>,
+    scales: Aligned<f32>,
+    halves: Aligned<u16>,
+    sums: Aligned<f32>,
+    whole_sums: Aligned<i32>,
+}
+
+impl Linear {
+    /// Several layers that read the same rows, side by side.
+    pub(crate) fn new(layers: &[Plain<'_>], precision: Precision) -> Self {
+        let inputs = layers[0].inputs;
+        let rows: Vec<(&[f32], f32)> = layers
+            .iter()
+            .flat_map(|layer| layer.weights.chunks_exact(inputs).map(|row| (row, layer.factor)))
+            .collect();
+        let outputs = rows.len();
+        let mut bias = Aligned::zeroed(outputs.next_multiple_of(PANEL));
+        let mut at = 0;
+        for layer in layers {
+            let count = layer.weights.len() / inputs;
+            for (to, from) in bias[at..at + count].iter_mut().zip(layer.bias.into_iter().flatten()) {
+                *to = from * layer.factor;
+            }
+            at += count;
+        }
+        let panels = match precision {
+            Precision::Int8 if inputs <= MOST_INT8_INPUTS => Panels::int8(&rows, inputs),
+            Precision::Bf16 => Panels::bf16(&rows, inputs),
+            _ => Panels::f32(&rows, inputs),
+        };
+        Self { inputs, outputs, panels, bias }
+    }
+
+    /// Numbers of a row that it makes.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Numbers of a row that it reads.
+    pub(crate) fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Makes rows ready to be read by this layer, and by others of its precision.
+    pub(crate) fn prepare(&self, kernels: &Kernels, x: &[f32], prepared: &mut Prepared) {
+        let count = x.len() / self.inputs;
+        let whole = count.next_multiple_of(TILE_ROWS);
+        match &self.panels {
+            Panels::F32(_) => {}
+            Panels::Int8 { .. } => {
+                let bytes = prepared.bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
+                let scales = prepared.scales.room(count);
+                kernels.quantise(bytes, scales, x, self.inputs, self.inputs);
+            }
+            Panels::Bf16(_) => {
+                let halves = prepared.halves.room(whole * self.inputs.next_multiple_of(TILE_BYTES / 2));
+                kernels.halve(halves, count, x, self.inputs, self.inputs);
+            }
+        }
+    }
+
+    /// Passes rows through the layer.
+    pub(crate) fn apply(
+        &self,
+        kernels: &Kernels,
+        x: &[f32],
+        prepared: &mut Prepared,
+        store: Store,
+        out: &mut [f32],
+    ) {
+        self.prepare(kernels, x, prepared);
+        self.apply_prepared(kernels, x, prepared, store, out);
+    }
+
+    /// The same for rows that were made ready before.
+    pub(crate) fn apply_prepared(
+        &self,
+        kernels: &Kernels,
+        x: &[f32],
+        prepared: &mut Prepared,
+        store: Store,
+        out: &mut [f32],
+    ) {
+        let (inputs, stride) = (self.inputs, self.outputs);
+        let count = x.len() / inputs;
+        let Prepared { bytes, scales: row_scales, halves, sums, whole_sums } = prepared;
+        for first in (0..count).step_by(ROWS) {
+            let rows = ROWS.min(count - first);
+            for (panel, (bias, columns)) in self.columns().enumerate() {
+                let size = (rows, columns);
+                let out = &mut out[first * stride + panel * PANEL..];
+                match &self.panels {
+                    Panels::F32(weights) => {
+                        let sums = sums.room(ROWS * PANEL);
+                        let weights = &weights[panel * inputs * PANEL..][..inputs * PANEL];
+                        kernels.multiply(sums, PANEL, &x[first * inputs..], inputs, rows, weights);
+                        kernels.finish(out, stride, size, store, sums, bias);
+                    }
+                    Panels::Int8 { weights, scales, starts } => {
+                        let sums = whole_sums.room(ROWS * PANEL);
+                        let depth = inputs.next_multiple_of(TILE_BYTES);
+                        let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
+                        let start = &starts.as_chunks().0[panel];
+                        kernels.multiply_int8(sums, &bytes[first * depth..], rows, weights, start);
+                        let scales = (&row_scales[first..], &scales.as_chunks().0[panel], bias);
+                        kernels.finish_int8(out, stride, size, store, sums, scales);
+                    }
+                    Panels::Bf16(weights) => {
+                        let sums = sums.room(ROWS * PANEL);
+                        let depth = inputs.next_multiple_of(TILE_BYTES / 2);
+                        let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
+                        kernels.multiply_bf16(sums, &halves[first * depth..], rows, weights);
+                        kernels.finish(out, stride, size, store, sums, bias);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The biases of each panel, and how many of its columns are outputs.
+    fn columns(&self) -> impl Iterator<Item = (&[f32; PANEL], usize)> {
+        let counts = (0..self.outputs).step_by(PANEL).map(|first| PANEL.min(self.outputs - first));
+        self.bias.as_chunks::<PANEL>().0.iter().zip(counts)
+    }
+}
+
+impl Panels {
+    fn f32(rows: &[(&[f32], f32)], inputs: usize) -> Self {
+        let mut panels = Aligned::zeroed(rows.len().next_multiple_of(PANEL) * inputs);
+        for (output, (row, factor)) in rows.iter().enumerate() {
+            let panel = &mut panels[output / PANEL * inputs * PANEL..];
+            for (input, weight) in row.iter().enumerate() {
+                panel[input * PANEL + output % PANEL] = weight * factor;
+            }
+        }
+        Self::F32(panels)
+    }
+
+    fn int8(rows: &[(&[f32], f32)], inputs: usize) -> Self {
+        let depth = inputs.next_multiple_of(TILE_BYTES);
+        let columns = rows.len().next_multiple_of(PANEL);
+        let mut weights = Aligned::zeroed(columns * depth);
+        let (mut scales, mut starts) = (Aligned::zeroed(columns), Aligned::<i32>::zeroed(columns));
+        for (output, (row, factor)) in rows.iter().enumerate() {
+            let most = row.iter().fold(0f32, |most, weight| most.max(weight.abs()));
+            scales[output] = most / 127.0 * factor;
+            let panel = &mut weights[output / PANEL * depth * PANEL..];
+            for (input, weight) in row.iter().enumerate() {
+                let byte = if most > 0.0 { (weight / most * 127.0).round_ties_even() as i8 } else { 0 };
+                panel[(input / GROUP * PANEL + output % PANEL) * GROUP + input % GROUP] = byte;
+                starts[output] -= 128 * i32::from(byte);
+            }
+        }
+        Self::Int8 { weights, scales, starts }
+    }
+
+    fn bf16(rows: &[(&[f32], f32)], inputs: usize) -> Self {
+        let depth = inputs.next_multiple_of(TILE_BYTES / 2);
+        let mut panels = Aligned::zeroed(rows.len().next_multiple_of(PANEL) * depth);
+        for (output, (row, factor)) in rows.iter().enumerate() {
+            let panel = &mut panels[output / PANEL * depth * PANEL..];
+            for (input, weight) in row.iter().enumerate() {
+                panel[(input / PAIR * PANEL + output % PANEL) * PAIR + input % PAIR] =
+                    to_bf16(weight * factor);
+            }
+        }
+        Self::Bf16(panels)
+    }
+}

@@ -1,0 +1,115 @@
+//! Networks against themselves: in other precisions, on other instruction sets, alone and together, again and again.
+
+mod common;
+
+use common::{Positions, flat, run, small};
+use tandem_transformer::*;
+
+fn available() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// How far answers are from others, in parts of how far those are from zero.
+fn distance(left: &[Outputs], right: &[Outputs]) -> f64 {
+    let [left, right] = [left, right].map(|outputs| outputs.iter().flat_map(flat).collect::<Vec<f32>>());
+    assert_eq!(left.len(), right.len());
+    let square = |x: f32| f64::from(x).powi(2);
+    let off: f64 = left.iter().zip(&right).map(|(&left, &right)| square(left - right)).sum();
+    (off / right.iter().map(|&x| square(x)).sum::<f64>()).sqrt()
+}
+
+/// To the bit: a row is computed in the same order whatever stands beside it.
+#[test]
+fn a_position_alone_is_judged_as_among_others() {
+    for (name, architecture) in small() {
+        let weights = Weights::random(architecture, 21);
+        let positions = Positions::random(weights.architecture(), 18, 22);
+        for (precision, isa) in
+            Precision::ALL.into_iter().flat_map(|precision| available().map(move |isa| (precision, isa)))
+        {
+            if isa == Isa::Portable && name != "byte" {
+                continue;
+            }
+            let network = Network::new(&weights, precision, isa);
+            let together = run(&network, &positions);
+            let mut scratch = Scratch::default();
+            let mut said = 0;
+            for position in 0..positions.len() {
+                let alone =
+                    positions.with(position, 1, |inputs| network.run(inputs, &mut scratch).unwrap().to_vec());
+                assert_eq!(
+                    alone,
+                    together[said..said + alone.len()],
+                    "{name} {precision:?} {isa:?} {position}"
+                );
+                said += alone.len();
+            }
+            assert_eq!(said, together.len());
+        }
+    }
+}
+
+/// The bounds are for weights by chance. Where a router is in doubt, less precision may choose another expert, which
+/// costs more.
+#[test]
+fn less_precision_costs_little() {
+    for (name, architecture) in small() {
+        let weights = Weights::random(architecture, 31);
+        let positions = Positions::random(weights.architecture(), 4, 32);
+        let routed = matches!(weights.architecture().body.feed_forward, FeedForward::Experts(_));
+        let exact = run(&Network::new(&weights, Precision::F32, Isa::best()), &positions);
+        for isa in available() {
+            for (precision, bound) in
+                [(Precision::F32, 1e-5), (Precision::Bf16, 0.01), (Precision::Int8, 0.03)]
+            {
+                let near = run(&Network::new(&weights, precision, isa), &positions);
+                let distance = distance(&near, &exact);
+                println!("{name} {precision:?} {isa:?}: {distance:.2e}");
+                let bound = if routed && precision != Precision::F32 { 0.2 } else { bound };
+                assert!(distance < bound, "{name} {precision:?} {isa:?}: {distance}");
+            }
+        }
+    }
+}
+
+/// Memory that another network has used changes nothing.
+#[test]
+fn memory_goes_from_one_network_to_the_next() {
+    let mut scratch = Scratch::default();
+    for (name, architecture) in small() {
+        let weights = Weights::random(architecture, 41);
+        let positions = Positions::random(weights.architecture(), 3, 42);
+        let network = Network::new(&weights, Precision::F32, Isa::best());
+        let again = positions.with(0, 3, |inputs| network.run(inputs, &mut scratch).unwrap().to_vec());
+        assert_eq!(again, run(&network, &positions), "{name}");
+    }
+}
+
+#[test]
+fn what_is_no_input_is_refused() {
+    let network = |index: usize| {
+        let weights = Weights::random(small()[index].1.clone(), 51);
+        Network::new(&weights, Precision::F32, Isa::Portable)
+    };
+    let mut scratch = Scratch::default();
+    let mut told =
+        |index: usize, inputs: &Inputs<'_>| network(index).run(inputs, &mut scratch).unwrap_err().to_string();
+    assert_eq!(told(0, &Inputs::Squares(&[])), "the network reads text");
+    assert_eq!(told(3, &Inputs::Text { tokens: &[], actions: &[] }), "the network reads squares");
+    assert_eq!(told(3, &Inputs::Squares(&[0.0; 65])), "65 numbers are no whole positions of 7168");
+    let tokens = [0; 78];
+    let no_list = told(0, &Inputs::Text { tokens: &tokens, actions: &[] });
+    assert!(no_list.starts_with("0 lists of moves for 1 positions"), "{no_list}");
+    let far = told(0, &Inputs::Text { tokens: &tokens, actions: &[&[1968]] });
+    assert_eq!(far, "token 1968 is not below 1968");
+}
+
+#[test]
+fn no_positions_are_no_answers() {
+    for (_, architecture) in small() {
+        let text = architecture.input == Input::Text;
+        let network = Network::new(&Weights::random(architecture, 61), Precision::Int8, Isa::best());
+        let inputs = if text { Inputs::Text { tokens: &[], actions: &[] } } else { Inputs::Squares(&[]) };
+        assert_eq!(network.run(&inputs, &mut Scratch::default()), Ok(&[][..]));
+    }
+}
