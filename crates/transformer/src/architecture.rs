@@ -411,6 +411,8 @@ pub enum ArchitectureError {
 
 /// More than any network of the field has, and little enough that all products fit.
 const MAX_SIZE: usize = 1 << 16;
+/// The same for layers, and for experts of each: a hostile description must not list billions of tensors.
+const MAX_COUNT: usize = 256;
 
 impl Architecture {
     /// Reads a description in TOML.
@@ -445,15 +447,16 @@ impl Architecture {
     pub fn check(&self) -> Result<(), ArchitectureError> {
         let impossible =
             |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
-        let sized = |key: &'static str, size: usize| {
-            let fits = (1..=MAX_SIZE).contains(&size);
-            let problem = format!("{size} is not from 1 to {MAX_SIZE}");
+        let within = |key: &'static str, size: usize, most: usize| {
+            let fits = (1..=most).contains(&size);
+            let problem = format!("{size} is not from 1 to {most}");
             if fits { Ok(()) } else { Err(ArchitectureError::Impossible { key, problem }) }
         };
+        let sized = |key: &'static str, size: usize| within(key, size, MAX_SIZE);
         let Self { input, embedding, body, heads } = self;
         let text = *input == Input::Text;
         sized("body.width", body.width)?;
-        sized("body.layers", body.layers)?;
+        within("body.layers", body.layers, MAX_COUNT)?;
         sized("body.heads", body.heads)?;
         if !body.width.is_multiple_of(body.heads) {
             return impossible("body.heads", "they must share the width in equal parts");
@@ -492,7 +495,7 @@ impl Architecture {
             }
             FeedForward::Experts(experts) => {
                 sized("body.feed_forward.width", experts.width)?;
-                sized("body.feed_forward.count", experts.count)?;
+                within("body.feed_forward.count", experts.count, MAX_COUNT)?;
                 if !(1..=experts.count).contains(&experts.chosen) {
                     return impossible("body.feed_forward.chosen", "must be from 1 to count");
                 }
