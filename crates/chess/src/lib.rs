@@ -25,6 +25,7 @@
 
 mod attacks;
 mod changes;
+mod checksum;
 pub mod epd;
 pub mod fen;
 pub mod history;
@@ -46,6 +47,7 @@ pub mod uci;
 
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, pawn_attacks};
 pub use changes::{BadChanges, Changes, Placed};
+pub use checksum::checksum;
 pub use keys::{Keys, en_passant_target};
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;

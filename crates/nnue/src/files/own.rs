@@ -8,6 +8,7 @@ use crate::architecture::*;
 use crate::kernels::{Isa, Kernels};
 use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;
+use tandem_chess::checksum;
 
 /// How a file begins. The line ends show whether it was sent as text.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";
@@ -70,18 +71,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
             .map_err(|error| Reader::error("weights of the first layer", weights_at, error.to_string()))?;
     }
     Ok(Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) })
-}
-
-/// A hash of eight bytes at a time; the last ones are filled up with zeros, and the length counts too.
-fn checksum(bytes: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut hash = bytes.len() as u64;
-    for word in bytes.chunks(8) {
-        let mut padded = [0; 8];
-        padded[..word.len()].copy_from_slice(word);
-        hash = (hash ^ u64::from_le_bytes(padded)).wrapping_mul(FACTOR).rotate_left(29);
-    }
-    hash
 }
 
 /// Puts the checksum right in a file that was changed. Only fuzzing and tests have a use for it.

@@ -10,6 +10,7 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
+use tandem_chess::checksum;
 
 /// How a file begins. The line ends show whether it was sent as text.
 pub(super) const MAGIC: &[u8; 8] = b"TTRAN\r\n\x1A";
@@ -297,21 +298,6 @@ fn read_header(bytes: &[u8]) -> Result<(Header, usize), LoadError> {
 /// Where numbers begin after what ends at a place. What has no bytes takes no room.
 fn next_line(at: usize, size: usize) -> usize {
     if size == 0 { at } else { at.next_multiple_of(ALIGNMENT) }
-}
-
-/// A hash of eight bytes at a time; the last ones are filled up with zeros, and the length counts too.
-fn checksum(bytes: &[u8]) -> u64 {
-    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
-    let with =
-        |hash: u64, word: &[u8; 8]| (hash ^ u64::from_le_bytes(*word)).wrapping_mul(FACTOR).rotate_left(29);
-    let (words, rest) = bytes.as_chunks();
-    let hash = words.iter().fold(bytes.len() as u64, with);
-    if rest.is_empty() {
-        return hash;
-    }
-    let mut padded = [0; 8];
-    padded[..rest.len()].copy_from_slice(rest);
-    with(hash, &padded)
 }
 
 /// Puts the checksum right in a file that was changed. Only fuzzing and tests have a use for it.
