@@ -4,7 +4,20 @@ use crate::error::LabError;
 use std::sync::Arc;
 use tandem_chess::random::SplitMix;
 use tandem_nets::Judge;
-use tandem_search::EvaluatorFactory;
+use tandem_search::{Committee, EvaluatorFactory};
+
+/// As [`judge`], of several networks that judge together.
+pub(crate) fn judges(nets: &[String]) -> Result<(Arc<EvaluatorFactory>, String), LabError> {
+    match nets {
+        [] => judge(None),
+        [net] => judge(Some(net)),
+        _ => {
+            let members = nets.iter().map(|net| judge(Some(net))).collect::<Result<Vec<_>, _>>()?;
+            let (factories, told): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+            Ok((Committee::of(factories), format!("the mean of {}", told.join(", "))))
+        }
+    }
+}
 
 /// A network from a file, the hand-written evaluation by its name, or the network built in; and what it is, in a few
 /// words.

@@ -20,6 +20,7 @@
 
 mod alphabeta;
 mod bootstrap;
+mod committee;
 mod credit;
 mod deepening;
 mod evaluator;
@@ -41,6 +42,7 @@ mod value;
 mod worker;
 
 pub use bootstrap::Bootstrap;
+pub use committee::Committee;
 pub use evaluator::{Evaluator, EvaluatorFactory};
 pub use limits::{Clock, Limits};
 pub use nnue::Nnue;

@@ -3,7 +3,7 @@
 use super::{ErrorChoice, FormatArgs, default_threads};
 use crate::error::LabError;
 use crate::interrupt;
-use crate::judge::judge;
+use crate::judge::{judge, judges};
 use crate::progress::Progress;
 use clap::Args;
 use std::path::PathBuf;
@@ -143,9 +143,10 @@ pub(crate) struct LabelArgs {
     /// Takes twice the nodes
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
-    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in
+    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in. Given
+    /// several times, with the mean of them: a teacher for one network
     #[arg(long)]
-    net: Option<String>,
+    net: Vec<String>,
     /// Threads
     #[arg(long)]
     threads: Option<usize>,
@@ -158,7 +159,7 @@ pub(crate) struct LabelArgs {
 }
 
 pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
-    let (factory, told) = judge(args.net.as_deref())?;
+    let (factory, told) = judges(&args.net)?;
     let settings = LabelSettings {
         factory,
         judge: told,

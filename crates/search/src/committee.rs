@@ -1,0 +1,77 @@
+//! Several evaluators as one.
+
+use crate::evaluator::{Evaluator, EvaluatorFactory};
+use crate::value::Centipawns;
+use std::sync::Arc;
+use tandem_chess::{Changes, Position};
+
+/// The mean of what its members say: slower than each of them and steadier, since each errs in its own way. Made to score
+/// positions that others learn from.
+pub struct Committee(Vec<Box<dyn Evaluator>>);
+
+impl Committee {
+    /// A committee with a member from each factory; without any, every position is level.
+    pub fn of(factories: Vec<Arc<EvaluatorFactory>>) -> Arc<EvaluatorFactory> {
+        Arc::new(move || {
+            Box::new(Self(factories.iter().map(|member| member()).collect())) as Box<dyn Evaluator>
+        })
+    }
+}
+
+impl Evaluator for Committee {
+    fn reset(&mut self, position: &Position) {
+        self.0.iter_mut().for_each(|member| member.reset(position));
+    }
+
+    fn push(&mut self, changes: &Changes) {
+        self.0.iter_mut().for_each(|member| member.push(changes));
+    }
+
+    fn pop(&mut self) {
+        self.0.iter_mut().for_each(|member| member.pop());
+    }
+
+    fn evaluate(&mut self, position: &Position) -> Centipawns {
+        let sum: i32 = self.0.iter_mut().map(|member| member.evaluate(position).0).sum();
+        Centipawns(sum / self.0.len().max(1) as i32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Bootstrap;
+
+    struct Fixed(i32);
+
+    impl Evaluator for Fixed {
+        fn reset(&mut self, _: &Position) {}
+        fn push(&mut self, _: &Changes) {}
+        fn pop(&mut self) {}
+        fn evaluate(&mut self, _: &Position) -> Centipawns {
+            Centipawns(self.0)
+        }
+    }
+
+    #[test]
+    fn it_says_the_mean_and_follows_the_moves() {
+        let bootstrap = || -> Arc<EvaluatorFactory> { Arc::new(|| Box::new(Bootstrap::default())) };
+        let mut alone = bootstrap()();
+        let mut committee = Committee::of(vec![bootstrap(), Arc::new(|| Box::new(Fixed(100)))])();
+        let mut position = Position::from_fen("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1").unwrap();
+        for evaluator in [&mut alone, &mut committee] {
+            evaluator.reset(&position);
+        }
+        for uci in ["e4d5", "e8d7"] {
+            position.play(tandem_chess::uci::parse(position.board(), uci).unwrap());
+            alone.push(position.changes());
+            committee.push(position.changes());
+            let expected = (alone.evaluate(&position).0 + 100) / 2;
+            assert_eq!(committee.evaluate(&position).0, expected);
+        }
+        position.undo();
+        alone.pop();
+        committee.pop();
+        assert_eq!(committee.evaluate(&position).0, (alone.evaluate(&position).0 + 100) / 2);
+    }
+}
