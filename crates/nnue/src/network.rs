@@ -43,10 +43,11 @@ pub(crate) struct Flat {
     /// For each bucket, the weights of the side to move's values and of the other's.
     pub(crate) weights: Aligned<i16>,
     pub(crate) bias: Vec<i32>,
-    pub(crate) sums: Sums,
+    /// For each bucket, what its products and sums need.
+    pub(crate) sums: Vec<Sums>,
 }
 
-/// The room that a flat network's products and sums need, were every value at its greatest.
+/// The room that the products and sums of a flat network's output need, were every value at its greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sums {
     /// The sums fit into 32 bits; and what is known of a value times a weight.
@@ -327,15 +328,17 @@ impl Flat {
     ) -> Self {
         let one = if activation == Activation::Relu { i16::MAX } else { qa };
         let greatest = i64::from(one).pow(if activation == Activation::Screlu { 2 } else { 1 });
-        let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
-        // Each half of a bucket's weights is summed by itself.
-        let halves = weights.chunks((weights.len() / (2 * buckets.count)).max(1));
-        let sizes = halves.map(|half| half.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
-        let sums = if sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
-            Sums::Wide
-        } else {
-            Sums::Fit(Products::of(largest, one))
+        let sums_of = |weights: &[i16]| {
+            let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
+            // Each half of a bucket's weights is summed by itself.
+            let halves = weights.chunks((weights.len() / 2).max(1));
+            let sizes = halves.map(|half| half.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
+            match sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
+                true => Sums::Wide,
+                false => Sums::Fit(Products::of(largest, one)),
+            }
         };
+        let sums = weights.chunks((weights.len() / buckets.count).max(1)).map(sums_of).collect();
         Self { activation, qa, qb, scale, buckets, weights, bias, sums }
     }
 
@@ -343,7 +346,7 @@ impl Flat {
         let len = own.len();
         let weights = &self.weights[bucket * 2 * len..][..2 * len];
         let (own_weights, other_weights) = weights.split_at(len);
-        let sum = match self.sums {
+        let sum = match self.sums[bucket] {
             Sums::Wide => self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights),
             Sums::Fit(products) => {
                 let dot = |values, weights| kernels.dot(self.activation, products, values, weights, self.qa);

@@ -3,7 +3,7 @@
 
 use crate::optimiser::Range;
 use tandem_chess::random::SplitMix;
-use tandem_nnue::{Architecture, FloatNetwork, PSQT_BUCKETS, Quantisation, Scales};
+use tandem_nnue::{Activation, Architecture, FloatNetwork, HeadShape, PSQT_BUCKETS, Quantisation, Scales};
 
 /// Tensors begin at multiples of this, so that every kind of vector instruction can load them.
 const ALIGNMENT: usize = 16;
@@ -72,10 +72,14 @@ impl Layout {
         let within = |most: f32| if shape.clipped { Range::within(most) } else { Range::ALL };
         let first = if shape.factoriser { FIRST_WEIGHT / 2.0 } else { FIRST_WEIGHT };
         let layers = architecture.layers();
-        // A flat head's output weights have 16 bits; those of stacks 8.
-        let most = |weight: f64| match layers.len() {
-            1 => FLAT_WEIGHT,
-            _ => (SMALL_INTEGER / weight) as f32,
+        // A flat head's output weights have 16 bits, and so have their products with values that are to be squared, if the
+        // kernels are to be fast; those of stacks have 8.
+        let most = |weight: f64| match architecture.head {
+            HeadShape::Flat { activation: Activation::Screlu, .. } => {
+                FLAT_WEIGHT.min(f32::from(i16::MAX / quantisation.qa.max(1)) / weight as f32)
+            }
+            HeadShape::Flat { .. } => FLAT_WEIGHT,
+            HeadShape::Stacks(_) => (SMALL_INTEGER / weight) as f32,
         };
         let mut tensors = Vec::new();
         let mut len: usize = 0;

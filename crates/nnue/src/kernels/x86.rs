@@ -180,8 +180,8 @@ fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift:
 /// of 16 bits is split: 128 times an upper part, plus a lower one.
 macro_rules! dot {
     (
-        $name:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $all:ident, $load:ident, $store:ident,
-        $least:ident, $greatest:ident, $times:ident, $plus:ident, $minus:ident, $up:ident, $down:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
+        $name:ident, $sums:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $all:ident, $load:ident,
+        $store:ident, $least:ident, $greatest:ident, $times:ident, $plus:ident, $minus:ident, $up:ident, $down:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
     ) => {
         #[target_feature(enable = $features)]
         fn $name(
@@ -191,46 +191,68 @@ macro_rules! dot {
             weights: &[i16],
             one: i16,
         ) -> i32 {
-            let squared = activation == Activation::Screlu;
-            if squared && products == Products::Any {
-                return portable::dot(activation, products, values, weights, one);
+            match (activation, products) {
+                (Activation::Screlu, Products::Narrow) => $sums::<true, false>(values, weights, one),
+                (Activation::Screlu, Products::Split) => $sums::<true, true>(values, weights, one),
+                (Activation::Screlu, Products::Any) => {
+                    portable::dot(activation, products, values, weights, one)
+                }
+                (Activation::Crelu, _) => $sums::<false, false>(values, weights, one),
+                (Activation::Relu, _) => $sums::<false, false>(values, weights, i16::MAX),
             }
-            let split = squared && products == Products::Split;
-            let most = $all(if activation == Activation::Relu { i16::MAX } else { one });
-            let (parts, rest) = values.as_chunks::<$lanes>();
-            let (weight_parts, weight_rest) = weights.as_chunks::<$lanes>();
-            let mut $sum = $zero();
-            let mut upper_sum = $zero();
+        }
+
+        /// The sum for values that are held between 0 and `most`, and squared or not.
+        #[target_feature(enable = $features)]
+        fn $sums<const SQUARED: bool, const SPLIT: bool>(values: &[i16], weights: &[i16], most: i16) -> i32 {
+            let (held, middle) = ($all(most), $all(64));
+            let (parts, rest) = values.as_chunks::<{ 2 * $lanes }>();
+            let (weight_parts, weight_rest) = weights.as_chunks::<{ 2 * $lanes }>();
+            // Two sums by turns, so that a product does not wait for the one before it.
+            let mut sums = [$zero(); 2];
+            let mut upper_sums = [$zero(); 2];
             for (part, weights) in parts.iter().zip(weight_parts) {
-                // SAFETY: the array is as long as a vector.
-                let values: $vector = unsafe { $load(part.as_ptr().cast()) };
-                // SAFETY: so is this.
-                let weights: $vector = unsafe { $load(weights.as_ptr().cast()) };
-                let $left = $least($greatest(values, $zero()), most);
-                let upper = $down::<7>($plus(weights, $all(64)));
-                let lower = if split { $minus(weights, $up::<7>(upper)) } else { weights };
-                let $right = if squared { $times($left, lower) } else { weights };
-                $sum = $product;
-                if split {
-                    let ($sum, $right) = (upper_sum, $times($left, upper));
-                    upper_sum = $product;
+                for half in 0..2 {
+                    // SAFETY: the array is as long as two vectors.
+                    let values: $vector = unsafe { $load(part.as_ptr().add(half * $lanes).cast()) };
+                    // SAFETY: so is this.
+                    let weights: $vector = unsafe { $load(weights.as_ptr().add(half * $lanes).cast()) };
+                    let $left = $least($greatest(values, $zero()), held);
+                    let upper = $down::<7>($plus(weights, middle));
+                    let lower = if SPLIT { $minus(weights, $up::<7>(upper)) } else { weights };
+                    let $right = if SQUARED { $times($left, lower) } else { weights };
+                    let $sum = sums[half];
+                    sums[half] = $product;
+                    if SPLIT {
+                        let ($sum, $right) = (upper_sums[half], $times($left, upper));
+                        upper_sums[half] = $product;
+                    }
                 }
             }
-            let (mut sums, mut upper_sums) = ([0i32; $lanes / 2], [0i32; $lanes / 2]);
-            // SAFETY: the arrays are as long as a vector.
-            unsafe { $store(sums.as_mut_ptr().cast(), $sum) };
-            // SAFETY: as above.
-            unsafe { $store(upper_sums.as_mut_ptr().cast(), upper_sum) };
-            let rest = portable::dot(activation, products, rest, weight_rest, one);
-            sums.iter().zip(&upper_sums).fold(rest, |total, (&sum, &upper)| {
-                total.wrapping_add(sum).wrapping_add(upper.wrapping_shl(7))
-            })
+            let total = |vector: $vector| {
+                let mut numbers = [0i32; $lanes / 2];
+                // SAFETY: the array is as long as a vector.
+                unsafe { $store(numbers.as_mut_ptr().cast(), vector) };
+                numbers.iter().fold(0i32, |total, &number| total.wrapping_add(number))
+            };
+            let rest = rest.iter().zip(weight_rest).fold(0i32, |total, (&value, &weight)| {
+                let value = i32::from(value.clamp(0, most));
+                let power = if SQUARED { value * value } else { value };
+                total.wrapping_add(power.wrapping_mul(i32::from(weight)))
+            });
+            let whole = rest.wrapping_add(total(sums[0])).wrapping_add(total(sums[1]));
+            if !SPLIT {
+                return whole;
+            }
+            let upper = total(upper_sums[0]).wrapping_add(total(upper_sums[1]));
+            whole.wrapping_add(upper.wrapping_shl(7))
         }
     };
 }
 
 dot!(
     dot_avx512,
+    sums_avx512,
     "avx512f,avx512bw,avx512vl,avx512vnni",
     32,
     __m512i,
@@ -250,6 +272,7 @@ dot!(
 
 dot!(
     dot_avx2,
+    sums_avx2,
     "avx2",
     16,
     __m256i,
@@ -269,6 +292,7 @@ dot!(
 
 dot!(
     dot_sse41,
+    sums_sse41,
     "sse4.1",
     8,
     __m128i,
