@@ -217,4 +217,19 @@ mod tests {
         let halves = Prospect::Outcomes { win: 0.0625, draw: 0.0, loss: 0.9375 };
         assert_eq!(told(halves).1, [63, 0, 937]);
     }
+    #[test]
+    fn only_a_part_of_the_clock_is_used() {
+        let start = Instant::now();
+        let time = |text: &str| {
+            let Ok(crate::go::Go::Search(limits)) = crate::go::parse(text, &Position::startpos()) else {
+                panic!("{text}")
+            };
+            deadline(start, &limits, Duration::from_millis(10)).map(|deadline| (deadline - start).as_millis())
+        };
+        assert_eq!(time("movetime 50"), Some(50));
+        assert_eq!(time("wtime 1010 btime 7 winc 20"), Some(260));
+        assert_eq!(time("wtime 1010 movetime 90"), Some(90));
+        assert_eq!(time("wtime 1 btime 1"), Some(0));
+        assert!(["", "infinite", "ponder wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none()));
+    }
 }
