@@ -10,7 +10,6 @@ pub use prospect::Prospect;
 use crate::legal::{self, Temperature, allows_repetition};
 use crate::{Mask, Network, Scratch};
 use batch::Batch;
-use std::cmp::Reverse;
 use std::sync::Arc;
 use tandem_chess::move_map::lc0;
 use tandem_chess::{Move, Position};
@@ -58,7 +57,7 @@ pub struct Adviser {
 pub struct WeighedMove {
     /// The move.
     pub mv: Move,
-    /// From 0 to 1: by policy its probability, which all legal moves add up to one with; else the chance to win after it.
+    /// From 0 to 1: by policy its probability, and those of all legal moves add up to one; else the chance to win after it.
     pub weight: f32,
     /// What it promises to the side that plays it; by policy, what the position does. None where the network has no
     /// opinion.
@@ -130,15 +129,15 @@ impl Adviser {
             Method::ActionValue if self.reads_moves() => self.ask_actions(game, stop),
             Method::ActionValue => self.ask_move_values(game),
         };
-        // Mate is better than any chance; what is as good stays in the board's order.
-        self.moves.sort_by(|a, b| {
-            let mates = |weighed: &WeighedMove| weighed.prospect == Some(Prospect::Mate);
-            Reverse(mates(a)).cmp(&Reverse(mates(b))).then(b.weight.total_cmp(&a.weight))
-        });
-        if self.method == Method::Policy {
-            // Stable, so that each part keeps its order.
-            self.moves.sort_by_key(|weighed| weighed.prospect == Some(Prospect::Draw));
-        }
+        let class = |weighed: &WeighedMove| match weighed.prospect {
+            // Better than any chance.
+            Some(Prospect::Mate) => 0,
+            // A policy weighs by what it likes, and knows nothing of the draw.
+            Some(Prospect::Draw) if self.method == Method::Policy => 2,
+            _ => 1,
+        };
+        // What is as good stays in the board's order.
+        self.moves.sort_by(|a, b| class(a).cmp(&class(b)).then(b.weight.total_cmp(&a.weight)));
         Advice { moves: &self.moves, judged }
     }
 
