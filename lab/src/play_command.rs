@@ -84,7 +84,7 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         Some(path) => {
             let strategist = Strategist::load(path, args.by, &cancel)?;
             sayln!("{}", strategist.describe());
-            (Opponent::Network(strategist), Limits::default())
+            (Opponent::Network(Box::new(strategist)), Limits::default())
         }
         None => {
             let limit = TimeLimit::PerMove(Duration::from_secs(1));

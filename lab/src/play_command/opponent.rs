@@ -8,7 +8,7 @@ pub(super) enum Opponent {
     /// An engine, which searches.
     Engine(Box<dyn Analyst>),
     /// A transformer, which does not, and can say what it thinks of every move.
-    Network(Strategist),
+    Network(Box<Strategist>),
 }
 
 impl Opponent {
@@ -16,7 +16,7 @@ impl Opponent {
     pub(super) fn analyst(&mut self) -> &mut dyn Analyst {
         match self {
             Self::Engine(engine) => &mut **engine,
-            Self::Network(strategist) => strategist,
+            Self::Network(strategist) => &mut **strategist,
         }
     }
 
