@@ -10,6 +10,8 @@ mod help;
 mod options;
 mod output;
 mod positions;
+mod speaker;
+mod strategist;
 mod uci;
 
 pub use uci::{Next, Uci};

@@ -1,6 +1,7 @@
 //! The UCI options: their names, kinds and ranges.
 
 use crate::output::say;
+use crate::strategist::Strategist;
 use std::time::Duration;
 use tandem_nets::Judge;
 use tandem_nnue::Isa;
@@ -25,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) judge: Judge,
     /// The instructions a network is computed with.
     isa: Isa,
+    /// Who plays without search, if anyone does.
+    pub(crate) strategist: Strategist,
 }
 
 impl Default for Options {
@@ -37,6 +40,7 @@ impl Default for Options {
             hash: DEFAULT_HASH,
             judge: Judge::built_in(),
             isa: Isa::best(),
+            strategist: Strategist::default(),
         }
     }
 }
@@ -54,6 +58,12 @@ pub(crate) enum OptionError {
     Hash(#[from] tandem_search::OutOfMemory),
     #[error("EvalFile {0}; the evaluation in use stays")]
     Network(#[from] tandem_nnue::NetworkError),
+    #[error("TransformerFile {0}; what was in use stays")]
+    Transformer(#[from] tandem_transformer::FileError),
+    #[error("TransformerFile {0}: an NNUE is no transformer, but EvalFile takes it; what was in use stays")]
+    Nnue(String),
+    #[error("option Search takes alphabeta, policy, value or action-value, not '{0}'")]
+    Search(String),
     #[error("Kernels: {0}")]
     Kernels(#[from] tandem_nnue::IsaError),
     #[error("{0}")]
@@ -70,6 +80,10 @@ pub(crate) fn list() {
     say("option name Ponder type check default false");
     say("option name Move Overhead type spin default 10 min 0 max 5000");
     say("option name EvalFile type string default <empty>");
+    say(
+        "option name Search type combo default alphabeta var alphabeta var policy var value var action-value",
+    );
+    say("option name TransformerFile type string default <empty>");
     say("option name Kernels type combo default auto var auto var portable var sse41 var avx2 var avx512");
     say("option name SyzygyPath type string default <empty>");
     say("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
@@ -111,19 +125,20 @@ pub(crate) fn set(
             searcher.settings.move_overhead = Duration::from_millis(overhead);
         }
         "evalfile" => {
-            let name = if value == "<empty>" { "" } else { value };
-            judge_with(Judge::named(name)?, options, searcher, cancel);
+            judge_with(Judge::named(path(value))?, options, searcher, cancel);
         }
+        "search" => options.strategist.set_search(value)?,
+        "transformerfile" => options.strategist.set_file(path(value))?,
         "kernels" => {
             options.isa = match value {
                 "auto" => Isa::best(),
                 name => name.parse()?,
             };
+            options.strategist.set_kernels(value)?;
             judge_with(options.judge.clone(), options, searcher, cancel);
         }
         "syzygypath" => {
-            let path = if value == "<empty>" { "" } else { value };
-            let pieces = searcher.set_syzygy(path)?;
+            let pieces = searcher.set_syzygy(path(value))?;
             if pieces > 0 {
                 crate::output::complain(format_args!("Syzygy tables with up to {pieces} pieces"));
             }
@@ -180,13 +195,17 @@ fn split(arguments: &str) -> Option<(&str, &str)> {
         return None;
     }
     let rest = rest.trim_start();
-    if let Some(name) = rest.strip_suffix(" value") {
-        return Some((name.trim(), ""));
+    // The word itself may be the value, so that the first one counts.
+    if let Some((name, value)) = rest.split_once(" value ") {
+        return Some((name.trim(), value.trim()));
     }
-    match rest.split_once(" value ") {
-        Some((name, value)) => Some((name.trim(), value.trim())),
-        None => (!rest.is_empty()).then_some((rest, "")),
-    }
+    let name = rest.strip_suffix(" value").unwrap_or(rest).trim();
+    (!name.is_empty()).then_some((name, ""))
+}
+
+/// A path, of which GUIs write nothing as it was listed.
+fn path(value: &str) -> &str {
+    if value == "<empty>" { "" } else { value }
 }
 
 fn number(name: &'static str, value: &str, min: i64, max: i64) -> Result<i64, OptionError> {
@@ -205,7 +224,7 @@ fn check(name: &'static str, value: &str) -> Result<bool, OptionError> {
     }
 }
 
-fn clip(text: &str) -> String {
+pub(crate) fn clip(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
@@ -219,6 +238,7 @@ mod tests {
         assert_eq!(split("name SyzygyPath value /a folder/x"), Some(("SyzygyPath", "/a folder/x")));
         assert_eq!(split("name Clear Hash"), Some(("Clear Hash", "")));
         assert_eq!(split("name Hash value"), Some(("Hash", "")));
+        assert_eq!(split("name Search value value"), Some(("Search", "value")));
         assert_eq!(split("Hash 3"), None);
         assert_eq!(split("name"), None);
     }

@@ -12,6 +12,8 @@ use crate::go::{self, Go};
 use crate::help::HELP;
 use crate::options::{self, DEFAULT_HASH, Options};
 use crate::output::{complain, say};
+use crate::speaker::Speaker;
+use crate::strategist::{self, Choice};
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use tandem_chess::{Position, perft, uci};
-use tandem_search::{Info, Limits, STACK_SIZE, ScoreBound, SearchResult, Searcher, Signals, Wdl};
+use tandem_search::{Limits, STACK_SIZE, Searcher, Signals};
 
 /// Where the searcher is: at hand, or away thinking.
 enum Work {
@@ -184,14 +186,24 @@ impl Uci {
     }
 
     fn search(&mut self, limits: Limits) {
-        let position = self.position.clone();
-        let speaker = Speaker { position: position.clone(), options: self.options.clone() };
+        let mut position = self.position.clone();
+        let speaker = Speaker::new(position.clone(), &self.options);
         let bounded = limits.is_bounded();
         let ponder = limits.ponder;
-        self.work(bounded, ponder, move |searcher| {
-            let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
-            speaker.best_move(&result);
-        });
+        match self.options.strategist.choice() {
+            Choice::Search => self.work(bounded, ponder, move |searcher| {
+                let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
+                speaker.best_move(&result);
+            }),
+            Choice::Transformer(adviser) => self.work(bounded, ponder, move |searcher| {
+                strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
+            }),
+            Choice::Nobody(why) => self.work(bounded, ponder, move |searcher| {
+                complain(why);
+                searcher.wait_for_leave(&limits);
+                say("bestmove (none)");
+            }),
+        }
     }
 
     fn count(&mut self, depth: u32) {
@@ -463,60 +475,4 @@ fn count_leaves(position: &mut Position, depth: u32, signals: &Signals) -> u64 {
         position.undo();
     }
     nodes
-}
-
-/// Puts what a search says into UCI's words.
-struct Speaker {
-    position: Position,
-    options: Options,
-}
-
-impl Speaker {
-    fn info(&self, info: &Info) {
-        let Info { depth, sel_depth, multipv, score, nodes, hashfull, tb_hits, .. } = info;
-        let bound = match info.bound {
-            ScoreBound::Exact => "",
-            ScoreBound::Lower => " lowerbound",
-            ScoreBound::Upper => " upperbound",
-        };
-        let wdl = if self.options.show_wdl {
-            let Wdl { win, draw, loss } = Wdl::from_score(*score);
-            format!(" wdl {win} {draw} {loss}")
-        } else {
-            String::new()
-        };
-        let mut position = self.position.clone();
-        let mut line = String::new();
-        for &mv in &info.pv {
-            if !position.board().is_legal(mv) {
-                break;
-            }
-            line.push(' ');
-            line.push_str(&uci::format(position.board(), mv, self.options.chess960));
-            position.play(mv);
-        }
-        let (nps, time) = (info.nps(), info.time.as_millis());
-        say(format_args!(
-            "info depth {depth} seldepth {sel_depth} multipv {multipv} score {score}{bound}{wdl} nodes {nodes} \
-             nps {nps} hashfull {hashfull} tbhits {tb_hits} time {time} pv{line}"
-        ));
-    }
-
-    fn best_move(&self, result: &SearchResult) {
-        let Some(best) = result.best else {
-            say(format_args!("info depth 0 score {}", result.score));
-            return say("bestmove (none)");
-        };
-        let board = self.position.board();
-        let text = uci::format(board, best, self.options.chess960);
-        let mut after = self.position.clone();
-        after.play(best);
-        match result.ponder.filter(|&mv| after.board().is_legal(mv)) {
-            Some(ponder) => {
-                let ponder = uci::format(after.board(), ponder, self.options.chess960);
-                say(format_args!("bestmove {text} ponder {ponder}"));
-            }
-            None => say(format_args!("bestmove {text}")),
-        }
-    }
 }

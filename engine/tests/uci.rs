@@ -1,100 +1,11 @@
 //! The engine as a GUI sees it: a process that reads and writes lines.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+mod common;
+
+use common::{Engine, PATIENCE, last};
+use std::process::Command;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-
-/// Far longer than any answer should take, even unoptimised on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Engine {
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<String>,
-}
-
-impl Engine {
-    fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tandem"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        Self { input: child.stdin.take(), child, lines }
-    }
-
-    fn send(&mut self, line: &str) {
-        self.send_bytes(format!("{line}\n").as_bytes());
-    }
-
-    fn send_bytes(&mut self, bytes: &[u8]) {
-        let input = self.input.as_mut().unwrap();
-        input.write_all(bytes).unwrap();
-        input.flush().unwrap();
-    }
-
-    /// Reads up to the first line that starts so, and returns all that came.
-    fn until(&mut self, start: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => {
-                    let found = line.starts_with(start);
-                    seen.push(line);
-                    if found {
-                        return seen;
-                    }
-                }
-                Err(error) => panic!("{error} while waiting for '{start}' after {seen:#?}"),
-            }
-        }
-    }
-
-    /// Sends a line and returns what is said before the engine is ready for the next.
-    fn ask(&mut self, line: &str) -> Vec<String> {
-        self.send(line);
-        self.send("isready");
-        let mut answer = self.until("readyok");
-        answer.pop();
-        answer
-    }
-
-    /// Waits for the process to end by itself.
-    fn wait_for_end(mut self) -> Duration {
-        let start = Instant::now();
-        drop(self.input.take());
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                assert!(status.success(), "{status}");
-                return start.elapsed();
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("the engine did not end");
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn last(lines: &[String]) -> &str {
-    lines.last().map_or("", String::as_str)
-}
 
 #[test]
 fn it_introduces_itself_and_plays() {
@@ -175,6 +86,9 @@ fn nonsense_gets_one_line_and_changes_nothing() {
         "setoption name EvalFile value /no/such/network",
         "setoption name EvalFile value /dev/zero",
         "setoption name Kernels value abacus",
+        "setoption name Search value crystal-ball",
+        "setoption name TransformerFile value /no/such/network",
+        "setoption name TransformerFile value /dev/zero",
         "perft",
         "perft x",
         "bench x",

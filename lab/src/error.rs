@@ -33,6 +33,8 @@ pub(crate) enum LabError {
     #[error("{0}; our own format (.tnn) and safetensors hold every network")]
     Unfit(#[from] tandem_nnue::UnfitNetwork),
     #[error(transparent)]
+    Transformer(#[from] tandem_transformer::FileError),
+    #[error(transparent)]
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
     SelfPlay(#[from] tandem_selfplay::SelfPlayError),

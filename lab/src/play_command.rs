@@ -1,28 +1,43 @@
 //! `tandem-lab play`: a game against a person.
 
+mod opponent;
 mod session;
+mod strategist;
+mod weights_table;
 
 use crate::board_art::Style;
 use crate::{engine_args::Engine, error::LabError, interrupt};
 use clap::Args;
+use opponent::Opponent;
 use session::{Session, Step};
 use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tandem_arena::{SplitMix, TimeLimit};
+use strategist::Strategist;
+use tandem_arena::{Limits, SplitMix, TimeLimit};
 use tandem_chess::{Color, Position, fen};
+use tandem_transformer::Method;
 
-/// Play a game against an engine
+/// Play a game against an engine or a transformer
 ///
-/// Moves are typed as SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other words: back, hint, eval, board, flip, moves,
+/// Moves are typed as SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other words: back, hint, eval, weigh, board, flip, moves,
 /// fen, resign, help, quit.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
     /// The engine, as in `match`; 1 s a move if it has no limit. Ours if not given
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
+    /// A transformer instead, which plays without search: .ttn, .safetensors or .pb.gz
+    #[arg(long, value_name = "FILE", conflicts_with = "engine")]
+    net: Option<PathBuf>,
+    /// How it is asked: policy, value or action-value. The best that it can if not given, which is the last of these
+    #[arg(long, value_name = "METHOD", requires = "net")]
+    by: Option<Method>,
+    /// Show at each turn what it thinks of every move, as `weigh` does
+    #[arg(long, requires = "net")]
+    show: bool,
     /// Your colour
     #[arg(long, value_enum, default_value_t = Side::White)]
     color: Side,
@@ -65,16 +80,28 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         }
     };
     let cancel = interrupt::flag();
-    let engine = Engine::new(args.engine.as_deref(), TimeLimit::PerMove(Duration::from_secs(1)), &cancel)?;
-    let mut player = engine.analyst()?;
-    player
+    let (mut opponent, limits) = match &args.net {
+        Some(path) => {
+            let strategist = Strategist::load(path, args.by, &cancel)?;
+            sayln!("{}", strategist.describe());
+            (Opponent::Network(Box::new(strategist)), Limits::default())
+        }
+        None => {
+            let limit = TimeLimit::PerMove(Duration::from_secs(1));
+            let engine = Engine::new(args.engine.as_deref(), limit, &cancel)?;
+            (Opponent::Engine(engine.analyst()?), engine.spec.limits)
+        }
+    };
+    opponent
+        .analyst()
         .forget(fen::is_chess960(position.board()))
         .map_err(|fault| LabError::Usage(format!("the engine failed: {fault}")))?;
     let style = args.style.unwrap_or(if stdout().is_terminal() { Style::Colour } else { Style::Ascii });
-    let mut session = Session::new(position, human, style, engine.spec.limits, &mut *player);
+    let mut session = Session::new(position, human, style, limits, &mut opponent);
+    session.show_weights = args.show;
 
     sayln!("You have {}. Type a move, or 'help'.", session::color_name(human));
-    say!("{}", session.board());
+    say!("{}", session.turn());
     let lines = typed_lines();
     loop {
         if cancel.load(Ordering::Relaxed) {

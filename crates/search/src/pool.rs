@@ -221,7 +221,7 @@ impl Searcher {
         }
 
         if root_moves.is_empty() {
-            self.wait(&limits);
+            self.wait_for_leave(&limits);
             let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
             return SearchResult {
                 best: None,
@@ -274,7 +274,8 @@ impl Searcher {
         }
     }
 
-    fn wait(&self, limits: &Limits) {
+    /// Waits for leave to answer: a search that was told to go on until stopped, or that ponders, must not answer before.
+    pub fn wait_for_leave(&self, limits: &Limits) {
         wait_for_leave(&self.signals, limits);
     }
 

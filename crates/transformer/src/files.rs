@@ -8,7 +8,7 @@ mod own;
 mod safetensors;
 mod wire;
 
-use crate::{Architecture, Weights, WeightsError};
+use crate::{Architecture, Isa, Network, Precision, Weights, WeightsError};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
@@ -128,6 +128,28 @@ impl Weights {
                 Err(LoadError::new("magic", 0, problem))
             }
         }
+    }
+}
+
+impl Network {
+    /// Reads a network file of any format that says what it is, and packs it for an instruction set. It computes in the
+    /// numbers that the file has: bytes, or 16 bits, where its layers are stored so.
+    pub fn load(path: impl AsRef<Path>, isa: Isa) -> Result<Self, FileError> {
+        let path = path.as_ref();
+        let bytes = map(path)?;
+        let read = || -> Result<Self, LoadError> {
+            if Format::of(&bytes) != Some(Format::Tandem) {
+                return Ok(Self::new(&Weights::from_bytes(&bytes, None)?, Precision::F32, isa));
+            }
+            let file = NetworkFile::new(&bytes)?;
+            let precision = file.iter().find_map(|(_, stored)| match stored {
+                Stored::F32(_) => None,
+                Stored::Bf16(_) => Some(Precision::Bf16),
+                Stored::Int8 { .. } => Some(Precision::Int8),
+            });
+            Ok(Self::new(&file.to_weights()?, precision.unwrap_or(Precision::F32), isa))
+        };
+        read().map_err(|source| FileError::Load { path: path.into(), source })
     }
 }
 

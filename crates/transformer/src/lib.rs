@@ -6,6 +6,7 @@
 //! - [`Network`]: the numbers packed to be run on a processor, in a [`Precision`] and with the instructions of an [`Isa`];
 //! - [`Outputs`]: what it says of a position;
 //! - [`legal`]: what that means for the moves that can be played;
+//! - [`Adviser`]: a network that is asked for moves without search;
 //! - [`Format`]: the files that hold it.
 //!
 //! ```
@@ -20,6 +21,7 @@
 //! # Ok::<(), tandem_transformer::InputError>(())
 //! ```
 
+mod adviser;
 mod aligned;
 mod architecture;
 pub mod encoding;
@@ -34,6 +36,7 @@ mod quantise;
 mod test_nets;
 mod weights;
 
+pub use adviser::{Advice, Adviser, Method, Prospect, UnfitMethod, UnknownMethod, WeighedMove};
 pub use architecture::{
     Activation, Architecture, ArchitectureError, Attention, Body, BucketHead, DenseBoard, Embedding, Experts,
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,

@@ -1,7 +1,8 @@
 //! The game at the table: what is typed, and what comes back.
 
+use super::opponent::Opponent;
 use crate::board_art::{Style, draw};
-use tandem_arena::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Outcome, Score};
+use tandem_arena::{Analysis, Clock, Fault, GameSoFar, Limits, Outcome, Score};
 use tandem_chess::{Board, Color, Move, Position, fen, pgn, san, uci};
 
 /// What follows from a line or a move.
@@ -26,7 +27,9 @@ pub(super) struct Session<'a> {
     view: Color,
     style: Style,
     limits: Limits,
-    engine: &'a mut dyn Analyst,
+    opponent: &'a mut Opponent,
+    /// Whether a network says at each turn what it thinks of every move.
+    pub(super) show_weights: bool,
     result: pgn::GameResult,
 }
 
@@ -35,6 +38,7 @@ const HELP: &str = "\
   back          take back your last move
   hint          what the engine would play
   eval          what the engine thinks of the position
+  weigh         what a network thinks of every move
   board, flip   show the board; from the other side
   moves, fen    the legal moves; the position as FEN
   resign, quit  end the game; leave it unfinished
@@ -46,7 +50,7 @@ impl<'a> Session<'a> {
         human: Color,
         style: Style,
         limits: Limits,
-        engine: &'a mut dyn Analyst,
+        opponent: &'a mut Opponent,
     ) -> Self {
         Self {
             start: position.board().clone(),
@@ -57,7 +61,8 @@ impl<'a> Session<'a> {
             view: human,
             style,
             limits,
-            engine,
+            opponent,
+            show_weights: false,
             result: pgn::GameResult::Unknown,
         }
     }
@@ -68,6 +73,24 @@ impl<'a> Session<'a> {
 
     pub(super) fn board(&self) -> String {
         draw(self.position.board(), self.style, self.view, self.moves.last().copied())
+    }
+
+    /// What a person sees when it is their turn.
+    pub(super) fn turn(&mut self) -> String {
+        let weights = if self.is_humans_turn() { self.shown_weights() } else { String::new() };
+        self.board() + &weights
+    }
+
+    /// What the network thinks of every move, if that is to be shown at each turn.
+    fn shown_weights(&mut self) -> String {
+        let weights = if self.show_weights { self.weigh() } else { None };
+        weights.unwrap_or_default()
+    }
+
+    /// What the network thinks of every move; none if an engine plays.
+    fn weigh(&mut self) -> Option<String> {
+        let Opponent::Network(strategist) = &mut *self.opponent else { return None };
+        Some(strategist.weigh(&mut self.position, self.style))
     }
 
     /// Move number and side, such as `12.` or `12...`.
@@ -108,6 +131,10 @@ impl<'a> Session<'a> {
                 let line = variation(&session.position, analysis);
                 format!("{}  {line}\n", evaluation(session.position.side_to_move(), analysis.score()).trim())
             }),
+            "weigh" => {
+                let none = "an engine weighs lines, not moves: 'eval' shows its best; 'play --net' is for networks\n";
+                Step::Say(self.weigh().unwrap_or_else(|| none.into()))
+            }
             "resign" => {
                 self.result = pgn::GameResult::won_by(!self.human);
                 Step::Over(format!("{} resigns. {}", color_name(self.human), self.result))
@@ -145,10 +172,10 @@ impl<'a> Session<'a> {
             self.scores.pop();
             took = true;
             if self.is_humans_turn() {
-                return Step::Say(self.board());
+                return Step::Say(self.turn());
             }
         }
-        Step::Say(if took { self.board() } else { "there is nothing to take back\n".into() })
+        Step::Say(if took { self.turn() } else { "there is nothing to take back\n".into() })
     }
 
     fn ask(&mut self) -> Result<Analysis, Fault> {
@@ -163,7 +190,7 @@ impl<'a> Session<'a> {
             position.play(mv);
         }
         let game = GameSoFar { start: &self.start, moves: &moves, position: &position, chess960 };
-        self.engine.analyse(&game, &Clock::new(self.limits))
+        self.opponent.analyst().analyse(&game, &Clock::new(self.limits))
     }
 
     fn consult(&mut self, answer: impl Fn(&Self, &Analysis) -> String) -> Step {
@@ -175,19 +202,19 @@ impl<'a> Session<'a> {
 
     /// The engine's move.
     pub(super) fn answer(&mut self) -> Step {
+        let weights = self.shown_weights();
         match self.ask() {
             Ok(analysis) => {
                 let text = format!(
-                    "{} {}{}\n",
+                    "{weights}{} {}{}\n",
                     self.prompt(),
                     san::format(self.position.board(), analysis.best),
                     evaluation(self.position.side_to_move(), analysis.score())
                 );
                 self.play(analysis.best, analysis.score());
-                let text = text + &self.board();
                 match self.verdict() {
-                    Some(Step::Over(end)) => Step::Over(text + &end),
-                    _ => Step::Say(text),
+                    Some(Step::Over(end)) => Step::Over(text + &self.board() + &end),
+                    _ => Step::Say(text + &self.turn()),
                 }
             }
             Err(Fault::Cancelled) => Step::Quit,
@@ -211,8 +238,8 @@ impl<'a> Session<'a> {
     pub(super) fn to_pgn(&self, human: &str) -> String {
         let mut game = pgn::Game::from_start(self.start.clone());
         let names = match self.human {
-            Color::White => [human, self.engine.name()],
-            Color::Black => [self.engine.name(), human],
+            Color::White => [human, self.opponent.name()],
+            Color::Black => [self.opponent.name(), human],
         };
         game.set_tag("Event", "Game at the terminal");
         game.set_tag("White", names[0]);
@@ -268,7 +295,7 @@ pub(super) fn color_name(color: Color) -> &'static str {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tandem_arena::Info;
+    use tandem_arena::{Analyst, Info};
 
     /// Plays the first legal move, in the order of the alphabet.
     struct First;
@@ -302,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_short_game_to_mate() {
-        let mut engine = First;
+        let mut engine = Opponent::Engine(Box::new(First));
         let mut session =
             Session::new(Position::startpos(), Color::Black, Style::Ascii, Limits::default(), &mut engine);
         assert!(!session.is_humans_turn());
@@ -320,7 +347,7 @@ mod tests {
 
     #[test]
     fn moves_are_taken_back_in_pairs() {
-        let mut engine = First;
+        let mut engine = Opponent::Engine(Box::new(First));
         let mut session =
             Session::new(Position::startpos(), Color::White, Style::Ascii, Limits::default(), &mut engine);
         assert_eq!(said(session.hear("back")), "there is nothing to take back\n");
@@ -331,6 +358,7 @@ mod tests {
         assert_eq!(session.position.fen(), Position::startpos().fen());
         assert!(said(session.hear("hint")).starts_with("try a3  (+0.25)"));
         assert!(said(session.hear("eval")).contains("a3"));
+        assert!(said(session.hear("weigh")).contains("play --net"));
         assert!(said(session.hear("moves")).contains("Nf3"));
         assert!(said(session.hear("help")).contains("take back"));
         assert_eq!(session.hear("quit"), Step::Quit);

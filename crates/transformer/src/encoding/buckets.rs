@@ -13,6 +13,16 @@ pub fn chance_of_centipawns(centipawns: f64) -> f64 {
     1.0 / (1.0 + (-PER_CENTIPAWN * centipawns).exp())
 }
 
+/// No chance stands for more: near certainty the curve has no end.
+const MOST_CENTIPAWNS: f64 = 5000.0;
+
+/// The evaluation that a chance to win stands for, up to 50 pawns; that of what is no number is even.
+pub fn centipawns_of_chance(chance: f64) -> f64 {
+    let odds = chance / (1.0 - chance);
+    let centipawns = odds.ln() / PER_CENTIPAWN;
+    if centipawns.is_nan() { 0.0 } else { centipawns.clamp(-MOST_CENTIPAWNS, MOST_CENTIPAWNS) }
+}
+
 /// Equal parts of the chances from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Buckets(usize);
@@ -151,6 +161,16 @@ mod tests {
         }
         assert_eq!(chance_of_centipawns(f64::INFINITY), 1.0);
         assert_eq!(chance_of_centipawns(f64::NEG_INFINITY), 0.0);
+    }
+
+    #[test]
+    fn chances_become_evaluations() {
+        for centipawns in [-4999.0, -300.0, -0.5, 0.0, 1.0, 42.0, 2000.0] {
+            let back = centipawns_of_chance(chance_of_centipawns(centipawns));
+            assert!((back - centipawns).abs() < 1e-3, "{centipawns} became {back}");
+        }
+        let ends = [(0.0, -5000.0), (1.0, 5000.0), (-1.0, 0.0), (2.0, 0.0), (f64::NAN, 0.0)];
+        assert!(ends.into_iter().all(|(chance, centipawns)| centipawns_of_chance(chance) == centipawns));
     }
 
     #[test]

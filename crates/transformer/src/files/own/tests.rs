@@ -161,3 +161,20 @@ fn numbers_that_are_none_are_told_by_their_place() {
     let bytes = weights.to_bytes(Storage::F32, "");
     assert_eq!(told(&bytes), "tensor layers.1.router.weight: number 7 is NaN");
 }
+
+#[test]
+fn a_network_is_run_in_the_numbers_of_its_file() {
+    use crate::{Isa, Network, Precision};
+    let weights = networks().next().unwrap();
+    let path = std::env::temp_dir().join(format!("tandem-precision-{}.ttn", std::process::id()));
+    let files = [
+        (weights.to_bytes(Storage::F32, ""), Precision::F32),
+        (weights.to_bytes(Storage::Bf16, ""), Precision::Bf16),
+        (weights.to_bytes(Storage::Int8, ""), Precision::Int8),
+    ];
+    for (bytes, precision) in files {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(Network::load(&path, Isa::Portable).unwrap().precision(), precision);
+    }
+    std::fs::remove_file(&path).unwrap();
+}

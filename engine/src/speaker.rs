@@ -1,0 +1,92 @@
+//! What a search or a network says, in UCI's words.
+
+use crate::options::Options;
+use crate::output::say;
+use tandem_chess::{Move, Position, uci};
+use tandem_search::{Info, Score, ScoreBound, SearchResult, Wdl};
+
+/// Speaks of one position.
+pub(crate) struct Speaker {
+    position: Position,
+    chess960: bool,
+    show_wdl: bool,
+}
+
+impl Speaker {
+    /// One who speaks of a position as the options ask.
+    pub(crate) fn new(position: Position, options: &Options) -> Self {
+        Self { position, chess960: options.chess960, show_wdl: options.show_wdl }
+    }
+
+    /// A line of a search.
+    pub(crate) fn info(&self, info: &Info) {
+        let Info { depth, sel_depth, multipv, score, nodes, hashfull, tb_hits, .. } = info;
+        let bound = match info.bound {
+            ScoreBound::Exact => "",
+            ScoreBound::Lower => " lowerbound",
+            ScoreBound::Upper => " upperbound",
+        };
+        let wdl = self.wdl(Wdl::from_score(*score));
+        let line = self.line(&info.pv);
+        let (nps, time) = (info.nps(), info.time.as_millis());
+        say(format_args!(
+            "info depth {depth} seldepth {sel_depth} multipv {multipv} score {score}{bound}{wdl} nodes {nodes} \
+             nps {nps} hashfull {hashfull} tbhits {tb_hits} time {time} pv{line}"
+        ));
+    }
+
+    /// A move that was chosen without search, with its score if there is one.
+    pub(crate) fn weighed(&self, rank: usize, mv: Move, score: Option<(Score, Wdl)>, cost: &Cost) {
+        let Cost { nodes, time } = cost;
+        let score = score.map_or(String::new(), |(score, wdl)| format!(" score {score}{}", self.wdl(wdl)));
+        let nps = (*nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+        let (time, line) = (time.as_millis(), self.line(&[mv]));
+        say(format_args!(
+            "info depth 1 seldepth 1 multipv {rank}{score} nodes {nodes} nps {nps} time {time} pv{line}"
+        ));
+    }
+
+    /// The end of it.
+    pub(crate) fn best_move(&self, result: &SearchResult) {
+        let Some(best) = result.best else {
+            say(format_args!("info depth 0 score {}", result.score));
+            return say("bestmove (none)");
+        };
+        let board = self.position.board();
+        let text = uci::format(board, best, self.chess960);
+        let mut after = self.position.clone();
+        after.play(best);
+        match result.ponder.filter(|&mv| after.board().is_legal(mv)) {
+            Some(ponder) => {
+                let ponder = uci::format(after.board(), ponder, self.chess960);
+                say(format_args!("bestmove {text} ponder {ponder}"));
+            }
+            None => say(format_args!("bestmove {text}")),
+        }
+    }
+
+    fn wdl(&self, Wdl { win, draw, loss }: Wdl) -> String {
+        if self.show_wdl { format!(" wdl {win} {draw} {loss}") } else { String::new() }
+    }
+
+    /// The moves of a line, each after a space.
+    fn line(&self, moves: &[Move]) -> String {
+        let mut position = self.position.clone();
+        let mut line = String::new();
+        for &mv in moves {
+            if !position.board().is_legal(mv) {
+                break;
+            }
+            line.push(' ');
+            line.push_str(&uci::format(position.board(), mv, self.chess960));
+            position.play(mv);
+        }
+        line
+    }
+}
+
+/// What it took to weigh moves.
+pub(crate) struct Cost {
+    pub(crate) nodes: u64,
+    pub(crate) time: std::time::Duration,
+}

@@ -1,0 +1,235 @@
+//! The strategist: a transformer that plays without search, if the options say so.
+
+use crate::options::{OptionError, clip};
+use crate::output::complain;
+use crate::speaker::{Cost, Speaker};
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tandem_chess::Position;
+use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher, Wdl};
+use tandem_transformer::encoding::buckets::centipawns_of_chance;
+use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect, UnfitMethod};
+
+/// The value of the option `Search` with which no transformer plays.
+const ALPHABETA: &str = "alphabeta";
+
+/// The options `Search` and `TransformerFile`. They may come in any order, so that each is taken for itself, and what
+/// they lack together is said when a move is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Strategist {
+    /// How the network is asked; if by none, the search plays.
+    method: Option<Method>,
+    /// The network, and the file it is from.
+    network: Option<(String, Arc<Network>)>,
+    isa: Isa,
+    /// Both together, with the memory that is kept from move to move.
+    adviser: Option<Result<Arc<Mutex<Adviser>>, UnfitMethod>>,
+}
+
+/// Who is to choose a move.
+pub(crate) enum Choice {
+    /// The search.
+    Search,
+    /// A transformer.
+    Transformer(Arc<Mutex<Adviser>>),
+    /// Who was asked for is not there, for this reason.
+    Nobody(String),
+}
+
+impl Default for Strategist {
+    fn default() -> Self {
+        Self { method: None, network: None, isa: Isa::best(), adviser: None }
+    }
+}
+
+impl Strategist {
+    /// Sets the option `Search`.
+    pub(crate) fn set_search(&mut self, value: &str) -> Result<(), OptionError> {
+        let value = value.to_ascii_lowercase();
+        self.method = match value.as_str() {
+            ALPHABETA => None,
+            name => Some(name.parse().map_err(|_| OptionError::Search(clip(name)))?),
+        };
+        self.renew();
+        Ok(())
+    }
+
+    /// Sets the option `TransformerFile`; nothing is none.
+    pub(crate) fn set_file(&mut self, path: &str) -> Result<(), OptionError> {
+        self.network = match path {
+            "" => None,
+            path => Some((path.into(), Arc::new(load(path, self.isa)?))),
+        };
+        if let Some((_, network)) = &self.network {
+            complain(format_args!("strategist: {}", describe(network)));
+        }
+        self.renew();
+        Ok(())
+    }
+
+    /// Sets the instructions to compute with, by the names of the option `Kernels`.
+    pub(crate) fn set_kernels(&mut self, name: &str) -> Result<(), OptionError> {
+        self.isa = match name {
+            "auto" => Isa::best(),
+            // Not every instruction set that serves an NNUE serves a transformer.
+            name => Isa::ALL.into_iter().find(|isa| isa.name() == name).unwrap_or(Isa::Portable),
+        };
+        match self.network.take() {
+            Some((path, _)) => self.set_file(&path),
+            None => Ok(()),
+        }
+    }
+
+    fn renew(&mut self) {
+        let (Some(method), Some((_, network))) = (self.method, &self.network) else {
+            self.adviser = None;
+            return;
+        };
+        let adviser = Adviser::new(Arc::clone(network), method);
+        if let Err(error) = &adviser {
+            complain(format_args!("Search {method}: {error}"));
+        }
+        self.adviser = Some(adviser.map(|adviser| Arc::new(Mutex::new(adviser))));
+    }
+
+    /// Who is to choose a move.
+    pub(crate) fn choice(&self) -> Choice {
+        match (self.method, &self.adviser) {
+            (None, _) => Choice::Search,
+            (Some(_), Some(Ok(adviser))) => Choice::Transformer(Arc::clone(adviser)),
+            (Some(method), Some(Err(error))) => Choice::Nobody(format!("no move: Search {method}: {error}")),
+            (Some(method), None) => Choice::Nobody(format!(
+                "no move: Search {method} needs a transformer; set TransformerFile to one, or Search to {ALPHABETA}"
+            )),
+        }
+    }
+}
+
+/// Reads a network.
+fn load(path: &str, isa: Isa) -> Result<Network, OptionError> {
+    Network::load(path, isa).map_err(|error| {
+        // What could be mapped is a file, so that reading it again does not wait.
+        let is_nnue = || {
+            let mut start = [0; 16];
+            let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));
+            let format = tandem_nnue::Format::of(&start[..read.unwrap_or(0)]);
+            format.is_some_and(|format| format != tandem_nnue::Format::Float)
+        };
+        if matches!(error, FileError::Load { .. }) && is_nnue() {
+            return OptionError::Nnue(path.into());
+        }
+        error.into()
+    })
+}
+
+/// A network in a few words.
+fn describe(network: &Network) -> String {
+    let architecture = network.architecture();
+    let methods: Vec<&str> =
+        Method::ALL.into_iter().filter(|method| method.fits(&architecture.heads)).map(Method::name).collect();
+    format!(
+        "{} layers of width {}, {:.1} M parameters ({}, {}); it can be asked by {}",
+        architecture.body.layers,
+        architecture.body.width,
+        architecture.parameters() as f64 / 1e6,
+        network.precision().name(),
+        network.isa().name(),
+        if methods.is_empty() { "nothing".into() } else { methods.join(", ") }
+    )
+}
+
+/// Plays a move without search. The calling thread waits as a search does if it may not answer yet.
+pub(crate) fn play(
+    adviser: &Mutex<Adviser>,
+    searcher: &Searcher,
+    position: &mut Position,
+    limits: &Limits,
+    speaker: &Speaker,
+) {
+    let start = Instant::now();
+    let signals = searcher.signals();
+    let deadline = deadline(start, limits, searcher.settings.move_overhead);
+    let late = || signals.is_stopped() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    // What is kept in it is written anew for each move, so that one that failed harms none after it.
+    let mut adviser = adviser.lock().unwrap_or_else(PoisonError::into_inner);
+    let advice = adviser.weigh_some(position, &limits.search_moves, late);
+    let cost = Cost { nodes: advice.judged as u64, time: start.elapsed() };
+    for (index, weighed) in advice.moves.iter().take(searcher.settings.multipv).enumerate() {
+        speaker.weighed(index + 1, weighed.mv, weighed.prospect.map(score), &cost);
+    }
+    searcher.wait_for_leave(limits);
+    let best = advice.moves.first();
+    // Without a legal move the rules say what the position is worth, and nobody else is asked.
+    let end = if position.in_check() { Score::Mate(0) } else { Score::Centipawns(Centipawns(0)) };
+    let score = best.and_then(|best| best.prospect).map_or(end, |prospect| score(prospect).0);
+    let Cost { nodes, time } = cost;
+    let best = best.map(|best| best.mv);
+    speaker.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time });
+}
+
+/// When the moves that were weighed by then have to do. A game goes on after this move, so that only a part of the clock
+/// is used.
+fn deadline(start: Instant, limits: &Limits, overhead: Duration) -> Option<Instant> {
+    if limits.infinite || limits.ponder {
+        return None;
+    }
+    let clock = limits.clock.map(|clock| clock.remaining.saturating_sub(overhead) / 4 + clock.increment / 2);
+    start.checked_add([limits.move_time, clock].into_iter().flatten().min()?)
+}
+
+/// What a prospect is as an evaluation, and as chances of win, draw and loss.
+fn score(prospect: Prospect) -> (Score, Wdl) {
+    let score = match prospect {
+        Prospect::Mate => Score::Mate(1),
+        other => Score::Centipawns(Centipawns(centipawns_of_chance(other.chance()).round() as i32)),
+    };
+    let wdl = match prospect {
+        Prospect::Outcomes { win, loss, .. } => {
+            let [win, loss] = [win, loss].map(|share| (1000.0 * share).round() as u32);
+            // Two halves may both have been rounded up.
+            let loss = loss.min(1000 - win);
+            Wdl { win, draw: 1000 - win - loss, loss }
+        }
+        Prospect::Draw => Wdl { win: 0, draw: 1000, loss: 0 },
+        Prospect::Mate | Prospect::Chance(_) => Wdl::from_score(score),
+    };
+    (score, wdl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prospect_is_a_score() {
+        let told = |prospect| {
+            let (score, Wdl { win, draw, loss }) = score(prospect);
+            (score.to_string(), [win, draw, loss])
+        };
+        assert_eq!(told(Prospect::Mate), ("mate 1".into(), [1000, 0, 0]));
+        assert_eq!(told(Prospect::Draw), ("cp 0".into(), [0, 1000, 0]));
+        let outcomes = Prospect::Outcomes { win: 0.3005, draw: 0.599, loss: 0.1005 };
+        assert_eq!(told(outcomes), ("cp 110".into(), [301, 598, 101]));
+        assert_eq!(told(Prospect::Chance(0.5)).0, "cp 0");
+        assert_eq!(told(Prospect::Chance(0.25)).0, "cp -298");
+        assert_eq!(told(Prospect::Chance(1.0)).0, "cp 5000");
+        let halves = Prospect::Outcomes { win: 0.0625, draw: 0.0, loss: 0.9375 };
+        assert_eq!(told(halves).1, [63, 0, 937]);
+    }
+    #[test]
+    fn only_a_part_of_the_clock_is_used() {
+        let start = Instant::now();
+        let time = |text: &str| {
+            let Ok(crate::go::Go::Search(limits)) = crate::go::parse(text, &Position::startpos()) else {
+                panic!("{text}")
+            };
+            deadline(start, &limits, Duration::from_millis(10)).map(|deadline| (deadline - start).as_millis())
+        };
+        assert_eq!(time("movetime 50"), Some(50));
+        assert_eq!(time("wtime 1010 btime 7 winc 20"), Some(260));
+        assert_eq!(time("wtime 1010 movetime 90"), Some(90));
+        assert_eq!(time("wtime 1 btime 1"), Some(0));
+        assert!(["", "infinite", "ponder wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none()));
+    }
+}

@@ -1,0 +1,275 @@
+//! The engine with a transformer in the place of its search, as a GUI sees it.
+
+mod common;
+
+use common::{Engine, last};
+use std::path::PathBuf;
+use std::time::Duration;
+use tandem_chess::{Position, uci};
+use tandem_transformer::{Architecture, Storage, Weights};
+
+/// A tiny network that can be asked in every way.
+const SQUARES: &str = r#"
+    input = "squares"
+    embedding = { kind = "positions" }
+    [body]
+    width = 8
+    layers = 1
+    heads = 2
+    activation = "relu"
+    norm = { kind = "layer", place = "pre" }
+    attention = { kind = "plain", biases = false }
+    feed_forward = { kind = "dense", width = 8, biases = true }
+    [heads]
+    policy = { kind = "attention", width = 8 }
+    value = { channels = 2, hidden = 8 }
+    move_value = { width = 8 }
+"#;
+
+/// A tiny network of action values alone.
+const ACTIONS: &str = r#"
+    input = "text"
+    embedding = { kind = "positions" }
+    [body]
+    width = 8
+    layers = 1
+    heads = 2
+    mask = "prefix"
+    activation = "relu"
+    norm = { kind = "layer", place = "pre" }
+    attention = { kind = "plain", biases = false }
+    feed_forward = { kind = "dense", width = 8, biases = true }
+    [heads]
+    action_value = { buckets = 8 }
+"#;
+
+/// A tiny network that has opinions of moves and none of positions.
+fn policy_alone() -> String {
+    let heads = ["value = { channels = 2, hidden = 8 }", "move_value = { width = 8 }"];
+    heads.iter().fold(SQUARES.to_owned(), |text, head| text.replace(head, ""))
+}
+
+/// A network file that is gone after the test.
+struct NetworkFile(PathBuf);
+
+impl NetworkFile {
+    fn new(name: &str, architecture: &str) -> Self {
+        let weights = Weights::random(Architecture::from_toml(architecture).unwrap(), 7);
+        Self::of_bytes(name, &weights.to_bytes(Storage::F32, "made for a test"))
+    }
+
+    fn of_bytes(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for NetworkFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// An engine that plays by a method.
+fn engine(file: &NetworkFile, method: &str) -> Engine {
+    let mut engine = Engine::start();
+    assert_eq!(engine.ask(&format!("setoption name Search value {method}")), [""; 0]);
+    let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    assert!(told[0].starts_with("info string strategist: 1 layers of width 8"), "{told:?}");
+    engine
+}
+
+/// The word after another one.
+fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
+    line.split(' ').skip_while(|other| *other != word).nth(1)
+}
+
+#[test]
+fn options_are_listed() {
+    let mut engine = Engine::start();
+    engine.send("uci");
+    let hello = engine.until("uciok");
+    let search =
+        "option name Search type combo default alphabeta var alphabeta var policy var value var action-value";
+    assert!(hello.iter().any(|line| line == search));
+    assert!(hello.iter().any(|line| line == "option name TransformerFile type string default <empty>"));
+}
+
+#[test]
+fn every_method_plays_a_game() {
+    for (name, architecture, method) in [
+        ("policy", SQUARES, "policy"),
+        ("value", SQUARES, "value"),
+        ("move-value", SQUARES, "action-value"),
+        ("action-value", ACTIONS, "action-value"),
+    ] {
+        let file = NetworkFile::new(name, architecture);
+        let mut engine = engine(&file, method);
+        let mut game = Position::startpos();
+        let mut moves = String::new();
+        for ply in 0..60 {
+            engine.send(&format!("position startpos moves{moves}"));
+            // Whatever the limit, the network is asked once.
+            engine.send(
+                ["go movetime 1000", "go depth 9", "go wtime 60000 btime 60000", "go nodes 1"][ply % 4],
+            );
+            let answer = engine.until("bestmove");
+            if !game.has_legal_move() {
+                break;
+            }
+            let best = after(last(&answer), "bestmove").unwrap();
+            let info = &answer[0];
+            assert!(info.starts_with("info depth 1 seldepth 1 multipv 1 score "), "{info}");
+            assert_eq!(after(info, "pv"), Some(best));
+            let judged: usize = after(info, "nodes").unwrap().parse().unwrap();
+            assert!((1..=game.legal_moves().len()).contains(&judged), "{info}");
+            assert_eq!(answer.len(), 2);
+            moves += &format!(" {best}");
+            game.play(uci::parse(game.board(), best).unwrap());
+        }
+        assert!(game.ply() > 10);
+    }
+}
+
+#[test]
+fn lines_are_sorted_and_only_those_that_were_asked_for() {
+    let file = NetworkFile::new("lines", SQUARES);
+    let mut engine = engine(&file, "value");
+    engine.ask("setoption name MultiPV value 5");
+    engine.ask("setoption name UCI_ShowWDL value true");
+    engine.send("go depth 1");
+    let mut answer = engine.until("bestmove");
+    let best = answer.pop().unwrap();
+    assert_eq!(answer.len(), 5);
+    assert_eq!(after(&answer[0], "pv"), after(&best, "bestmove"));
+    let scores = answer.iter().map(|line| after(line, "cp").unwrap().parse::<i32>().unwrap());
+    assert!(scores.is_sorted_by(|better, worse| better >= worse));
+    for (rank, line) in answer.iter().enumerate() {
+        assert_eq!(after(line, "multipv"), Some((rank + 1).to_string().as_str()));
+        let wdl = line.split(" wdl ").nth(1).unwrap().split(' ').take(3);
+        assert_eq!(wdl.map(|word| word.parse::<u32>().unwrap()).sum::<u32>(), 1000);
+    }
+    engine.send("go depth 1 searchmoves a2a3 h2h3");
+    let answer = engine.until("bestmove");
+    let mut lines: Vec<&str> = answer[..2].iter().map(|line| after(line, "pv").unwrap()).collect();
+    lines.sort();
+    assert_eq!((lines, answer.len()), (vec!["a2a3", "h2h3"], 3));
+}
+
+#[test]
+fn nothing_is_answered_before_it_may_be() {
+    let file = NetworkFile::new("waits", SQUARES);
+    let mut engine = engine(&file, "policy");
+    for (go, leave) in
+        [("go infinite", "stop"), ("go ponder wtime 1000 btime 1000", "ponderhit"), ("go", "stop")]
+    {
+        engine.send(go);
+        engine.until("info depth 1");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(engine.ask(""), [""; 0], "{go}");
+        engine.send(leave);
+        assert_eq!(engine.until("bestmove").len(), 1);
+    }
+    for _ in 0..20 {
+        engine.send_bytes(b"go infinite\nstop\n");
+        engine.until("bestmove");
+    }
+    engine.send("go infinite");
+    engine.send("quit");
+    engine.wait_for_end();
+}
+
+#[test]
+fn the_rules_are_known() {
+    let file = NetworkFile::new("rules", SQUARES);
+    let mut engine = engine(&file, "value");
+    engine.send("position fen 6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1");
+    engine.send("go movetime 100");
+    let answer = engine.until("bestmove");
+    assert!(answer[0].contains(" score mate 1 "), "{answer:?}");
+    assert_eq!(last(&answer), "bestmove e1e8");
+    for (fen, score) in
+        [("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "cp 0"), ("8/8/8/8/8/5k2/6q1/7K w - - 0 1", "mate 0")]
+    {
+        engine.send(&format!("position fen {fen}"));
+        engine.send("go depth 5");
+        let answer = engine.until("bestmove");
+        assert_eq!(answer, [format!("info depth 0 score {score}"), "bestmove (none)".into()]);
+    }
+}
+
+#[test]
+fn a_repetition_is_a_draw() {
+    let file = NetworkFile::new("repetition", SQUARES);
+    let mut engine = engine(&file, "value");
+    engine.send("position startpos moves g1f3 g8f6 f3g1 f6g8 g1f3 g8f6");
+    engine.send("go depth 1 searchmoves f3g1");
+    assert!(engine.until("bestmove")[0].contains(" score cp 0 "));
+}
+
+#[test]
+fn castling_is_written_as_the_gui_wants_it() {
+    let file = NetworkFile::new("castling", SQUARES);
+    let mut engine = engine(&file, "policy");
+    engine.ask("position fen r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1");
+    engine.send("go depth 1 searchmoves e1g1");
+    assert_eq!(last(&engine.until("bestmove")), "bestmove e1g1");
+    engine.ask("setoption name UCI_Chess960 value true");
+    engine.send("go depth 1 searchmoves e1h1");
+    assert_eq!(last(&engine.until("bestmove")), "bestmove e1h1");
+}
+
+#[test]
+fn an_opinion_of_moves_alone_is_no_score() {
+    let file = NetworkFile::new("alone", &policy_alone());
+    let mut engine = engine(&file, "policy");
+    engine.send("go depth 1");
+    let answer = engine.until("bestmove");
+    assert!(!answer[0].contains("score") && answer[0].contains(" nodes 1 "), "{answer:?}");
+}
+
+#[test]
+fn who_is_not_there_does_not_move() {
+    let nobody = |engine: &mut Engine, why: &str| {
+        engine.send("go movetime 10");
+        let answer = engine.until("bestmove");
+        assert!(answer[0].starts_with("info string no move: ") && answer[0].contains(why), "{answer:?}");
+        assert_eq!(answer[1..], ["bestmove (none)"]);
+    };
+    let mut engine = Engine::start();
+    engine.ask("setoption name Search value policy");
+    nobody(&mut engine, "Search policy needs a transformer; set TransformerFile to one");
+
+    // A network without the head says so at once, whichever option comes first, and again when it is asked.
+    let file = NetworkFile::new("heads", ACTIONS);
+    let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    let unfit = "this network cannot be asked by policy; it has action_value: ask it by action-value";
+    assert_eq!(told[1], format!("info string Search policy: {unfit}"));
+    nobody(&mut engine, unfit);
+    assert_eq!(engine.ask("setoption name Search value value").len(), 1);
+    assert_eq!(engine.ask("setoption name Search value Action-Value"), [""; 0]);
+    engine.send("go movetime 1000");
+    assert!(last(&engine.until("bestmove")).len() > "bestmove ".len());
+
+    // What cannot be loaded leaves what was there. An NNUE is told from other files.
+    let refused = |engine: &mut Engine, name: &str, bytes: &[u8], why: &str| {
+        let file = NetworkFile::of_bytes(name, bytes);
+        let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+        assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+    };
+    refused(&mut engine, "junk", b"this is no network", "begin no network file that we know");
+    refused(&mut engine, "nnue", include_bytes!("../../nets/tandem.tnn"), "but EvalFile takes it");
+    let bytes = std::fs::read(&file.0).unwrap();
+    refused(&mut engine, "cut", &bytes[..bytes.len() / 2], "bytes are needed");
+    assert_eq!(engine.ask("setoption name Kernels value portable").len(), 2);
+    engine.send("go movetime 1000");
+    assert!(engine.until("bestmove")[0].starts_with("info depth 1 "));
+
+    // Without the file, and with the search again.
+    engine.ask("setoption name TransformerFile value <empty>");
+    nobody(&mut engine, "needs a transformer");
+    engine.ask("setoption name Search value alphabeta");
+    engine.send("go depth 4");
+    assert!(engine.until("bestmove").iter().any(|line| line.starts_with("info depth 4")));
+}
