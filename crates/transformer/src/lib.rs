@@ -39,7 +39,9 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
-pub use files::{FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal};
+pub use files::{
+    FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal,
+};
 pub use kernels::{Isa, IsaError};
 pub use linear::Precision;
 pub use network::{InputError, Inputs, Network, Scratch};
