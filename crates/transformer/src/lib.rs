@@ -44,7 +44,7 @@ pub use files::{
 };
 pub use kernels::{Isa, IsaError};
 pub use linear::Precision;
-pub use network::{InputError, Inputs, Network, Scratch};
+pub use network::{InputError, Inputs, Look, Network, Observer, Scratch};
 pub use outputs::{Outputs, ValueOutput};
 pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses, quantise_rows, restore_rows};
 pub use weights::{NamedTensors, Weights, WeightsError};
