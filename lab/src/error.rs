@@ -33,6 +33,12 @@ pub(crate) enum LabError {
     #[error("{0}; our own format (.tnn) and safetensors hold every network")]
     Unfit(#[from] tandem_nnue::UnfitNetwork),
     #[error(transparent)]
+    Transformer(#[from] tandem_transformer::FileError),
+    #[error(transparent)]
+    Input(#[from] tandem_transformer::InputError),
+    #[error("{0}; our own format (.ttn) and safetensors hold every transformer")]
+    UnfitTransformer(#[from] tandem_transformer::UnfitNetwork),
+    #[error(transparent)]
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
     SelfPlay(#[from] tandem_selfplay::SelfPlayError),

@@ -20,14 +20,17 @@ mod interrupt;
 mod judge;
 mod lines;
 mod match_command;
+mod new_command;
 mod play_command;
 mod progress;
 mod puzzles_command;
+mod strategist;
 mod suite_command;
 mod svg;
 mod table;
 mod train_command;
 mod train_speed_command;
+mod transformer_file;
 mod tune_command;
 mod verify_command;
 mod watch;
@@ -57,6 +60,7 @@ enum Command {
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
     Evaluate(evaluate_command::EvaluateArgs),
+    New(new_command::NewArgs),
     Export(export_command::ExportArgs),
     Verify(verify_command::VerifyArgs),
     Doctor(doctor_command::DoctorArgs),
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
         Command::Evaluate(args) => evaluate_command::run(&args),
+        Command::New(args) => new_command::run(&args),
         Command::Export(args) => export_command::run(&args),
         Command::Verify(args) => verify_command::run(&args),
         Command::Doctor(args) => doctor_command::run(&args),
