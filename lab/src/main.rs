@@ -19,6 +19,7 @@ mod inspect_command;
 mod interrupt;
 mod judge;
 mod lines;
+mod maps_command;
 mod match_command;
 mod new_command;
 mod play_command;
@@ -27,6 +28,7 @@ mod puzzles_command;
 mod strategist;
 mod suite_command;
 mod svg;
+mod svg_board;
 mod table;
 mod train_command;
 mod train_speed_command;
@@ -63,6 +65,7 @@ enum Command {
     New(new_command::NewArgs),
     Export(export_command::ExportArgs),
     Verify(verify_command::VerifyArgs),
+    Maps(maps_command::MapsArgs),
     Doctor(doctor_command::DoctorArgs),
     #[command(subcommand)]
     Data(Box<data_command::DataCommand>),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::New(args) => new_command::run(&args),
         Command::Export(args) => export_command::run(&args),
         Command::Verify(args) => verify_command::run(&args),
+        Command::Maps(args) => maps_command::run(&args),
         Command::Doctor(args) => doctor_command::run(&args),
         Command::Data(command) => data_command::run(&command),
         Command::Train(args) => train_command::run(&args),

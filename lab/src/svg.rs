@@ -11,3 +11,9 @@ pub(crate) fn begin(width: f64, height: f64, font_size: u32, label: &str) -> Str
         escape(label)
     )
 }
+
+/// A number with as many places as an eye can tell.
+pub(crate) fn number(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').into()
+}

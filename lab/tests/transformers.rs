@@ -1,4 +1,4 @@
-//! `tandem-lab new`, `inspect` and `export` on transformers, as a user meets them. A real network of another kind
+//! `tandem-lab new`, `inspect`, `export` and `maps` on transformers, as a user meets them. A real network of another kind
 //! is refused where it is at hand: set `TANDEM_DATA` to a folder that has it, or put it at `../shared/data` beside the
 //! repository.
 
@@ -102,6 +102,7 @@ fn what_is_no_transformer_is_told_by_what_it_is() {
         assert!(error.contains("is no transformer"), "{error}");
         let error = badly(&["export", &nnue, "-o", "x.onnx"], &dir);
         assert!(error.contains("is an NNUE"), "{error}");
+        badly(&["maps", &nnue, "-o", "x.svg"], &dir);
     }
     if let Some(maia) = shared("nets/lc0/maia-1100.pb.gz") {
         let error = badly(&["inspect", &maia], &dir);
@@ -183,5 +184,100 @@ fn what_cannot_be_exported_is_refused_and_nothing_is_written() {
         assert!(error.contains(word), "{error}");
     }
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), count);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+const FEN: &str = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R w KQkq - 2 3";
+
+/// A drawing, seen to be one.
+fn drawing(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.starts_with("<svg xmlns") && text.ends_with("</svg>\n"));
+    assert!(!text.contains("NaN") && !text.contains("inf"));
+    for tag in ["g", "text", "title", "svg", "defs"] {
+        let opened = text.matches(&format!("<{tag}>")).count() + text.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, text.matches(&format!("</{tag}>")).count(), "{tag} in {}", path.display());
+    }
+    text
+}
+
+#[test]
+fn heads_are_drawn_alone_and_together() {
+    let dir = directory("transformers-maps");
+    let draw = |args: &[&str]| {
+        well(&[&["maps"], args, &["--fen", FEN, "-o", "map.svg"]].concat(), &dir);
+        drawing(&dir.join("map.svg"))
+    };
+    let boards = |text: &str| text.matches("<title>").count();
+    for (name, heads) in [("board", 4), ("squares", 8), ("moves", 4), ("text", 6)] {
+        let net = format!("{name}.ttn");
+        well(&["new", &tiny(name), "-o", &net], &dir);
+        let Architecture { body, heads: outputs, .. } = load(&dir, &net).architecture().clone();
+        let text = draw(&[&net]);
+        assert_eq!((boards(&text), body.layers * body.heads), (heads, heads), "{name}");
+        assert!(text.contains(FEN) && text.contains(&format!(">Attention of {net}<")));
+        let text = draw(&[&net, "--layer", "0"]);
+        assert_eq!(boards(&text), body.heads, "{name}");
+        // All squares of one head, or one of them.
+        let text = draw(&[&net, "--layer", "0", "--head", "1"]);
+        assert_eq!(boards(&text), 64, "{name}");
+        let text = draw(&[&net, "--layer", "0", "--head", "1", "--from", "f3"]);
+        assert!(boards(&text) == 1 && text.contains("seen from f3 (outlined)"), "{name}");
+        if outputs.action_value.is_some() {
+            let text = draw(&[&net, "--from", "move", "--move", "Bb5"]);
+            assert!(boards(&text) == heads && text.contains("seen from the move Bb5"), "{name}");
+        }
+        if matches!(name, "board" | "squares") {
+            draw(&[&net, "--show", "pairs", "--from", "e4"]);
+        } else {
+            assert!(draw(&[&net]).contains("In the last layer only"), "{name}");
+        }
+    }
+    assert!(draw(&["board.ttn", "--show", "smolgen"]).contains(">Smolgen of board.ttn<"));
+    assert!(draw(&["squares.ttn", "--show", "bias"]).contains(">The learned bias of squares.ttn<"));
+    well(&["maps", "moves.ttn", "-o", "all"], &dir);
+    assert_eq!(std::fs::read_dir(dir.join("all")).unwrap().count(), 5);
+    drawing(&dir.join("all/overview.svg"));
+    drawing(&dir.join("all/layer-1-head-1.svg"));
+
+    for (args, word) in [
+        (&["board.ttn", "--layer", "2"][..], "--layer 2: the network has 0 to 1"),
+        (&["board.ttn", "--from", "k9"], "no square"),
+        (&["board.ttn", "--from", "move"], "reads no move"),
+        (&["board.ttn", "--move", "e4"], "reads no move"),
+        (&["moves.ttn", "--move", "e5"], "not a legal move"),
+        (&["moves.ttn", "--show", "smolgen"], "plain attention"),
+        (&["moves.ttn", "--fen", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"], "no move that the network could read"),
+        (&["moves.ttn", "--fen", "nonsense"], "--fen: "),
+    ] {
+        let error = badly(&[&["maps"], args, &["-o", "no.svg"]].concat(), &dir);
+        assert!(error.contains(word), "{error}");
+    }
+    assert!(!dir.join("no.svg").exists());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// A learned table is what is drawn: the square that it names is the one that is looked at.
+#[test]
+fn maps_show_what_the_network_has() {
+    let dir = directory("transformers-truth");
+    let text = std::fs::read_to_string(tiny("squares")).unwrap();
+    let mut weights = Weights::random(Architecture::from_toml(&text).unwrap(), 1);
+    let pairs = weights.get_mut("layers.1.attention.pairs").unwrap();
+    pairs.fill(0.0);
+    // Head 2: from e4 to g8, as White sees the board; for Black that is from e5 to g1.
+    pairs[(2 * 64 + 28) * 64 + 62] = 90.0;
+    let bytes = weights.to_bytes(tandem_transformer::Storage::F32, "");
+    std::fs::write(dir.join("net.ttn"), bytes).unwrap();
+    let args = ["maps", "net.ttn", "--layer", "1", "--head", "2", "-o", "map.svg"];
+    let told = |from: &str, fen: &str| {
+        well(&[&args[..], &["--from", from, "--fen", fen]].concat(), &dir);
+        let drawing = drawing(&dir.join("map.svg"));
+        let (_, title) = drawing.split_once("<title>").unwrap();
+        title.split_once("</title>").unwrap().0.to_owned()
+    };
+    assert!(told("e4", FEN).starts_with("Layer 1, head 2: g8 100 %, "));
+    let black = FEN.replace(" w ", " b ");
+    assert!(told("e5", &black).starts_with("Layer 1, head 2: g1 100 %, "));
     std::fs::remove_dir_all(dir).unwrap();
 }
