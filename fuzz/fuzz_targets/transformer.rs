@@ -35,7 +35,8 @@ fn files() -> &'static [Vec<Vec<u8>>; 3] {
                 .map(|(network, storage)| network.to_bytes(storage, "seed"))
                 .collect(),
             networks.iter().map(|network| network.to_safetensors("seed")).collect(),
-            vec![packed, unpacked],
+            // A graph is described and never read.
+            vec![packed, unpacked, networks[1].to_onnx()],
         ]
     })
 }
@@ -54,7 +55,10 @@ fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
 }
 
 fn read(format: u8, bytes: &[u8]) {
+    let described = FileDescription::read(bytes);
     let Ok(weights) = Weights::from_bytes(bytes, None) else { return };
+    let described = described.expect("what can be read says what it is");
+    assert!(described.architecture.is_none_or(|architecture| architecture == *weights.architecture()));
     let written = match format {
         0 => weights.to_bytes(Storage::F32, ""),
         1 => weights.to_safetensors(""),

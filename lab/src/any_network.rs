@@ -1,6 +1,7 @@
 //! A network file of any kind.
 
 use crate::error::LabError;
+use std::io::Read;
 use std::path::Path;
 use tandem_chess::Position;
 use tandem_nnue::{Architecture, FloatNetwork, Format, Network, Quantisation};
@@ -17,9 +18,12 @@ pub(crate) enum AnyNetwork {
 impl AnyNetwork {
     /// Reads a file, and tells which format it has.
     pub(crate) fn load(path: &Path) -> Result<(Self, Option<Format>), LabError> {
-        let mut start = [0; 16];
-        let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut start));
-        let format = Format::of(&start[..read.unwrap_or(0)]);
+        let start = start_of(path);
+        let format = Format::of(&start);
+        if let (None, Some(transformer)) = (format, tandem_transformer::Format::of(&start)) {
+            let (path, name) = (path.display(), transformer.name());
+            return Err(LabError::Usage(format!("{path}: a {name}, where an NNUE is wanted")));
+        }
         let network = match format {
             // Checkpoints are files of the same kind, with more in them.
             Some(Format::Float) if path.extension().is_some_and(|end| end == "checkpoint") => {
@@ -63,6 +67,16 @@ impl AnyNetwork {
             }
         }
     }
+}
+
+/// The first bytes of a file, which tell what it is; fewer where it cannot be read.
+pub(crate) fn start_of(path: &Path) -> Vec<u8> {
+    let mut start = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        // What cannot be read here cannot be read by those who come after, and they say why.
+        let _ = file.take(16).read_to_end(&mut start);
+    }
+    start
 }
 
 /// How many numbers a network of a shape has.

@@ -35,6 +35,10 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Transformer(#[from] tandem_transformer::FileError),
     #[error(transparent)]
+    Input(#[from] tandem_transformer::InputError),
+    #[error("{0}; our own format (.ttn) and safetensors hold every transformer")]
+    UnfitTransformer(#[from] tandem_transformer::UnfitNetwork),
+    #[error(transparent)]
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
     SelfPlay(#[from] tandem_selfplay::SelfPlayError),

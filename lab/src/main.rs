@@ -8,6 +8,7 @@ mod board_art;
 mod card;
 mod data_command;
 mod device;
+mod distance;
 mod doctor_command;
 mod elo_command;
 mod engine_args;
@@ -17,14 +18,21 @@ mod export_command;
 mod inspect_command;
 mod interrupt;
 mod judge;
+mod lines;
+mod maps_command;
 mod match_command;
+mod new_command;
 mod play_command;
 mod progress;
 mod puzzles_command;
+mod strategist;
 mod suite_command;
+mod svg;
+mod svg_board;
 mod table;
 mod train_command;
 mod train_speed_command;
+mod transformer_file;
 mod tune_command;
 mod verify_command;
 mod watch;
@@ -54,8 +62,10 @@ enum Command {
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
     Evaluate(evaluate_command::EvaluateArgs),
+    New(new_command::NewArgs),
     Export(export_command::ExportArgs),
     Verify(verify_command::VerifyArgs),
+    Maps(maps_command::MapsArgs),
     Doctor(doctor_command::DoctorArgs),
     #[command(subcommand)]
     Data(Box<data_command::DataCommand>),
@@ -74,8 +84,10 @@ fn main() -> ExitCode {
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
         Command::Evaluate(args) => evaluate_command::run(&args),
+        Command::New(args) => new_command::run(&args),
         Command::Export(args) => export_command::run(&args),
         Command::Verify(args) => verify_command::run(&args),
+        Command::Maps(args) => maps_command::run(&args),
         Command::Doctor(args) => doctor_command::run(&args),
         Command::Data(command) => data_command::run(&command),
         Command::Train(args) => train_command::run(&args),

@@ -20,6 +20,16 @@ impl Table {
         self.rows.push(row);
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The first rows of it.
+    pub(crate) fn first(&self, rows: usize) -> Self {
+        Self { header: self.header.clone(), rows: self.rows.iter().take(rows).cloned().collect() }
+    }
+
     /// Whether there are no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()

@@ -1,16 +1,16 @@
 //! `tandem-lab verify`.
 
 mod c_interface;
-mod lines;
 mod stockfish;
 
 use crate::any_network::AnyNetwork;
 use crate::data_command::FormatArgs;
+use crate::distance::Distance;
 use crate::error::LabError;
+use crate::lines::{self, Line};
 use crate::table::Table;
 use c_interface::CNetwork;
 use clap::Args;
-use lines::Line;
 use std::path::{Path, PathBuf};
 use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network};
 
@@ -48,31 +48,10 @@ const PLAUSIBLE: f64 = 15.0;
 /// Positions that Stockfish is asked about.
 const ASKED: usize = 200;
 
-/// How far a way is from the measure.
-#[derive(Default)]
-struct Distance {
-    count: u64,
-    differ: u64,
-    largest: f64,
-    sum: f64,
-}
-
-impl Distance {
-    fn add(&mut self, difference: f64) {
-        self.count += 1;
-        self.differ += u64::from(difference != 0.0);
-        self.largest = self.largest.max(difference.abs());
-        self.sum += difference.abs();
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum / self.count.max(1) as f64
-    }
-
-    fn row(&self, name: String, differ: String) -> Vec<String> {
-        let (largest, mean) = (format!("{:.2}", self.largest), format!("{:.3}", self.mean()));
-        vec![name, self.count.to_string(), differ, largest, mean]
-    }
+/// A way's row of the table.
+fn row(name: String, distance: &Distance, differ: String) -> Vec<String> {
+    let (largest, mean) = (format!("{:.2}", distance.largest()), format!("{:.3}", distance.mean()));
+    vec![name, distance.count().to_string(), differ, largest, mean]
 }
 
 /// Runs the command.
@@ -96,10 +75,10 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), LabError> {
     let mut table = Table::new(&["way", "compared", "differ", "largest cp", "mean cp"]);
     let mut wrong = Vec::new();
     let mut integer = |name: String, distance: Distance| {
-        if distance.differ > 0 {
+        if distance.differ() > 0 {
             wrong.push(name.clone());
         }
-        table.push(distance.row(name, distance.differ.to_string()));
+        table.push(row(name, &distance, distance.differ().to_string()));
     };
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let network = network.clone().with_isa(isa);
@@ -114,7 +93,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), LabError> {
     let rounding = against_float(&float, &lines, &expected);
     let mean = rounding.mean();
     // No number of floating point is an integer's; how far they are apart is what counts.
-    table.push(rounding.row(measure, "-".into()));
+    table.push(row(measure, &rounding, "-".into()));
 
     let count: usize = expected.iter().map(Vec::len).sum();
     sayln!("{}: {}", args.net.display(), network.architecture());

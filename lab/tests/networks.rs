@@ -2,47 +2,15 @@
 //! ones where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the
 //! repository.
 
+mod common;
+
+use common::{badly, shared, well};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use tandem_chess::random::SplitMix;
 use tandem_nnue::*;
 
-fn lab(args: &[&str], dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tandem-lab")).args(args).current_dir(dir).output().unwrap()
-}
-
-/// Runs a command that must succeed; returns what it printed.
-fn well(args: &[&str], dir: &Path) -> String {
-    let output = lab(args, dir);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// Runs a command that must fail; returns what it complained about.
-fn badly(args: &[&str], dir: &Path) -> String {
-    let output = lab(args, dir);
-    assert!(!output.status.success(), "{args:?}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 fn directory(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("tandem-lab-networks-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-/// Outside data, or a word that it is missing.
-fn shared(path: &str) -> Option<String> {
-    let data = std::env::var_os("TANDEM_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
-    let path = data.join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    Some(path.to_str().unwrap().to_owned())
+    common::directory(&format!("networks-{name}"))
 }
 
 /// A small network of random weights.

@@ -1,5 +1,6 @@
 //! Network files: what each format is, and how to read and write it.
 
+mod description;
 mod floats;
 mod lc0;
 mod onnx;
@@ -15,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+pub use description::FileDescription;
 pub use own::{NetworkFile, Storage, Stored, reseal};
 
 /// A file that is no network, or a damaged one.
@@ -82,6 +84,8 @@ pub enum Format {
     Lc0,
     /// Tensors with a description, as the rest of the world keeps them.
     Safetensors,
+    /// A graph that other programs run, `.onnx`.
+    Onnx,
 }
 
 impl Format {
@@ -94,9 +98,34 @@ impl Format {
         if bytes.starts_with(lc0::GZIP) || bytes.starts_with(lc0::UNPACKED) {
             return Some(Self::Lc0);
         }
+        // Version and maker are a graph's first fields, whoever wrote it.
+        if bytes.len() > 2 && bytes[0] == 0x08 && bytes[1] < 32 && bytes[2] == 0x12 {
+            return Some(Self::Onnx);
+        }
         // Eight bytes of length, then JSON.
         (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Safetensors)
     }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tandem => "Tandem transformer",
+            Self::Lc0 => "lc0 network",
+            Self::Safetensors => "transformer in floating point",
+            Self::Onnx => "ONNX graph",
+        }
+    }
+}
+
+/// No format that we know.
+fn unknown() -> LoadError {
+    let problem = "these bytes begin no network file that we know (our own .ttn, .safetensors, lc0's .pb.gz)";
+    LoadError::new("magic", 0, problem)
+}
+
+#[cfg(not(feature = "safetensors"))]
+fn without_safetensors() -> LoadError {
+    LoadError::new("format", 0, "safetensors, which this program was built without")
 }
 
 impl Weights {
@@ -120,13 +149,11 @@ impl Weights {
             #[cfg(feature = "safetensors")]
             Some(Format::Safetensors) => Self::from_safetensors(bytes, given),
             #[cfg(not(feature = "safetensors"))]
-            Some(Format::Safetensors) => {
-                Err(LoadError::new("format", 0, "safetensors, which this program was built without"))
+            Some(Format::Safetensors) => Err(without_safetensors()),
+            Some(Format::Onnx) => {
+                Err(LoadError::new("format", 0, "a graph of ONNX, which is written and never read"))
             }
-            None => {
-                let problem = "these bytes begin no network file that we know (our own .ttn, .safetensors, lc0's .pb.gz)";
-                Err(LoadError::new("magic", 0, problem))
-            }
+            None => Err(unknown()),
         }
     }
 }

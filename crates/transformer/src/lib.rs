@@ -42,10 +42,12 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
-pub use files::{FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal};
+pub use files::{
+    FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal,
+};
 pub use kernels::{Isa, IsaError};
 pub use linear::Precision;
-pub use network::{InputError, Inputs, Network, Scratch};
+pub use network::{InputError, Inputs, Look, Network, Observer, Scratch};
 pub use outputs::{Outputs, ValueOutput};
 pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses, quantise_rows, restore_rows};
 pub use weights::{NamedTensors, Weights, WeightsError};

@@ -7,9 +7,11 @@ mod feed_forward;
 mod heads;
 mod inputs;
 mod norm;
+mod observer;
 mod scratch;
 
 pub use inputs::{InputError, Inputs};
+pub use observer::{Look, Observer};
 pub use scratch::Scratch;
 
 use crate::aligned::Aligned;
@@ -96,6 +98,16 @@ impl Network {
         inputs: &Inputs<'_>,
         scratch: &'a mut Scratch,
     ) -> Result<&'a [Outputs], InputError> {
+        self.run_observed(inputs, scratch, &mut ())
+    }
+
+    /// The same, and lets somebody look on.
+    pub fn run_observed<'a>(
+        &self,
+        inputs: &Inputs<'_>,
+        scratch: &'a mut Scratch,
+        observer: &mut impl Observer,
+    ) -> Result<&'a [Outputs], InputError> {
         let positions = inputs.check(&self.architecture)?;
         let kernels = Kernels::start(self.isa);
         let Scratch { rows, outputs } = scratch;
@@ -103,7 +115,7 @@ impl Network {
         while cursor.position < positions {
             cursor = rows.plan(inputs, &self.architecture, cursor, positions);
             self.embedding.apply(&kernels, inputs, rows);
-            self.pass(&kernels, rows);
+            self.pass(&kernels, rows, observer);
             let count = rows.answers();
             if outputs.len() < said + count {
                 outputs.resize_with(said + count, Outputs::default);
@@ -115,14 +127,15 @@ impl Network {
     }
 
     /// Passes rows through the body.
-    fn pass(&self, kernels: &Kernels, rows: &mut Rows) {
+    fn pass(&self, kernels: &Kernels, rows: &mut Rows, observer: &mut impl Observer) {
         let factor = Store::Add(self.architecture.branch_factor());
         let before = self.architecture.body.norm.place == NormPlace::Pre;
         for (index, block) in self.blocks.iter().enumerate() {
+            observer.layer(index);
             // 1. Attention, on normed rows or to be normed after. What no head reads is left out of the last one.
             let input = rows.branch(before.then_some(&block.attention_norm), kernels);
             let only_read = rows.text && index + 1 == self.blocks.len();
-            block.attention.look(kernels, rows, input, only_read);
+            block.attention.look(kernels, rows, input, only_read, observer);
             if only_read {
                 rows.keep_what_is_read();
             }

@@ -1,5 +1,6 @@
 //! A drawing of how often chances came true.
 
+use crate::svg;
 use std::fmt::Write as _;
 use tandem_arena::report::escape;
 use tandem_train::Bin;
@@ -19,11 +20,7 @@ pub(super) fn calibration(curves: &[(&str, Vec<Bin>)]) -> String {
     let x = |share: f64| LEFT + share * SIDE;
     let y = |share: f64| TOP + (1.0 - share) * SIDE;
     let height = TOP + SIDE + 62.0 + ROW * curves.len() as f64;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"system-ui, sans-serif\" \
-         font-size=\"12\" role=\"img\" aria-label=\"calibration\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
+    let mut svg = svg::begin(WIDTH, height, 12, "calibration");
     for step in 0..=5 {
         let share = f64::from(step) / 5.0;
         let (across, up) = (x(share), y(share));

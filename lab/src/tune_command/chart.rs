@@ -1,5 +1,6 @@
 //! A drawing of how tuned numbers went.
 
+use crate::svg;
 use std::fmt::Write as _;
 use tandem_arena::report::{escape, ticks};
 use tandem_selfplay::Tuning;
@@ -34,12 +35,9 @@ pub(super) fn courses(tuning: &Tuning) -> String {
     let y = |steps: f64| BOTTOM - (steps - low) / (high - low) * (BOTTOM - TOP);
 
     let height = BOTTOM + 50.0 + ROW * numbers.len().div_ceil(COLUMNS) as f64;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"system-ui, sans-serif\" \
-         font-size=\"11\" role=\"img\" aria-label=\"courses of tuned numbers\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"22\" font-size=\"13\">steps from the start, by games</text>\n"
-    );
+    let mut svg = svg::begin(WIDTH, height, 11, "courses of tuned numbers");
+    let _ =
+        writeln!(svg, "<text x=\"{LEFT}\" y=\"22\" font-size=\"13\">steps from the start, by games</text>");
     for tick in ticks(low, high) {
         let _ = writeln!(
             svg,

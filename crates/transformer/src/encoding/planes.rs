@@ -8,9 +8,11 @@
 //! | 104, 105 | all ones if we can castle long, short |
 //! | 106, 107 | all ones if they can |
 //! | 108 | all ones if Black is to move |
-//! | 109 | halfmoves without capture or pawn move, their bare number, on all squares |
+//! | 109 | halfmoves without capture or pawn move, divided by 99, on all squares |
 //! | 110 | zeros |
 //! | 111 | ones |
+//!
+//! lc0 itself gives the clock (109) as it is; networks learn it divided, and their files make up for the difference.
 
 use super::Rows;
 use tandem_chess::history::{BOARDS, last_boards};
@@ -28,7 +30,9 @@ const REPEATED: usize = 12;
 
 const CASTLING: usize = BOARDS * BOARD;
 const BLACK_TO_MOVE: usize = 108;
-const CLOCK: usize = 109;
+/// The plane of the fifty-move clock, and what the clock is divided by.
+pub(crate) const CLOCK: usize = 109;
+pub(crate) const CLOCK_UNIT: f32 = 99.0;
 const ONES: usize = 111;
 
 /// Writes the [`CHANNELS`] of the 64 squares, those of a1 first.
@@ -56,7 +60,7 @@ pub fn encode(position: &Position, fill: HistoryFill, out: &mut [f32]) {
         }
     }
     rows.broadcast(BLACK_TO_MOVE, f32::from(us == Color::Black));
-    rows.broadcast(CLOCK, f32::from(board.halfmove_clock()));
+    rows.broadcast(CLOCK, f32::from(board.halfmove_clock()) / CLOCK_UNIT);
     rows.broadcast(ONES, 1.0);
 }
 
@@ -87,7 +91,8 @@ mod tests {
                 0..CASTLING => {
                     f32::from(self.0[Self::PLANES + 8 * plane + square / 8] >> (7 - square % 8) & 1)
                 }
-                CASTLING..=CLOCK => f32::from(self.0[Self::FIELDS + plane - CASTLING]),
+                CASTLING..CLOCK => f32::from(self.0[Self::FIELDS + plane - CASTLING]),
+                CLOCK => f32::from(self.0[Self::FIELDS + plane - CASTLING]) / CLOCK_UNIT,
                 ONES => 1.0,
                 _ => 0.0,
             }
@@ -98,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Games that lc0 played against itself, replayed: each plane must be what lc0 wrote.
+    /// Games that lc0 played against itself, replayed: each plane must be what lc0 wrote, but for the clock's unit.
     #[test]
     fn planes_are_those_that_lc0_writes() {
         let Some(folder) = data("formats/lc0_v6") else { return };
@@ -141,7 +146,7 @@ mod tests {
         // The white pawn that has jumped to e5 stood on e7 before.
         assert_eq!(ones(36), [6].into_iter().chain(all_squares).collect::<Vec<_>>());
         assert_eq!(ones(52), in_all(6).skip(1).chain(all_squares).collect::<Vec<_>>());
-        assert!(rows.iter().all(|row| row[CLOCK] == 7.0));
+        assert!(rows.iter().all(|row| row[CLOCK] == 7.0 / 99.0));
         let alone = rows_of(&Position::from_fen(fen).unwrap(), HistoryFill::No);
         assert!(alone.iter().all(|row| row[BOARD..CASTLING].iter().all(|&number| number == 0.0)));
     }

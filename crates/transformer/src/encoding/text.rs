@@ -4,7 +4,7 @@
 
 use crate::architecture::TEXT_TOKENS;
 use tandem_chess::move_map::searchless;
-use tandem_chess::{Board, Color, Move, Piece, en_passant_target};
+use tandem_chess::{Board, Color, Move, Piece, Square, en_passant_target};
 
 /// Tokens of a position: a zero, from which a network that predicts the next token starts, and 77 characters.
 pub const TOKENS: usize = TEXT_TOKENS;
@@ -43,6 +43,12 @@ const fn tokens<const N: usize>(letters: &[u8; N]) -> [u16; N] {
         at += 1;
     }
     tokens
+}
+
+/// The square of which the token at a place tells, if it is one of the board's.
+pub fn square_of(place: usize) -> Option<Square> {
+    // A FEN begins with a8.
+    (BOARD..CASTLING).contains(&place).then(|| Square::index((place - BOARD) ^ 56))
 }
 
 /// Writes the [`TOKENS`] of a position.
@@ -142,6 +148,18 @@ mod tests {
         ] {
             assert_eq!(text_of(fen), format!("{board}{rest}"));
         }
+    }
+
+    #[test]
+    fn each_square_has_its_token() {
+        let tokens = tokens_of("r7/8/8/8/8/8/8/K1k5 w - - 0 1");
+        for (square, token) in
+            [(Square::A8, b'r'), (Square::A1, b'K'), (Square::C1, b'k'), (Square::H1, b'.')]
+        {
+            let place = (0..TOKENS + 9).find(|&place| square_of(place) == Some(square)).unwrap();
+            assert_eq!(ALPHABET[usize::from(tokens[place])], token);
+        }
+        assert_eq!((0..TOKENS + 9).filter_map(square_of).count(), 64);
     }
 
     #[test]

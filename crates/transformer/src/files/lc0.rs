@@ -27,9 +27,6 @@ pub(super) const UNPACKED: &[u8] = b"\x0D\xC0\x01\0\0";
 const MIN_VERSION: [u64; 3] = [0, 31, 0];
 /// What lc0's norms add to the variance.
 const EPSILON: f32 = 1e-3;
-/// The plane of the fifty-move clock. Networks here read it divided by [`CLOCK`], lc0 gives it as it is.
-const CLOCK_PLANE: usize = 109;
-const CLOCK: f32 = 99.0;
 const PLANES: usize = 112;
 
 /// Fields of the file, of its format and of what that says of the network.

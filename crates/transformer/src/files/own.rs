@@ -2,7 +2,7 @@
 //! describes it for others.
 
 use super::floats::{from_bf16, to_bf16};
-use super::{FileError, LoadError, check_architecture, map};
+use super::{FileDescription, FileError, Format, LoadError, check_architecture, map};
 use crate::quantise::{is_quantised, quantise_rows, restore_rows};
 use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use bytemuck::cast_slice;
@@ -41,6 +41,20 @@ pub enum Storage {
     Bf16,
     /// Bytes, with a scale for each output of a layer.
     Int8,
+}
+
+impl Storage {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::F32, Self::Bf16, Self::Int8];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
 }
 
 /// The numbers of a tensor, where they lie in the file.
@@ -261,6 +275,16 @@ pub(super) fn read(bytes: &[u8]) -> Result<Weights, LoadError> {
     let copy = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()];
     copy.copy_from_slice(bytes);
     Ok(NetworkFile::new(&*copy)?.to_weights()?)
+}
+
+/// What the header says.
+pub(super) fn describe(bytes: &[u8]) -> Result<FileDescription, LoadError> {
+    let (Header { description, architecture, tensors }, _) = read_header(bytes)?;
+    architecture.check().map_err(|error| LoadError::new("architecture", HEADER, error.to_string()))?;
+    let is_there = |storage: &Storage| tensors.iter().any(|entry| entry.storage == *storage);
+    let numbers: Vec<&str> = Storage::ALL.into_iter().rev().filter(is_there).map(Storage::name).collect();
+    let (architecture, numbers) = (Some(architecture), numbers.join(" and "));
+    Ok(FileDescription { format: Format::Tandem, architecture, description, numbers })
 }
 
 /// What stands before the numbers, and where it ends.

@@ -1,12 +1,12 @@
 //! Networks as safetensors: a tensor for each of the architecture's, and the architecture itself in the metadata.
 
 use super::floats::{from_bf16, from_f16};
-use super::{LoadError, check_architecture};
+use super::{FileDescription, Format, LoadError, check_architecture};
 use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Where the header begins, after its length.
 const HEADER: usize = 8;
@@ -47,7 +47,6 @@ impl Weights {
     /// Reads a safetensors file of numbers of 32 or 16 bits. An architecture must be given where the file has none, and
     /// be the file's own where it has one.
     pub fn from_safetensors(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
-        let broken = |error: SafeTensorError| LoadError::new("safetensors", 0, error.to_string());
         let (header_len, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let file = SafeTensors::deserialize(bytes).map_err(broken)?;
         let architecture = match header.metadata() {
@@ -88,6 +87,26 @@ impl Weights {
         let tensors: NamedTensors = specs.into_iter().zip(views).map(read).collect();
         Ok(Self::new(architecture.clone(), tensors)?)
     }
+}
+
+fn broken(error: SafeTensorError) -> LoadError {
+    LoadError::new("safetensors", 0, error.to_string())
+}
+
+/// What the header says.
+pub(super) fn describe(bytes: &[u8]) -> Result<FileDescription, LoadError> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
+    let kinds: BTreeSet<String> =
+        header.tensors().values().map(|info| format!("{:?}", info.dtype).to_lowercase()).collect();
+    let metadata = header.metadata().as_ref();
+    // Networks of other kinds have other keys.
+    let ours = metadata.filter(|metadata| metadata.contains_key(ARCHITECTURE));
+    Ok(FileDescription {
+        format: Format::Safetensors,
+        architecture: ours.map(described).transpose()?.flatten(),
+        description: metadata.and_then(|metadata| metadata.get(DESCRIPTION).cloned()).unwrap_or_default(),
+        numbers: kinds.into_iter().collect::<Vec<_>>().join(" and "),
+    })
 }
 
 /// The architecture that the metadata has, if there is one.

@@ -2,6 +2,7 @@
 
 use super::builder::Builder;
 use super::norm::NormLayer;
+use super::observer::{Look, Observer};
 use super::scratch::{AttentionRoom, Rows, Sequence};
 use super::{Source, copied};
 use crate::aligned::Aligned;
@@ -78,7 +79,14 @@ impl AttentionLayer {
 
     /// Lets each row see the others of its sequence, or only those rows that heads read. What they saw waits to be
     /// joined to them.
-    pub(super) fn look(&self, kernels: &Kernels, rows: &mut Rows, source: Source, only_read: bool) {
+    pub(super) fn look(
+        &self,
+        kernels: &Kernels,
+        rows: &mut Rows,
+        source: Source,
+        only_read: bool,
+        observer: &mut impl Observer,
+    ) {
         let len = rows.count * rows.width;
         let Rows { x, normed, prepared, attention: room, sequences, width, count, .. } = rows;
         let input = if source == Source::Normed { &normed[..len] } else { &x[..len] };
@@ -105,8 +113,8 @@ impl AttentionLayer {
                     Added::Smolgen(_) => Some(index * self.heads + head.at / depth),
                 };
                 let pairs = if let Added::Pairs(pairs) = &self.added { Some(&pairs[..]) } else { None };
-                head.look(kernels, sequence, (queries.clone(), outs[0]), (pairs, added), room);
-                head.look_from_moves(kernels, sequence, outs[1], room);
+                head.look(kernels, sequence, (queries.clone(), outs[0]), (pairs, added), room, observer);
+                head.look_from_moves(kernels, sequence, outs[1], room, observer);
             }
         }
     }
@@ -184,6 +192,7 @@ impl Head {
         (queries, out): (Range<usize>, usize),
         (pairs, added): (Option<&[f32]>, Option<usize>),
         room: &mut AttentionRoom,
+        observer: &mut impl Observer,
     ) {
         let tokens = sequence.tokens.len();
         for (first, out) in queries.clone().step_by(QUERIES).zip((out..).step_by(QUERIES)) {
@@ -195,12 +204,24 @@ impl Head {
             let added = added.map(|table| &pair_logits[table * tokens * tokens + at..]);
             let factors = &mut factors.room(QUERIES)[..count];
             kernels.softmax(scores, Self::columns(sequence), tokens, added, factors);
+            observer.look(&Look {
+                first: first - sequence.tokens.start,
+                added,
+                ..self.seen(sequence, tokens, scores, factors)
+            });
             self.gather(kernels, sequence, out, count, room);
         }
     }
 
     /// Each move sees the position and itself.
-    fn look_from_moves(&self, kernels: &Kernels, sequence: &Sequence, out: usize, room: &mut AttentionRoom) {
+    fn look_from_moves(
+        &self,
+        kernels: &Kernels,
+        sequence: &Sequence,
+        out: usize,
+        room: &mut AttentionRoom,
+        observer: &mut impl Observer,
+    ) {
         let (tokens, columns) = (sequence.tokens.len(), Self::columns(sequence));
         for (first, out) in sequence.moves.clone().step_by(QUERIES).zip((out..).step_by(QUERIES)) {
             let count = QUERIES.min(sequence.moves.end - first);
@@ -213,6 +234,10 @@ impl Head {
             }
             let factors = &mut factors.room(QUERIES)[..count];
             kernels.softmax(scores, columns, tokens + 1, None, factors);
+            observer.look(&Look {
+                first: tokens + first - sequence.moves.start,
+                ..self.seen(sequence, tokens + 1, scores, factors)
+            });
             self.gather(kernels, sequence, out, count, room);
             let AttentionRoom { scores, factors, projected, attended, .. } = &mut *room;
             for index in 0..count {
@@ -224,6 +249,13 @@ impl Head {
                 }
             }
         }
+    }
+
+    /// What an observer is told: each of some queries sees so many tokens.
+    fn seen<'a>(&self, sequence: &Sequence, seen: usize, scores: &'a [f32], factors: &'a [f32]) -> Look<'a> {
+        let (position, action, head) = (sequence.position, sequence.action, self.at / self.depth);
+        let columns = Self::columns(sequence);
+        Look { position, action, head, first: 0, seen, scores, columns, factors, added: None }
     }
 
     /// Products of queries and keys.

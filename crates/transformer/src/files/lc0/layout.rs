@@ -1,7 +1,8 @@
 //! What lc0 stores in another way than we do: gates, with a row for each channel, and the weights of the clock.
 
-use super::{CLOCK, CLOCK_PLANE, PLANES};
+use super::PLANES;
 use crate::architecture::SQUARES;
+use crate::encoding::planes::{CLOCK, CLOCK_UNIT};
 use std::borrow::Cow;
 
 const GATES: [&str; 2] = ["embedding.gate.scale", "embedding.gate.offset"];
@@ -13,7 +14,7 @@ pub(super) fn theirs<'a>(tensor: &str, width: usize, numbers: &'a [f32]) -> Cow<
         return transposed(numbers, SQUARES, width).into();
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(numbers, width, |weight| weight / CLOCK).into();
+        return clock_times(numbers, width, |weight| weight / CLOCK_UNIT).into();
     }
     numbers.into()
 }
@@ -24,7 +25,7 @@ pub(super) fn ours(tensor: &str, width: usize, numbers: Vec<f32>) -> Vec<f32> {
         return transposed(&numbers, width, SQUARES);
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(&numbers, width, |weight| weight * CLOCK);
+        return clock_times(&numbers, width, |weight| weight * CLOCK_UNIT);
     }
     numbers
 }
@@ -38,7 +39,7 @@ fn clock_times(numbers: &[f32], width: usize, change: impl Fn(f32) -> f32) -> Ve
     let mut numbers = numbers.to_vec();
     let inputs = (numbers.len() / width).max(PLANES);
     for row in numbers.chunks_exact_mut(inputs) {
-        row[CLOCK_PLANE] = change(row[CLOCK_PLANE]);
+        row[CLOCK] = change(row[CLOCK]);
     }
     numbers
 }

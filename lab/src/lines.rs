@@ -6,9 +6,9 @@ use tandem_chess::{Move, Position};
 use tandem_data::{Cursor, OnError, Reader, Source};
 
 /// A position and moves from it.
-pub(super) struct Line {
-    pub(super) start: Position,
-    pub(super) moves: Vec<Move>,
+pub(crate) struct Line {
+    pub(crate) start: Position,
+    pub(crate) moves: Vec<Move>,
 }
 
 /// A random game ends after so many plies at the latest.
@@ -18,7 +18,7 @@ const FROM_DATA: usize = 7;
 
 impl Line {
     /// The first position and those after each move.
-    pub(super) fn positions(&self) -> impl Iterator<Item = Position> {
+    pub(crate) fn positions(&self) -> impl Iterator<Item = Position> {
         let mut position = self.start.clone();
         let first = position.clone();
         std::iter::once(first).chain(self.moves.iter().map(move |&mv| {
@@ -46,7 +46,7 @@ impl Line {
 }
 
 /// Games of random moves from the starting position, of so many positions in all.
-pub(super) fn random_games(positions: usize, seed: u64) -> Vec<Line> {
+pub(crate) fn random_games(positions: usize, seed: u64) -> Vec<Line> {
     let mut random = SplitMix::new(seed);
     let mut lines = Vec::new();
     let mut left = positions;
@@ -59,7 +59,7 @@ pub(super) fn random_games(positions: usize, seed: u64) -> Vec<Line> {
 }
 
 /// Short lines from the positions of a data set, of so many positions in all, or fewer if it ends before.
-pub(super) fn from_data(sources: Vec<Source>, positions: usize, seed: u64) -> Result<Vec<Line>, LabError> {
+pub(crate) fn from_data(sources: Vec<Source>, positions: usize, seed: u64) -> Result<Vec<Line>, LabError> {
     let mut random = SplitMix::new(seed);
     let mut reader = Reader::new(sources, 1, OnError::Stop, None, Cursor::default());
     let mut lines = Vec::new();
