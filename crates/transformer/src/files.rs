@@ -1,6 +1,5 @@
 //! Network files: what each format is, and how to read and write it.
 
-mod floats;
 mod lc0;
 mod onnx;
 mod own;

@@ -24,7 +24,6 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub(crate) use curves::{sigmoid, tanh};
-pub(crate) use rows::to_bf16;
 
 /// Outputs of a panel of weights.
 pub(crate) const PANEL: usize = 32;
