@@ -17,8 +17,8 @@ pub struct Scratch {
 }
 
 /// Rows that pass through a network at a time; more positions than that go one group after the other, so that what is
-/// computed of a group stays near.
-const MOST_ROWS: usize = 16 * SQUARES;
+/// computed of a group stays near: twice as many would leave the second cache of most processors.
+const MOST_ROWS: usize = 4 * SQUARES;
 
 /// Rows that pass through a network, and all that is computed on their way.
 #[derive(Debug, Default)]
