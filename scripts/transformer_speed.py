@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Our transformers and onnxruntime, on one core, in one run.
 
-    scripts/transformer_speed.py SPEED EXPORT [--rounds N]
+    scripts/transformer_speed.py SPEED EXPORT [--rounds N] [--activation NAME]
 
 SPEED and EXPORT are the examples `speed` and `export` of `tandem-transformer`,
-built for release. The network that `speed` measures is written as ONNX, and
-onnxruntime runs it with one thread in f32 and with the weights in bytes, as
-`quantize_dynamic` makes it. All take turns, several rounds; of each the best
-time of the processor is taken, so that what else goes on matters little.
+built for release. The network of `examples/speed.toml`, with another curve if
+one is named, is written as ONNX, and onnxruntime runs it with one thread in f32
+and with the weights in bytes, as `quantize_dynamic` makes it. All take turns,
+several rounds; of each the best time of the processor is taken, so that what
+else goes on matters little.
 
 It prints a table in Markdown: milliseconds a position for batches of 1 and of
 16, how many times faster a position is in a batch of 16, and how many times
@@ -33,10 +34,10 @@ BATCHES = (1, 16)
 SECONDS = 0.5
 
 
-def sessions(export, folder):
+def sessions(export, architecture, folder):
     """What onnxruntime runs, by the numbers that it computes with."""
     files = {name: folder / f"{name}.onnx" for name in ("f32", "int8")}
-    subprocess.run([export, ARCHITECTURE, "1", files["f32"]], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([export, architecture, "1", files["f32"]], check=True, stdout=subprocess.DEVNULL)
     quantize_dynamic(files["f32"], files["int8"], weight_type=QuantType.QInt8, per_channel=True)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -56,9 +57,9 @@ def milliseconds(session, batch):
     return 1e3 * best
 
 
-def ours(speed):
+def ours(speed, architecture):
     """Our own times, by instruction set and numbers."""
-    arguments = [speed, "avx2", "avx512", "amx"] + [str(batch) for batch in BATCHES]
+    arguments = [speed, architecture, "avx2", "avx512", "amx"] + [str(batch) for batch in BATCHES]
     lines = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.splitlines()
     found = {}
     for line in lines[1:]:
@@ -72,6 +73,7 @@ def main():
     parser.add_argument("speed")
     parser.add_argument("export")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--activation", default="mish")
     options = parser.parse_args()
     best = {}
 
@@ -79,14 +81,17 @@ def main():
         best[name] = [min(pair) for pair in zip(times, best.get(name, times))]
 
     with tempfile.TemporaryDirectory() as folder:
-        peers = sessions(options.export, pathlib.Path(folder))
+        architecture = pathlib.Path(folder, "network.toml")
+        text = ARCHITECTURE.read_text().replace('activation = "mish"', f'activation = "{options.activation}"')
+        architecture.write_text(text)
+        peers = sessions(options.export, architecture, pathlib.Path(folder))
         for _ in range(options.rounds):
             for name, session in peers.items():
                 take(("onnxruntime", name), [milliseconds(session, batch) for batch in BATCHES])
-            for name, times in ours(options.speed).items():
+            for name, times in ours(options.speed, architecture).items():
                 take(name, times)
 
-    print(f"onnxruntime {onnxruntime.__version__}, best of {options.rounds} rounds")
+    print(f"onnxruntime {onnxruntime.__version__}, {options.activation}, best of {options.rounds} rounds")
     print("| | numbers | batch 1, ms | batch 16, ms a position | 16 against 1 | against onnxruntime: 1 | 16 |")
     print("|---|---|---|---|---|---|---|")
     for (who, numbers), (one, many) in best.items():

@@ -33,12 +33,15 @@ fn milliseconds(network: &Network, batch: usize) -> Result<f64, InputError> {
     Ok(best * 1e3)
 }
 
-/// Arguments name a preset, instruction sets, precisions and sizes of batches; without them, all are measured.
+/// Arguments name a preset or the file of an architecture, instruction sets, precisions and sizes of batches; without
+/// them, all are measured.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let preset = arguments.iter().find_map(|name| Preset::named(name));
+    let file = arguments.iter().find(|name| name.ends_with(".toml"));
+    let text = file.map_or_else(|| Ok(NETWORK.into()), std::fs::read_to_string)?;
     let architecture =
-        preset.map_or_else(|| Architecture::from_toml(NETWORK), |preset| Ok(preset.architecture()))?;
+        preset.map_or_else(|| Architecture::from_toml(&text), |preset| Ok(preset.architecture()))?;
     let wanted = |names: &[&'static str], name: &str| {
         !names.iter().any(|name| arguments.iter().any(|argument| argument == name))
             || arguments.iter().any(|argument| argument == name)

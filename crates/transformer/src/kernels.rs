@@ -1,8 +1,8 @@
 //! The inner loops, in one small vocabulary for every instruction set.
 //!
 //! Products are written by hand for each; what is done to rows between them ([`rows`], [`curves`]) is plain Rust,
-//! compiled again for each, and gives the same bits on all. So do the products of whole numbers. Products of floating
-//! point differ in how they round.
+//! compiled again for each, with whole vectors by hand for AVX-512, and gives the same bits on all. So do the products
+//! of whole numbers. Products of floating point differ in how they round.
 //!
 //! Weights stand in panels of 32 outputs, in the order in which they are used; all instruction sets read the same ones.
 

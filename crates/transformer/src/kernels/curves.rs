@@ -162,7 +162,10 @@ pub(super) fn exp<V: Lanes>(x: V) -> V {
     let power = x.times(V::all(std::f32::consts::LOG2_E));
     let shifted = power.plus(V::all(ROUND));
     let rest = power.minus(shifted.minus(V::all(ROUND)));
-    let fraction = series(rest, [1.326_472_7e-3, 9.671_513e-3, 5.550_733_6e-2, 0.240_222_42, 0.693_147, 1.0]);
+    let fraction = series(
+        rest,
+        [1.330_060_5e-3, 9.669_691e-3, 5.550_558_5e-2, 0.240_222_83, std::f32::consts::LN_2, 1.0],
+    );
     fraction.times(shifted.power())
 }
 

@@ -219,8 +219,8 @@ type Columns = [__m512; PANEL / LANES];
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_columns(numbers: &[f32; PANEL]) -> Columns {
-    let [left, right] = numbers.as_chunks().0 else { unreachable!("a panel is two vectors wide") };
-    [load(left), load(right)]
+    let (parts, _) = numbers.as_chunks();
+    [load(&parts[0]), load(&parts[1])]
 }
 
 /// Rows of a panel whose steps stand side by side.
