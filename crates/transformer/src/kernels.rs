@@ -7,6 +7,8 @@
 //! Weights stand in panels of 32 outputs, in the order in which they are used; all instruction sets read the same ones.
 
 #[cfg(target_arch = "x86_64")]
+mod ahead;
+#[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -2,6 +2,7 @@
 
 mod rows;
 
+use super::ahead::Ahead;
 use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, by_rows};
 use std::arch::x86_64::*;
 
@@ -40,31 +41,6 @@ fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usi
         panel,
         Ahead::new(panel, row, count)
     ));
-}
-
-/// Weights that are needed next: those of the panel that follows. They are fetched bit by bit while rows are multiplied
-/// by this one, so that they are there when their turn comes.
-#[derive(Clone, Copy)]
-struct Ahead {
-    at: *const i8,
-    step: usize,
-}
-
-impl Ahead {
-    /// For rows from `row` on, of which there are `count`.
-    #[inline(always)]
-    fn new<T>(panel: &[T], row: usize, count: usize) -> Self {
-        let share = size_of_val(panel) * row / count;
-        let step = (PANEL * 4 * 8 / count).min(PANEL * 4);
-        Self { at: panel.as_ptr_range().end.cast::<i8>().wrapping_add(share), step }
-    }
-
-    #[inline(always)]
-    fn fetch(&mut self) {
-        // SAFETY: a hint, which reads nothing and cannot fail wherever it points to.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(self.at) };
-        self.at = self.at.wrapping_add(self.step);
-    }
 }
 
 #[inline]
