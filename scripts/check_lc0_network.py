@@ -6,12 +6,14 @@
 LC0 is the program itself, with a backend for processors. It judges positions
 with one visit each; its policy of legal moves, win minus loss, draw and moves
 left are compared with `transformer_reference.py`, for every head of policies
-and of values that the network has. Positions have no history.
+and of values that the network has. Positions have no history; some are written
+down, the others come from games of random moves.
 
 It needs numpy and python-chess, and ends with status 1 at a difference.
 """
 
 import argparse
+import random
 import re
 import subprocess
 import sys
@@ -30,6 +32,21 @@ POSITIONS = [
     "8/P6k/8/8/8/8/p6K/1R6 b - - 12 60",
     "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
 ]
+
+def played(count, seed):
+    """Positions of games whose moves are random: one of each game, none where it is over."""
+    choose = random.Random(seed)
+    found = []
+    while len(found) < count:
+        board = chess.Board()
+        for _ in range(choose.randrange(120)):
+            if board.is_game_over():
+                break
+            board.push(choose.choice(list(board.legal_moves)))
+        if not board.is_game_over() and board.halfmove_clock < 100:
+            found.append(board.fen())
+    return found
+
 
 # Names of lc0's heads and of ours.
 POLICIES = {"vanilla": "policy", "soft": "soft_policy", "optimistic": "optimistic_policy", "opponent": "opponent_policy"}
@@ -90,8 +107,8 @@ def rescaled(wdl):
     return win - loss, 1 - win - loss
 
 
-def judge(lc0, network, policy, value):
-    """What lc0 says of the positions: for each the chances of moves by number, and (W - L, D, plies left)."""
+def judge(lc0, network, policy, value, positions):
+    """What lc0 says of positions: for each the chances of moves by number, and (W - L, D, plies left)."""
     commands = [
         lc0, f"--weights={network}", f"--backend-opts=policy_head={policy},value_head={value}",
         "--verbose-move-stats", "--policy-softmax-temp=1.0", "--history-fill=no", "--threads=1", "--minibatch-size=1",
@@ -100,7 +117,7 @@ def judge(lc0, network, policy, value):
     # One search after another: lc0 answers in its own time.
     engine = subprocess.Popen(commands, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     answers = []
-    for fen in POSITIONS:
+    for fen in positions:
         print(f"ucinewgame\nposition fen {fen}\ngo nodes 1", file=engine.stdin, flush=True)
         moves, root = {}, None
         for line in engine.stdout:
@@ -130,19 +147,22 @@ def main():
     parser.add_argument("network")
     parser.add_argument("weights")
     parser.add_argument("--tolerance", type=float, default=1e-3)
+    parser.add_argument("--positions", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     network = Network.load(options.weights)
-    outputs = network.forward({"squares": np.stack([planes(chess.Board(fen)) for fen in POSITIONS])})
+    positions = (POSITIONS + played(max(options.positions - len(POSITIONS), 0), options.seed))[: options.positions]
+    outputs = network.forward({"squares": np.stack([planes(chess.Board(fen)) for fen in positions])})
     policies = {lc0: ours for lc0, ours in POLICIES.items() if ours in outputs}
     values = {lc0: ours for lc0, ours in VALUES.items() if f"{ours}.wdl" in outputs}
     pairs = [(policy, "winner") for policy in policies] + [("vanilla", value) for value in values if value != "winner"]
     for policy, value in pairs:
-        answers = judge(options.lc0, options.network, policy, value)
+        answers = judge(options.lc0, options.network, policy, value, positions)
         worst = dict.fromkeys(("policy", "win - loss", "draw", "moves left"), 0.0)
         for index, (moves, (win_less_loss, draw, plies)) in enumerate(answers):
             numbers = sorted(moves)
-            if len(numbers) != chess.Board(POSITIONS[index]).legal_moves.count():
-                raise SystemExit(f"{POSITIONS[index]}: {len(numbers)} moves with a chance")
+            if len(numbers) != chess.Board(positions[index]).legal_moves.count():
+                raise SystemExit(f"{positions[index]}: {len(numbers)} moves with a chance")
             chances = softmax(outputs[policies[policy]][index, numbers])
             expected = rescaled(softmax(outputs[f"{values[value]}.wdl"][index]))
             differences = {
@@ -159,7 +179,7 @@ def main():
         # lc0 prints moves left with one digit.
         if not all(worst[name] <= (0.06 if name == "moves left" else options.tolerance) for name in worst):
             return 1
-    print(f"{len(POSITIONS)} positions: the same")
+    print(f"{len(positions)} positions: the same")
     return 0
 
 

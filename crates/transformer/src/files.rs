@@ -1,7 +1,6 @@
 //! Network files: what each format is, and how to read and write it.
 
 mod description;
-mod floats;
 mod lc0;
 mod onnx;
 mod own;

@@ -1,11 +1,13 @@
 //! The inner loops, in one small vocabulary for every instruction set.
 //!
 //! Products are written by hand for each; what is done to rows between them ([`rows`], [`curves`]) is plain Rust,
-//! compiled again for each, and gives the same bits on all. So do the products of whole numbers. Products of floating
-//! point differ in how they round.
+//! compiled again for each, with whole vectors by hand for AVX-512, and gives the same bits on all. So do the products
+//! of whole numbers. Products of floating point differ in how they round.
 //!
 //! Weights stand in panels of 32 outputs, in the order in which they are used; all instruction sets read the same ones.
 
+#[cfg(target_arch = "x86_64")]
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
@@ -24,7 +26,6 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub(crate) use curves::{sigmoid, tanh};
-pub(crate) use rows::to_bf16;
 
 /// Outputs of a panel of weights.
 pub(crate) const PANEL: usize = 32;

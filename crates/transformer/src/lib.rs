@@ -26,6 +26,7 @@ mod aligned;
 mod architecture;
 pub mod encoding;
 mod files;
+mod floats;
 mod kernels;
 pub mod legal;
 mod linear;

@@ -1,7 +1,9 @@
 //! Layers: products with weights, packed for the kernels in one of three precisions.
 
 use crate::aligned::Aligned;
-use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS, to_bf16};
+use crate::floats::to_bf16;
+use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS};
+use crate::quantise::{MOST_INPUTS, quantise_row};
 
 /// In what numbers a network computes its products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +32,6 @@ impl Precision {
 
 /// Rows at a time, so that they stay near while all weights pass by.
 const ROWS: usize = 64;
-
-/// Inputs of which a sum of products of bytes surely fits into 32 bits: 65536 · 255 · 127 < 2^31.
-const MOST_INT8_INPUTS: usize = 1 << 16;
 
 /// A layer: `x W^T + b`.
 #[derive(Debug)]
@@ -97,7 +96,7 @@ impl Linear {
             at += count;
         }
         let panels = match precision {
-            Precision::Int8 if inputs <= MOST_INT8_INPUTS => Panels::int8(&rows, inputs),
+            Precision::Int8 if inputs <= MOST_INPUTS => Panels::int8(&rows, inputs),
             Precision::Bf16 => Panels::bf16(&rows, inputs),
             _ => Panels::f32(&rows, inputs),
         };
@@ -215,11 +214,10 @@ impl Panels {
         let mut weights = Aligned::zeroed(columns * depth);
         let (mut scales, mut starts) = (Aligned::zeroed(columns), Aligned::<i32>::zeroed(columns));
         for (output, (row, factor)) in rows.iter().enumerate() {
-            let most = row.iter().fold(0f32, |most, weight| most.max(weight.abs()));
-            scales[output] = most / 127.0 * factor;
+            let (scale, bytes) = quantise_row(row);
+            scales[output] = scale * factor;
             let panel = &mut weights[output / PANEL * depth * PANEL..];
-            for (input, weight) in row.iter().enumerate() {
-                let byte = if most > 0.0 { (weight / most * 127.0).round_ties_even() as i8 } else { 0 };
+            for (input, byte) in bytes.enumerate() {
                 panel[(input / GROUP * PANEL + output % PANEL) * GROUP + input % GROUP] = byte;
                 starts[output] -= 128 * i32::from(byte);
             }

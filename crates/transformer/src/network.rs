@@ -28,8 +28,8 @@ use scratch::{Cursor, Rows};
 
 /// A network that is run on processors.
 ///
-/// Layers where little is computed and much depends on it stay in full precision whatever is asked for: the one that
-/// reads the input, the routers of experts, and the last ones of the heads.
+/// Layers where little is computed and much depends on it stay in full precision whatever is asked for, as in files of
+/// bytes: see [`crate::is_quantised`].
 #[derive(Debug)]
 pub struct Network {
     architecture: Architecture,

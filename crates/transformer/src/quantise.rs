@@ -5,6 +5,20 @@ use crate::{TensorSpec, Weights};
 /// The largest byte; the smallest is as far from zero on the other side.
 const MOST: f32 = 127.0;
 
+/// Inputs of which a sum of products of bytes surely fits into 32 bits: 65536 · 255 · 127 < 2^31.
+pub(crate) const MOST_INPUTS: usize = 1 << 16;
+
+/// A row of numbers as bytes, and what one is worth: the largest number becomes 127 or -127. Files and layers that are
+/// run take their bytes from here, and numbers that were bytes before become the same ones again.
+pub(crate) fn quantise_row(row: &[f32]) -> (f32, impl Iterator<Item = i8>) {
+    let largest = row.iter().fold(0f32, |largest, number| largest.max(number.abs()));
+    // Seven bits less than a number has, so that its product with a byte is exact.
+    let scale = f32::from_bits((largest / MOST).to_bits() & !0x7F);
+    let byte = move |&number: &f32| (number / scale).round_ties_even().clamp(-MOST, MOST) as i8;
+    // A row of zeros, or of numbers too small to be divided, is zero.
+    (scale, row.iter().map(move |number| if scale > 0.0 { byte(number) } else { 0 }))
+}
+
 /// Rows of numbers as bytes, and what one is worth in each row: the largest number of a row becomes 127 or -127.
 ///
 /// # Panics
@@ -14,13 +28,9 @@ pub fn quantise_rows(numbers: &[f32], rows: usize, columns: usize) -> (Vec<i8>, 
     let mut bytes = Vec::with_capacity(numbers.len());
     let mut scales = Vec::with_capacity(rows);
     for row in 0..rows {
-        let row = &numbers[row * columns..][..columns];
-        let largest = row.iter().fold(0f32, |largest, number| largest.max(number.abs()));
-        let factor = MOST / largest;
-        // A row of zeros, or of numbers too small to divide by, is zero.
-        let factor = if factor.is_finite() { factor } else { 0.0 };
-        scales.push(largest / MOST);
-        bytes.extend(row.iter().map(|number| (number * factor).round().clamp(-MOST, MOST) as i8));
+        let (scale, row) = quantise_row(&numbers[row * columns..][..columns]);
+        scales.push(scale);
+        bytes.extend(row);
     }
     (bytes, scales)
 }
@@ -48,9 +58,10 @@ pub struct QuantisationLoss {
     pub rms: f32,
 }
 
-/// Whether a tensor is stored as bytes when a network is. Where little is computed and much depends on it, numbers keep
-/// their precision: what is no layer's weights, the layer that reads the input, routers, and the last layers of heads.
-pub fn is_quantised(spec: &TensorSpec) -> bool {
+/// Whether a layer keeps its precision in every file and every network that is run, because little is computed there and
+/// much depends on it: the one that reads the input, whose clock is far larger than its other numbers, routers, and the
+/// last layers of heads.
+pub(crate) fn is_exact(layer: &str) -> bool {
     const EXACT: [&str; 10] = [
         "embedding.squares",
         "router",
@@ -63,9 +74,15 @@ pub fn is_quantised(spec: &TensorSpec) -> bool {
         "state_value",
         "policy",
     ];
-    let Some(layer) = spec.name.strip_suffix(".weight") else { return false };
-    spec.shape.len() == 2
-        && !EXACT.iter().any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
+    EXACT.iter().any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
+}
+
+/// Whether a tensor is stored as bytes when a network is: the weights of layers are, but for the few where much depends
+/// on each number, and what has more inputs than sums of bytes have room for.
+pub fn is_quantised(spec: &TensorSpec) -> bool {
+    let layer = spec.name.strip_suffix(".weight");
+    matches!(spec.shape[..], [_, inputs] if inputs <= MOST_INPUTS)
+        && layer.is_some_and(|layer| !is_exact(layer))
 }
 
 /// What bytes would cost each tensor that [`is_quantised`].
@@ -90,16 +107,27 @@ pub fn quantisation_losses(weights: &Weights) -> Vec<QuantisationLoss> {
 mod tests {
     use super::*;
     use crate::Preset;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     #[test]
     fn the_largest_number_of_a_row_is_127() {
         let (bytes, scales) = quantise_rows(&[0.5, -1.0, 0.004, 0.0, 0.0, 0.0, 1e-39, 254.0, -127.0], 3, 3);
         assert_eq!(bytes, [64, -127, 1, 0, 0, 0, 0, 127, -64]);
-        assert_eq!(scales, [1.0 / 127.0, 0.0, 2.0]);
+        assert!((scales[0] - 1.0 / 127.0).abs() < 1e-6 && scales[1..] == [0.0, 2.0], "{scales:?}");
         assert_eq!(restore_rows(&bytes, &scales)[6..], [0.0, 254.0, -128.0]);
         let tiny = quantise_rows(&[1e-44, -1e-44], 1, 2);
         assert_eq!(tiny.0, [0, 0]);
         assert!(restore_rows(&[], &[]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_become_the_same_bytes_again(row in vec(any::<f32>().prop_filter("finite", |x| x.is_finite()), 1..40)) {
+            let (bytes, scales) = quantise_rows(&row, 1, row.len());
+            let restored = restore_rows(&bytes, &scales);
+            prop_assert_eq!(quantise_rows(&restored, 1, row.len()), (bytes, scales));
+        }
     }
 
     #[test]
@@ -127,5 +155,7 @@ mod tests {
             assert!(named(name), "{name}");
         }
         assert!(!named("embedding.table") && !named("last_norm.scale"));
+        let wide = TensorSpec { name: "value.board.weight".into(), shape: vec![1, MOST_INPUTS + 1] };
+        assert!(!is_quantised(&wide));
     }
 }

@@ -72,6 +72,21 @@ fn less_precision_costs_little() {
     }
 }
 
+/// A file of bytes and a network that is packed into bytes hold the same ones.
+#[test]
+fn bytes_of_a_file_run_as_bytes_made_of_it() {
+    for (name, architecture) in small() {
+        let weights = Weights::random(architecture, 35);
+        let positions = Positions::random(weights.architecture(), 3, 36);
+        let file = weights.to_bytes(Storage::Int8, "");
+        let stored = Weights::from_bytes(&file, None).unwrap();
+        assert_ne!(stored, weights);
+        let [read, packed] = [&stored, &weights]
+            .map(|weights| run(&Network::new(weights, Precision::Int8, Isa::best()), &positions));
+        assert_eq!(read, packed, "{name}");
+    }
+}
+
 /// Memory that another network has used changes nothing.
 #[test]
 fn memory_goes_from_one_network_to_the_next() {

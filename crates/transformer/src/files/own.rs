@@ -1,8 +1,8 @@
 //! Our own format: a header that says everything, then the numbers, where a machine likes to read them. `docs/formats.md`
 //! describes it for others.
 
-use super::floats::{from_bf16, to_bf16};
 use super::{FileDescription, FileError, Format, LoadError, check_architecture, map};
+use crate::floats::{LARGEST_BF16, from_bf16, to_bf16};
 use crate::quantise::{is_quantised, quantise_rows, restore_rows};
 use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use bytemuck::cast_slice;
@@ -359,7 +359,9 @@ impl Weights {
             match of(&spec) {
                 Storage::F32 => put(cast_slice(numbers)),
                 Storage::Bf16 => {
-                    let halves: Vec<u16> = numbers.iter().map(|&number| to_bf16(number)).collect();
+                    // What rounds to infinity could not be read again.
+                    let half = |number: &f32| to_bf16(number.clamp(-LARGEST_BF16, LARGEST_BF16));
+                    let halves: Vec<u16> = numbers.iter().map(half).collect();
                     put(cast_slice(&halves));
                 }
                 Storage::Int8 => {

@@ -1,7 +1,7 @@
 //! Networks as safetensors: a tensor for each of the architecture's, and the architecture itself in the metadata.
 
-use super::floats::{from_bf16, from_f16};
 use super::{FileDescription, Format, LoadError, check_architecture};
+use crate::floats::{from_bf16, from_f16};
 use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn half_numbers_and_files_without_a_description_are_read() {
         let weights = network();
-        let bytes = foreign(&weights, Dtype::BF16, crate::files::floats::to_bf16);
+        let bytes = foreign(&weights, Dtype::BF16, crate::floats::to_bf16);
         let read = Weights::from_safetensors(&bytes, Some(weights.architecture())).unwrap();
         for ((spec, exact), (_, near)) in weights.iter().zip(read.iter()) {
             let worst = exact.iter().zip(near).map(|(exact, near)| (exact - near).abs()).fold(0.0, f32::max);

@@ -1,5 +1,6 @@
 //! Products on vectors of 256 bits.
 
+use super::ahead::Ahead;
 use super::rows::compiled_for;
 use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, by_rows};
 use std::arch::x86_64::*;
@@ -35,13 +36,21 @@ fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usi
         width,
         &x[row * stride..],
         stride,
-        panel
+        panel,
+        Ahead::new(panel, row, count)
     ));
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn block<const ROWS: usize>(sums: &mut [f32], width: usize, x: &[f32], stride: usize, panel: &[f32]) {
+fn block<const ROWS: usize>(
+    sums: &mut [f32],
+    width: usize,
+    x: &[f32],
+    stride: usize,
+    panel: &[f32],
+    mut ahead: Ahead,
+) {
     let depth = panel.len() / PANEL;
     assert!(x.len() >= (ROWS - 1) * stride + depth && sums.len() >= (ROWS - 1) * width + PANEL);
     for first in [0, HALF] {
@@ -50,6 +59,7 @@ fn block<const ROWS: usize>(sums: &mut [f32], width: usize, x: &[f32], stride: u
         // above.
         unsafe {
             for at in 0..depth {
+                ahead.fetch();
                 let weights = panel.as_ptr().add(at * PANEL + first);
                 let pair = [_mm256_loadu_ps(weights), _mm256_loadu_ps(weights.add(8))];
                 for (row, lanes) in lanes.iter_mut().enumerate() {
@@ -83,7 +93,8 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], _st
     by_rows!(count, [4, 2, 1], |row| block_int8(
         &mut sums[row * PANEL..],
         &tiles[row / TILE_ROWS * TILE_ROWS * depth + row % TILE_ROWS * TILE_BYTES..],
-        panel
+        panel,
+        Ahead::new(panel, row, count)
     ));
 }
 
@@ -91,7 +102,7 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], _st
 /// products fit into 16 bits, for neither factor is -128: 2 · 127² < 2^15.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8]) {
+fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], mut ahead: Ahead) {
     const TILE: usize = TILE_ROWS * TILE_BYTES;
     let blocks = panel.len() / (PANEL * TILE_BYTES);
     assert!(sums.len() >= ROWS * PANEL && tiles.len() + TILE >= blocks * TILE + ROWS * TILE_BYTES);
@@ -99,6 +110,7 @@ fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8]) {
     for first in [0, HALF] {
         let mut lanes = [[_mm256_setzero_si256(); 2]; ROWS];
         for group in 0..blocks * TILE_BYTES / GROUP {
+            ahead.fetch();
             // SAFETY: each of `blocks` tiles has the rows' bytes, and each four of those have four vectors of weights,
             // by the assertion above.
             unsafe {
@@ -133,14 +145,15 @@ fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     by_rows!(count, [4, 2, 1], |row| block_bf16(
         &mut sums[row * PANEL..],
         &tiles[row / TILE_ROWS * TILE_ROWS * depth + row % TILE_ROWS * TILE_BYTES / 2..],
-        panel
+        panel,
+        Ahead::new(panel, row, count)
     ));
 }
 
 /// Two numbers of 16 bits stand in the halves of one of 32, whose upper half alone is such a number again.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16]) {
+fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16], mut ahead: Ahead) {
     const COLUMNS: usize = TILE_BYTES / 2;
     const TILE: usize = TILE_ROWS * COLUMNS;
     let blocks = panel.len() / (PANEL * COLUMNS);
@@ -149,6 +162,7 @@ fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16])
     for first in [0, HALF] {
         let mut lanes = [[_mm256_setzero_ps(); 2]; ROWS];
         for pair in 0..blocks * COLUMNS / PAIR {
+            ahead.fetch();
             // SAFETY: each of `blocks` tiles has the rows' numbers, and each two of those have four vectors of
             // weights, by the assertion above.
             unsafe {

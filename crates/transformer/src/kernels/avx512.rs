@@ -1,24 +1,23 @@
 //! Products on vectors of 512 bits.
 
-use super::curves::{Lanes, ROUND, bent, exp};
-use super::rows::compiled_for;
-use super::{GROUP, Isa, PAIR, PANEL, Scales, Store, TILE_BYTES, TILE_ROWS, Table, by_rows};
-use std::arch::x86_64::*;
+mod rows;
 
-compiled_for!("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma");
+use super::ahead::Ahead;
+use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, by_rows};
+use std::arch::x86_64::*;
 
 pub(super) const TABLE: Table = Table {
     isa: Isa::Avx512,
     multiply,
     multiply_int8,
     multiply_bf16,
-    softmax,
-    norm: compiled::norm,
-    finish,
-    finish_int8,
-    quantise,
-    halve: compiled::halve,
-    turn,
+    softmax: rows::softmax,
+    norm: rows::norm,
+    finish: rows::finish,
+    finish_int8: rows::finish_int8,
+    quantise: rows::quantise,
+    halve: rows::halve,
+    turn: rows::turn,
 };
 
 /// Whether this processor has what the kernels here are compiled for.
@@ -42,31 +41,6 @@ fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usi
         panel,
         Ahead::new(panel, row, count)
     ));
-}
-
-/// Weights that are needed next: those of the panel that follows. They are fetched bit by bit while rows are multiplied
-/// by this one, so that they are there when their turn comes.
-#[derive(Clone, Copy)]
-struct Ahead {
-    at: *const i8,
-    step: usize,
-}
-
-impl Ahead {
-    /// For rows from `row` on, of which there are `count`.
-    #[inline(always)]
-    fn new<T>(panel: &[T], row: usize, count: usize) -> Self {
-        let share = size_of_val(panel) * row / count;
-        let step = (PANEL * 4 * 8 / count).min(PANEL * 4);
-        Self { at: panel.as_ptr_range().end.cast::<i8>().wrapping_add(share), step }
-    }
-
-    #[inline(always)]
-    fn fetch(&mut self) {
-        // SAFETY: a hint, which reads nothing and cannot fail wherever it points to.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(self.at) };
-        self.at = self.at.wrapping_add(self.step);
-    }
 }
 
 #[inline]
@@ -216,252 +190,5 @@ fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16],
             _mm512_storeu_ps(sums.as_mut_ptr(), lanes[0]);
             _mm512_storeu_ps(sums.as_mut_ptr().add(16), lanes[1]);
         }
-    }
-}
-
-impl Lanes for __m512 {
-    #[inline(always)]
-    fn all(number: f32) -> Self {
-        // SAFETY: vectors of this kind are only made by the functions below, which are compiled for their instructions.
-        unsafe { _mm512_set1_ps(number) }
-    }
-
-    #[inline(always)]
-    fn plus(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_add_ps(self, other) }
-    }
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_sub_ps(self, other) }
-    }
-
-    #[inline(always)]
-    fn times(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_mul_ps(self, other) }
-    }
-
-    #[inline(always)]
-    fn over(self, other: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_div_ps(self, other) }
-    }
-
-    #[inline(always)]
-    fn size(self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_abs_ps(self) }
-    }
-
-    #[inline(always)]
-    fn at_least(self, bound: Self) -> Self {
-        // SAFETY: as above. Of two that cannot be compared the instruction takes the second.
-        unsafe { _mm512_max_ps(bound, self) }
-    }
-
-    #[inline(always)]
-    fn at_most(self, bound: Self) -> Self {
-        // SAFETY: as above.
-        unsafe { _mm512_min_ps(bound, self) }
-    }
-
-    #[inline(always)]
-    fn if_positive(self, yes: Self, no: Self) -> Self {
-        // SAFETY: as above.
-        unsafe {
-            let positive = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self, _mm512_setzero_ps());
-            _mm512_mask_blend_ps(positive, no, yes)
-        }
-    }
-
-    #[inline(always)]
-    fn power(self) -> Self {
-        // SAFETY: as above.
-        unsafe {
-            let whole = _mm512_slli_epi32::<23>(_mm512_castps_si512(self));
-            _mm512_castsi512_ps(_mm512_add_epi32(whole, _mm512_set1_epi32(127 << 23)))
-        }
-    }
-}
-
-/// Numbers in a vector.
-const LANES: usize = 16;
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(numbers: &[f32; LANES]) -> __m512 {
-    // SAFETY: there are 16 numbers.
-    unsafe { _mm512_loadu_ps(numbers.as_ptr()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(numbers: &mut [f32; LANES], vector: __m512) {
-    // SAFETY: there is room for 16 numbers.
-    unsafe { _mm512_storeu_ps(numbers.as_mut_ptr(), vector) }
-}
-
-/// Rows that are whole vectors.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-fn softmax(scores: &mut [f32], stride: usize, columns: usize, added: Option<&[f32]>, factors: &mut [f32]) {
-    if !columns.is_multiple_of(LANES) {
-        return compiled::softmax(scores, stride, columns, added, factors);
-    }
-    for (index, factor) in factors.iter_mut().enumerate() {
-        let row = scores[index * stride..][..columns].as_chunks_mut::<LANES>().0;
-        let mut most = _mm512_set1_ps(f32::MIN);
-        match added {
-            Some(added) => {
-                let added = added[index * columns..][..columns].as_chunks::<LANES>().0;
-                for (scores, added) in row.iter_mut().zip(added) {
-                    let sum = _mm512_add_ps(load(scores), load(added));
-                    store(scores, sum);
-                    most = _mm512_max_ps(sum, most);
-                }
-            }
-            None => row.iter().for_each(|scores| most = _mm512_max_ps(load(scores), most)),
-        }
-        let most = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-        let mut sum = _mm512_setzero_ps();
-        for scores in row {
-            let power = exp(_mm512_sub_ps(load(scores), most));
-            store(scores, power);
-            sum = _mm512_add_ps(sum, power);
-        }
-        *factor = 1.0 / joined(sum);
-    }
-}
-
-/// The sum of all lanes, half of them added to the other half at a time.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn joined(vector: __m512) -> f32 {
-    let eight = _mm512_add_ps(vector, _mm512_shuffle_f32x4::<0b11_10_11_10>(vector, vector));
-    let four = _mm512_add_ps(eight, _mm512_shuffle_f32x4::<0b01_01_01_01>(eight, eight));
-    let two = _mm512_add_ps(four, _mm512_permute_ps::<0b11_10_11_10>(four));
-    let one = _mm512_add_ps(two, _mm512_permute_ps::<0b01_01_01_01>(two));
-    _mm512_cvtss_f32(one)
-}
-
-/// A vector to where it belongs.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn put(out: &mut [f32; LANES], value: __m512, how: Store) {
-    let value = match how {
-        Store::Set => value,
-        Store::Activate(activation) => bent(value, activation),
-        Store::Add(factor) => _mm512_add_ps(load(out), _mm512_mul_ps(_mm512_set1_ps(factor), value)),
-        Store::Times => _mm512_mul_ps(load(out), value),
-    };
-    store(out, value);
-}
-
-/// Whole panels; parts of one are left to plain Rust.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-fn finish(
-    out: &mut [f32],
-    stride: usize,
-    size: (usize, usize),
-    how: Store,
-    sums: &[f32],
-    bias: &[f32; PANEL],
-) {
-    if size.1 < PANEL {
-        return compiled::finish(out, stride, size, how, sums, bias);
-    }
-    let bias = bias.as_chunks::<LANES>().0;
-    for (row, sums) in sums.as_chunks::<PANEL>().0.iter().take(size.0).enumerate() {
-        let out = out[row * stride..][..PANEL].as_chunks_mut::<LANES>().0;
-        for ((out, sums), bias) in out.iter_mut().zip(sums.as_chunks().0).zip(bias) {
-            put(out, _mm512_add_ps(load(sums), load(bias)), how);
-        }
-    }
-}
-
-/// The same for sums in whole numbers.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-fn finish_int8(
-    out: &mut [f32],
-    stride: usize,
-    size: (usize, usize),
-    how: Store,
-    sums: &[i32],
-    scales: Scales<'_>,
-) {
-    if size.1 < PANEL {
-        return compiled::finish_int8(out, stride, size, how, sums, scales);
-    }
-    let (row_scales, scales, bias) = scales;
-    let (scales, bias) = (scales.as_chunks::<LANES>().0, bias.as_chunks::<LANES>().0);
-    let rows = sums.as_chunks::<PANEL>().0.iter().zip(&row_scales[..size.0]);
-    for (row, (sums, &row_scale)) in rows.enumerate() {
-        let out = out[row * stride..][..PANEL].as_chunks_mut::<LANES>().0;
-        let row_scale = _mm512_set1_ps(row_scale);
-        for (half, out) in out.iter_mut().enumerate() {
-            let sums = &sums.as_chunks::<LANES>().0[half];
-            // SAFETY: there are 16 numbers.
-            let sums = _mm512_cvtepi32_ps(unsafe { _mm512_loadu_si512(sums.as_ptr().cast()) });
-            let scale = _mm512_mul_ps(row_scale, load(&scales[half]));
-            put(out, _mm512_add_ps(_mm512_mul_ps(sums, scale), load(&bias[half])), how);
-        }
-    }
-}
-
-/// Rows that are whole tiles.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], stride: usize, depth: usize) {
-    if !depth.is_multiple_of(TILE_BYTES) {
-        return compiled::quantise(tiles, scales, rows, stride, depth);
-    }
-    let zero = _mm512_set1_ps(ROUND + 128.0);
-    for (index, scale) in scales.iter_mut().enumerate() {
-        let row = rows[index * stride..][..depth].as_chunks::<LANES>().0;
-        let mut most = [_mm512_setzero_ps(); 2];
-        for [left, right] in row.as_chunks().0 {
-            most[0] = _mm512_max_ps(_mm512_abs_ps(load(left)), most[0]);
-            most[1] = _mm512_max_ps(_mm512_abs_ps(load(right)), most[1]);
-        }
-        let most = _mm512_reduce_max_ps(_mm512_max_ps(most[0], most[1]));
-        *scale = most / 127.0;
-        let factor = _mm512_set1_ps(if most > 0.0 { 127.0 / most } else { 0.0 });
-        let first = index / TILE_ROWS * TILE_ROWS * depth + index % TILE_ROWS * TILE_BYTES;
-        let tiles = tiles[first..].as_chunks_mut::<LANES>().0;
-        for (block, row) in row.as_chunks::<{ TILE_BYTES / LANES }>().0.iter().enumerate() {
-            let tile = &mut tiles[block * TILE_ROWS * TILE_BYTES / LANES..][..TILE_BYTES / LANES];
-            for (tile, row) in tile.iter_mut().zip(row) {
-                let rounded = _mm512_add_ps(_mm512_mul_ps(load(row), factor), zero);
-                let bytes = _mm512_cvtepi32_epi8(_mm512_castps_si512(rounded));
-                // SAFETY: there is room for 16 bytes.
-                unsafe { _mm_storeu_si128(tile.as_mut_ptr().cast(), bytes) };
-            }
-        }
-    }
-}
-
-/// Sixteen rows at a time; the rest are left to plain Rust.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")]
-fn turn(panels: &mut [f32], rows: &[f32], stride: usize, count: usize, depth: usize) {
-    let whole = count / PANEL * PANEL;
-    if stride > i32::MAX as usize / LANES {
-        return compiled::turn(panels, rows, stride, count, depth);
-    }
-    let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    let places = _mm512_mullo_epi32(lanes, _mm512_set1_epi32(stride as i32));
-    for first in (0..whole).step_by(LANES) {
-        let from = &rows[first * stride..][..(LANES - 1) * stride + depth];
-        let panel = &mut panels[first / PANEL * depth * PANEL..][..depth * PANEL];
-        for (at, to) in panel.as_chunks_mut::<PANEL>().0.iter_mut().enumerate() {
-            // SAFETY: number `at` of each of the sixteen rows lies within the slice, and there is room for sixteen.
-            unsafe {
-                let turned = _mm512_i32gather_ps::<4>(places, from.as_ptr().add(at).cast());
-                _mm512_storeu_ps(to.as_mut_ptr().add(first % PANEL), turned);
-            }
-        }
-    }
-    if whole < count {
-        compiled::turn(&mut panels[whole * depth..], &rows[whole * stride..], stride, count - whole, depth);
     }
 }

@@ -1,6 +1,7 @@
 //! Products in plain Rust.
 
 use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, rows};
+use crate::floats::from_bf16;
 
 pub(super) const TABLE: Table = Table {
     isa: Isa::Portable,
@@ -57,16 +58,15 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], sta
 
 fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     const COLUMNS: usize = TILE_BYTES / 2;
-    let full = |half: u16| f32::from_bits(u32::from(half) << 16);
     let pairs = panel.as_chunks::<PAIR>().0.as_chunks::<PANEL>().0;
     let blocks = pairs.len() * PAIR / COLUMNS;
     for (row, sums) in sums.as_chunks_mut::<PANEL>().0.iter_mut().take(count).enumerate() {
         let x = parts::<u16, COLUMNS>(tiles, row, blocks).flat_map(|part| part.as_chunks::<PAIR>().0);
         *sums = [0.0; PANEL];
         for (x, weights) in x.zip(pairs) {
-            let x = x.map(full);
+            let x = x.map(from_bf16);
             for (sum, weights) in sums.iter_mut().zip(weights) {
-                let [a, b] = weights.map(full);
+                let [a, b] = weights.map(from_bf16);
                 *sum = *sum + x[0] * a + x[1] * b;
             }
         }

@@ -5,6 +5,7 @@
 use super::curves::{self, ROUND, exp};
 use super::{PANEL, Store, TILE_BYTES, TILE_ROWS};
 use crate::NormKind;
+use crate::floats::to_bf16;
 
 const LANES: usize = 16;
 
@@ -173,11 +174,34 @@ pub(super) fn finish_int8(
     });
 }
 
+/// A row in tiles of 16 rows and 64 bytes: row `index` of all, number by number; behind it stands `nothing`.
+#[inline(always)]
+fn put_in_tiles<T: Copy, const COLUMNS: usize>(
+    tiles: &mut [T],
+    index: usize,
+    row: &[f32],
+    nothing: T,
+    convert: impl Fn(f32) -> T,
+) {
+    let blocks = row.len().div_ceil(COLUMNS);
+    let tiles = tiles[index / TILE_ROWS * blocks * TILE_ROWS * COLUMNS..].as_chunks_mut::<COLUMNS>().0;
+    let mut tiles = tiles[index % TILE_ROWS..].iter_mut().step_by(TILE_ROWS).take(blocks);
+    let (parts, rest) = row.as_chunks::<COLUMNS>();
+    for (part, tile) in parts.iter().zip(tiles.by_ref()) {
+        *tile = part.map(&convert);
+    }
+    if let Some(tile) = tiles.next() {
+        *tile = [nothing; COLUMNS];
+        for (to, &value) in tile.iter_mut().zip(rest) {
+            *to = convert(value);
+        }
+    }
+}
+
 /// Rows in bytes: 128 stands for zero, and the largest number of a row for 127 more or less. They stand in tiles of
 /// 16 rows and 64 bytes.
 #[inline(always)]
 pub(super) fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], stride: usize, depth: usize) {
-    let blocks = depth.div_ceil(TILE_BYTES);
     for (index, scale) in scales.iter_mut().enumerate() {
         let row = &rows[index * stride..][..depth];
         let most = largest(row, 0.0, f32::abs);
@@ -185,47 +209,16 @@ pub(super) fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], strid
         let factor = if most > 0.0 { 127.0 / most } else { 0.0 };
         // The lowest byte of the rounded number is the whole number itself.
         let byte = |value: f32| (value * factor + (ROUND + 128.0)).to_bits() as u8;
-        let tiles = tiles[index / TILE_ROWS * blocks * TILE_ROWS * TILE_BYTES..].as_chunks_mut().0;
-        let mut tiles = tiles[index % TILE_ROWS..].iter_mut().step_by(TILE_ROWS).take(blocks);
-        let (parts, rest) = row.as_chunks::<TILE_BYTES>();
-        for (part, tile) in parts.iter().zip(tiles.by_ref()) {
-            *tile = part.map(byte);
-        }
-        if let Some(tile) = tiles.next() {
-            *tile = [128; TILE_BYTES];
-            for (byte_of, &value) in tile.iter_mut().zip(rest) {
-                *byte_of = byte(value);
-            }
-        }
+        put_in_tiles::<u8, TILE_BYTES>(tiles, index, row, 128, byte);
     }
-}
-
-/// The upper half of a number, rounded to the nearest.
-#[inline(always)]
-pub(crate) fn to_bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    (bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16) as u16
 }
 
 /// Rows in 16 bits, in tiles of 16 rows and 64 bytes.
 #[inline(always)]
 pub(super) fn halve(tiles: &mut [u16], count: usize, rows: &[f32], stride: usize, depth: usize) {
-    const COLUMNS: usize = TILE_BYTES / 2;
-    let blocks = depth.div_ceil(COLUMNS);
     for index in 0..count {
         let row = &rows[index * stride..][..depth];
-        let tiles = tiles[index / TILE_ROWS * blocks * TILE_ROWS * COLUMNS..].as_chunks_mut().0;
-        let mut tiles = tiles[index % TILE_ROWS..].iter_mut().step_by(TILE_ROWS).take(blocks);
-        let (parts, rest) = row.as_chunks::<COLUMNS>();
-        for (part, tile) in parts.iter().zip(tiles.by_ref()) {
-            *tile = part.map(to_bf16);
-        }
-        if let Some(tile) = tiles.next() {
-            *tile = [0; COLUMNS];
-            for (half, &value) in tile.iter_mut().zip(rest) {
-                *half = to_bf16(value);
-            }
-        }
+        put_in_tiles::<u16, { TILE_BYTES / 2 }>(tiles, index, row, 0, to_bf16);
     }
 }
 
@@ -250,7 +243,7 @@ macro_rules! compiled_for {
             use crate::kernels::{PANEL, Store, rows};
 
             #[target_feature(enable = $features)]
-            pub(super) fn softmax(
+            pub(in crate::kernels) fn softmax(
                 scores: &mut [f32],
                 stride: usize,
                 columns: usize,
@@ -261,7 +254,7 @@ macro_rules! compiled_for {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn norm(
+            pub(in crate::kernels) fn norm(
                 rows: &mut [f32],
                 kind: NormKind,
                 epsilon: f32,
@@ -272,7 +265,7 @@ macro_rules! compiled_for {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn finish(
+            pub(in crate::kernels) fn finish(
                 out: &mut [f32],
                 stride: usize,
                 size: (usize, usize),
@@ -284,7 +277,7 @@ macro_rules! compiled_for {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn finish_int8(
+            pub(in crate::kernels) fn finish_int8(
                 out: &mut [f32],
                 stride: usize,
                 size: (usize, usize),
@@ -296,7 +289,7 @@ macro_rules! compiled_for {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn quantise(
+            pub(in crate::kernels) fn quantise(
                 tiles: &mut [u8],
                 scales: &mut [f32],
                 rows: &[f32],
@@ -307,12 +300,24 @@ macro_rules! compiled_for {
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn halve(tiles: &mut [u16], count: usize, rows: &[f32], stride: usize, depth: usize) {
+            pub(in crate::kernels) fn halve(
+                tiles: &mut [u16],
+                count: usize,
+                rows: &[f32],
+                stride: usize,
+                depth: usize,
+            ) {
                 rows::halve(tiles, count, rows, stride, depth);
             }
 
             #[target_feature(enable = $features)]
-            pub(super) fn turn(panels: &mut [f32], rows: &[f32], stride: usize, count: usize, depth: usize) {
+            pub(in crate::kernels) fn turn(
+                panels: &mut [f32],
+                rows: &[f32],
+                stride: usize,
+                count: usize,
+                depth: usize,
+            ) {
                 rows::turn(panels, rows, stride, count, depth);
             }
         }

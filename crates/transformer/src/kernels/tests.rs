@@ -171,18 +171,22 @@ fn curves_agree_to_the_bit() {
 
 #[test]
 fn rows_between_products_agree_to_the_bit() {
+    // More rows than stand side by side anywhere.
+    const ROWS: usize = 6;
     let mut random = SplitMix::new(4);
-    for columns in [1, 15, 16, 64, 78, 79] {
+    for columns in [1, 15, 16, 64, 78, 79, 80] {
         let stride = columns + 5;
-        let scores: Vec<f32> = numbers(&mut random, 3 * stride).iter().map(|score| score * 30.0).collect();
-        let added = numbers(&mut random, 3 * columns);
+        let scores: Vec<f32> = numbers(&mut random, ROWS * stride).iter().map(|score| score * 30.0).collect();
+        let added = numbers(&mut random, ROWS * columns);
         let scale = numbers(&mut random, columns);
         let run = |kernels: &Kernels| {
-            let (mut soft, mut factors) = (scores.clone(), [0.0; 3]);
+            let (mut soft, mut factors) = (scores.clone(), [0.0; ROWS]);
             kernels.softmax(&mut soft, stride, columns, Some(&added), &mut factors);
-            let mut normed = scores[..3 * columns].to_vec();
-            kernels.norm(&mut normed[..2 * columns], NormKind::Layer, 1e-3, &scale, &added[..columns]);
-            kernels.norm(&mut normed[2 * columns..], NormKind::Rms, 1e-5, &scale, &added[..columns]);
+            let normed = [(NormKind::Layer, 1e-3), (NormKind::Rms, 1e-5)].map(|(kind, epsilon)| {
+                let mut rows = scores[..ROWS * columns].to_vec();
+                kernels.norm(&mut rows, kind, epsilon, &scale, &added[..columns]);
+                rows
+            });
             let mut turned = vec![0.0; columns.next_multiple_of(PANEL) * 3];
             kernels.turn(&mut turned, &scores, 3, columns, 3);
             (soft, factors, normed, turned)

@@ -4,6 +4,7 @@ use super::copied;
 use super::norm::NormLayer;
 use crate::aligned::Aligned;
 use crate::linear::{Linear, Plain, Precision};
+use crate::quantise::is_exact;
 use crate::{Architecture, Attention, NormKind, Weights};
 use std::sync::Arc;
 
@@ -33,14 +34,10 @@ impl<'a> Builder<'a> {
         Plain { weights: self.tensor(&format!("{name}.weight")), bias, inputs, factor }
     }
 
-    /// A layer in the network's precision.
+    /// A layer in the network's precision, or in full where that is kept.
     pub(super) fn linear(&self, name: &str, inputs: usize) -> Linear {
-        self.joined(&[self.plain(name, inputs, 1.0)])
-    }
-
-    /// A layer in full precision.
-    pub(super) fn exact(&self, name: &str, inputs: usize) -> Linear {
-        Linear::new(&[self.plain(name, inputs, 1.0)], Precision::F32)
+        let precision = if is_exact(name) { Precision::F32 } else { self.precision };
+        Linear::new(&[self.plain(name, inputs, 1.0)], precision)
     }
 
     /// Several layers that read the same rows, in the network's precision.

@@ -48,15 +48,14 @@ impl EmbeddingLayer {
                 Self::Tokens { table, positions: copied(builder.tensor("embedding.positions")) }
             }
             (Embedding::Positions, Some(channels)) => Self::Squares {
-                squares: builder.exact("embedding.squares", channels),
+                squares: builder.linear("embedding.squares", channels),
                 positions: copied(builder.tensor("embedding.positions")),
             },
             (Embedding::DenseBoard(board), channels) => {
                 let activation = architecture.body.activation;
                 Self::Board(Box::new(BoardLayer {
                     board: builder.linear("embedding.board", SQUARES * PIECES),
-                    // The clock among the channels is far larger than the rest, which a common scale would drown.
-                    squares: builder.exact("embedding.squares", channels.unwrap_or(0) + board.channels),
+                    squares: builder.linear("embedding.squares", channels.unwrap_or(0) + board.channels),
                     activation,
                     norm: builder.norm("embedding.norm"),
                     gate_scale: copied(builder.tensor("embedding.gate.scale")),
@@ -134,7 +133,7 @@ impl BoardLayer {
         let joined = self.squares.inputs();
         let channels = joined - made;
         let len = rows.count * rows.width;
-        let Rows { x, normed, prepared, embedding, feed_forward, count, .. } = rows;
+        let Rows { x, prepared, embedding, feed_forward, count, .. } = rows;
         let x = &mut x[..len];
         // 1. The pieces of the whole board.
         let pieces = embedding.pieces.room(*count * PIECES);
@@ -160,10 +159,8 @@ impl BoardLayer {
             }
         }
         // 4. A feed-forward layer.
-        let input = normed.room(len);
-        input.copy_from_slice(x);
         let store = Store::Add(self.factor);
-        self.feed_forward.apply(kernels, input, prepared, &mut feed_forward.hidden, store, x);
+        self.feed_forward.apply(kernels, None, prepared, &mut feed_forward.hidden, store, x);
         self.feed_forward_norm.apply(kernels, x);
     }
 }

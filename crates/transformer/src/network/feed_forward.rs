@@ -39,7 +39,7 @@ impl FeedForwardLayer {
                 Self::Dense(Box::new(Layers::new(builder, &name, width, true)))
             }
             FeedForward::Experts(experts) => Self::Experts {
-                router: builder.exact(&format!("{block}.router"), body.width),
+                router: builder.linear(&format!("{block}.router"), body.width),
                 experts: (0..experts.count)
                     .map(|expert| {
                         let name = format!("{block}.experts.{expert}");
@@ -55,14 +55,17 @@ impl FeedForwardLayer {
     pub(super) fn apply(&self, kernels: &Kernels, rows: &mut Rows, source: Source, store: Store) {
         let len = rows.count * rows.width;
         let Rows { x, normed, prepared, feed_forward: room, width, .. } = rows;
-        let normed = normed.room(len);
         let x = &mut x[..len];
-        if source == Source::Stream {
-            normed.copy_from_slice(x);
-        }
         match self {
-            Self::Dense(layers) => layers.apply(kernels, normed, prepared, &mut room.hidden, store, x),
+            Self::Dense(layers) => {
+                let input = (source == Source::Normed).then(|| &normed[..len]);
+                layers.apply(kernels, input, prepared, &mut room.hidden, store, x);
+            }
             Self::Experts { router, experts, chosen } => {
+                let normed = normed.room(len);
+                if source == Source::Stream {
+                    normed.copy_from_slice(x);
+                }
                 route(kernels, router, *chosen, normed, prepared, room);
                 for (expert, layers) in experts.iter().enumerate() {
                     layers.apply_chosen(kernels, expert, normed, prepared, room, store, (x, *width));
@@ -112,19 +115,21 @@ impl Layers {
         }
     }
 
-    /// Passes rows through the layers.
+    /// Passes rows through the layers: those of the input or, without one, what is in `out` before.
     pub(super) fn apply(
         &self,
         kernels: &Kernels,
-        input: &[f32],
+        input: Option<&[f32]>,
         prepared: &mut Prepared,
         hidden: &mut Aligned<f32>,
         store: Store,
         out: &mut [f32],
     ) {
-        let groups = input.chunks(ROWS * self.input.inputs()).zip(out.chunks_mut(ROWS * self.out.outputs()));
-        for (input, out) in groups {
-            let hidden = hidden.room(input.len() / self.input.inputs() * self.input.outputs());
+        for (group, out) in out.chunks_mut(ROWS * self.out.outputs()).enumerate() {
+            let count = out.len() / self.out.outputs();
+            let first = group * ROWS * self.input.inputs();
+            let input = input.map_or(&*out, |input| &input[first..][..count * self.input.inputs()]);
+            let hidden = hidden.room(count * self.input.outputs());
             self.input.apply(kernels, input, prepared, Store::Activate(self.activation), hidden);
             if let Some(gate) = &self.gate {
                 gate.apply_prepared(kernels, input, prepared, Store::Times, hidden);
@@ -155,7 +160,7 @@ impl Layers {
             to.copy_from_slice(&input[row * width..][..width]);
         }
         let out = out.room(chosen.len() * width);
-        self.apply(kernels, gathered, prepared, hidden, Store::Set, out);
+        self.apply(kernels, Some(gathered), prepared, hidden, Store::Set, out);
         let factor = if let Store::Add(factor) = store { factor } else { 1.0 };
         for (from, &(row, gate)) in out.chunks_exact(width).zip(chosen) {
             for (to, from) in x[row * width..][..width].iter_mut().zip(from) {

@@ -31,9 +31,9 @@ impl HeadLayers {
         let of_kind = |kind| heads.policy.as_ref().filter(|policy| policy.kind == kind);
         Self {
             activation: architecture.body.activation,
-            action_value: heads.action_value.map(|_| builder.exact("action_value", width)),
-            state_value: heads.state_value.map(|_| builder.exact("state_value", width)),
-            actions: of_kind(PolicyKind::Actions).map(|_| builder.exact("policy", width)),
+            action_value: heads.action_value.map(|_| builder.linear("action_value", width)),
+            state_value: heads.state_value.map(|_| builder.linear("state_value", width)),
+            actions: of_kind(PolicyKind::Actions).map(|_| builder.linear("policy", width)),
             policy: of_kind(PolicyKind::Attention)
                 .map(|head| PairsLayer::new(builder, "policy", head.width, &head.beside)),
             values: heads.values().map(|(name, head)| head.map(|head| ValueLayer::new(builder, name, head))),

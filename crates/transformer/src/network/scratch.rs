@@ -17,8 +17,11 @@ pub struct Scratch {
 }
 
 /// Rows that pass through a network at a time; more positions than that go one group after the other, so that what is
-/// computed of a group stays near.
-const MOST_ROWS: usize = 16 * SQUARES;
+/// computed of a group stays near: twice as many would leave the second cache of most processors. Four positions are
+/// enough for weights to be worth their way from memory.
+fn most_rows(width: usize) -> usize {
+    ((1 << 16) / width.max(1)).clamp(4 * SQUARES, 16 * SQUARES)
+}
 
 /// Rows that pass through a network, and all that is computed on their way.
 #[derive(Debug, Default)]
@@ -119,11 +122,12 @@ impl Rows {
         self.read.clear();
         (self.count, self.width) = (0, architecture.body.width);
         self.text = matches!(inputs, Inputs::Text { .. });
+        let most_rows = most_rows(self.width);
         match (inputs, architecture.body.mask) {
             (Inputs::Text { actions, .. }, Mask::Prefix) => {
                 while cursor.position < positions {
                     let moves = actions[cursor.position].len();
-                    if self.count > 0 && self.count + TEXT_TOKENS + moves > MOST_ROWS {
+                    if self.count > 0 && self.count + TEXT_TOKENS + moves > most_rows {
                         break;
                     }
                     self.add(TEXT_TOKENS, cursor.position, None).moves = 0..moves;
@@ -136,7 +140,7 @@ impl Rows {
                 while cursor.position < positions {
                     let moves = actions.get(cursor.position).map(|moves| moves.len());
                     while cursor.action < moves.unwrap_or(1) {
-                        if self.count + TEXT_TOKENS + 1 > MOST_ROWS {
+                        if self.count + TEXT_TOKENS + 1 > most_rows {
                             return cursor;
                         }
                         let tokens = TEXT_TOKENS + usize::from(moves.is_some());
@@ -150,7 +154,7 @@ impl Rows {
                 }
             }
             (Inputs::Squares(_), _) => {
-                while cursor.position < positions && self.count + SQUARES <= MOST_ROWS {
+                while cursor.position < positions && self.count + SQUARES <= most_rows {
                     self.add(SQUARES, cursor.position, None);
                     cursor.position += 1;
                 }

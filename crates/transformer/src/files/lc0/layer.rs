@@ -1,8 +1,8 @@
 //! A tensor in the file: numbers of 16 bits between the smallest and the largest.
 
 use super::super::LoadError;
-use super::super::floats::{from_bf16, from_f16};
 use super::super::wire::{Message, Part};
+use crate::floats::{from_bf16, from_f16};
 
 const MIN: u32 = 1;
 const MAX: u32 = 2;

@@ -62,6 +62,18 @@ fn small_numbers_are_near_and_stay_what_they_are() {
 }
 
 #[test]
+fn the_largest_numbers_can_be_read_again() {
+    let mut weights = networks().next().unwrap();
+    let (spec, _) = weights.iter().find(|(spec, _)| is_quantised(spec)).unwrap();
+    weights.get_mut(&spec.name).unwrap()[..2].copy_from_slice(&[f32::MAX, f32::MIN]);
+    for storage in [Storage::Bf16, Storage::Int8] {
+        let again = Weights::from_bytes(&weights.to_bytes(storage, ""), None).unwrap();
+        let [most, least] = again.get(&spec.name).unwrap()[..2] else { panic!("two numbers") };
+        assert!(most > 0.99 * f32::MAX && least < 0.99 * f32::MIN, "{storage:?}: {most}, {least}");
+    }
+}
+
+#[test]
 fn a_mapped_file_is_read_in_place() {
     let path = std::env::temp_dir().join(format!("tandem-transformer-{}.ttn", std::process::id()));
     let weights = networks().next().unwrap();

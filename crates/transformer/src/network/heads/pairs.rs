@@ -42,7 +42,7 @@ impl PairsLayer {
         let pairs = |name: &str| {
             let query = builder.plain(&format!("{name}.query"), width, factor);
             let key = builder.plain(&format!("{name}.key"), width, 1.0);
-            let promotion = builder.exact(&format!("{name}.promotion"), width);
+            let promotion = builder.linear(&format!("{name}.promotion"), width);
             Pairs { project: builder.joined(&[query, key]), promotion }
         };
         let beside = beside.iter().map(|&target| (Some(target), pairs(target.name())));

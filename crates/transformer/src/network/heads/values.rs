@@ -58,12 +58,12 @@ impl Pressed {
 
 impl ValueLayer {
     pub(super) fn new(builder: &Builder<'_>, name: &str, head: ValueHead) -> Self {
-        let exact = |part: &str| builder.exact(&format!("{name}.{part}"), head.hidden);
+        let last = |part: &str| builder.linear(&format!("{name}.{part}"), head.hidden);
         Self {
             pressed: Pressed::new(builder, name, head.channels),
-            wdl: exact("wdl"),
-            error: head.error.then(|| exact("error")),
-            buckets: (head.buckets > 0).then(|| exact("buckets")),
+            wdl: last("wdl"),
+            error: head.error.then(|| last("error")),
+            buckets: (head.buckets > 0).then(|| last("buckets")),
         }
     }
 
@@ -99,7 +99,7 @@ impl ValueLayer {
 impl MovesLeftLayer {
     pub(super) fn new(builder: &Builder<'_>, head: MovesLeftHead) -> Self {
         let pressed = Pressed::new(builder, "moves_left", head.channels);
-        Self { pressed, plies: builder.exact("moves_left.plies", head.hidden) }
+        Self { pressed, plies: builder.linear("moves_left.plies", head.hidden) }
     }
 
     pub(super) fn apply<'a>(

@@ -1,7 +1,7 @@
 //! Numbers in floating point of 16 bits.
 
 /// IEEE's half precision: 5 bits of exponent, 10 of precision.
-pub(super) fn from_f16(bits: u16) -> f32 {
+pub(crate) fn from_f16(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10 & 31);
     let fraction = u32::from(bits & 1023);
@@ -14,21 +14,19 @@ pub(super) fn from_f16(bits: u16) -> f32 {
 }
 
 /// The upper half of a number of full precision.
-pub(super) fn from_bf16(bits: u16) -> f32 {
+pub(crate) fn from_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The nearest number of 16 bits, of two as near the even one.
-pub(super) fn to_bf16(number: f32) -> u16 {
+/// The nearest such half, of two as near the even one. What is nearer to infinity than to the largest becomes infinite.
+#[inline(always)]
+pub(crate) fn to_bf16(number: f32) -> u16 {
     let bits = number.to_bits();
-    let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1));
-    // What rounds to infinity is no number to store: the largest one is nearer than nothing.
-    if number.is_finite() && rounded & 0x7F80_0000 == 0x7F80_0000 {
-        (bits >> 16) as u16
-    } else {
-        (rounded >> 16) as u16
-    }
+    (bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
+
+/// The largest number of them.
+pub(crate) const LARGEST_BF16: f32 = f32::from_bits(0x7F7F_0000);
 
 #[cfg(test)]
 mod tests {
@@ -63,6 +61,8 @@ mod tests {
         }
         assert_eq!(from_bf16(to_bf16(1.0 + 1.0 / 256.0)), 1.0);
         assert_eq!(from_bf16(to_bf16(1.0 + 1.1 / 256.0)), 1.0 + 1.0 / 128.0);
-        assert!(from_bf16(to_bf16(f32::MAX)).is_finite());
+        assert_eq!(from_bf16(to_bf16(f32::NEG_INFINITY)), f32::NEG_INFINITY);
+        assert_eq!(from_bf16(to_bf16(f32::MAX)), f32::INFINITY);
+        assert_eq!(from_bf16(to_bf16(LARGEST_BF16)), LARGEST_BF16);
     }
 }

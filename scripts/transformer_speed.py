@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Our transformers and onnxruntime, on one core, in one run.
+
+    scripts/transformer_speed.py SPEED EXPORT [--rounds N] [--activation NAME]
+
+SPEED and EXPORT are the examples `speed` and `export` of `tandem-transformer`,
+built for release. The network of `examples/speed.toml`, with another curve if
+one is named, is written as ONNX, and onnxruntime runs it with one thread in f32
+and with the weights in bytes, as `quantize_dynamic` makes it. All take turns,
+several rounds; of each the best time of the processor is taken, so that what
+else goes on matters little.
+
+It prints a table in Markdown: milliseconds a position for batches of 1 and of
+16, how many times faster a position is in a batch of 16, and how many times
+faster we are than onnxruntime in the same kind of numbers. It needs numpy,
+onnx and onnxruntime.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import onnxruntime
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+ARCHITECTURE = pathlib.Path(__file__).parent.parent / "crates/transformer/examples/speed.toml"
+CHANNELS = 19
+BATCHES = (1, 16)
+# How long each is measured in a round.
+SECONDS = 0.5
+
+
+def sessions(export, architecture, folder):
+    """What onnxruntime runs, by the numbers that it computes with."""
+    files = {name: folder / f"{name}.onnx" for name in ("f32", "int8")}
+    subprocess.run([export, architecture, "1", files["f32"]], check=True, stdout=subprocess.DEVNULL)
+    quantize_dynamic(files["f32"], files["int8"], weight_type=QuantType.QInt8, per_channel=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    providers = ["CPUExecutionProvider"]
+    return {name: onnxruntime.InferenceSession(file, options, providers=providers) for name, file in files.items()}
+
+
+def milliseconds(session, batch):
+    """The best time of a position."""
+    squares = (np.arange(batch * 64 * CHANNELS) % 7 == 0).astype(np.float32).reshape(batch, 64, CHANNELS)
+    session.run(None, {"squares": squares})
+    begin, best = time.process_time(), float("inf")
+    while time.process_time() - begin < SECONDS:
+        start = time.process_time()
+        session.run(None, {"squares": squares})
+        best = min(best, (time.process_time() - start) / batch)
+    return 1e3 * best
+
+
+def ours(speed, architecture):
+    """Our own times, by instruction set and numbers."""
+    arguments = [speed, architecture, "avx2", "avx512", "amx"] + [str(batch) for batch in BATCHES]
+    lines = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = {}
+    for line in lines[1:]:
+        isa, precision, *times = line.split()
+        found[isa, precision] = [float(number) for number in times]
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("speed")
+    parser.add_argument("export")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--activation", default="mish")
+    options = parser.parse_args()
+    best = {}
+
+    def take(name, times):
+        best[name] = [min(pair) for pair in zip(times, best.get(name, times))]
+
+    with tempfile.TemporaryDirectory() as folder:
+        architecture = pathlib.Path(folder, "network.toml")
+        text = ARCHITECTURE.read_text().replace('activation = "mish"', f'activation = "{options.activation}"')
+        architecture.write_text(text)
+        peers = sessions(options.export, architecture, pathlib.Path(folder))
+        for _ in range(options.rounds):
+            for name, session in peers.items():
+                take(("onnxruntime", name), [milliseconds(session, batch) for batch in BATCHES])
+            for name, times in ours(options.speed, architecture).items():
+                take(name, times)
+
+    print(f"onnxruntime {onnxruntime.__version__}, {options.activation}, best of {options.rounds} rounds")
+    print("| | numbers | batch 1, ms | batch 16, ms a position | 16 against 1 | against onnxruntime: 1 | 16 |")
+    print("|---|---|---|---|---|---|---|")
+    for (who, numbers), (one, many) in best.items():
+        # It has no kernels for bf16; there its f32 is what can be had.
+        peer = best["onnxruntime", numbers if numbers in peers else "f32"]
+        ratios = f"{peer[0] / one:.2f} | {peer[1] / many:.2f}"
+        print(f"| {who} | {numbers} | {one:.2f} | {many:.2f} | {one / many:.2f} | {ratios} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
