@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Our transformers and onnxruntime, on one core, in one run.
 
-    scripts/transformer_speed.py SPEED EXPORT [--rounds N] [--activation NAME]
+    scripts/transformer_speed.py SPEED LAB [--rounds N] [--activation NAME]
 
-SPEED and EXPORT are the examples `speed` and `export` of `tandem-transformer`,
+SPEED is the example `speed` of `tandem-transformer` and LAB is `tandem-lab`, both
 built for release. The network of `examples/speed.toml`, with another curve if
 one is named, is written as ONNX, and onnxruntime runs it with one thread in f32
 and with the weights in bytes, as `quantize_dynamic` makes it. All take turns,
@@ -34,10 +34,12 @@ BATCHES = (1, 16)
 SECONDS = 0.5
 
 
-def sessions(export, architecture, folder):
+def sessions(lab, architecture, folder):
     """What onnxruntime runs, by the numbers that it computes with."""
     files = {name: folder / f"{name}.onnx" for name in ("f32", "int8")}
-    subprocess.run([export, architecture, "1", files["f32"]], check=True, stdout=subprocess.DEVNULL)
+    network = folder / "network.ttn"
+    for command in ["new", architecture, "-o", network], ["export", network, "-o", files["f32"], "--no-card"]:
+        subprocess.run([lab, *command], check=True, stdout=subprocess.DEVNULL)
     quantize_dynamic(files["f32"], files["int8"], weight_type=QuantType.QInt8, per_channel=True)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -71,7 +73,7 @@ def ours(speed, architecture):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("speed")
-    parser.add_argument("export")
+    parser.add_argument("lab")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--activation", default="mish")
     options = parser.parse_args()
@@ -84,7 +86,7 @@ def main():
         architecture = pathlib.Path(folder, "network.toml")
         text = ARCHITECTURE.read_text().replace('activation = "mish"', f'activation = "{options.activation}"')
         architecture.write_text(text)
-        peers = sessions(options.export, architecture, pathlib.Path(folder))
+        peers = sessions(options.lab, architecture, pathlib.Path(folder))
         for _ in range(options.rounds):
             for name, session in peers.items():
                 take(("onnxruntime", name), [milliseconds(session, batch) for batch in BATCHES])
