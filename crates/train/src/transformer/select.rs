@@ -50,7 +50,7 @@ impl Selection {
                     let error = LoadDataError::Nonsense { path: file.path.clone(), record, problem };
                     match self.broken {
                         Broken::Stop => return Err(error),
-                        Broken::Skip if first_reading => self.skipped.add(1, Some(error.to_string())),
+                        Broken::Skip if first_reading => self.skipped.add(1, [error.to_string()]),
                         Broken::Skip => {}
                     }
                 }
