@@ -322,7 +322,9 @@ impl Streams {
             while stream.cursor.readings == 0 && room > 0 {
                 let piece = stream.take(room)?;
                 room -= piece.place.len();
-                pieces.push(Piece { source, ..piece });
+                if !piece.place.is_empty() {
+                    pieces.push(Piece { source, ..piece });
+                }
             }
         }
         let order = in_order(&pieces);

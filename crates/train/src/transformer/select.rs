@@ -61,12 +61,31 @@ impl Selection {
             records = useful.iter().map(|&at| records[at as usize]).collect();
             return Ok(Chosen { records, ..Chosen::default() });
         }
+        if let Some(wanted) = wanted {
+            // The others are games of another part, of which nobody here needs anything.
+            keep(&wanted, &mut records, &mut useful);
+        }
         Ok(Chosen { records, useful: Some(useful), ends_game: ends_with_a_game(file.format) })
     }
 
     fn is_useful(&self, record: &Record) -> Result<bool, String> {
         Ok(self.shape.can_learn_from(record, &board_of(record)?))
     }
+}
+
+/// Takes out the records that are not wanted; the places of useful ones follow.
+fn keep(wanted: &[bool], records: &mut Vec<Record>, useful: &mut [u32]) {
+    let mut places = Vec::with_capacity(wanted.len());
+    let mut kept = 0;
+    for (at, &wanted) in wanted.iter().enumerate() {
+        places.push(kept as u32);
+        if wanted {
+            records[kept] = records[at];
+            kept += 1;
+        }
+    }
+    records.truncate(kept);
+    useful.iter_mut().for_each(|at| *at = places[*at as usize]);
 }
 
 /// Whether blocks of a format hold whole games, and its games are whole.
@@ -137,6 +156,20 @@ mod tests {
         let end = records[cut..].iter().position(|record| record.starts_game).unwrap();
         assert!(!first[..end].contains(&true) && !second[..end].contains(&true));
         assert_eq!(first[end..], learnt[cut + end..]);
+    }
+
+    #[test]
+    fn games_of_another_part_take_no_room() {
+        let records = games(30, 2);
+        let part = Some((SPLIT, Part::Validation));
+        let selection = Selection { part, ..selection(Preset::BtSmall, "min-ply=8", Broken::Stop) };
+        let chosen = selection.choose_from(block(&records), &file(), true).unwrap();
+        let wanted = belong(&records, false, SPLIT, Part::Validation);
+        let kept = records.iter().zip(&wanted).filter(|(_, wanted)| **wanted).map(|(record, _)| record);
+        assert!(chosen.records.iter().eq(kept));
+        let useful = chosen.useful.unwrap();
+        assert!(useful.iter().all(|&at| chosen.records[at as usize].ply >= 8));
+        assert_eq!(useful.len(), chosen.records.iter().filter(|record| record.ply >= 8).count());
     }
 
     #[test]
