@@ -92,7 +92,7 @@ impl Maker for BatchMaker {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        check_scores(pieces, &self.shares(first_step))
+        check_scores(pieces, &self.shares(first_step), "target.result_share")
     }
 
     fn make<'a>(
@@ -156,8 +156,9 @@ const HIGH: f64 = 0.9;
 /// In centipawns, that one is at least and at most so large in data of real games.
 const PLAUSIBLE: std::ops::RangeInclusive<i32> = 10..=20_000;
 
-/// Refuses scores that are all zero or in another unit, where anything is learnt from them.
-fn check_scores(pieces: &[Piece], shares: &[f64]) -> Result<(), LoadDataError> {
+/// Refuses scores that are all zero or in another unit, where anything is learnt from them: `shares` are those of the result
+/// for each source, and `key` is where a recipe has them.
+pub(crate) fn check_scores(pieces: &[Piece], shares: &[f64], key: &str) -> Result<(), LoadDataError> {
     let plain = |record: &Record| match record.score {
         Some(Score::Centipawns(value)) => Some(i32::from(value).abs()),
         _ => None,
@@ -177,9 +178,10 @@ fn check_scores(pieces: &[Piece], shares: &[f64]) -> Result<(), LoadDataError> {
     let told =
         format!("the median size of a score is {median} and nine in ten are at most {high} centipawns");
     let problem = if sizes.last() == Some(&0) {
-        "all scores are zero: there is nothing to learn from them; set `target.result_share` to 1 to learn from results, or \
-         label the positions with `tandem-lab data label`"
-            .to_owned()
+        format!(
+            "all scores are zero: there is nothing to learn from them; set `{key}` to 1 to learn from results, or label the \
+             positions with `tandem-lab data label`"
+        )
     } else if high < *PLAUSIBLE.start() {
         format!(
             "{told}: are they pawns? Say `columns = \"unit=pawns\"` beside the path of a CSV file, or convert the data"

@@ -3,8 +3,9 @@
 use super::recipe::TransformerRecipe;
 use super::samples::{Aim, SampleShape, Samples, View};
 use super::select::Selection;
+use crate::loader::check_scores;
 use crate::pool::{
-    Batches, DataCursor, Feed, LoadDataError, Loaded, Maker, Place, Plan, Skipped, Streams, Taken,
+    Batches, DataCursor, Feed, LoadDataError, Loaded, Maker, Piece, Place, Plan, Skipped, Streams, Taken,
 };
 use crate::recipe::SourceRecipe;
 use rayon::prelude::*;
@@ -123,10 +124,26 @@ impl SampleMaker {
         let chance = SplitMix::new(self.recipe.seed ^ SplitMix::new(place).next_u64()).next_u64();
         View { flipped: chance & 1 == 1, mirrored: chance & 2 == 2 }
     }
+
+    /// What the targets of each source are made of, at a step.
+    fn aims(&self, step: u64) -> Vec<Aim> {
+        let targets = &self.recipe.targets;
+        let share = |source: &SourceRecipe| source.share(&targets.result_share).at(step, self.recipe.steps());
+        let aim = |source| Aim { scale: targets.scale, result_share: share(source) };
+        self.sources.iter().map(aim).collect()
+    }
 }
 
 impl Maker for SampleMaker {
     type Batch = Samples;
+
+    fn look(&self, first_step: u64, pieces: &[Piece]) -> Result<(), LoadDataError> {
+        if self.recipe.data.any_scores {
+            return Ok(());
+        }
+        let shares: Vec<f64> = self.aims(first_step).iter().map(|aim| aim.result_share).collect();
+        check_scores(pieces, &shares, "targets.result_share")
+    }
 
     fn make<'a>(
         &self,
@@ -135,13 +152,7 @@ impl Maker for SampleMaker {
         records: impl Iterator<Item = Taken<'a>>,
         batch: &mut Samples,
     ) -> Result<(), LoadDataError> {
-        let targets = &self.recipe.targets;
-        let steps = self.recipe.steps();
-        let aim = |source: &SourceRecipe| Aim {
-            scale: targets.scale,
-            result_share: source.share(&targets.result_share).at(step, steps),
-        };
-        let aims: Vec<Aim> = self.sources.iter().map(aim).collect();
+        let aims = self.aims(step);
         batch.clear();
         for (row, taken) in (first_row..).zip(records) {
             let Taken { records, at, ends_game, source } = taken;
@@ -489,7 +500,7 @@ mod tests {
         };
         let (message, _) = told(&recipe(&path, Preset::Byte, ""));
         assert!(message.contains("none of 30 records") && message.contains("a move is needed"), "{message}");
-        let text = "fen,move,score\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,5\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e3,5\nnonsense,,\n";
+        let text = "fen,move,score\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,50\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e3,50\nnonsense,,\n";
         std::fs::write(&path, text).unwrap();
         let (message, _) = told(&recipe(&path, Preset::Byte, ""));
         assert!(message.contains("x.csv: record ") && !message.contains("none of"), "{message}");
@@ -498,5 +509,9 @@ mod tests {
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
         assert_eq!(loader.skipped().count(), 2);
         assert_eq!(loader.skipped().examples().len(), 2);
+        let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,0\n".repeat(300);
+        std::fs::write(&path, format!("fen,move,score\n{rows}")).unwrap();
+        let (message, _) = told(&recipe);
+        assert!(message.starts_with("all scores are zero") && message.contains("`targets."), "{message}");
     }
 }

@@ -59,6 +59,9 @@ pub struct SampleData {
     /// with left and right exchanged.
     #[serde(default)]
     pub flip: bool,
+    /// Train even where the scores look as if they meant nothing.
+    #[serde(default)]
+    pub any_scores: bool,
     /// What becomes of broken records and of moves that are not legal.
     #[serde(default)]
     pub broken: Broken,
