@@ -15,7 +15,7 @@ pub const NO_MOVE: u16 = u16::MAX;
 /// What is known of neither win, draw nor loss.
 const UNKNOWN: [f32; 3] = [f32::NAN; 3];
 
-/// How much of the near future's value is that of all plies but the next one.
+/// Each ply of the near future counts for so much of the one before it.
 const NEAR_FUTURE: f64 = 5.0 / 6.0;
 /// Plies of it that are looked at: what comes later counts for a twentieth.
 const NEAR_PLIES: usize = 16;
@@ -80,7 +80,7 @@ impl SampleShape {
         self.policy_moves().div_ceil(64)
     }
 
-    /// Whether what is known of a record can be learnt from the position around it.
+    /// Whether the records around one say something of it: its game before and after.
     pub(super) fn uses_neighbours(&self) -> bool {
         self.input == Input::Planes || self.opponent || self.short_term || self.moves_left
     }
