@@ -105,15 +105,21 @@ impl Filter {
             && (!self.no_checks || !in_check(record))
     }
 
-    /// The filter where blocks are decoded. What chance leaves out depends on the seed and the block, not on threads.
+    /// What [`Self::keeps`] draws from in a block: so what chance leaves out depends on the seed and the block, not on
+    /// threads.
+    pub fn chance(&self, block: Cursor) -> SplitMix {
+        let place = (block.source as u64) << 48 ^ block.byte;
+        SplitMix::new(self.seed ^ SplitMix::new(place).next_u64())
+    }
+
+    /// The filter where blocks are decoded.
     pub fn sieve(&self) -> Option<Sieve> {
         if *self == Self::default() {
             return None;
         }
         let filter = self.clone();
         Some(Arc::new(move |records: &mut Vec<Record>, cursor: Cursor| {
-            let place = (cursor.source as u64) << 48 ^ cursor.byte;
-            let mut random = SplitMix::new(filter.seed ^ SplitMix::new(place).next_u64());
+            let mut random = filter.chance(cursor);
             let mut starts_game = false;
             records.retain_mut(|record| {
                 starts_game |= record.starts_game;

@@ -17,7 +17,7 @@ pub(crate) mod viri;
 #[cfg(test)]
 pub(crate) mod samples;
 
-pub(crate) use game::Follower;
+pub use game::Follower;
 
 /// Whether kings and rooks stand so that rights to castle are those of ordinary chess.
 pub(crate) fn is_ordinary(position: &crate::Packed) -> bool {

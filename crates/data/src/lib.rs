@@ -43,6 +43,7 @@ pub use codec::Unfit;
 pub use error::DataError;
 pub use filter::{BadFilter, Filter, Unique};
 pub use format::{BagKind, Columns, Format, Options, Source, UnknownFormat};
+pub use formats::Follower;
 pub use games::{Games, Part, Split};
 pub use mix::Mix;
 pub use packed::{BadPosition, MAX_PIECES, Packed};

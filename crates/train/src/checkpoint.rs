@@ -1,6 +1,6 @@
 //! A run in a file: everything that is needed to go on as if nothing had happened.
 
-use crate::loader::DataCursor;
+use crate::pool::DataCursor;
 use crate::recipe::{Recipe, RecipeError};
 use crate::state::State;
 use crate::trainer::Job;

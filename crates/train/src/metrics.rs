@@ -77,12 +77,17 @@ pub struct Judgement {
     pub phase: Phase,
 }
 
-/// The most likely end of a game at a score in centipawns. A win's chance is 1 / (1 + e^((120 − score) / 60)), a loss's the
-/// same for the other side, a draw has the rest.
-pub fn likely_outcome(centipawns: f64) -> Outcome {
+/// The chances of a win, a draw and a loss at a score in centipawns. A win's is 1 / (1 + e^((120 − score) / 60)), a loss's
+/// the same for the other side, a draw has the rest.
+pub fn chances_of_outcomes(centipawns: f64) -> [f64; 3] {
     let win = sigmoid((centipawns - WDL_HALF) / WDL_SCALE);
     let loss = sigmoid((-centipawns - WDL_HALF) / WDL_SCALE);
-    let draw = 1.0 - win - loss;
+    [win, 1.0 - win - loss, loss]
+}
+
+/// The most likely end of a game at a score in centipawns, by [`chances_of_outcomes`].
+pub fn likely_outcome(centipawns: f64) -> Outcome {
+    let [win, draw, loss] = chances_of_outcomes(centipawns);
     if draw >= win && draw >= loss {
         Outcome::Draw
     } else if win > loss {
@@ -94,23 +99,23 @@ pub fn likely_outcome(centipawns: f64) -> Outcome {
 
 /// A sum, and of how many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Mean {
-    sum: f64,
-    count: u64,
+pub(crate) struct Mean {
+    pub(crate) sum: f64,
+    pub(crate) count: u64,
 }
 
 impl Mean {
-    fn add(&mut self, value: f64) {
+    pub(crate) fn add(&mut self, value: f64) {
         self.sum += value;
         self.count += 1;
     }
 
-    fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.sum += other.sum;
         self.count += other.count;
     }
 
-    fn value(&self) -> Option<f64> {
+    pub(crate) fn value(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }

@@ -2,10 +2,11 @@
 
 use crate::loss::Loss;
 use crate::optimiser::Optimiser;
+use crate::pool::LoadDataError;
 use crate::schedule::{Schedule, number_or_schedule, some_schedule};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use tandem_data::Filter;
+use tandem_data::{Filter, Options, Source};
 use tandem_nnue::{Activation, Architecture, Buckets, FeatureSet, HeadShape, Squeeze, StackShape};
 use thiserror::Error;
 
@@ -92,15 +93,38 @@ pub struct SourceRecipe {
     /// Columns of a CSV file.
     #[serde(default)]
     pub columns: Option<String>,
-    /// The share of the game's result for this file alone, instead of `target.result_share`.
+    /// What a bag holds: `action-value`, `state-value` or `behavioral-cloning`; by its name where it is not told.
+    #[serde(default)]
+    pub bag: Option<String>,
+    /// The share of the game's result for this file alone, instead of that of all targets.
     #[serde(default, deserialize_with = "some_schedule", skip_serializing_if = "Option::is_none")]
     pub result_share: Option<Schedule>,
 }
 
 impl SourceRecipe {
-    /// The share of the game's result in its targets.
-    pub fn share<'a>(&'a self, target: &'a TargetRecipe) -> &'a Schedule {
-        self.result_share.as_ref().unwrap_or(&target.result_share)
+    /// The share of the game's result in its targets, which is the usual one if it has none of its own.
+    pub fn share<'a>(&'a self, usual: &'a Schedule) -> &'a Schedule {
+        self.result_share.as_ref().unwrap_or(usual)
+    }
+
+    /// The files that it stands for, and the rules for their records.
+    pub(crate) fn open(&self) -> Result<(Vec<Source>, Filter), LoadDataError> {
+        let (options, filter) = self.read()?;
+        Ok((Source::parse(&self.path, &options)?, filter))
+    }
+
+    /// What is written in it, if it means anything.
+    fn read(&self) -> Result<(Options, Filter), RecipeError> {
+        let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
+        if !(self.weight.is_finite() && self.weight >= 0.0) {
+            return Err(wrong("data.weight", "must be zero or more".into()));
+        }
+        let filter = self.filter.parse::<Filter>().map_err(|bad| wrong("data.filter", bad.to_string()))?;
+        let columns = self.columns.as_deref().map(str::parse).transpose();
+        let columns = columns.map_err(|problem| wrong("data.columns", problem))?;
+        let bag = self.bag.as_deref().map(str::parse).transpose();
+        let bag = bag.map_err(|problem| wrong("data.bag", problem))?;
+        Ok((Options { columns: columns.unwrap_or_default(), bag }, filter))
     }
 }
 
@@ -355,6 +379,60 @@ impl NetworkRecipe {
     }
 }
 
+/// What a run is called, its files are called too.
+pub(crate) fn check_name(name: &str) -> Result<(), RecipeError> {
+    let is_file = Path::new(name).file_name().is_some_and(|file| file == name);
+    if is_file && !name.contains(['/', '\\']) {
+        return Ok(());
+    }
+    let problem = "must be one that a file can have: its networks are called so".into();
+    Err(RecipeError::Wrong { key: "name", problem })
+}
+
+/// Whether there is something to learn from, and all that is said of it means something.
+pub(crate) fn check_sources(train: &[SourceRecipe], validation: &[SourceRecipe]) -> Result<(), RecipeError> {
+    let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
+    if train.is_empty() {
+        return wrong("data.train", "name at least one file to learn from");
+    }
+    for source in train.iter().chain(validation) {
+        source.read()?;
+        if let Some(share) = &source.result_share {
+            check_share("data.result_share", share)?;
+        }
+    }
+    if train.iter().all(|source| source.weight == 0.0) {
+        return wrong("data.weight", "at least one file to learn from needs a weight above zero");
+    }
+    Ok(())
+}
+
+/// Whether a schedule is one, and never leaves what a share can be.
+pub(crate) fn check_share(key: &'static str, share: &Schedule) -> Result<(), RecipeError> {
+    let outside = || share.numbers().iter().any(|share| !(0.0..=1.0).contains(share));
+    let problem = share.problem().or_else(|| outside().then(|| "a share is from 0 to 1".into()));
+    problem.map_or(Ok(()), |problem| Err(RecipeError::Wrong { key, problem }))
+}
+
+/// Whether a schedule is one, and never leaves what a learning rate can be.
+pub(crate) fn check_rate(rate: &Schedule) -> Result<(), RecipeError> {
+    let outside = || rate.numbers().iter().any(|rate| !(rate.is_finite() && *rate >= 0.0));
+    let problem =
+        rate.problem().or_else(|| outside().then(|| "a learning rate is a number of zero or more".into()));
+    problem.map_or(Ok(()), |problem| Err(RecipeError::Wrong { key: "rate", problem }))
+}
+
+/// Whether a number is one of those that it may be.
+pub(crate) fn within(key: &'static str, number: f64, least: f64, most: f64) -> Result<(), RecipeError> {
+    if (least..=most).contains(&number) {
+        return Ok(());
+    }
+    Err(RecipeError::Wrong { key, problem: format!("{number} is not from {least} to {most}") })
+}
+
+/// The most that a share can be which must leave something.
+pub(crate) const ALMOST_ONE: f64 = 1.0 - 1e-9;
+
 impl Recipe {
     /// Reads a recipe.
     pub fn load(path: &Path) -> Result<Self, RecipeError> {
@@ -373,41 +451,11 @@ impl Recipe {
     fn check(&self) -> Result<(), RecipeError> {
         let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
         self.network.architecture()?;
-        let is_file =
-            std::path::Path::new(&self.name).file_name().is_some_and(|name| name == self.name.as_str());
-        if !is_file || self.name.contains(['/', '\\']) {
-            return wrong("name", "must be one that a file can have: its networks are called so");
-        }
+        check_name(&self.name)?;
         self.check_numbers()?;
-        if self.data.train.is_empty() {
-            return wrong("data.train", "name at least one file to learn from");
-        }
-        for source in self.data.train.iter().chain(&self.data.validation) {
-            if let Err(bad) = source.filter.parse::<Filter>() {
-                return wrong("data.filter", &bad.to_string());
-            }
-            if !(source.weight.is_finite() && source.weight >= 0.0) {
-                return wrong("data.weight", "must be zero or more");
-            }
-        }
-        let of_sources = self.data.train.iter().chain(&self.data.validation);
-        let of_sources =
-            of_sources.filter_map(|source| Some(("data.result_share", source.result_share.as_ref()?)));
-        let shares = [("target.result_share", &self.target.result_share)].into_iter().chain(of_sources);
-        let shares: Vec<_> = shares.collect();
-        for &(key, schedule) in [("rate", &self.rate)].iter().chain(&shares) {
-            if let Some(problem) = schedule.problem() {
-                return wrong(key, &problem);
-            }
-        }
-        for (key, schedule) in shares {
-            if schedule.numbers().iter().any(|share| !(0.0..=1.0).contains(share)) {
-                return wrong(key, "a share is from 0 to 1");
-            }
-        }
-        if self.rate.numbers().iter().any(|rate| !(rate.is_finite() && *rate >= 0.0)) {
-            return wrong("rate", "a learning rate is a number of zero or more");
-        }
+        check_sources(&self.data.train, &self.data.validation)?;
+        check_share("target.result_share", &self.target.result_share)?;
+        check_rate(&self.rate)?;
         if !(self.target.scale.is_finite() && self.target.scale > 0.0) {
             return wrong("target.scale", "must be above zero: 400 is usual for centipawns");
         }
@@ -421,9 +469,6 @@ impl Recipe {
         {
             return wrong("training.average", "`checkpoints` must be from 1 to `training.keep`");
         }
-        if self.data.train.iter().all(|source| source.weight == 0.0) {
-            return wrong("data.weight", "at least one file to learn from needs a weight above zero");
-        }
         if self.training.batch == 0 || self.training.positions == 0 || self.training.validate_every == 0 {
             return wrong("training", "batch, positions and validate_every must be above zero");
         }
@@ -432,13 +477,6 @@ impl Recipe {
 
     /// Numbers that would spoil a run only at its end, or without a word.
     fn check_numbers(&self) -> Result<(), RecipeError> {
-        let within = |key, number: f64, least: f64, most: f64| match (least..=most).contains(&number) {
-            true => Ok(()),
-            false => {
-                let problem = format!("{number} is not from {least} to {most}");
-                Err(RecipeError::Wrong { key, problem })
-            }
-        };
         // With weights of up to 1.98 and biases of up to 16, more than this would leave 16 bits.
         within("network.qa", f64::from(self.network.qa), 1.0, 400.0)?;
         within("network.qb", f64::from(self.network.qb), 1.0, 16_384.0)?;
@@ -449,7 +487,6 @@ impl Recipe {
         if let Loss::Power { power } = self.target.loss {
             within("target.loss.power", power, 1.0, 8.0)?;
         }
-        const ALMOST_ONE: f64 = 1.0 - 1e-9;
         match self.optimiser {
             Optimiser::Sgd { momentum } => within("optimiser.momentum", momentum, 0.0, ALMOST_ONE),
             Optimiser::Adam { beta1, beta2, decay, epsilon }

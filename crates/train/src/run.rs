@@ -2,10 +2,11 @@
 
 use crate::batch::Batch;
 use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
-use crate::loader::{LoadDataError, Loader, load_some};
+use crate::loader::{Loader, load_some};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
 use crate::metrics::{Judgement, Metrics, Phase};
+use crate::pool::LoadDataError;
 use crate::recipe::{Averaging, Recipe, RecipeError};
 use crate::saturation::saturation;
 use crate::state::State;

@@ -65,6 +65,21 @@ pub enum Schedule {
         /// What follows.
         then: Box<Schedule>,
     },
+    /// Up along a line, held for most of the run, and down along a line at its end (warm-up, stable, decay): a run can be
+    /// made longer without another one from the start.
+    Wsd {
+        /// Where it is held.
+        peak: f64,
+        /// Steps up to there.
+        #[serde(default)]
+        warm_up: u64,
+        /// The share of the run that goes down.
+        #[serde(default = "fifth")]
+        decay: f64,
+        /// At last.
+        #[serde(default)]
+        end: f64,
+    },
     /// One after the other.
     Sequence {
         /// Each with its share of the run; the shares add up to 1.
@@ -84,6 +99,10 @@ pub struct Part {
 
 fn quarter() -> f64 {
     0.25
+}
+
+fn fifth() -> f64 {
+    0.2
 }
 
 fn twenty_five() -> f64 {
@@ -157,6 +176,13 @@ impl Schedule {
                     then.at(step - warm, steps - warm)
                 }
             }
+            Self::Wsd { peak, warm_up, decay, end } => {
+                let (left, falling) = (steps.saturating_sub(step), (decay * steps as f64).round());
+                let risen = (step + 1) as f64 / (warm_up + 1) as f64;
+                let fallen = if falling > 0.0 { 1.0 - (left as f64 - 1.0).max(0.0) / falling } else { 0.0 };
+                // In a run that is too short for both, whichever is lower.
+                (peak * risen.min(1.0)).min(peak + (end - peak) * fallen.clamp(0.0, 1.0))
+            }
             Self::Sequence { ref parts } => {
                 let mut from = 0;
                 let mut shares = 0.0;
@@ -190,6 +216,7 @@ impl Schedule {
             Self::OneCycle { peak, start_divisor, end_divisor, .. } => {
                 vec![*peak, peak / start_divisor, peak / end_divisor]
             }
+            Self::Wsd { peak, end, .. } => vec![*peak, *end],
             Self::WarmUp { then, .. } => then.numbers(),
             Self::Sequence { parts } => parts.iter().flat_map(|part| part.schedule.numbers()).collect(),
         }
@@ -213,6 +240,9 @@ impl Schedule {
                 } else {
                     wrong("a one-cycle needs `rise` from 0 to 1 and divisors above zero")
                 }
+            }
+            Self::Wsd { decay, .. } if !(0.0..=1.0).contains(decay) => {
+                wrong("the share of the run that goes down, `decay`, is from 0 to 1")
             }
             Self::WarmUp { then, .. } => then.problem(),
             Self::Sequence { parts } => {
@@ -262,6 +292,10 @@ mod tests {
         near(warm.at(8, 20), 0.9);
         near(warm.at(9, 20), 1.0);
         near(warm.at(19, 20), 0.0);
+        let held = Schedule::Wsd { peak: 1.0, warm_up: 9, decay: 0.2, end: 0.0 };
+        for (step, value) in [(0, 0.1), (8, 0.9), (9, 1.0), (79, 1.0), (89, 0.5), (99, 0.0), (500, 0.0)] {
+            near(held.at(step, 100), value);
+        }
         let part = |share, value| Part { share, schedule: Schedule::Constant { value } };
         let row = Schedule::Sequence { parts: vec![part(0.3, 1.0), part(0.7, 2.0)] };
         near(row.at(29, 100), 1.0);
@@ -273,6 +307,7 @@ mod tests {
     fn nonsense_is_told() {
         assert!(Schedule::Exponential { start: 1.0, end: 0.0 }.problem().is_some());
         assert!(Schedule::Step { start: 1.0, gamma: 0.5, every: 0 }.problem().is_some());
+        assert!(Schedule::Wsd { peak: 1.0, warm_up: 0, decay: 2.0, end: 0.0 }.problem().is_some());
         let half = Schedule::Sequence {
             parts: vec![Part { share: 0.5, schedule: Schedule::Constant { value: 1.0 } }],
         };

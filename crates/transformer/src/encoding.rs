@@ -5,7 +5,8 @@
 //! - [`planes`]: lc0's 112 planes, as so many numbers for each square;
 //! - [`buckets`]: chances to win as equal parts of what lies between losing and winning.
 //!
-//! All write into memory of the caller's, every number of it.
+//! All write into memory of the caller's, every number of it. What has numbers for each square can also be written as
+//! [`Masks`], a twentieth of the size: a set of squares and one number for each channel.
 //!
 //! ```
 //! use tandem_chess::Position;
@@ -24,8 +25,17 @@ pub mod text;
 use crate::architecture::SQUARES;
 use tandem_chess::BitBoard;
 
-/// A row of numbers for each square, from a1 to h8 as the side to move sees the board: for Black the ranks are flipped,
-/// the files are not.
+/// Channels of the squares from a1 to h8 as the side to move sees the board: for Black the ranks are flipped, the files are
+/// not. An encoding says what is on; how it is kept is the business of whoever implements this.
+trait Channels {
+    /// Writes ones into a channel of some squares.
+    fn mark(&mut self, channel: usize, squares: BitBoard);
+
+    /// Writes one number into a channel of all squares.
+    fn broadcast(&mut self, channel: usize, number: f32);
+}
+
+/// A row of numbers for each square.
 struct Rows<'a> {
     numbers: &'a mut [f32],
     channels: usize,
@@ -38,17 +48,66 @@ impl<'a> Rows<'a> {
         numbers.fill(0.0);
         Self { numbers, channels }
     }
+}
 
-    /// Writes ones into a channel of some squares.
+impl Channels for Rows<'_> {
     fn mark(&mut self, channel: usize, squares: BitBoard) {
         for square in squares {
             self.numbers[square as usize * self.channels + channel] = 1.0;
         }
     }
 
-    /// Writes one number into a channel of all squares.
     fn broadcast(&mut self, channel: usize, number: f32) {
         self.numbers.iter_mut().skip(channel).step_by(self.channels).for_each(|place| *place = number);
+    }
+}
+
+/// The same in less room: for each channel the squares on which it is not zero, a1 in the lowest bit, and the number that
+/// it has there.
+#[derive(Debug)]
+pub struct Masks<'a> {
+    /// The squares of each channel.
+    pub squares: &'a mut [u64],
+    /// The number of each channel.
+    pub levels: &'a mut [f32],
+}
+
+impl<'a> Masks<'a> {
+    /// Channels without a square.
+    fn new(squares: &'a mut [u64], levels: &'a mut [f32], channels: usize) -> Self {
+        assert_eq!(
+            (squares.len(), levels.len()),
+            (channels, channels),
+            "a mask and a level for each channel"
+        );
+        squares.fill(0);
+        levels.fill(1.0);
+        Self { squares, levels }
+    }
+
+    /// The rows of numbers that the masks stand for, those of a1 first.
+    ///
+    /// # Panics
+    /// If there is no room for 64 rows of a number for each channel.
+    pub fn expand(squares: &[u64], levels: &[f32], out: &mut [f32]) {
+        let channels = squares.len();
+        assert_eq!(out.len(), SQUARES * channels, "64 squares of {channels} numbers");
+        for (square, row) in out.chunks_exact_mut(channels).enumerate() {
+            for ((number, mask), level) in row.iter_mut().zip(squares).zip(levels) {
+                *number = (mask >> square & 1) as f32 * level;
+            }
+        }
+    }
+}
+
+impl Channels for Masks<'_> {
+    fn mark(&mut self, channel: usize, squares: BitBoard) {
+        self.squares[channel] |= squares.0;
+    }
+
+    fn broadcast(&mut self, channel: usize, number: f32) {
+        self.squares[channel] = u64::MAX;
+        self.levels[channel] = number;
     }
 }
 
@@ -99,6 +158,27 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Masks and rows are two ways to keep the same numbers.
+        #[test]
+        fn masks_stand_for_the_same_rows(seed: u64) {
+            let mut masks = [0x5A; planes::CHANNELS];
+            let mut levels = [f32::NAN; planes::CHANNELS];
+            let mut rows = vec![0.0; SQUARES * planes::CHANNELS];
+            let mut expanded = rows.clone();
+            random_game(seed, 200, |position| {
+                planes::encode(position, planes::HistoryFill::default(), &mut rows);
+                planes::encode_masks(position, planes::HistoryFill::default(), &mut masks, &mut levels);
+                Masks::expand(&masks, &levels, &mut expanded);
+                assert_eq!(expanded, rows, "{}", position.fen());
+                let len = SQUARES * squares::CHANNELS;
+                let (masks, levels) = (&mut masks[..squares::CHANNELS], &mut levels[..squares::CHANNELS]);
+                squares::encode(position.board(), &mut rows[..len]);
+                squares::encode_masks(position.board(), masks, levels);
+                Masks::expand(masks, levels, &mut expanded[..len]);
+                assert_eq!(expanded[..len], rows[..len], "{}", position.fen());
+            });
+        }
 
         /// Whatever was in memory before, all of it is written, with numbers a network can read.
         #[test]

@@ -5,21 +5,21 @@ use crate::record::Record;
 use tandem_chess::{Board, Move};
 
 /// Follows records and tells whether the next goes on where the last one stopped.
-#[derive(Default)]
-pub(crate) struct Follower {
+#[derive(Clone, Debug, Default)]
+pub struct Follower {
     /// The board after the last record's move.
     next: Option<(Board, Packed)>,
 }
 
 impl Follower {
     /// Whether this record is the position that the last one's move led to, in the same game.
-    pub(crate) fn goes_on(&self, record: &Record) -> bool {
+    pub fn goes_on(&self, record: &Record) -> bool {
         !record.starts_game && self.next.as_ref().is_some_and(|(_, packed)| is_same(packed, record))
     }
 
     /// Takes the record in, as the next of a game or the first of another. Returns the board of the position, on which
     /// the record's move, if it has one, is legal; a reason if there is none.
-    pub(crate) fn follow(&mut self, record: &Record) -> Result<Board, String> {
+    pub fn follow(&mut self, record: &Record) -> Result<Board, String> {
         let board = match self.next.take() {
             Some((board, packed)) if is_same(&packed, record) => board,
             _ => record.position.board().map_err(|error| error.to_string())?,

@@ -2,8 +2,8 @@
 
 use crate::legal::softmax::{Temperature, weights};
 
-/// The spread of an HL-Gauss target, in buckets.
-const SPREAD: f64 = 0.75;
+/// The usual spread of an HL-Gauss target, in buckets.
+pub const SPREAD: f64 = 0.75;
 
 /// How much a centipawn counts: the curve that Lichess measured.
 const PER_CENTIPAWN: f64 = 0.003_682_08;
@@ -83,16 +83,16 @@ impl Buckets {
         sum / total
     }
 
-    /// Writes what a network should answer for a chance: a normal distribution around it with a deviation of three
-    /// quarters of a bucket, cut off at 0 and 1 (HL-Gauss). So buckets near the right one are less wrong than others.
-    /// Chances outside are taken as by [`Self::bucket`].
+    /// Writes what a network should answer for a chance: a normal distribution around it with a deviation of `spread`
+    /// buckets, [`SPREAD`] as a rule, cut off at 0 and 1 (HL-Gauss). So buckets near the right one are less wrong than
+    /// others. Chances outside are taken as by [`Self::bucket`].
     ///
     /// # Panics
     /// If `target` has not a number for each bucket.
-    pub fn hl_gauss(self, chance: f64, target: &mut [f32]) {
+    pub fn hl_gauss(self, chance: f64, spread: f64, target: &mut [f32]) {
         assert_eq!(target.len(), self.0, "a number for each bucket");
         let chance = if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) };
-        let deviations = |bucket: usize| (self.edge(bucket) - chance) * self.0 as f64 / SPREAD;
+        let deviations = |bucket: usize| (self.edge(bucket) - chance) * self.0 as f64 / spread;
         let whole = normal_between(deviations(0), deviations(self.0));
         for (bucket, share) in target.iter_mut().enumerate() {
             *share = (normal_between(deviations(bucket), deviations(bucket + 1)) / whole) as f32;
@@ -176,14 +176,14 @@ mod tests {
     #[test]
     fn an_hl_gauss_target_is_a_normal_distribution() {
         let mut target = [0.0; 128];
-        Buckets::SEARCHLESS.hl_gauss(64.5 / 128.0, &mut target);
+        Buckets::SEARCHLESS.hl_gauss(64.5 / 128.0, SPREAD, &mut target);
         // The bucket itself reaches two thirds of a deviation to both sides, the next ones to two deviations.
         assert!((f64::from(target[64]) - 0.4950149249).abs() < 1e-7, "{}", target[64]);
         assert!((f64::from(target[65]) - 0.2297424056).abs() < 1e-7, "{}", target[65]);
         assert_eq!(target[63], target[65]);
         assert_eq!(target[0], 0.0);
         // At the end half of it is cut off.
-        Buckets::SEARCHLESS.hl_gauss(1.0, &mut target);
+        Buckets::SEARCHLESS.hl_gauss(1.0, SPREAD, &mut target);
         assert!((f64::from(target[127]) - 0.8175775605).abs() < 1e-7, "{}", target[127]);
     }
 
@@ -202,7 +202,7 @@ mod tests {
         fn a_target_is_a_distribution_around_its_chance(count in 2usize..300, chance in any::<f64>()) {
             let buckets = Buckets::new(count).unwrap();
             let mut target = vec![f32::NAN; count];
-            buckets.hl_gauss(chance, &mut target);
+            buckets.hl_gauss(chance, SPREAD, &mut target);
             prop_assert!(target.iter().all(|share| (0.0..=1.0).contains(share)));
             prop_assert!((target.iter().map(|&share| f64::from(share)).sum::<f64>() - 1.0).abs() < 1e-5);
             let told = if chance.is_nan() { 0.0 } else { chance.clamp(0.0, 1.0) };

@@ -14,7 +14,7 @@
 //!
 //! lc0 itself gives the clock (109) as it is; networks learn it divided, and their files make up for the difference.
 
-use super::Rows;
+use super::{Channels, Masks, Rows};
 use tandem_chess::history::{BOARDS, last_boards};
 use tandem_chess::{BitBoard, Color, Piece, Position};
 
@@ -40,15 +40,26 @@ const ONES: usize = 111;
 /// # Panics
 /// If `out` has another length.
 pub fn encode(position: &Position, fill: HistoryFill, out: &mut [f32]) {
-    let mut rows = Rows::new(out, CHANNELS);
+    write(position, fill, &mut Rows::new(out, CHANNELS));
+}
+
+/// Writes the same as [`Masks`]: the squares of each of the [`CHANNELS`], and its number.
+///
+/// # Panics
+/// If `squares` or `levels` has another length.
+pub fn encode_masks(position: &Position, fill: HistoryFill, squares: &mut [u64], levels: &mut [f32]) {
+    write(position, fill, &mut Masks::new(squares, levels, CHANNELS));
+}
+
+fn write(position: &Position, fill: HistoryFill, out: &mut impl Channels) {
     for (plies, past) in last_boards(position, fill).iter().enumerate() {
         let first = BOARD * plies;
         for piece in Piece::ALL {
-            rows.mark(first + piece as usize, past.ours[piece as usize]);
-            rows.mark(first + THEIRS + piece as usize, past.theirs[piece as usize]);
+            out.mark(first + piece as usize, past.ours[piece as usize]);
+            out.mark(first + THEIRS + piece as usize, past.theirs[piece as usize]);
         }
         if past.repeated {
-            rows.mark(first + REPEATED, BitBoard::FULL);
+            out.mark(first + REPEATED, BitBoard::FULL);
         }
     }
     let board = position.board();
@@ -56,12 +67,12 @@ pub fn encode(position: &Position, fill: HistoryFill, out: &mut [f32]) {
     for (number, owner) in [us, !us].into_iter().enumerate() {
         let rights = board.castle_rights(owner);
         for (way, right) in [rights.long, rights.short].into_iter().enumerate() {
-            rows.broadcast(CASTLING + 2 * number + way, f32::from(right.is_some()));
+            out.broadcast(CASTLING + 2 * number + way, f32::from(right.is_some()));
         }
     }
-    rows.broadcast(BLACK_TO_MOVE, f32::from(us == Color::Black));
-    rows.broadcast(CLOCK, f32::from(board.halfmove_clock()) / CLOCK_UNIT);
-    rows.broadcast(ONES, 1.0);
+    out.broadcast(BLACK_TO_MOVE, f32::from(us == Color::Black));
+    out.broadcast(CLOCK, f32::from(board.halfmove_clock()) / CLOCK_UNIT);
+    out.broadcast(ONES, 1.0);
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! A right to castle is marked on the square of its rook, not on all squares: so Chess960 is told apart, where two rooks
 //! may stand on one side of the king, and the token of the rook itself knows of the right.
 
-use super::Rows;
+use super::{Channels, Masks, Rows};
 use tandem_chess::history::seen_by;
 use tandem_chess::{BitBoard, Board, File, Piece, Rank, Square, en_passant_target};
 
@@ -31,24 +31,35 @@ const ONES: usize = 18;
 /// # Panics
 /// If `out` has another length.
 pub fn encode(board: &Board, out: &mut [f32]) {
-    let mut rows = Rows::new(out, CHANNELS);
+    write(board, &mut Rows::new(out, CHANNELS));
+}
+
+/// Writes the same as [`Masks`]: the squares of each of the [`CHANNELS`], and its number.
+///
+/// # Panics
+/// If `squares` or `levels` has another length.
+pub fn encode_masks(board: &Board, squares: &mut [u64], levels: &mut [f32]) {
+    write(board, &mut Masks::new(squares, levels, CHANNELS));
+}
+
+fn write(board: &Board, out: &mut impl Channels) {
     let us = board.side_to_move();
     for (number, owner) in [us, !us].into_iter().enumerate() {
         for piece in Piece::ALL {
             let squares = seen_by(us, board.colored_pieces(owner, piece));
-            rows.mark(THEIRS * number + piece as usize, squares);
+            out.mark(THEIRS * number + piece as usize, squares);
         }
         let rights = board.castle_rights(owner);
         let rook = |file: Option<File>| {
             file.map_or(BitBoard::EMPTY, |file| Square::new(file, Rank::First.relative_to(owner)).bitboard())
         };
-        rows.mark(CASTLING + 2 * number, seen_by(us, rook(rights.long)));
-        rows.mark(CASTLING + 2 * number + 1, seen_by(us, rook(rights.short)));
+        out.mark(CASTLING + 2 * number, seen_by(us, rook(rights.long)));
+        out.mark(CASTLING + 2 * number + 1, seen_by(us, rook(rights.short)));
     }
     let target = en_passant_target(board).map_or(BitBoard::EMPTY, Square::bitboard);
-    rows.mark(EN_PASSANT, seen_by(us, target));
-    rows.broadcast(CLOCK, f32::from(board.halfmove_clock()) / 100.0);
-    rows.broadcast(ONES, 1.0);
+    out.mark(EN_PASSANT, seen_by(us, target));
+    out.broadcast(CLOCK, f32::from(board.halfmove_clock()) / 100.0);
+    out.broadcast(ONES, 1.0);
 }
 
 #[cfg(test)]

@@ -1,0 +1,23 @@
+//! What a transformer's training needs before any tensor: everything about a run, what it learns from, and what came of it.
+//!
+//! - [`TransformerRecipe`]: a run in a file;
+//! - [`SampleLoader`]: batches without end, as [`Samples`], plain arrays that are small enough to be sent to a card;
+//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth.
+//!
+//! Nothing here knows of a training framework.
+
+mod agreement;
+mod loader;
+mod metrics;
+mod neighbours;
+mod recipe;
+mod samples;
+mod select;
+
+pub use loader::{SampleLoader, Share, load_samples};
+pub use metrics::{
+    Answers, Figure, Head, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures,
+    TransformerMetrics, ValueAnswers,
+};
+pub use recipe::*;
+pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
