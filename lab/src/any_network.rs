@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use tandem_chess::Position;
 use tandem_nnue::{Architecture, FloatNetwork, Format, Network, Quantisation};
-use tandem_train::{Checkpoint, Job};
+use tandem_train::{Checkpoint, Job, Kept};
 
 /// A network, of integers or before it became one.
 pub(crate) enum AnyNetwork {

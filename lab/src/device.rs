@@ -13,6 +13,8 @@ pub(crate) enum Device {
     Cpu,
     /// An NVIDIA card by its number.
     Cuda(usize),
+    /// Apple's card, for transformers.
+    Mps,
 }
 
 impl FromStr for Device {
@@ -24,9 +26,10 @@ impl FromStr for Device {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
             "cuda" => Some(Self::Cuda(0)),
+            "mps" => Some(Self::Mps),
             _ => text.strip_prefix("cuda:").and_then(card),
         }
-        .ok_or_else(|| format!("{text:?} is none of auto, cpu, cuda, cuda:0, cuda:1, ..."))
+        .ok_or_else(|| format!("{text:?} is none of auto, cpu, cuda, cuda:0, cuda:1, ..., mps"))
     }
 }
 
@@ -35,6 +38,11 @@ impl Device {
     pub(crate) fn choose(self) -> Result<(Self, String), LabError> {
         if self == Self::Cpu {
             return Ok((Self::Cpu, "the processor".into()));
+        }
+        if self == Self::Mps {
+            return Err(LabError::Usage(
+                "on Apple's cards transformers alone are trained; use --device cpu".into(),
+            ));
         }
         match (self, tandem_train::cards()) {
             (Self::Cuda(card), Ok(names)) => {
@@ -56,7 +64,7 @@ impl Device {
     ) -> Result<Box<dyn Trainer>, TrainError> {
         Ok(match self {
             Self::Cuda(card) => Box::new(CudaTrainer::new(job.clone(), state, card, batch)?),
-            Self::Auto | Self::Cpu => Box::new(CpuTrainer::new(job.clone(), state)),
+            Self::Auto | Self::Cpu | Self::Mps => Box::new(CpuTrainer::new(job.clone(), state)),
         })
     }
 }

@@ -52,6 +52,9 @@ pub(crate) enum LabError {
     Load(#[from] tandem_train::LoadDataError),
     #[error(transparent)]
     Checkpoint(#[from] tandem_train::CheckpointError),
+    #[cfg(feature = "torch")]
+    #[error(transparent)]
+    Compute(#[from] tandem_torch::ComputeError),
     #[error("the threads cannot be started: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("{path}: {source}")]

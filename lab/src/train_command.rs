@@ -1,5 +1,9 @@
 //! `tandem-lab train`.
 
+mod display;
+#[cfg_attr(not(feature = "torch"), path = "train_command/no_transformers.rs")]
+mod transformers;
+
 use crate::any_network::parameters;
 use crate::card::{Card, sha256};
 use crate::device::Device;
@@ -7,11 +11,10 @@ use crate::error::LabError;
 use crate::export_command::report_table;
 use crate::interrupt;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use display::Display;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use tandem_chess::output;
+use tandem_train::transformer::AnyRecipe;
 use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
 
 /// Train a network by a recipe
@@ -40,16 +43,31 @@ pub(crate) struct TrainArgs {
     threads: Option<usize>,
 }
 
+impl TrainArgs {
+    fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.run.clone().unwrap_or_else(|| Path::new("runs").join(name))
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
-    let recipe = Recipe::load(&args.recipe)?;
-    if args.explain {
-        say!("{}", recipe.explain());
-        return Ok(());
+    match AnyRecipe::load(&args.recipe)? {
+        AnyRecipe::Nnue(recipe) if args.explain => say!("{}", recipe.explain()),
+        AnyRecipe::Transformer(recipe) if args.explain => say!("{}", recipe.explain()),
+        AnyRecipe::Nnue(recipe) => train_nnue(args, &recipe)?,
+        AnyRecipe::Transformer(recipe) => transformers::train(args, &recipe)?,
     }
-    let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    Ok(())
+}
+
+fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {
+    let threads = args.threads();
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-    let folder = args.run.clone().unwrap_or_else(|| Path::new("runs").join(&recipe.name));
+    let folder = args.folder(&recipe.name);
     let (device, device_name) = args.device.choose()?;
     let stop = interrupt::flag();
     let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
@@ -63,15 +81,23 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
     let mut display = Display::new(recipe.training.batch as u64);
     let batch = recipe.training.batch;
     let outcome =
-        make_run(&recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
-            display.show(event);
+        make_run(recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
+            match event {
+                Event::Begin { step, steps } => display.begin(step, steps),
+                Event::Steps { step, loss, rate, speed, waiting } => {
+                    display.steps(step, &format!("loss {loss:.6}"), rate, speed, waiting);
+                }
+                Event::Validated { step, metrics, is_best } => {
+                    display.validated(step, &figures(metrics), is_best);
+                }
+            }
         })?;
     display.finish();
     if !outcome.finished {
         sayln!("stopped after step {}; --resume goes on", outcome.steps);
         return Ok(());
     }
-    write_networks(&recipe, &folder, &outcome)
+    write_networks(recipe, &folder, &outcome)
 }
 
 /// The network in floating point and in integers, and its card.
@@ -129,83 +155,4 @@ fn figures(metrics: &Metrics) -> String {
         figure(metrics.mae(), 1.0, " cp"),
         figure(metrics.sign_accuracy(), 100.0, " %")
     )
-}
-
-/// A bar on a terminal, a line now and then elsewhere.
-struct Display {
-    bar: Option<ProgressBar>,
-    batch: u64,
-    steps: u64,
-    told: Instant,
-}
-
-/// Time between two plain lines.
-const PAUSE: Duration = Duration::from_secs(10);
-
-impl Display {
-    fn new(batch: u64) -> Self {
-        Self { bar: None, batch, steps: 0, told: Instant::now() }
-    }
-
-    fn show(&mut self, event: Event<'_>) {
-        match event {
-            Event::Begin { step, steps } => {
-                self.steps = steps;
-                if step > 0 {
-                    sayln!("going on from step {step}");
-                }
-                if std::io::stderr().is_terminal() {
-                    let style = ProgressStyle::with_template("{wide_bar} {percent}% {msg}, {eta} left");
-                    // A template that is ours cannot be wrong; were it, the usual one would do.
-                    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-                    let bar = ProgressBar::new(steps).with_style(style).with_position(step);
-                    bar.reset_eta();
-                    self.bar = Some(bar);
-                }
-            }
-            Event::Steps { step, loss, rate, speed, waiting } => {
-                let line =
-                    format!("loss {loss:.6}, rate {rate:.2e}, {} positions a second", thousands(speed));
-                match &self.bar {
-                    Some(bar) => {
-                        bar.set_position(step);
-                        bar.set_message(line);
-                    }
-                    None if self.told.elapsed() >= PAUSE => {
-                        self.told = Instant::now();
-                        let left = (self.steps - step) as f64 * self.batch as f64 / speed.max(1.0);
-                        eprintln!(
-                            "step {step} of {}: {line}, {:.0} % of it waiting for data, {left:.0} s left",
-                            self.steps,
-                            waiting * 100.0
-                        );
-                    }
-                    None => {}
-                }
-            }
-            Event::Validated { step, metrics, is_best } => {
-                let best = if is_best { ", the best so far" } else { "" };
-                let line = format!("step {step}: {}{best}", figures(metrics));
-                match &self.bar {
-                    Some(bar) => bar.println(line),
-                    None => sayln!("{line}"),
-                }
-            }
-        }
-    }
-
-    fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-/// A number that is read at a glance: 1.23 M, 456 k.
-fn thousands(number: f64) -> String {
-    match number {
-        1e6.. => format!("{:.2} M", number / 1e6),
-        1e3.. => format!("{:.0} k", number / 1e3),
-        _ => format!("{number:.0}"),
-    }
 }

@@ -6,7 +6,7 @@ use crate::state::State;
 use crate::trainer::Job;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use tandem_chess::output;
 use tandem_nnue::FloatNetwork;
@@ -59,36 +59,6 @@ pub struct Checkpoint {
 const KIND: &str = "tandem checkpoint 1";
 
 impl Checkpoint {
-    /// Writes it, whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
-        let io = |source| CheckpointError::Io { path: path.into(), source };
-        let damaged = |problem: String| CheckpointError::Damaged { path: path.into(), problem };
-        let standing = serde_json::to_string(&self.standing).map_err(|error| damaged(error.to_string()))?;
-        let about = HashMap::from([
-            ("kind".to_owned(), KIND.to_owned()),
-            ("step".to_owned(), self.state.step.to_string()),
-            ("recipe".to_owned(), self.recipe.explain()),
-            ("standing".to_owned(), standing),
-        ]);
-        let mut tensors = Vec::new();
-        for (name, numbers) in self.state.parts() {
-            if !numbers.is_empty() {
-                let view = TensorView::new(Dtype::F32, vec![numbers.len()], bytemuck::cast_slice(numbers));
-                tensors.push((name, view.map_err(|error| damaged(error.to_string()))?));
-            }
-        }
-        let bytes =
-            safetensors::serialize(tensors, Some(about)).map_err(|error| damaged(error.to_string()))?;
-        output::write_whole(path, &bytes).map_err(io)
-    }
-
-    /// Reads one.
-    pub fn load(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
-        Self::from_bytes(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
-    }
-
     /// The network as it stands: the moving average where one is kept.
     pub fn network(&self) -> Result<FloatNetwork, RecipeError> {
         let job = Job::of(&self.recipe)?;
@@ -102,30 +72,116 @@ impl Checkpoint {
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (_, about) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-        let about = about.metadata().clone().unwrap_or_default();
-        let fact = |name: &str| about.get(name).ok_or_else(|| format!("it has no {name}"));
-        if fact("kind")? != KIND {
-            return Err(format!("it calls itself {:?}", fact("kind")?));
-        }
-        let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-        let mut state =
-            State { step: fact("step")?.parse().map_err(|_| "its step is no number")?, ..State::default() };
+        let (about, mut rows) = read_rows(bytes, KIND)?;
+        let mut state = State { step: about.number("step")?, ..State::default() };
         let names = state.parts().map(|(name, _)| name);
         for (name, numbers) in names.into_iter().zip(state.parts_mut()) {
-            if let Ok(tensor) = tensors.tensor(name) {
-                if tensor.dtype() != Dtype::F32 {
-                    return Err(format!("{name} has numbers of another kind"));
-                }
-                *numbers = bytemuck::pod_collect_to_vec(tensor.data());
-            }
+            *numbers = rows.remove(name).unwrap_or_default();
         }
         Ok(Self {
-            recipe: Recipe::parse(fact("recipe")?).map_err(|error| error.to_string())?,
+            recipe: Recipe::parse(about.get("recipe")?).map_err(|error| error.to_string())?,
             state,
-            standing: serde_json::from_str(fact("standing")?).map_err(|error| error.to_string())?,
+            standing: about.json("standing")?,
         })
     }
+}
+
+impl Kept for Checkpoint {
+    fn step(&self) -> u64 {
+        self.state.step
+    }
+
+    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        let mut about = About::new(KIND);
+        about.set("step", self.state.step.to_string());
+        about.set("recipe", self.recipe.explain());
+        about.set("standing", serde_json::json!(self.standing).to_string());
+        write_rows(path, about, self.state.parts().map(|(name, row)| (name, row.as_slice())))
+    }
+
+    fn load(path: &Path) -> Result<Self, CheckpointError> {
+        read_whole(path, Self::from_bytes)
+    }
+}
+
+/// What a checkpoint says of itself beside its numbers.
+pub(crate) struct About(HashMap<String, String>);
+
+impl About {
+    pub(crate) fn new(kind: &str) -> Self {
+        Self(HashMap::from([("kind".to_owned(), kind.to_owned())]))
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: String) {
+        self.0.insert(name.to_owned(), value);
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&str, String> {
+        self.0.get(name).map(String::as_str).ok_or_else(|| format!("it has no {name}"))
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<u64, String> {
+        self.get(name)?.parse().map_err(|_| format!("its {name} is no number"))
+    }
+
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, String> {
+        serde_json::from_str(self.get(name)?).map_err(|error| error.to_string())
+    }
+}
+
+/// Writes rows of numbers, whole or not at all. Empty ones are left out.
+pub(crate) fn write_rows<'a>(
+    path: &Path,
+    about: About,
+    rows: impl IntoIterator<Item = (&'a str, &'a [f32])>,
+) -> Result<(), CheckpointError> {
+    let damaged = |problem: String| CheckpointError::Damaged { path: path.into(), problem };
+    let mut tensors = Vec::new();
+    for (name, numbers) in rows.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
+        let view = TensorView::new(Dtype::F32, vec![numbers.len()], bytemuck::cast_slice(numbers));
+        tensors.push((name, view.map_err(|error| damaged(error.to_string()))?));
+    }
+    let bytes = safetensors::serialize(tensors, Some(about.0)).map_err(|error| damaged(error.to_string()))?;
+    output::write_whole(path, &bytes).map_err(|source| CheckpointError::Io { path: path.into(), source })
+}
+
+/// Rows of numbers by their names, and what is said of them, if they are of the kind that is looked for.
+pub(crate) fn read_rows(bytes: &[u8], kind: &str) -> Result<(About, BTreeMap<String, Vec<f32>>), String> {
+    let (_, about) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+    let about = About(about.metadata().clone().unwrap_or_default());
+    if about.get("kind")? != kind {
+        return Err(format!("it calls itself {:?}", about.get("kind")?));
+    }
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let mut rows = BTreeMap::new();
+    for (name, tensor) in tensors.tensors() {
+        if tensor.dtype() != Dtype::F32 {
+            return Err(format!("{name} has numbers of another kind"));
+        }
+        rows.insert(name, bytemuck::pod_collect_to_vec(tensor.data()));
+    }
+    Ok((about, rows))
+}
+
+/// Reads a file whose bytes mean something.
+pub(crate) fn read_whole<T>(
+    path: &Path,
+    read: impl FnOnce(&[u8]) -> Result<T, String>,
+) -> Result<T, CheckpointError> {
+    let bytes = std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
+    read(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+}
+
+/// A run at a step, kept in a file.
+pub trait Kept: Sized {
+    /// The step.
+    fn step(&self) -> u64;
+
+    /// Writes it, whole or not at all.
+    fn save(&self, path: &Path) -> Result<(), CheckpointError>;
+
+    /// Reads one.
+    fn load(path: &Path) -> Result<Self, CheckpointError>;
 }
 
 /// The checkpoints of a run's folder.
@@ -166,14 +222,14 @@ impl Checkpoints {
     }
 
     /// Writes one and removes those that are too old.
-    pub fn save(&self, checkpoint: &Checkpoint, is_best: bool) -> Result<(), CheckpointError> {
-        let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.state.step));
+    pub fn save<C: Kept>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
+        let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.step()));
         checkpoint.save(&path)?;
         if is_best {
             self.link_best(checkpoint, &path)?;
         }
         // Those of later steps are none of this run's.
-        let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.state.step;
+        let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.step();
         let all: Vec<(u64, PathBuf)> = self.list().into_iter().filter(earlier).collect();
         let old = all[..all.len().saturating_sub(self.keep)].iter().map(|(_, path)| path.clone());
         for old in old.chain([self.stopped()]) {
@@ -184,7 +240,7 @@ impl Checkpoints {
     }
 
     /// Writes one between two looks, which counts for nothing but to go on from.
-    pub fn save_stopped(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    pub fn save_stopped(&self, checkpoint: &impl Kept) -> Result<(), CheckpointError> {
         checkpoint.save(&self.stopped())
     }
 
@@ -193,7 +249,7 @@ impl Checkpoints {
     }
 
     /// The best is another name of the same file where the file system can do that.
-    fn link_best(&self, checkpoint: &Checkpoint, path: &Path) -> Result<(), CheckpointError> {
+    fn link_best(&self, checkpoint: &impl Kept, path: &Path) -> Result<(), CheckpointError> {
         let aside = self.folder.join("best.link");
         let _ = std::fs::remove_file(&aside);
         match std::fs::hard_link(path, &aside).and_then(|()| std::fs::rename(&aside, self.best())) {
@@ -203,12 +259,12 @@ impl Checkpoints {
     }
 
     /// The newest that can be read; none where there are none. One that cannot be read is passed over, if there are others.
-    pub fn newest(&self) -> Result<Option<Checkpoint>, CheckpointError> {
-        let stopped = Some(self.stopped()).filter(|path| path.exists()).map(|path| Checkpoint::load(&path));
+    pub fn newest<C: Kept>(&self) -> Result<Option<C>, CheckpointError> {
+        let stopped = Some(self.stopped()).filter(|path| path.exists()).map(|path| C::load(&path));
         let mut problem = None;
         let mut newest = None;
         for (_, path) in self.list().iter().rev() {
-            match Checkpoint::load(path) {
+            match C::load(path) {
                 Ok(checkpoint) => {
                     newest = Some(checkpoint);
                     break;
@@ -217,7 +273,7 @@ impl Checkpoints {
             }
         }
         match (stopped, newest) {
-            (Some(Ok(stopped)), Some(newest)) if newest.state.step > stopped.state.step => Ok(Some(newest)),
+            (Some(Ok(stopped)), Some(newest)) if newest.step() > stopped.step() => Ok(Some(newest)),
             (Some(Ok(stopped)), _) => Ok(Some(stopped)),
             (_, Some(newest)) => Ok(Some(newest)),
             (Some(Err(error)), None) => Err(error),
@@ -269,10 +325,10 @@ mod tests {
         for path in checkpoints.list().into_iter().map(|(_, path)| path).chain([checkpoints.stopped()]) {
             std::fs::write(path, b"").unwrap();
         }
-        assert!(checkpoints.newest().is_err());
+        assert!(checkpoints.newest::<Checkpoint>().is_err());
         checkpoints.save(&checkpoint(3), false).unwrap();
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(3)));
-        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest().unwrap(), None);
+        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest::<Checkpoint>().unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -27,7 +27,7 @@ mod trainer;
 pub mod transformer;
 
 pub use batch::{Batch, Rows};
-pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
+pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
 pub use cpu::CpuTrainer;
 pub use cuda::{CudaTrainer, cards};
 pub use layout::{Layout, Shape, Tensor};

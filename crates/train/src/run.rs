@@ -1,7 +1,7 @@
 //! A run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
 
 use crate::batch::Batch;
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Standing};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
 use crate::loader::{Loader, load_some};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
@@ -64,6 +64,16 @@ pub enum RunError {
         loss: f32,
         /// Where the positions of that step are.
         batch: PathBuf,
+    },
+    /// A transformer's loss is no number.
+    #[error(
+        "the loss of step {step} is {loss}: the learning rate may be too high, or `training.clip` too high or zero"
+    )]
+    Diverged {
+        /// The step.
+        step: u64,
+        /// What it said.
+        loss: f32,
     },
     /// The validation loss is no number.
     #[error("the validation loss after step {step} is {loss}: the learning rate may be too high")]
@@ -143,7 +153,7 @@ const LOOK: usize = 64;
 const PROBED: usize = 512;
 
 /// The recipe of a run, with every default, in its folder.
-const RECIPE: &str = "recipe.toml";
+pub(crate) const RECIPE: &str = "recipe.toml";
 
 /// Makes a trainer for a job that begins with a state.
 pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
@@ -172,7 +182,7 @@ pub fn run(
 }
 
 /// Two runs in one folder would spoil each other's files.
-fn claim(folder: &Path) -> Result<File, RunError> {
+pub(crate) fn claim(folder: &Path) -> Result<File, RunError> {
     let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
     std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
     let lock = File::create(folder.join("lock")).map_err(|error| wrong(error.to_string()))?;
@@ -209,7 +219,7 @@ impl<'a> Run<'a> {
             _ => recipe.training.keep,
         };
         let checkpoints = Checkpoints::new(folder, keep);
-        let newest = checkpoints.newest()?;
+        let newest: Option<Checkpoint> = checkpoints.newest()?;
         let (state, standing) = match (newest, options.resume) {
             (Some(_), false) => {
                 return Err(wrong(

@@ -2,22 +2,32 @@
 //!
 //! - [`TransformerRecipe`]: a run in a file;
 //! - [`SampleLoader`]: batches without end, as [`Samples`], plain arrays that are small enough to be sent to a card;
-//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth.
+//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth;
+//! - [`run_transformer`]: steps, looks at the validation data and checkpoints, with whatever [`TransformerTrainer`] computes.
 //!
 //! Nothing here knows of a training framework.
 
 mod agreement;
+mod checkpoint;
 mod loader;
 mod metrics;
 mod neighbours;
 mod recipe;
+mod run;
 mod samples;
 mod select;
+mod trainer;
 
+pub use checkpoint::{TransformerCheckpoint, TransformerStanding};
 pub use loader::{SampleLoader, Share, load_samples};
 pub use metrics::{
     Answers, Figure, Head, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures,
     TransformerMetrics, ValueAnswers,
 };
 pub use recipe::*;
+pub use run::{
+    MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, answers_of,
+    run_transformer,
+};
 pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
+pub use trainer::{Judged, StepTold, TransformerState, TransformerTrainer};

@@ -1,0 +1,59 @@
+//! Compiles what training needs of libtorch and tch leaves out. Without the feature `torch` there is nothing to do.
+
+fn main() {
+    println!("cargo:rerun-if-changed=csrc");
+    println!("cargo:rerun-if-env-changed=LIBTORCH");
+    #[cfg(feature = "torch")]
+    torch::compile();
+}
+
+#[cfg(feature = "torch")]
+mod torch {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    pub(crate) fn compile() {
+        let Some(torch) = std::env::var_os("LIBTORCH").map(PathBuf::from) else {
+            panic!(
+                "the feature `torch` needs libtorch 2.11: scripts/libtorch.sh FOLDER fetches it and says what to set"
+            );
+        };
+        let include = [torch.join("include"), torch.join("include/torch/csrc/api/include")];
+        // Gloo's own headers are not in the package of PyTorch; Debian calls them libgloo-dev.
+        cc::Build::new()
+            .cpp(true)
+            .std("c++17")
+            .warnings(false)
+            .includes(&include)
+            .define("USE_C10D_GLOO", None)
+            .define("_GLIBCXX_USE_CXX11_ABI", "1")
+            .file("csrc/shim.cpp")
+            .compile("tandem_shim");
+        println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
+        for library in ["torch_cpu", "c10", "stdc++"] {
+            println!("cargo:rustc-link-lib=dylib={library}");
+        }
+        card(&torch, &include);
+    }
+
+    /// A library of its own, carried within the program and opened where there is a card. Where its headers are missing, the
+    /// program is built without.
+    fn card(torch: &Path, include: &[PathBuf]) {
+        let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
+        let library = out.join("card.so");
+        let packages = torch.parent().unwrap_or(torch).join("nvidia");
+        let mut compiler = Command::new("g++");
+        compiler.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-s"]);
+        compiler.args(["-DUSE_C10D_NCCL", "-D_GLIBCXX_USE_CXX11_ABI=1", "csrc/card.cpp", "-o"]).arg(&library);
+        let more = ["cu13/include", "cu13/include/cccl", "nccl/include"].map(|path| packages.join(path));
+        compiler.args(include.iter().chain(&more).map(|path| format!("-I{}", path.display())));
+        compiler.arg(format!("-L{}", torch.join("lib").display()));
+        compiler.args(["-ltorch_cuda", "-lc10_cuda", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"]);
+        if !compiler.status().is_ok_and(|status| status.success()) {
+            println!(
+                "cargo:warning=the part for cards was not built: graphs and sums over cards will be missing"
+            );
+            let _ = std::fs::write(&library, b"");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// The part that needs libtorch_cuda: sums over cards, and graphs of recorded kernels.
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace {
+
+std::string message;
+
+template <typename Body>
+int guarded(Body body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::exception& error) {
+        message = error.what();
+        return -1;
+    }
+}
+
+// A graph is recorded on a stream of its own.
+struct Graph {
+    at::cuda::CUDAGraph graph;
+    c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(true);
+    std::optional<c10::cuda::CUDAStreamGuard> aside;
+};
+
+}  // namespace
+
+extern "C" {
+
+const char* tandem_card_error() { return message.c_str(); }
+
+void* tandem_card_nccl(void* store, int rank, int ranks, int device, int64_t milliseconds, const char** problem) {
+    void* made = nullptr;
+    int done = guarded([&] {
+        c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
+        auto shared = c10::intrusive_ptr<c10d::Store>::reclaim_copy(static_cast<c10d::Store*>(store));
+        auto options = c10d::ProcessGroupNCCL::Options::create(true);
+        options->timeout = std::chrono::milliseconds(milliseconds);
+        auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(shared, rank, ranks, options);
+        group->setBoundDeviceId(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)));
+        made = static_cast<c10d::Backend*>(group.release());
+    });
+    if (done != 0) *problem = message.c_str();
+    return made;
+}
+
+void* tandem_card_graph() {
+    Graph* made = nullptr;
+    guarded([&] { made = new Graph(); });
+    return made;
+}
+
+void tandem_card_graph_free(void* graph) { delete static_cast<Graph*>(graph); }
+
+// What is run between these two is run on the graph's own stream.
+int tandem_card_step_aside(void* pointer) {
+    return guarded([&] {
+        auto* graph = static_cast<Graph*>(pointer);
+        c10::cuda::device_synchronize();
+        graph->aside.emplace(graph->stream);
+    });
+}
+
+int tandem_card_step_back(void* pointer) {
+    return guarded([&] {
+        c10::cuda::device_synchronize();
+        static_cast<Graph*>(pointer)->aside.reset();
+    });
+}
+
+int tandem_card_record(void* pointer) {
+    return guarded([&] { static_cast<Graph*>(pointer)->graph.capture_begin({0, 0}, cudaStreamCaptureModeGlobal); });
+}
+
+int tandem_card_recorded(void* pointer) {
+    return guarded([&] { static_cast<Graph*>(pointer)->graph.capture_end(); });
+}
+
+int tandem_card_replay(void* pointer) {
+    return guarded([&] { static_cast<Graph*>(pointer)->graph.replay(); });
+}
+
+}  // extern "C"

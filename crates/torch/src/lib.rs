@@ -1,0 +1,21 @@
+//! Trains Tandem's transformers with libtorch.
+//!
+//! The recipe, the data, the metrics and the run itself are `tandem_train::transformer`'s; here are tensors: the forward
+//! pass with its slopes, losses, optimisers, several processes. All of it needs the feature `torch`, and libtorch 2.11.
+#![cfg(feature = "torch")]
+
+mod batch;
+mod device;
+mod losses;
+mod model;
+mod optimiser;
+mod parameters;
+mod shim;
+mod sparsity;
+#[cfg(test)]
+mod tests;
+mod trainer;
+
+pub use device::{Compute, ComputeError, Processes};
+pub use shim::TorchError;
+pub use trainer::TorchTrainer;

@@ -1,0 +1,31 @@
+//! How the input becomes rows of numbers.
+
+use super::{Pass, SQUARES};
+use tandem_transformer::Embedding;
+use tch::Tensor;
+
+/// Planes of the pieces that stand on the board: those that the layer over the whole board sees.
+const PIECES: i64 = 12;
+
+impl Pass<'_> {
+    pub(super) fn embed_text(&self, tokens: &Tensor) -> Tensor {
+        let width = self.architecture().body.width as f64;
+        let rows = Tensor::embedding(self.tensors.get("embedding.table"), tokens, -1, false, false);
+        rows * width.sqrt() + self.tensors.get("embedding.positions")
+    }
+
+    pub(super) fn embed_squares(&self, squares: &Tensor) -> Tensor {
+        let Embedding::DenseBoard(sizes) = &self.architecture().embedding else {
+            return self.linear(squares, "embedding.squares") + self.tensors.get("embedding.positions");
+        };
+        let batch = squares.size()[0];
+        let pieces = squares.narrow(2, 0, PIECES).reshape([batch, SQUARES * PIECES]);
+        let board = self.linear(&pieces, "embedding.board").view([batch, SQUARES, sizes.channels as i64]);
+        let x = self.bend(&self.linear(&Tensor::cat(&[squares, &board], 2), "embedding.squares"));
+        let x = self.norm(&x, "embedding.norm");
+        let x = x * self.tensors.get("embedding.gate.scale") + self.tensors.get("embedding.gate.offset");
+        let factor = f64::from(self.architecture().branch_factor());
+        let x = &x + self.feed_forward(&x, "embedding.feed_forward") * factor;
+        self.norm(&x, "embedding.feed_forward_norm")
+    }
+}

@@ -1,0 +1,291 @@
+//! Whole runs of small networks.
+
+use crate::shim::{Group, Meeting};
+use crate::{Compute, Processes, TorchTrainer};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tandem_chess::Position;
+use tandem_chess::random::SplitMix;
+use tandem_data::{Options, Outcome, Packed, Record, Score, Source, Writer};
+use tandem_train::TrainError;
+use tandem_train::transformer::*;
+use tandem_transformer::Weights;
+
+/// A folder with games for a test, gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, games: usize) -> Self {
+        let path = std::env::temp_dir().join(format!("tandem-torch-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        let games_file = path.join("games.csv");
+        let source = Source::parse(games_file.to_str().unwrap(), &Options::default()).unwrap().remove(0);
+        let mut writer = Writer::create(source).unwrap();
+        let mut random = SplitMix::new(11);
+        for _ in 0..games {
+            let mut position = Position::startpos();
+            for ply in 0..40 {
+                let moves = position.legal_moves();
+                if moves.is_empty() {
+                    break;
+                }
+                let mv = moves[random.below(moves.len() as u32) as usize];
+                let packed = Packed::new(position.board()).unwrap();
+                writer
+                    .write(&Record {
+                        position: packed,
+                        mv: Some(mv),
+                        score: Some(Score::Centipawns(random.below(800) as i16 - 400)),
+                        result: Some([Outcome::Win, Outcome::Draw, Outcome::Loss][random.below(3) as usize]),
+                        ply: packed.ply(),
+                        starts_game: ply == 0,
+                    })
+                    .unwrap();
+                position.play(mv);
+            }
+        }
+        writer.finish().unwrap();
+        Self(path)
+    }
+
+    /// A recipe for the games, in TOML: what is in the tables, and a description of the network.
+    fn recipe(&self, tables: &str, network: &str) -> TransformerRecipe {
+        let description = self.0.join("network.toml");
+        std::fs::write(&description, network).unwrap();
+        let text = format!(
+            "name = \"x\"\n{tables}\n[network]\narchitecture = {:?}\n[data]\nshuffle_buffer = 500\nbroken = \"skip\"\n\
+             train = [{{ path = {:?} }}]\nvalidation = [{{ path = {:?} }}]\n",
+            description.to_str().unwrap(),
+            self.0.join("games.csv").to_str().unwrap(),
+            self.0.join("games.csv").to_str().unwrap(),
+        );
+        TransformerRecipe::parse(&text).unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const BOARD: &str = include_str!("../../transformer/tests/architectures/board.toml");
+const MOVES: &str = include_str!("../../transformer/tests/architectures/moves.toml");
+const SQUARES: &str = include_str!("../../transformer/tests/architectures/squares.toml");
+const TEXT: &str = include_str!("../../transformer/tests/architectures/text.toml");
+
+fn alone(
+    recipe: &TransformerRecipe,
+    weights: &Weights,
+    state: Option<&TransformerState>,
+) -> Result<Box<dyn TransformerTrainer>, TrainError> {
+    let trainer = TorchTrainer::new(recipe, weights, state, Compute::processor(), Processes::one())?;
+    Ok(Box::new(trainer))
+}
+
+/// A run, with the losses of all looks; it stops when `watch` says so.
+fn run(
+    recipe: &TransformerRecipe,
+    folder: &Path,
+    resume: bool,
+    mut watch: impl FnMut(u64) -> bool,
+) -> (TransformerOutcome, Vec<(u64, f32)>) {
+    let stop = AtomicBool::new(false);
+    let options = TransformerOptions { folder, resume, threads: 1, share: Share::WHOLE, stop: &stop };
+    let mut losses = Vec::new();
+    let outcome = run_transformer(recipe, &options, &alone, &mut |event| {
+        if let TransformerEvent::Steps { step, told, .. } = event {
+            losses.push((step, told.loss));
+            stop.store(watch(step), Ordering::Relaxed);
+        }
+    });
+    (outcome.unwrap(), losses)
+}
+
+fn samples(recipe: &TransformerRecipe) -> Samples {
+    let shape = SampleShape::of(&recipe.network.architecture().unwrap());
+    SampleLoader::new(recipe, shape, Share::WHOLE, 1, 0, None).next_batch().unwrap().batch
+}
+
+/// What a step says is wrong must be what the metrics, which know no tensors, find wrong.
+#[test]
+fn losses_are_what_metrics_find() {
+    let folder = Folder::new("losses", 6);
+    for (network, buckets) in [
+        (BOARD, "{ kind = \"hl-gauss\", sigma = 0.75 }"),
+        (MOVES, "{ kind = \"hl-gauss\", sigma = 1.5 }"),
+        (SQUARES, "{ kind = \"cross-entropy\" }"),
+        (TEXT, "{ kind = \"cross-entropy\" }"),
+    ] {
+        let tables = format!(
+            "[targets]\nlabel_smoothing = 0.1\nresult_share = 0.5\nbuckets = {buckets}\n[training]\nbatch = 64\n\
+             positions = 640\nema = 0.0"
+        );
+        let recipe = folder.recipe(&tables, network);
+        let architecture = recipe.network.architecture().unwrap();
+        let mut trainer = alone(&recipe, &Weights::random(architecture.clone(), 4), None).unwrap();
+        let samples = samples(&recipe);
+        let judged = trainer.judge(&samples).unwrap();
+        trainer.learn(&samples, 0.0).unwrap();
+        let told = trainer.told().unwrap().remove(0);
+        let shape = SampleShape::of(&architecture);
+        let mut metrics = TransformerMetrics::default();
+        metrics.add(&samples, &shape, &recipe.targets, &answers_of(&judged));
+        for (name, found) in &told.parts {
+            let head = match name.as_str() {
+                "action_value" => Head::ActionValue,
+                "state_value" => Head::StateValue,
+                "policy" => Head::Policy,
+                "soft_policy" => Head::SoftPolicy,
+                "opponent_policy" => Head::OpponentPolicy,
+                "value.wdl" => Head::Value,
+                "search_value.wdl" => Head::SearchValue,
+                "short_term.wdl" => Head::ShortTerm,
+                "moves_left" => Head::MovesLeft,
+                "move_value" => Head::MoveValue,
+                _ => continue,
+            };
+            let figure = Figure::Loss(head);
+            let mean = metrics.whole().get(figure).unwrap_or(0.0);
+            // A step divides by all positions, metrics by those that know the target.
+            let expected = mean * metrics.whole().count(figure) as f64 / samples.len() as f64;
+            assert!(
+                (f64::from(*found) - expected).abs() < 1e-4 * (1.0 + expected),
+                "{name}: {found}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_small_network_learns_some_positions_by_heart() {
+    let folder = Folder::new("heart", 3);
+    let recipe = folder.recipe(
+        "rate = 0.004\n[training]\nbatch = 64\npositions = 19200\nvalidate_every = 19200\nema = 0.0\n\
+         [optimiser]\nkind = \"adamw\"\ndecay = 0.0",
+        SQUARES,
+    );
+    let weights = Weights::random(recipe.network.architecture().unwrap(), 2);
+    let mut trainer = alone(&recipe, &weights, None).unwrap();
+    let samples = samples(&recipe);
+    for _ in 0..300 {
+        trainer.learn(&samples, 0.004).unwrap();
+    }
+    let told = trainer.told().unwrap();
+    let policy = |told: &StepTold| told.parts.iter().find(|(name, _)| name == "policy").unwrap().1;
+    assert!(
+        policy(&told[0]) > 2.0 && policy(&told[299]) < 0.5,
+        "{} to {}",
+        policy(&told[0]),
+        policy(&told[299])
+    );
+}
+
+#[test]
+fn a_run_that_was_stopped_ends_as_if_it_had_not_been() {
+    let folder = Folder::new("resume", 6);
+    for (optimiser, network) in [("adamw", SQUARES), ("nadam", TEXT), ("adadelta", BOARD)] {
+        let recipe = folder.recipe(
+            &format!(
+                "rate = {{ kind = \"warm-up\", steps = 10, then = {{ kind = \"cosine\", start = 0.01, end = 0.0 }} }}\n\
+                 [training]\nbatch = 20\npositions = 2400\nvalidate_every = 700\nvalidation_positions = 50\naccumulate = 2\n\
+                 swa = {{ from = 0.8, every = 5 }}\n[optimiser]\nkind = \"{optimiser}\""
+            ),
+            network,
+        );
+        let (whole, losses) = run(&recipe, &folder.0.join(format!("whole-{optimiser}")), false, |_| false);
+        assert!(whole.finished && whole.steps == 120);
+        let parts = folder.0.join(format!("parts-{optimiser}"));
+        let (first, early) = run(&recipe, &parts, false, |step| step >= 60);
+        assert!(!first.finished && first.steps < 120);
+        let (second, late) = run(&recipe, &parts, true, |_| false);
+        assert!(second.finished);
+        assert_eq!(early.into_iter().chain(late).filter(|told| losses.contains(told)).count(), losses.len());
+        assert_eq!(second.weights, whole.weights, "{optimiser}");
+    }
+}
+
+/// Two processes with half a batch each make the steps of one with the whole.
+#[test]
+fn two_processes_are_as_good_as_one() {
+    let folder = Folder::new("two", 6);
+    let recipe = folder.recipe("[training]\nbatch = 32\npositions = 640\nema = 0.0", SQUARES);
+    let architecture = recipe.network.architecture().unwrap();
+    let weights = Weights::random(architecture.clone(), 8);
+    let shape = SampleShape::of(&architecture);
+    let steps = |share: Share, processes: Processes| {
+        let mut trainer =
+            TorchTrainer::new(&recipe, &weights, None, Compute::processor(), processes).unwrap();
+        let mut loader = SampleLoader::new(&recipe, shape, share, 1, 0, None);
+        trainer.learn(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
+        // After a step an optimiser remembers a tenth of its slopes.
+        let slopes = trainer.state().unwrap().rows.remove("first").unwrap();
+        for _ in 0..4 {
+            trainer.learn(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
+        }
+        let told = trainer.told().unwrap();
+        (slopes, trainer.state().unwrap().rows.remove("numbers").unwrap(), told)
+    };
+    let (slopes, _, expected_told) = steps(Share::WHOLE, Processes::one());
+    let port = 29_000 + (std::process::id() % 1000) as u16;
+    let found = std::thread::scope(|scope| {
+        let ranks = [0, 1].map(|rank| {
+            let steps = &steps;
+            scope.spawn(move || {
+                let meeting = Meeting {
+                    rank,
+                    ranks: 2,
+                    address: "127.0.0.1".into(),
+                    port,
+                    holds_store: rank == 0,
+                    card: None,
+                    patience: Duration::from_secs(60),
+                };
+                let processes = Processes::met(&meeting, Group::join(&meeting).unwrap());
+                steps(Share { rank, ranks: 2 }, processes)
+            })
+        });
+        ranks.map(|rank| rank.join().unwrap())
+    });
+    assert_eq!(found[0].1, found[1].1, "both have the same numbers");
+    for (found, expected) in found[0].0.iter().zip(&slopes) {
+        assert!((found - expected).abs() < 1e-7 + 1e-4 * expected.abs(), "{found}, not {expected}");
+    }
+    for (found, expected) in found[0].2.iter().zip(&expected_told) {
+        assert!((found.loss - expected.loss).abs() < 1e-3, "{} and {}", found.loss, expected.loss);
+    }
+}
+
+#[test]
+fn what_is_frozen_stays_and_two_of_four_are_nothing() {
+    let folder = Folder::new("frozen", 3);
+    let recipe = folder.recipe(
+        "[training]\nbatch = 16\npositions = 160\nema = 0.0\nfreeze = [\"layers.0.*\"]\ntwo_of_four = true",
+        SQUARES,
+    );
+    let start = Weights::random(recipe.network.architecture().unwrap(), 6);
+    let mut trainer = alone(&recipe, &start, None).unwrap();
+    let samples = samples(&recipe);
+    for _ in 0..10 {
+        trainer.learn(&samples, 1e-2).unwrap();
+    }
+    let learnt = trainer.weights().unwrap();
+    let same = |name: &str| {
+        let pairs = start.get(name).unwrap().iter().zip(learnt.get(name).unwrap());
+        pairs.clone().filter(|(before, after)| before == after || **after == 0.0).count() == pairs.count()
+    };
+    assert!(same("layers.0.attention.query.weight") && same("layers.0.attention_norm.scale"));
+    assert!(!same("layers.1.attention.query.weight"));
+    let (fours, _) = learnt.get("layers.1.attention.query.weight").unwrap().as_chunks::<4>();
+    assert!(fours.iter().all(|four| four.iter().filter(|weight| **weight == 0.0).count() == 2));
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    for (name, word) in [("gpu", "none of"), ("cuda:77", "cuda"), ("mps", "Apple")] {
+        let problem = Compute::named(name).unwrap_err().to_string();
+        assert!(problem.contains(word), "{problem}");
+    }
+}

@@ -1,0 +1,391 @@
+//! Steps.
+
+use crate::batch::Batch;
+use crate::device::{Compute, Processes};
+use crate::losses::wrong;
+use crate::model::{Model, Routing, Said};
+use crate::optimiser::Optimiser;
+use crate::parameters::{Parameters, Row, numbers_of};
+use crate::shim::{Graph, TorchError, peak_memory, synchronise};
+use crate::sparsity::two_of_four;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use tandem_train::TrainError;
+use tandem_train::transformer::{
+    Judged, SampleShape, Samples, StepTold, TrainingPrecision, TransformerRecipe, TransformerState,
+    TransformerTrainer,
+};
+use tandem_transformer::{Architecture, FeedForward, Weights};
+use tch::{Device, Kind, Tensor};
+
+/// Positions that are judged at a time.
+const JUDGED: usize = 1024;
+/// Steps that are made before one is recorded: libtorch chooses its ways while they are.
+const STEPS_BEFORE_RECORDING: u64 = 3;
+
+/// A step of a card that was recorded, what it reads and what it says.
+struct Recorded {
+    graph: Graph,
+    batch: Batch,
+    told: Tensor,
+}
+
+/// Trains a transformer with libtorch.
+pub struct TorchTrainer {
+    recipe: TransformerRecipe,
+    architecture: Architecture,
+    shape: SampleShape,
+    row: Row,
+    model: Model,
+    parameters: Parameters,
+    optimiser: Optimiser,
+    /// The average that follows the numbers slowly.
+    following: Option<Tensor>,
+    /// The plain average, and of how many.
+    plain: Option<Tensor>,
+    averaged: u64,
+    /// Ones where numbers may move, and the numbers at first; none where all may.
+    free: Option<(Tensor, Tensor)>,
+    processes: Processes,
+    compute: Compute,
+    recorded: Option<Recorded>,
+    /// The graph that steps before a recording are made beside.
+    graph: Option<Graph>,
+    step: u64,
+    /// Names of what a step says, and what the steps since the last look have said.
+    names: Vec<String>,
+    told: Vec<Tensor>,
+}
+
+impl TorchTrainer {
+    /// Begins with the numbers of a network, or goes on from a state.
+    pub fn new(
+        recipe: &TransformerRecipe,
+        start: &Weights,
+        state: Option<&TransformerState>,
+        compute: Compute,
+        processes: Processes,
+    ) -> Result<Self, TrainError> {
+        let work = || Self::begin(recipe, start, state, compute, processes);
+        caught(&compute, work)
+    }
+
+    fn begin(
+        recipe: &TransformerRecipe,
+        start: &Weights,
+        state: Option<&TransformerState>,
+        compute: Compute,
+        processes: Processes,
+    ) -> Result<Self, TorchError> {
+        let architecture = start.architecture().clone();
+        let device = compute.device();
+        let row = Row::of(&architecture);
+        let kind = match recipe.training.precision {
+            TrainingPrecision::F32 => Kind::Float,
+            TrainingPrecision::Bf16 => Kind::BFloat16,
+        };
+        let saved = |name: &str| {
+            let numbers = state.and_then(|state| state.rows.get(name));
+            numbers.map(|numbers| Tensor::from_slice(numbers).to_device(device))
+        };
+        let masters = saved("numbers").unwrap_or_else(|| row.join(start, device));
+        processes.same(&masters)?;
+        let mut optimiser = Optimiser::new(recipe.optimiser, &row, device);
+        let step = state.map_or(0, |state| state.step);
+        if let (Some(first), Some(second)) = (saved("first"), saved("second")) {
+            optimiser.restore(first, second, step);
+        }
+        let training = &recipe.training;
+        let following = (training.ema > 0.0).then(|| saved("following").unwrap_or_else(|| masters.copy()));
+        let is_frozen = |name: &str| training.is_frozen(name);
+        let any_frozen = row.specs().iter().any(|spec| is_frozen(&spec.name));
+        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), row.join(start, device)));
+        let mask = training.two_of_four.then(|| row.clone());
+        let is_fixed = !matches!(architecture.body.feed_forward, FeedForward::Experts(_));
+        let records = training.graph
+            && compute.has_graphs()
+            && is_fixed
+            && optimiser.can_be_recorded()
+            && processes.alone();
+        Ok(Self {
+            shape: SampleShape::of(&architecture),
+            model: Model::new(&architecture, kind, device),
+            parameters: Parameters::new(masters, kind, mask),
+            optimiser,
+            following,
+            plain: saved("plain"),
+            averaged: state.map_or(0, |state| state.averaged),
+            free,
+            processes,
+            compute,
+            recorded: None,
+            graph: if records { Some(Graph::new()?) } else { None },
+            step,
+            names: Vec::new(),
+            told: Vec::new(),
+            recipe: recipe.clone(),
+            architecture,
+            row,
+        })
+    }
+
+    /// The most bytes of the card that were taken at one time.
+    pub fn peak_memory(&self) -> Option<u64> {
+        self.compute.card().and_then(peak_memory)
+    }
+
+    /// Everything of a step but the bringing of the data: what can be recorded.
+    fn compute(&mut self, batch: &Batch) -> Result<Tensor, TorchError> {
+        let parts = self.recipe.training.accumulate.max(1) as i64;
+        let mut told: Option<Tensor> = None;
+        for part in 0..parts {
+            let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
+            let share = (next - first) as f64 / batch.len as f64;
+            let batch = if parts == 1 { batch.part(0, batch.len) } else { batch.part(first, next - first) };
+            let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
+            let wrong = wrong(&said, &batch, &self.recipe.targets);
+            (&wrong.sum * share).backward();
+            let mut all: Vec<(String, Tensor)> = vec![("loss".into(), wrong.sum.detach())];
+            all.extend(wrong.parts);
+            all.extend(figures_of(&said));
+            let numbers =
+                Tensor::stack(&all.iter().map(|(_, loss)| loss.shallow_clone()).collect::<Vec<_>>(), 0)
+                    * share;
+            told = Some(told.map_or_else(|| numbers.shallow_clone(), |sum| sum + &numbers));
+            self.names = all.into_iter().map(|(name, _)| name).collect();
+        }
+        let _guard = tch::no_grad_guard();
+        let mut slopes = self.parameters.take_slopes()?;
+        self.processes.mean(&mut slopes)?;
+        if let Some((free, _)) = &self.free {
+            slopes = slopes * free;
+        }
+        let length = slopes.norm();
+        let most = self.recipe.training.clip;
+        if most > 0.0 {
+            let factor = (most / (&length + 1e-6)).clamp_max(1.0);
+            slopes = slopes * factor;
+        }
+        self.optimiser.step(&mut self.parameters.masters, &slopes)?;
+        if let Some((free, start)) = &self.free {
+            let kept = self.parameters.masters.where_self(&free.gt(0.5), start);
+            self.parameters.masters.copy_(&kept);
+        }
+        self.parameters.refresh();
+        if let Some(following) = &mut self.following {
+            // At first it follows closely.
+            let steps = &self.optimiser.steps;
+            let stays = ((steps + 1.0) / (steps + 10.0)).clamp_max(self.recipe.training.ema);
+            let _ = following.lerp_tensor_(&self.parameters.masters, &(1.0 - stays));
+        }
+        let told = told.unwrap_or_else(|| Tensor::zeros([1], (Kind::Float, length.device())));
+        Ok(Tensor::cat(&[told, length.reshape([1])], 0))
+    }
+
+    fn make_step(&mut self, samples: &Samples, rate: f64) -> Result<(), TorchError> {
+        let batch = Batch::new(samples, &self.shape, self.compute.device());
+        self.optimiser.set_rate(rate);
+        let told = if let Some(recorded) = &mut self.recorded {
+            recorded.batch.refill(&batch);
+            recorded.graph.replay()?;
+            recorded.told.copy()
+        } else if let Some(graph) = self.graph.take() {
+            let beside = self.made_here() >= STEPS_BEFORE_RECORDING;
+            let told = graph.aside(|| {
+                if !beside {
+                    return self.compute(&batch);
+                }
+                graph.record(|| self.compute(&batch))
+            })?;
+            if beside {
+                graph.replay()?;
+                let now = told.copy();
+                self.recorded = Some(Recorded { graph, batch, told });
+                now
+            } else {
+                self.graph = Some(graph);
+                told
+            }
+        } else {
+            self.compute(&batch)?
+        };
+        self.told.push(told);
+        self.step += 1;
+        Ok(())
+    }
+
+    /// Steps since the last look, which tells when there is enough to record.
+    fn made_here(&self) -> u64 {
+        self.told.len() as u64
+    }
+
+    /// The numbers that are handed out: averaged where there is an average.
+    fn best(&self) -> Tensor {
+        let numbers = match (&self.plain, &self.following) {
+            (Some(plain), _) => plain,
+            (None, Some(following)) => following,
+            (None, None) => &self.parameters.masters,
+        };
+        if self.recipe.training.two_of_four {
+            numbers * two_of_four(&self.row, numbers)
+        } else {
+            numbers.shallow_clone()
+        }
+    }
+}
+
+impl TransformerTrainer for TorchTrainer {
+    fn learn(&mut self, samples: &Samples, rate: f64) -> Result<(), TrainError> {
+        let compute = self.compute;
+        let len = samples.len();
+        caught(&compute, || self.make_step(samples, rate)).map_err(|error| with_batch(error, len))
+    }
+
+    fn average(&mut self) -> Result<(), TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            let _guard = tch::no_grad_guard();
+            self.averaged += 1;
+            let share = 1.0 / self.averaged as f64;
+            match &mut self.plain {
+                Some(plain) => drop(plain.lerp_(&self.parameters.masters, share)),
+                None => self.plain = Some(self.parameters.masters.copy()),
+            }
+            Ok(())
+        })
+    }
+
+    fn told(&mut self) -> Result<Vec<StepTold>, TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            synchronise()?;
+            if self.told.is_empty() {
+                return Ok(Vec::new());
+            }
+            let all = Tensor::stack(&std::mem::take(&mut self.told), 0);
+            self.processes.mean(&mut all.shallow_clone())?;
+            let numbers = numbers_of(&all);
+            let each = self.names.len() + 1;
+            let told = numbers.chunks_exact(each).map(|said| StepTold {
+                loss: said[0],
+                slope: said[each - 1],
+                parts: self.names.iter().cloned().zip(said.iter().copied()).skip(1).collect(),
+            });
+            Ok(told.collect())
+        })
+    }
+
+    fn judge(&mut self, samples: &Samples) -> Result<Judged, TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            let _guard = tch::no_grad_guard();
+            let tensors = self.row.split(&self.best().to_kind(self.parameters.working().kind()));
+            let batch = Batch::new(samples, &self.shape, self.compute.device());
+            let mut judged = BTreeMap::<String, Vec<f32>>::new();
+            let mut first = 0;
+            while first < samples.len() {
+                let len = JUDGED.min(samples.len() - first);
+                let said = self.model.forward(&tensors, &batch.part(first as i64, len as i64).inputs());
+                for (name, numbers) in &said.heads {
+                    judged.entry(name.clone()).or_default().extend(numbers_of(numbers));
+                }
+                first += len;
+            }
+            Ok(judged)
+        })
+    }
+
+    fn add_up(&mut self, numbers: &mut [f64]) -> Result<(), TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            let tensor = Tensor::from_slice(numbers).to_device(self.compute.device());
+            self.processes.sum(&tensor)?;
+            let count = numbers.len();
+            tensor.to_device(Device::Cpu).copy_data(numbers, count);
+            Ok(())
+        })
+    }
+
+    fn state(&mut self) -> Result<TransformerState, TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            let mut rows = BTreeMap::new();
+            let mut keep = |name: &str, row: &Tensor| rows.insert(name.to_owned(), numbers_of(row));
+            keep("numbers", &self.parameters.masters);
+            keep("first", &self.optimiser.first);
+            keep("second", &self.optimiser.second);
+            self.following.iter().for_each(|row| drop(keep("following", row)));
+            self.plain.iter().for_each(|row| drop(keep("plain", row)));
+            Ok(TransformerState { step: self.step, averaged: self.averaged, rows })
+        })
+    }
+
+    fn weights(&mut self) -> Result<Weights, TrainError> {
+        let row = self.best();
+        self.row.weights(&self.architecture, &row).map_err(|error| TrainError(error.to_string()))
+    }
+}
+
+/// How evenly experts are used: 1 where all are alike, and how many are not used at all.
+fn figures_of(said: &Said) -> Vec<(String, Tensor)> {
+    if said.routing.is_empty() {
+        return Vec::new();
+    }
+    let mean = |figure: &dyn Fn(&Routing) -> Tensor| {
+        let figures: Vec<Tensor> = said.routing.iter().map(figure).collect();
+        Tensor::stack(&figures, 0).mean(Kind::Float)
+    };
+    let entropy = mean(&|layer| {
+        let load = layer.load.clamp_min(1e-9);
+        -(load.log() * &load).sum(Kind::Float) / (layer.load.size()[0] as f64).ln()
+    });
+    let dead = mean(&|layer| layer.load.eq(0.0).to_kind(Kind::Float).sum(Kind::Float));
+    let highest = mean(&|layer| layer.load.max());
+    [("experts.entropy", entropy), ("experts.dead", dead), ("experts.highest_load", highest)]
+        .map(|(name, figure)| (name.to_owned(), figure))
+        .into()
+}
+
+thread_local! {
+    /// A panic of this thread will be told as an error.
+    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// tch tells of what libtorch refuses by a panic; here it becomes an error again.
+fn caught<T>(compute: &Compute, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TrainError> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !CAUGHT.get() {
+                usual(panic);
+            }
+        }));
+    });
+    CAUGHT.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    CAUGHT.set(false);
+    let problem = match outcome {
+        Ok(Ok(value)) => return Ok(value),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+            (Some(text), _) => text.lines().next().unwrap_or_default().to_owned(),
+            (None, Some(text)) => (*text).to_owned(),
+            (None, None) => "libtorch failed without a word".to_owned(),
+        },
+    };
+    Err(TrainError(format!("{}: {problem}", compute.name())))
+}
+
+/// Where memory ran out, what would help.
+fn with_batch(error: TrainError, len: usize) -> TrainError {
+    match error {
+        TrainError(text) if text.contains("out of memory") => TrainError(format!(
+            "{text}; a part of a step with {len} positions does not fit: try `training.accumulate` twice as high, or \
+             a smaller `training.batch`"
+        )),
+        other => other,
+    }
+}

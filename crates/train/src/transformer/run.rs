@@ -1,0 +1,384 @@
+//! A transformer's run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
+//!
+//! Several processes make a run together: each learns from its share of every batch, and the first of them alone writes.
+
+use super::checkpoint::{TransformerCheckpoint, TransformerStanding};
+use super::{
+    Answers, Figure, Judged, SampleLoader, SampleShape, Samples, Share, StepTold, TransformerMetrics,
+    TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, load_samples,
+};
+use crate::checkpoint::{Checkpoints, Kept};
+use crate::log::RunLog;
+use crate::recipe::RecipeError;
+use crate::run::{RECIPE, RunError, claim};
+use crate::trainer::TrainError;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use tandem_chess::output;
+use tandem_transformer::Weights;
+
+/// How a transformer's run is made.
+pub struct TransformerOptions<'a> {
+    /// Where everything of it is kept.
+    pub folder: &'a Path,
+    /// It goes on from the newest checkpoint.
+    pub resume: bool,
+    /// Threads that load data.
+    pub threads: usize,
+    /// Which process this is, of how many.
+    pub share: Share,
+    /// It ends after the steps at hand when this becomes true in any process.
+    pub stop: &'a AtomicBool,
+}
+
+/// What happens in a transformer's run.
+#[derive(Debug)]
+pub enum TransformerEvent<'a> {
+    /// It begins, or goes on, at a step of so many.
+    Begin {
+        /// Steps that are done.
+        step: u64,
+        /// Steps of the whole run.
+        steps: u64,
+    },
+    /// Some steps are done.
+    Steps {
+        /// All that are done.
+        step: u64,
+        /// What the last few said, on average.
+        told: &'a StepTold,
+        /// The learning rate.
+        rate: f64,
+        /// Positions a second of all processes together, since the last look.
+        speed: f64,
+        /// The share of the time in which the trainer waited for data, since the last look.
+        waiting: f64,
+    },
+    /// A look at the validation data.
+    Validated {
+        /// Steps that are done.
+        step: u64,
+        /// What it showed.
+        metrics: &'a TransformerMetrics,
+        /// The weighted sum of its losses.
+        loss: f64,
+        /// It is the best so far.
+        is_best: bool,
+    },
+}
+
+/// How a transformer's run ended.
+#[derive(Debug)]
+pub struct TransformerOutcome {
+    /// The network.
+    pub weights: Weights,
+    /// Steps that were made.
+    pub steps: u64,
+    /// Whether it came to its end; else it was stopped and can go on.
+    pub finished: bool,
+    /// The last look at the validation data.
+    pub metrics: Option<TransformerMetrics>,
+}
+
+/// Steps between two looks at what they said, which a card must be waited for.
+const LOOK: u64 = 32;
+
+/// Makes a trainer that begins with a network, or goes on from a state.
+pub type MakeTransformerTrainer<'a> = dyn Fn(
+        &TransformerRecipe,
+        &Weights,
+        Option<&TransformerState>,
+    ) -> Result<Box<dyn TransformerTrainer>, TrainError>
+    + 'a;
+
+/// Makes a run. `watch` is told what happens.
+pub fn run_transformer(
+    recipe: &TransformerRecipe,
+    options: &TransformerOptions<'_>,
+    trainer: &MakeTransformerTrainer<'_>,
+    watch: &mut dyn FnMut(TransformerEvent<'_>),
+) -> Result<TransformerOutcome, RunError> {
+    let mut run = Run::begin(recipe, options, trainer)?;
+    let finished = run.steps(options, watch)?;
+    let weights = match finished && recipe.training.patience > 0 && run.standing.best.is_some() {
+        // What was learnt after the best look made it worse.
+        true => {
+            let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
+            trainer(recipe, &run.start, Some(&best.state))?.weights()?
+        }
+        false => run.trainer.weights()?,
+    };
+    Ok(TransformerOutcome { weights, steps: run.step, finished, metrics: run.metrics })
+}
+
+struct Run<'a> {
+    recipe: &'a TransformerRecipe,
+    /// The network before the first step.
+    start: Weights,
+    trainer: Box<dyn TransformerTrainer>,
+    loader: SampleLoader,
+    validation: Vec<Samples>,
+    shape: SampleShape,
+    checkpoints: Checkpoints,
+    standing: TransformerStanding,
+    step: u64,
+    metrics: Option<TransformerMetrics>,
+    /// What the first process alone has: the log, and the folder for itself.
+    writes: Option<(RunLog, File)>,
+}
+
+impl<'a> Run<'a> {
+    fn begin(
+        recipe: &'a TransformerRecipe,
+        options: &TransformerOptions<'_>,
+        trainer: &MakeTransformerTrainer<'_>,
+    ) -> Result<Self, RunError> {
+        let folder = options.folder;
+        let is_first = options.share.rank == 0;
+        let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
+        let lock = if is_first { Some(claim(folder)?) } else { None };
+        let start = first_weights(recipe)?;
+        let checkpoints = Checkpoints::new(folder, recipe.training.keep);
+        let newest: Option<TransformerCheckpoint> = checkpoints.newest()?;
+        let (state, standing) = match (newest, options.resume) {
+            (Some(_), false) => {
+                return Err(wrong(
+                    "there is a run in this folder: --resume goes on with it, --run names another folder"
+                        .into(),
+                ));
+            }
+            (None, _) => (None, TransformerStanding::default()),
+            (Some(found), true) => {
+                if let Some(difference) = found.difference(start.architecture()) {
+                    return Err(wrong(format!("its newest checkpoint is of another network: {difference}")));
+                }
+                if found.recipe != *recipe {
+                    return Err(wrong(
+                        "the run in this folder has another recipe (recipe.toml there has it in full): name another folder, \
+                         and begin with its network by `network.start` if that is what is wanted"
+                            .into(),
+                    ));
+                }
+                (Some(found.state), found.standing)
+            }
+        };
+        let step = state.as_ref().map_or(0, |state| state.step);
+        let shape = SampleShape::of(start.architecture());
+        let cursor = (step > 0).then(|| standing.cursor.clone());
+        let loader = SampleLoader::new(recipe, shape, options.share, options.threads, step, cursor);
+        let validation = load_samples(recipe, shape, options.share, options.threads)?;
+        let writes = match lock {
+            Some(lock) => {
+                let path = folder.join(RECIPE);
+                output::write_whole(&path, recipe.explain().as_bytes())
+                    .map_err(|error| RunError::Folder { path, problem: error.to_string() })?;
+                Some((RunLog::resume(folder, step)?, lock))
+            }
+            None => None,
+        };
+        Ok(Self {
+            trainer: trainer(recipe, &start, state.as_ref())?,
+            recipe,
+            start,
+            loader,
+            validation,
+            shape,
+            checkpoints,
+            standing,
+            step,
+            metrics: None,
+            writes,
+        })
+    }
+
+    /// Makes steps to the end, or until told to stop. Returns whether it came to the end.
+    fn steps(
+        &mut self,
+        options: &TransformerOptions<'_>,
+        watch: &mut dyn FnMut(TransformerEvent<'_>),
+    ) -> Result<bool, RunError> {
+        let training = &self.recipe.training;
+        let steps = self.recipe.steps();
+        let pause = training.validate_every.div_ceil(training.batch as u64).max(1);
+        watch(TransformerEvent::Begin { step: self.step, steps });
+        let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
+        while self.step < steps && !self.is_stale() {
+            let loaded = self.loader.next_batch()?;
+            let rate = self.recipe.rate.at(self.step, steps);
+            self.trainer.learn(&loaded.batch, rate)?;
+            if self.standing.cursor != *loaded.cursor {
+                self.standing.cursor = Arc::unwrap_or_clone(loaded.cursor);
+            }
+            self.loader.recycle(loaded.batch);
+            self.step += 1;
+            if let Some(swa) = training.swa
+                && self.step as f64 >= swa.from * steps as f64
+                && self.step.is_multiple_of(swa.every.max(1))
+            {
+                self.trainer.average()?;
+            }
+            let validates = self.step.is_multiple_of(pause) || self.step == steps;
+            if !validates && self.step - looked < LOOK {
+                continue;
+            }
+            let told = self.look(looked)?;
+            // One process that is to stop stops all.
+            let mut stop = [f64::from(u8::from(options.stop.load(Ordering::Relaxed)))];
+            self.trainer.add_up(&mut stop)?;
+            let stopped = stop[0] > 0.0;
+            let seconds = since.elapsed().as_secs_f64().max(1e-9);
+            let speed = (self.step - looked) as f64 * training.batch as f64 / seconds;
+            let waiting = (self.loader.waited() - waited).as_secs_f64() / seconds;
+            watch(TransformerEvent::Steps { step: self.step, told: &told, rate, speed, waiting });
+            self.tell(&told, rate, speed, waiting)?;
+            if validates {
+                self.validate(watch)?;
+            } else if stopped {
+                let checkpoint = self.checkpoint()?;
+                if self.writes.is_some() {
+                    self.checkpoints.save_stopped(&checkpoint)?;
+                }
+            }
+            if stopped {
+                return Ok(self.step == steps);
+            }
+            (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
+        }
+        Ok(true)
+    }
+
+    fn is_stale(&self) -> bool {
+        let patience = self.recipe.training.patience;
+        patience > 0 && self.standing.stale >= patience
+    }
+
+    /// Waits for the steps under way, and stops if one of them said no number.
+    fn look(&mut self, looked: u64) -> Result<StepTold, RunError> {
+        let told = self.trainer.told()?;
+        if let Some(at) = told.iter().position(|told| !told.loss.is_finite()) {
+            return Err(RunError::Diverged { step: looked + at as u64 + 1, loss: told[at].loss });
+        }
+        let count = told.len().max(1) as f32;
+        let mut mean = told.last().cloned().unwrap_or_default();
+        mean.loss = told.iter().map(|told| told.loss).sum::<f32>() / count;
+        mean.slope = told.iter().map(|told| told.slope).fold(0.0, f32::max);
+        for (place, (_, part)) in mean.parts.iter_mut().enumerate() {
+            *part = told.iter().map(|told| told.parts[place].1).sum::<f32>() / count;
+        }
+        Ok(mean)
+    }
+
+    fn positions(&self) -> u64 {
+        self.step * self.recipe.training.batch as u64
+    }
+
+    fn tell(&mut self, told: &StepTold, rate: f64, speed: f64, waiting: f64) -> Result<(), RunError> {
+        let (step, positions) = (self.step, self.positions());
+        let Some((log, _)) = &mut self.writes else { return Ok(()) };
+        let names: Vec<String> = told.parts.iter().map(|(name, _)| format!("train/{name}")).collect();
+        let mut scalars = vec![
+            ("train/loss", f64::from(told.loss)),
+            ("train/slope", f64::from(told.slope)),
+            ("rate", rate),
+            ("speed/positions", speed),
+            ("speed/waiting", waiting),
+        ];
+        scalars.extend(
+            names.iter().zip(&told.parts).map(|(name, (_, value))| (name.as_str(), f64::from(*value))),
+        );
+        Ok(log.scalars(step, positions, &scalars)?)
+    }
+
+    /// Looks at the validation data, writes a checkpoint, and draws the curves.
+    fn validate(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) -> Result<(), RunError> {
+        let mut is_best = false;
+        if let Some(metrics) = self.measure()? {
+            let loss = metrics.whole().loss(&self.recipe.targets.weights).unwrap_or(f64::NAN);
+            if !loss.is_finite() {
+                return Err(RunError::Validation { step: self.step, loss });
+            }
+            is_best = self.standing.best.is_none_or(|(best, _)| loss < best);
+            if is_best {
+                self.standing.best = Some((loss, self.step));
+                self.standing.stale = 0;
+            } else {
+                self.standing.stale += 1;
+            }
+            let (step, positions) = (self.step, self.positions());
+            if let Some((log, _)) = &mut self.writes {
+                let whole = metrics.whole();
+                let figures: Vec<(String, f64)> =
+                    Figure::all().filter_map(|figure| Some((figure.name(), whole.get(figure)?))).collect();
+                let names: Vec<String> =
+                    figures.iter().map(|(name, _)| format!("validation/{name}")).collect();
+                let mut scalars = vec![("validation/loss", loss)];
+                scalars.extend(names.iter().zip(&figures).map(|(name, (_, value))| (name.as_str(), *value)));
+                log.scalars(step, positions, &scalars)?;
+            }
+            watch(TransformerEvent::Validated { step, metrics: &metrics, loss, is_best });
+            self.metrics = Some(metrics);
+        }
+        let checkpoint = self.checkpoint()?;
+        if let Some((log, _)) = &mut self.writes {
+            self.checkpoints.save(&checkpoint, is_best)?;
+            log.draw()?;
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<TransformerCheckpoint, RunError> {
+        Ok(TransformerCheckpoint {
+            recipe: self.recipe.clone(),
+            architecture: self.start.architecture().clone(),
+            state: self.trainer.state()?,
+            standing: self.standing.clone(),
+        })
+    }
+
+    /// How the network does on the validation data of all processes; none where there is no such data.
+    fn measure(&mut self) -> Result<Option<TransformerMetrics>, RunError> {
+        let mut metrics = TransformerMetrics::default();
+        for samples in &self.validation {
+            let judged = self.trainer.judge(samples)?;
+            metrics.add(samples, &self.shape, &self.recipe.targets, &answers_of(&judged));
+        }
+        let mut sums = metrics.sums();
+        self.trainer.add_up(&mut sums)?;
+        let known = sums.iter().any(|&sum| sum != 0.0);
+        Ok(TransformerMetrics::from_sums(&sums).filter(|_| known))
+    }
+}
+
+/// What a network said, head by head.
+pub fn answers_of(judged: &Judged) -> Answers<'_> {
+    let row = |name: &str| judged.get(name).map_or(&[][..], Vec::as_slice);
+    let value = |name: &str| ValueAnswers {
+        wdl: row(&format!("{name}.wdl")),
+        error: row(&format!("{name}.error")),
+        buckets: row(&format!("{name}.buckets")),
+    };
+    Answers {
+        action_value: row("action_value"),
+        state_value: row("state_value"),
+        policy: row("policy"),
+        soft_policy: row("soft_policy"),
+        optimistic_policy: row("optimistic_policy"),
+        opponent_policy: row("opponent_policy"),
+        value: value("value"),
+        search_value: value("search_value"),
+        short_term: value("short_term"),
+        moves_left: row("moves_left"),
+        move_value: row("move_value"),
+    }
+}
+
+/// A network that is there already, or chance.
+fn first_weights(recipe: &TransformerRecipe) -> Result<Weights, RunError> {
+    let architecture = recipe.network.architecture()?;
+    let Some(path) = &recipe.network.start else { return Ok(Weights::random(architecture, recipe.seed)) };
+    Weights::load(path, Some(&architecture))
+        .map_err(|error| RecipeError::Wrong { key: "network.start", problem: error.to_string() }.into())
+}

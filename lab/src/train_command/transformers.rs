@@ -1,0 +1,114 @@
+//! Transformers, with libtorch.
+
+use super::TrainArgs;
+use super::display::Display;
+use crate::card::{Card, sha256};
+use crate::device::Device;
+use crate::error::LabError;
+use crate::interrupt;
+use std::path::Path;
+use tandem_chess::output;
+use tandem_torch::{Compute, Processes, TorchTrainer};
+use tandem_train::transformer::*;
+use tandem_transformer::Storage;
+
+/// Trains a transformer, alone or as one of the processes that `torchrun` has started.
+pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), LabError> {
+    let threads = args.threads();
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    let compute = match args.device {
+        Device::Auto => Compute::named("cuda").unwrap_or_else(|_| Compute::processor()),
+        Device::Cpu => Compute::processor(),
+        Device::Cuda(0) => Compute::named("cuda")?,
+        Device::Cuda(card) => Compute::named(&format!("cuda:{card}"))?,
+        Device::Mps => Compute::named("mps")?,
+    };
+    compute.use_threads(threads);
+    let processes = Processes::of_environment(&compute)?;
+    let share = Share { rank: processes.rank(), ranks: processes.ranks() };
+    let is_first = share.rank == 0;
+    let folder = args.folder(&recipe.name);
+    let architecture = recipe.network.architecture()?;
+    if is_first {
+        let together = if share.ranks > 1 { format!(", {} processes", share.ranks) } else { String::new() };
+        sayln!("{}: {} parameters, on {}{together}", recipe.name, architecture.parameters(), compute.name());
+        sayln!(
+            "{} positions in steps of {}, in {}",
+            recipe.training.positions,
+            recipe.training.batch,
+            folder.display()
+        );
+    }
+    let stop = interrupt::flag();
+    let options = TransformerOptions { folder: &folder, resume: args.resume, threads, share, stop: &stop };
+    let mut display = Display::new(recipe.training.batch as u64);
+    let processes = std::cell::RefCell::new(Some(processes));
+    let make = |recipe: &TransformerRecipe, weights: &_, state: Option<&TransformerState>| {
+        // Only the network that a run begins with is trained by all.
+        let processes = processes.borrow_mut().take().unwrap_or_else(Processes::one);
+        let trainer = TorchTrainer::new(recipe, weights, state, compute, processes)?;
+        Ok(Box::new(trainer) as Box<dyn TransformerTrainer>)
+    };
+    let outcome = run_transformer(recipe, &options, &make, &mut |event| {
+        if !is_first {
+            return;
+        }
+        match event {
+            TransformerEvent::Begin { step, steps } => display.begin(step, steps),
+            TransformerEvent::Steps { step, told, rate, speed, waiting } => {
+                display.steps(step, &format!("loss {:.4}", told.loss), rate, speed, waiting);
+            }
+            TransformerEvent::Validated { step, metrics, loss, is_best } => {
+                display.validated(step, &figures(metrics, Some(loss)), is_best);
+            }
+        }
+    })?;
+    display.finish();
+    if !is_first {
+        return Ok(());
+    }
+    if !outcome.finished {
+        sayln!("stopped after step {}; --resume goes on", outcome.steps);
+        return Ok(());
+    }
+    write_network(recipe, &folder, &outcome)
+}
+
+/// The network in its own format and as safetensors, and its card.
+fn write_network(
+    recipe: &TransformerRecipe,
+    folder: &Path,
+    outcome: &TransformerOutcome,
+) -> Result<(), LabError> {
+    let write = |path: &Path, bytes: &[u8]| output::write_whole(path, bytes).map_err(LabError::file(path));
+    let weights = &outcome.weights;
+    let own = folder.join(format!("{}.ttn", recipe.name));
+    let bytes = weights.to_bytes(Storage::F32, &recipe.name);
+    write(&own, &bytes)?;
+    let open = folder.join(format!("{}.safetensors", recipe.name));
+    write(&open, &weights.to_safetensors(&recipe.name))?;
+    let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
+    card.fact("parameters", weights.architecture().parameters().to_string());
+    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    card.fact("file size", format!("{} bytes", bytes.len()));
+    card.fact("sha256", sha256(&bytes));
+    let paths: Vec<&str> = recipe.data.train.iter().map(|source| source.path.as_str()).collect();
+    card.fact("data", paths.join(", "));
+    if let Some(metrics) = &outcome.metrics {
+        card.fact("validation", figures(metrics, metrics.whole().loss(&recipe.targets.weights)));
+    }
+    let path = Card::path(&own);
+    write(&path, card.markdown().as_bytes())?;
+    sayln!("{}, {} and {}", own.display(), open.display(), path.display());
+    Ok(())
+}
+
+/// What a look at the validation data showed, in one line: every figure is in the log.
+fn figures(metrics: &TransformerMetrics, loss: Option<f64>) -> String {
+    let loss = loss.map_or("-".into(), |loss| format!("{loss:.4}"));
+    let shown =
+        [Figure::PolicyTop1, Figure::ValueError, Figure::BucketTop1, Figure::ActionAccuracy].into_iter();
+    let others =
+        shown.filter_map(|figure| Some(format!(", {} {:.4}", figure.name(), metrics.whole().get(figure)?)));
+    format!("validation loss {loss}{}", others.collect::<String>())
+}

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Fetches what transformers are trained with: libtorch 2.11, in a Python environment in FOLDER.
+#
+#     scripts/libtorch.sh FOLDER          then, as it says:
+#     source FOLDER/tandem.sh
+#     cargo build --release --package tandem-lab --features torch
+#
+# The package of PyTorch has libtorch for processors and for NVIDIA cards (CUDA 13). It is fetched without what it would bring
+# along; --whole fetches that too, for machines with a card that have no CUDA of their own. Sums over processes need Gloo's
+# headers: Debian's libgloo-dev.
+set -euo pipefail
+
+folder=${1:?usage: scripts/libtorch.sh FOLDER [--whole]}
+python=${TANDEM_PYTHON:-python3}
+[ -x "$folder/bin/pip" ] || "$python" -m venv "$folder"
+folder=$(cd "$folder" && pwd)
+
+if [ "${2:-}" = --whole ]; then
+    "$folder/bin/pip" install -q torch==2.11.0
+else
+    # Those that libtorch for processors is linked with.
+    "$folder/bin/pip" install -q --no-deps torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
+fi
+# Headers for graphs of kernels and for sums over cards; a build without them does without both.
+"$folder/bin/pip" install -q --no-deps nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85 \
+    nvidia-nccl-cu13==2.28.9 nvidia-cublas==13.1.0.3 nvidia-cusolver==12.0.4.66 nvidia-cusparse==12.6.3.3 ||
+    echo "no headers for cards" >&2
+if ! echo '#include <gloo/types.h>' | c++ -xc++ -fsyntax-only - 2>/dev/null; then
+    echo "Gloo's headers are missing: apt install libgloo-dev" >&2
+fi
+
+packages=$(echo "$folder"/lib/python3.*/site-packages)
+cat >"$folder/tandem.sh" <<END
+export LIBTORCH=$packages/torch
+export LD_LIBRARY_PATH=$packages/torch/lib:$(echo "$packages"/nvidia/*/lib | tr ' ' ':')\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+END
+echo "source $folder/tandem.sh"
+echo "cargo build --release --package tandem-lab --features torch"
