@@ -275,8 +275,10 @@ impl Searcher {
     }
 
     /// Waits for leave to answer: a search that was told to go on until stopped, or that ponders, must not answer before.
+    /// From then on it counts as stopped, so that nobody who reads the answer finds it still thinking.
     pub fn wait_for_leave(&self, limits: &Limits) {
         wait_for_leave(&self.signals, limits);
+        self.signals.stop();
     }
 
     /// The legal moves, those the tables like best first.
