@@ -160,13 +160,13 @@ impl TorchTrainer {
         let mut slopes = self.parameters.take_slopes()?;
         self.processes.mean(&mut slopes)?;
         if let Some((free, _)) = &self.free {
-            slopes = slopes * free;
+            slopes *= free;
         }
         let length = slopes.norm();
         let most = self.recipe.training.clip;
         if most > 0.0 {
             let factor = (most / (&length + 1e-6)).clamp_max(1.0);
-            slopes = slopes * factor;
+            slopes *= factor;
         }
         self.optimiser.step(&mut self.parameters.masters, &slopes)?;
         if let Some((free, start)) = &self.free {

@@ -23,10 +23,11 @@ impl Pass<'_> {
     }
 
     pub(super) fn feed_forward(&self, x: &Tensor, name: &str) -> Tensor {
-        let mut hidden = self.bend(&self.linear(x, &format!("{name}.in")));
-        if self.tensors.find(&format!("{name}.gate.weight")).is_some() {
-            hidden = hidden * self.linear(x, &format!("{name}.gate"));
-        }
+        let bent = self.bend(&self.linear(x, &format!("{name}.in")));
+        let hidden = match self.tensors.find(&format!("{name}.gate.weight")) {
+            Some(_) => bent * self.linear(x, &format!("{name}.gate")),
+            None => bent,
+        };
         self.linear(&hidden, &format!("{name}.out"))
     }
 
