@@ -143,7 +143,7 @@ impl TorchTrainer {
         for part in 0..parts {
             let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
             let share = (next - first) as f64 / batch.len as f64;
-            let batch = if parts == 1 { batch.part(0, batch.len) } else { batch.part(first, next - first) };
+            let batch = batch.part(first, next - first);
             let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
             let wrong = wrong(&said, &batch, &self.recipe.targets);
             (&wrong.sum * share).backward();
@@ -192,14 +192,14 @@ impl TorchTrainer {
             recorded.graph.replay()?;
             recorded.told.copy()
         } else if let Some(graph) = self.graph.take() {
-            let beside = self.made_here() >= STEPS_BEFORE_RECORDING;
+            let recording = self.made_here() >= STEPS_BEFORE_RECORDING;
             let told = graph.aside(|| {
-                if !beside {
+                if !recording {
                     return self.compute(&batch);
                 }
                 graph.record(|| self.compute(&batch))
             })?;
-            if beside {
+            if recording {
                 graph.replay()?;
                 let now = told.copy();
                 self.recorded = Some(Recorded { graph, batch, told });

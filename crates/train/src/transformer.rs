@@ -8,7 +8,9 @@
 //! Nothing here knows of a training framework.
 
 mod agreement;
+mod any_recipe;
 mod checkpoint;
+mod figures;
 mod loader;
 mod metrics;
 mod neighbours;
@@ -18,11 +20,13 @@ mod samples;
 mod select;
 mod trainer;
 
+pub use any_recipe::AnyRecipe;
 pub use checkpoint::{TransformerCheckpoint, TransformerStanding};
+pub use figures::{Figure, Head};
 pub use loader::{SampleLoader, Share, load_samples};
 pub use metrics::{
-    Answers, Figure, Head, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures,
-    TransformerMetrics, ValueAnswers,
+    Answers, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures, TransformerMetrics,
+    ValueAnswers,
 };
 pub use recipe::*;
 pub use run::{

@@ -461,7 +461,8 @@ mod tests {
             }
             let number = |at: usize| f32::from_le_bytes(record[at..at + 4].try_into().unwrap());
             assert_eq!(samples.policy[row], u16::from_le_bytes([record[8344], record[8345]]));
-            assert_eq!(samples.levels[112 * row + 109], f32::from(record[8277]));
+            // lc0 keeps the bare number; networks read it divided.
+            assert_eq!(samples.levels[112 * row + 109], f32::from(record[8277]) / 99.0);
             let [win, _, loss] = samples.wdl[row];
             assert_eq!(win - loss, number(8308));
             assert!(samples.moves_left[row] >= 1.0);

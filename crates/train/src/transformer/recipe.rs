@@ -1,7 +1,7 @@
 //! Everything about a transformer's run, in a file that a person can read in one screen.
 
 use crate::recipe::{
-    ALMOST_ONE, Recipe, RecipeError, SourceRecipe, check_name, check_rate, check_share, check_sources, within,
+    ALMOST_ONE, RecipeError, SourceRecipe, check_name, check_rate, check_share, check_sources, within,
 };
 use crate::schedule::{Schedule, number_or_schedule};
 use serde::de::value::MapAccessDeserializer;
@@ -507,34 +507,6 @@ fn fits(pattern: &str, name: &str) -> bool {
             let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
             ends.into_iter().any(|at| fits(rest, &name[at..]))
         }),
-    }
-}
-
-/// A recipe of either kind.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AnyRecipe {
-    /// For an NNUE.
-    Nnue(Box<Recipe>),
-    /// For a transformer.
-    Transformer(Box<TransformerRecipe>),
-}
-
-impl AnyRecipe {
-    /// Reads a recipe. An NNUE's has features for its network, a transformer's has not.
-    pub fn load(path: &Path) -> Result<Self, RecipeError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
-        let table: toml::Table = toml::from_str(&text)?;
-        let network = table.get("network").and_then(toml::Value::as_table);
-        let of_transformer = |network: &toml::Table| {
-            network.contains_key("preset")
-                || network.contains_key("architecture")
-                || !network.contains_key("features")
-        };
-        Ok(match network.is_some_and(of_transformer) {
-            true => Self::Transformer(Box::new(TransformerRecipe::load(path)?)),
-            false => Self::Nnue(Box::new(Recipe::parse(&text)?)),
-        })
     }
 }
 
