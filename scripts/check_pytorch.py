@@ -23,7 +23,7 @@ import tomllib
 import torch
 import torch.nn.functional as F
 
-CHANNELS = {"squares": 19, "planes": 112}
+CHANNELS = {"squares": 19, "planes": 112, "lone-planes": 112}
 CURVES = {
     "silu": F.silu,
     "mish": F.mish,

@@ -28,7 +28,7 @@ SQUARES = 64
 TEXT_TOKENS = 78
 VOCABULARY = 1968
 PIECES = 12
-CHANNELS = {"squares": 19, "planes": 112}
+CHANNELS = {"squares": 19, "planes": 112, "lone-planes": 112}
 SMOLGEN_EPSILON = 1e-3
 
 

@@ -35,6 +35,10 @@ impl Reading {
                 reading.squares.resize(64 * planes::CHANNELS, 0.0);
                 planes::encode(position, planes::HistoryFill::FenOnly, &mut reading.squares);
             }
+            Input::LonePlanes => {
+                reading.squares.resize(64 * planes::CHANNELS, 0.0);
+                planes::encode_lone(board, &mut reading.squares);
+            }
         }
         reading
     }
@@ -52,7 +56,7 @@ impl Reading {
         };
         let inputs = match network.architecture().input {
             Input::Text => Inputs::Text { tokens: &self.tokens, actions },
-            Input::Squares | Input::Planes => Inputs::Squares(&self.squares),
+            Input::Squares | Input::Planes | Input::LonePlanes => Inputs::Squares(&self.squares),
         };
         Ok(network.run_observed(&inputs, scratch, observer)?)
     }

@@ -104,6 +104,9 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
         Input::Text => format!("text: {tokens} tokens, a FEN"),
         Input::Squares => format!("squares: {tokens} tokens of 19 numbers"),
         Input::Planes => format!("planes: {tokens} tokens of lc0's 112 numbers"),
+        Input::LonePlanes => {
+            format!("lone-planes: {tokens} tokens of lc0's 112 numbers, nothing of the game before")
+        }
     };
     let embedding = match embedding {
         Embedding::Positions => "a row for each token and one for each place".into(),
@@ -253,7 +256,7 @@ mod tests {
         );
         assert_eq!(
             outline(&Preset::BtSmall.architecture()),
-            "planes -> 8 x (smolgen 32/128/128, silu, biases; dense 512, biases) of 256 with 8 heads -> policy, value, \
+            "lone-planes -> 8 x (smolgen 32/128/128, silu, biases; dense 512, biases) of 256 with 8 heads -> policy, value, \
              moves left"
         );
     }

@@ -28,6 +28,17 @@ pub struct PastBoard {
     pub repeated: bool,
 }
 
+impl PastBoard {
+    /// A position as a side sees it, as if it had never stood on the board before.
+    pub fn of(board: &Board, us: Color) -> Self {
+        Self {
+            ours: Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(us, piece))),
+            theirs: Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(!us, piece))),
+            repeated: false,
+        }
+    }
+}
+
 /// The last positions of a game, the current one first.
 ///
 /// Where the first position stands for those before it, a pawn that has just jumped there is put back: the network has
@@ -37,9 +48,7 @@ pub fn last_boards(position: &Position, fill: HistoryFill) -> [PastBoard; BOARDS
     let mut boards = [PastBoard::default(); BOARDS];
     for (plies, past) in boards.iter_mut().enumerate() {
         let Some((board, repetitions)) = position.before(plies) else { break };
-        past.ours = Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(us, piece)));
-        past.theirs = Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(!us, piece)));
-        past.repeated = repetitions > 0;
+        *past = PastBoard { repeated: repetitions > 0, ..PastBoard::of(board, us) };
     }
     let known = position.ply() + 1;
     if known < BOARDS

@@ -69,7 +69,7 @@ impl Model {
         }
         let heads = match self.architecture.input {
             Input::Text => pass.text_heads(&x.select(1, -1)),
-            Input::Squares | Input::Planes => pass.square_heads(&x),
+            Input::Squares | Input::Planes | Input::LonePlanes => pass.square_heads(&x),
         };
         Said { heads, routing: pass.routing.into_inner() }
     }

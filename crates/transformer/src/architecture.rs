@@ -43,6 +43,8 @@ pub enum Input {
     Squares,
     /// A token for each square with lc0's 112 planes: eight positions of the game, castling, clock.
     Planes,
+    /// The same planes of the position alone: those of the game before it are empty.
+    LonePlanes,
 }
 
 impl Input {
@@ -51,7 +53,7 @@ impl Input {
         match self {
             Self::Text => None,
             Self::Squares => Some(19),
-            Self::Planes => Some(112),
+            Self::Planes | Self::LonePlanes => Some(112),
         }
     }
 }
@@ -434,7 +436,7 @@ impl Architecture {
         match self.input {
             Input::Text if self.heads.action_value.is_some() => TEXT_TOKENS + 1,
             Input::Text => TEXT_TOKENS,
-            Input::Squares | Input::Planes => SQUARES,
+            Input::Squares | Input::Planes | Input::LonePlanes => SQUARES,
         }
     }
 
@@ -599,7 +601,12 @@ mod tests {
             (Preset::Byte, "chosen = 2", "chosen = 9", "body.feed_forward.chosen"),
             (Preset::Byte, "width = 64", "width = 0", "body.width: 0 is not from 1"),
             (Preset::Byte, "buckets = 128", "buckets = 1", "heads.action_value: buckets"),
-            (Preset::BtSmall, "input = \"planes\"", "input = \"text\"", "embedding.kind: dense-board needs"),
+            (
+                Preset::BtSmall,
+                "input = \"lone-planes\"",
+                "input = \"text\"",
+                "embedding.kind: dense-board needs",
+            ),
             (Preset::BtSmall, "layers = 8", "layers = 99999999", "body.layers: 99999999 is not"),
             (Preset::BtSmall, "place = \"post\"", "place = \"pre\"", "body.norm.deepnorm"),
             (Preset::BtSmall, "layers = 8", "layers = 8\nlairs = 9", "unknown field `lairs`"),

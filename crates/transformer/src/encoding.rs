@@ -180,6 +180,23 @@ mod tests {
             });
         }
 
+        /// A lone position is a game's with everything but the board itself left out.
+        #[test]
+        fn a_lone_position_has_no_history(seed: u64) {
+            let mut masks = [0x5A; planes::CHANNELS];
+            let mut levels = [f32::NAN; planes::CHANNELS];
+            let [mut rows, mut lone, mut expanded] = [(); 3].map(|()| vec![0.0; SQUARES * planes::CHANNELS]);
+            random_game(seed, 200, |position| {
+                planes::encode(position, planes::HistoryFill::Always, &mut rows);
+                rows.chunks_exact_mut(planes::CHANNELS).for_each(|row| row[planes::HISTORY].fill(0.0));
+                planes::encode_lone(position.board(), &mut lone);
+                assert_eq!(lone, rows, "{}", position.fen());
+                planes::encode_lone_masks(position.board(), &mut masks, &mut levels);
+                Masks::expand(&masks, &levels, &mut expanded);
+                assert_eq!(expanded, rows, "{}", position.fen());
+            });
+        }
+
         /// Whatever was in memory before, all of it is written, with numbers a network can read.
         #[test]
         fn every_position_of_every_game_is_encoded(seed: u64) {

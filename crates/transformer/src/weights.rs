@@ -1,9 +1,13 @@
 //! The numbers of a network.
 
-use crate::{Architecture, TensorSpec};
+use crate::encoding::planes;
+use crate::{Architecture, Input, TensorSpec};
 use std::collections::HashMap;
 use tandem_chess::random::SplitMix;
 use thiserror::Error;
+
+/// The layer that reads the numbers of each square.
+pub(crate) const SQUARES_LAYER: &str = "embedding.squares.weight";
 
 /// The numbers of a network, in full precision: what files hold, trainers make and inference is built from.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +88,21 @@ impl Weights {
             let middle = if spec.name.ends_with(".scale") { 1.0 } else { 0.0 };
             tensors.insert(spec.name.clone(), (0..spec.len()).map(|_| middle + uniform(bound)).collect());
         }
-        Self { architecture, tensors }
+        let mut weights = Self { architecture, tensors };
+        weights.empty_unseen();
+        weights
+    }
+
+    /// Sets the weights to zero whose inputs are always empty ([`Input::LonePlanes`]): training leaves them there, and
+    /// the network says the same where somebody else fills those planes, as lc0 does.
+    pub(crate) fn empty_unseen(&mut self) {
+        let width = self.architecture.body.width;
+        if self.architecture.input == Input::LonePlanes
+            && let Some(numbers) = self.tensors.get_mut(SQUARES_LAYER)
+        {
+            let inputs = numbers.len() / width;
+            numbers.chunks_exact_mut(inputs).for_each(|row| row[planes::HISTORY].fill(0.0));
+        }
     }
 
     /// What the network is made of.

@@ -23,7 +23,7 @@ impl Place {
             Input::Text if token >= text::TOKENS => Self::Move,
             Input::Text => text::square_of(token).map_or(Self::Text, Self::Square),
             // The board is seen from the side to move.
-            Input::Squares | Input::Planes => {
+            Input::Squares | Input::Planes | Input::LonePlanes => {
                 let flipped = if side == Color::White { 0 } else { 56 };
                 Square::try_index(token ^ flipped).map_or(Self::Text, Self::Square)
             }

@@ -100,7 +100,7 @@ fn libtorch_says_what_our_own_inference_says() {
         let actions: Vec<&[u16]> = given.actions.chunks(1).collect();
         let inputs = match architecture.input {
             Input::Text => Inputs::Text { tokens: &given.tokens, actions: &actions },
-            Input::Squares | Input::Planes => Inputs::Squares(&given.squares),
+            Input::Squares | Input::Planes | Input::LonePlanes => Inputs::Squares(&given.squares),
         };
         let mut scratch = Scratch::default();
         let expected = network.run(&inputs, &mut scratch).unwrap();

@@ -340,7 +340,7 @@ mod tests {
     fn samples_are_the_same_whoever_makes_them_and_go_on_from_any_step() {
         let folder = Folder::new("same");
         let path = folder.write("games.pgn", &games(25, 3));
-        for preset in [Preset::Byte, Preset::BtSmall] {
+        for preset in [Preset::Byte, Preset::BtSmall, Preset::Bt3] {
             let mut recipe = recipe(&path, preset, "flip = true\nvalidation_share = 0.1\n");
             let result_share = Some(Schedule::Linear { start: 0.0, end: 1.0 });
             let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
@@ -436,7 +436,7 @@ mod tests {
     fn samples_are_those_that_lc0_writes() {
         const SIZE: usize = 8356;
         let Some(folder) = data("formats/lc0_v6") else { return };
-        let mut recipe = recipe(&folder, Preset::BtSmall, "");
+        let mut recipe = recipe(&folder, Preset::Bt3, "");
         recipe.data.validation = recipe.data.train.clone();
         recipe.training.validation_positions = 10_000;
         let samples = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2).unwrap();

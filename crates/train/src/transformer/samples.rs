@@ -224,16 +224,19 @@ impl Samples {
         }
         let history = match shape.input {
             Input::Planes => Some(with_history(records, at, view.flipped)?),
-            Input::Text | Input::Squares => None,
+            Input::Text | Input::Squares | Input::LonePlanes => None,
         };
         // Nothing fails from here on.
         match shape.input {
             Input::Text => text::encode(&board, more(&mut self.tokens, text::TOKENS)),
-            Input::Squares | Input::Planes => {
+            Input::Squares | Input::Planes | Input::LonePlanes => {
                 let channels = shape.channels();
                 let masks = more(&mut self.masks, channels);
                 let levels = more(&mut self.levels, channels);
                 match &history {
+                    None if shape.input == Input::LonePlanes => {
+                        planes::encode_lone_masks(&board, masks, levels);
+                    }
                     None => squares::encode_masks(&board, masks, levels),
                     Some((position, fill)) => {
                         planes::encode_masks(position, *fill, masks, levels);
@@ -391,7 +394,7 @@ mod tests {
     #[test]
     fn masks_stand_for_what_the_network_reads() {
         let records = games(4, 3);
-        for input in [Input::Squares, Input::Planes] {
+        for input in [Input::Squares, Input::Planes, Input::LonePlanes] {
             let shape = SampleShape { input, ..shape(Preset::BtSmall) };
             let samples = all(&shape, &records, View::default());
             let channels = shape.channels();
@@ -403,6 +406,7 @@ mod tests {
                 }
                 match input {
                     Input::Squares => squares::encode(position.board(), &mut rows),
+                    Input::LonePlanes => planes::encode_lone(position.board(), &mut rows),
                     _ => planes::encode(&position, planes::HistoryFill::FenOnly, &mut rows),
                 }
                 let place = at * channels..(at + 1) * channels;

@@ -29,6 +29,7 @@ impl Batch {
                 let fill = planes::HistoryFill::default();
                 planes::encode(position, fill, more(&mut self.rows, SQUARES * planes::CHANNELS));
             }
+            Input::LonePlanes => planes::encode_lone(board, more(&mut self.rows, SQUARES * planes::CHANNELS)),
         }
     }
 
@@ -48,7 +49,7 @@ impl Batch {
     ) -> &'a [Outputs] {
         let inputs = match network.architecture().input {
             Input::Text => Inputs::Text { tokens: &self.tokens, actions },
-            Input::Squares | Input::Planes => Inputs::Squares(&self.rows),
+            Input::Squares | Input::Planes | Input::LonePlanes => Inputs::Squares(&self.rows),
         };
         network.run(&inputs, scratch).expect("positions are encoded for the network that reads them")
     }

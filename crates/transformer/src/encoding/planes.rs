@@ -15,8 +15,8 @@
 //! lc0 itself gives the clock (109) as it is; networks learn it divided, and their files make up for the difference.
 
 use super::{Channels, Masks, Rows};
-use tandem_chess::history::{BOARDS, last_boards};
-use tandem_chess::{BitBoard, Color, Piece, Position};
+use tandem_chess::history::{BOARDS, PastBoard, last_boards};
+use tandem_chess::{BitBoard, Board, Color, Piece, Position};
 
 pub use tandem_chess::history::HistoryFill;
 
@@ -29,6 +29,8 @@ const THEIRS: usize = 6;
 const REPEATED: usize = 12;
 
 const CASTLING: usize = BOARDS * BOARD;
+/// What a position does not show without its game: whether it stood on the board before, and all boards before it.
+pub(crate) const HISTORY: std::ops::Range<usize> = REPEATED..CASTLING;
 const BLACK_TO_MOVE: usize = 108;
 /// The plane of the fifty-move clock, and what the clock is divided by.
 pub(crate) const CLOCK: usize = 109;
@@ -51,18 +53,47 @@ pub fn encode_masks(position: &Position, fill: HistoryFill, squares: &mut [u64],
     write(position, fill, &mut Masks::new(squares, levels, CHANNELS));
 }
 
+/// Writes the [`CHANNELS`] of the 64 squares as if there had been no game before the position.
+///
+/// # Panics
+/// If `out` has another length.
+pub fn encode_lone(board: &Board, out: &mut [f32]) {
+    write_lone(board, &mut Rows::new(out, CHANNELS));
+}
+
+/// Writes the same as [`Masks`].
+///
+/// # Panics
+/// If `squares` or `levels` has another length.
+pub fn encode_lone_masks(board: &Board, squares: &mut [u64], levels: &mut [f32]) {
+    write_lone(board, &mut Masks::new(squares, levels, CHANNELS));
+}
+
 fn write(position: &Position, fill: HistoryFill, out: &mut impl Channels) {
     for (plies, past) in last_boards(position, fill).iter().enumerate() {
-        let first = BOARD * plies;
-        for piece in Piece::ALL {
-            out.mark(first + piece as usize, past.ours[piece as usize]);
-            out.mark(first + THEIRS + piece as usize, past.theirs[piece as usize]);
-        }
+        write_pieces(BOARD * plies, past, out);
         if past.repeated {
-            out.mark(first + REPEATED, BitBoard::FULL);
+            out.mark(BOARD * plies + REPEATED, BitBoard::FULL);
         }
     }
-    let board = position.board();
+    write_state(position.board(), out);
+}
+
+fn write_lone(board: &Board, out: &mut impl Channels) {
+    write_pieces(0, &PastBoard::of(board, board.side_to_move()), out);
+    write_state(board, out);
+}
+
+/// The pieces of one board, whose planes begin with `first`.
+fn write_pieces(first: usize, past: &PastBoard, out: &mut impl Channels) {
+    for piece in Piece::ALL {
+        out.mark(first + piece as usize, past.ours[piece as usize]);
+        out.mark(first + THEIRS + piece as usize, past.theirs[piece as usize]);
+    }
+}
+
+/// Everything but the pieces.
+fn write_state(board: &Board, out: &mut impl Channels) {
     let us = board.side_to_move();
     for (number, owner) in [us, !us].into_iter().enumerate() {
         let rights = board.castle_rights(owner);

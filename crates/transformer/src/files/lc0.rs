@@ -72,9 +72,12 @@ impl Weights {
     pub fn to_lc0(&self) -> Result<Vec<u8>, UnfitNetwork> {
         let [activation, smolgen] = fit(self.architecture())?;
         let width = self.architecture().body.width;
+        // lc0 shows every network the game.
+        let mut shown = self.clone();
+        shown.empty_unseen();
         let mut root = Node::default();
         for Place { path, tensor, .. } in places(self.architecture()) {
-            let numbers = self.get(&tensor).unwrap_or_default();
+            let numbers = shown.get(&tensor).unwrap_or_default();
             root.put(&path, layer::write(&layout::theirs(&tensor, width, numbers)));
         }
         let mut weights = root.into_message();
@@ -145,7 +148,7 @@ fn unfit(what: impl Into<String>) -> UnfitNetwork {
 /// The numbers of the curves of the network and of smolgen, if lc0 has a place for all that the network is made of.
 fn fit(architecture: &Architecture) -> Result<[u64; 2], UnfitNetwork> {
     let Architecture { input, embedding, body, heads } = architecture;
-    if *input != Input::Planes {
+    if !matches!(input, Input::Planes | Input::LonePlanes) {
         return Err(unfit("an input other than 112 planes"));
     }
     if !matches!(embedding, Embedding::DenseBoard(_)) {

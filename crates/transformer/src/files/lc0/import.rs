@@ -8,6 +8,7 @@ use super::places::{
 };
 use super::{ACTIVATIONS, EPSILON, GZIP, MAGIC, field, known, layout};
 use crate::architecture::SQUARES;
+use crate::weights::SQUARES_LAYER;
 use crate::*;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
@@ -47,7 +48,7 @@ impl Weights {
             return Err(LoadError::new("weights", 0, "there are none"));
         };
         let tree = Tree::read(weights)?;
-        let architecture = tree.architecture(&kind)?;
+        let mut architecture = tree.architecture(&kind)?;
         architecture
             .check()
             .map_err(|error| LoadError::new("architecture", weights.offset, error.to_string()))?;
@@ -64,15 +65,25 @@ impl Weights {
             layers.push(layer);
         }
         let width = architecture.body.width;
+        let mut ignores_history = false;
         let tensors: NamedTensors = places
             .into_iter()
             .zip(layers)
             .map(|(Place { tensor, shape, .. }, layer)| {
                 let numbers = layout::ours(&tensor, width, layer.numbers());
+                if tensor == SQUARES_LAYER {
+                    ignores_history = layout::ignores_history(&numbers, width, layer.rounding());
+                }
                 (tensor, (shape, numbers))
             })
             .collect();
-        Ok(Self::new(architecture, tensors)?)
+        // The format has no word for it, but a network that was made so can be told by its weights.
+        if ignores_history {
+            architecture.input = Input::LonePlanes;
+        }
+        let mut weights = Self::new(architecture, tensors)?;
+        weights.empty_unseen();
+        Ok(weights)
     }
 }
 

@@ -76,6 +76,14 @@ impl<'a> Layer<'a> {
         self.params.bytes.len() / if self.encoding == Encoding::Float32 { 4 } else { 2 }
     }
 
+    /// How far its numbers may be off: half the distance of two that are stored.
+    pub(super) fn rounding(&self) -> f32 {
+        match self.encoding {
+            Encoding::Linear16 => (f64::from(self.range[1] - self.range[0]) / STEPS * 0.501) as f32,
+            Encoding::Float16 | Encoding::Bfloat16 | Encoding::Float32 => 0.0,
+        }
+    }
+
     pub(super) fn numbers(&self) -> Vec<f32> {
         let halves = || self.params.bytes.as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes));
         let [least, most] = self.range.map(f64::from);

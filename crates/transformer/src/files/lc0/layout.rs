@@ -2,11 +2,11 @@
 
 use super::PLANES;
 use crate::architecture::SQUARES;
-use crate::encoding::planes::{CLOCK, CLOCK_UNIT};
+use crate::encoding::planes::{CLOCK, CLOCK_UNIT, HISTORY};
+use crate::weights::SQUARES_LAYER;
 use std::borrow::Cow;
 
 const GATES: [&str; 2] = ["embedding.gate.scale", "embedding.gate.offset"];
-const SQUARES_LAYER: &str = "embedding.squares.weight";
 
 /// A tensor of ours as lc0 stores it. `width` is that of the network's rows.
 pub(super) fn theirs<'a>(tensor: &str, width: usize, numbers: &'a [f32]) -> Cow<'a, [f32]> {
@@ -28,6 +28,12 @@ pub(super) fn ours(tensor: &str, width: usize, numbers: Vec<f32>) -> Vec<f32> {
         return clock_times(&numbers, width, |weight| weight * CLOCK_UNIT);
     }
     numbers
+}
+
+/// Whether the layer on squares has no weights for the game before the position, but for half a step of rounding.
+pub(super) fn ignores_history(numbers: &[f32], width: usize, step: f32) -> bool {
+    let inputs = (numbers.len() / width).max(PLANES);
+    numbers.chunks_exact(inputs).all(|row| row[HISTORY].iter().all(|weight| weight.abs() <= step))
 }
 
 fn transposed(numbers: &[f32], rows: usize, columns: usize) -> Vec<f32> {

@@ -1,7 +1,9 @@
 use super::super::wire::Part;
 use super::*;
 use crate::Preset;
+use crate::encoding::planes::HISTORY;
 use crate::test_nets::ARCHITECTURES;
+use crate::weights::SQUARES_LAYER;
 use flate2::read::GzDecoder;
 use std::io::Read;
 
@@ -47,6 +49,27 @@ fn what_is_written_is_read_again_up_to_rounding() {
         assert!(off <= clock * range / 65535.0 / 1.9, "{}: {off}", spec.name);
     }
     assert_eq!(again.to_lc0().unwrap(), bytes);
+}
+
+/// lc0 shows every network the game: one that is not to see it has no weights for it, and is known by that again.
+#[test]
+fn a_network_of_lone_positions_stays_one() {
+    let text = ARCHITECTURES[0].replacen("input = \"planes\"", "input = \"lone-planes\"", 1);
+    let architecture = Architecture::from_toml(&text).unwrap();
+    assert_eq!(architecture.input, Input::LonePlanes);
+    let mut weights = Weights::random(architecture, 11);
+    let again = Weights::from_lc0(&weights.to_lc0().unwrap()).unwrap();
+    assert_eq!(again.architecture().input, Input::LonePlanes);
+    assert_eq!(again.to_lc0().unwrap(), weights.to_lc0().unwrap());
+    let history = |weights: &Weights| {
+        let numbers = weights.get(SQUARES_LAYER).unwrap();
+        let row = numbers.len() / weights.architecture().body.width;
+        numbers.chunks_exact(row).flat_map(|row| row[HISTORY].to_vec()).any(|number| number != 0.0)
+    };
+    assert!(!history(&weights) && !history(&again) && history(&network()));
+    // Weights that nothing uses here are not shown to those who would use them.
+    weights.get_mut(SQUARES_LAYER).unwrap().fill(0.05);
+    assert!(!history(&Weights::from_lc0(&weights.to_lc0().unwrap()).unwrap()));
 }
 
 #[test]
