@@ -3,6 +3,7 @@
 mod data;
 mod machine;
 mod peers;
+mod transformers;
 
 use crate::error::LabError;
 use clap::Args;
@@ -70,6 +71,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), LabError> {
     let mut parts = vec![
         ("machine", machine::machine()),
         ("training on a GPU", machine::gpu()),
+        ("training transformers", transformers::transformers()),
         ("peers", peers::peers()),
     ];
     if let Some(dir) = &args.data {

@@ -4,6 +4,8 @@ mod display;
 #[cfg_attr(not(feature = "torch"), path = "train_command/no_transformers.rs")]
 mod transformers;
 
+pub(crate) use transformers::measure as measure_transformer;
+
 use crate::any_network::parameters;
 use crate::card::{Card, sha256};
 use crate::device::Device;

@@ -2,8 +2,11 @@
 
 use crate::device::Device;
 use crate::error::LabError;
+use crate::train_command::measure_transformer;
 use clap::Args;
+use std::path::PathBuf;
 use std::time::Instant;
+use tandem_train::transformer::AnyRecipe;
 use tandem_train::{CpuTrainer, Job, Loader, Recipe, Told, Trainer, speed};
 
 /// Measure how fast a network is trained
@@ -11,6 +14,9 @@ use tandem_train::{CpuTrainer, Job, Loader, Recipe, Told, Trainer, speed};
 /// Steps over positions made up for it: nothing is read, so that what a trainer itself can do is seen.
 #[derive(Args, Debug)]
 pub(crate) struct TrainSpeedArgs {
+    /// A transformer's recipe: its steps are timed, with a few batches of its own data
+    #[arg(long, value_name = "PATH")]
+    recipe: Option<PathBuf>,
     /// Inputs
     #[arg(long, default_value = "halfkp")]
     features: String,
@@ -54,6 +60,17 @@ const WARM_UP: usize = 4;
 
 /// Runs the command.
 pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
+    if let Some(path) = &args.recipe {
+        return match AnyRecipe::load(path)? {
+            AnyRecipe::Transformer(recipe) => {
+                measure_transformer(&recipe, args.device, args.threads, args.steps)
+            }
+            AnyRecipe::Nnue(_) => Err(LabError::Usage(format!(
+                "{} is no transformer's recipe; NNUE are described by --features, --accumulator, --buckets, --stacks",
+                path.display()
+            ))),
+        };
+    }
     let stacks =
         "stacks = { hidden = 16, second = 32, pairwise = true, dual = true, skip = true }\npsqt = true\n";
     let text = format!(

@@ -49,6 +49,8 @@ extern "C" {
 
 const char* tandem_error() { return message.c_str(); }
 
+const char* tandem_version() { return TORCH_VERSION; }
+
 // Its kernels announce themselves when the library is loaded; a program that is linked only as needed does not load it.
 int tandem_load_cuda() {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) return 0;

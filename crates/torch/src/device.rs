@@ -94,7 +94,8 @@ impl Compute {
         self.device
     }
 
-    pub(crate) fn has_graphs(&self) -> bool {
+    /// Whether steps can be recorded and played back, and sums made over cards.
+    pub fn has_graphs(&self) -> bool {
         self.has_graphs
     }
 

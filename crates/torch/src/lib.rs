@@ -17,5 +17,5 @@ mod tests;
 mod trainer;
 
 pub use device::{Compute, ComputeError, Processes};
-pub use shim::TorchError;
+pub use shim::{TorchError, version};
 pub use trainer::TorchTrainer;

@@ -14,6 +14,7 @@ type Handle = *mut c_void;
 
 unsafe extern "C" {
     fn tandem_error() -> *const c_char;
+    fn tandem_version() -> *const c_char;
     fn tandem_load_cuda() -> c_int;
     fn tandem_load_card(path: *const c_char) -> c_int;
     fn tandem_card_function(name: *const c_char) -> Handle;
@@ -50,6 +51,12 @@ unsafe extern "C" {
 
 /// The library of `csrc/card.cpp`; empty where it could not be built.
 static CARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/card.so"));
+
+/// The libtorch that this was built for.
+pub fn version() -> String {
+    // SAFETY: a string that is part of the program.
+    unsafe { CStr::from_ptr(tandem_version()) }.to_string_lossy().into_owned()
+}
 
 fn told() -> TorchError {
     // SAFETY: it is a string of this thread, which nobody changes before the next call.

@@ -289,3 +289,18 @@ fn what_is_not_there_is_told() {
         assert!(problem.contains(word), "{problem}");
     }
 }
+
+#[test]
+fn where_memory_ends_what_fits_is_told() {
+    let folder = Folder::new("memory", 3);
+    let recipe = folder
+        .recipe("[training]\nbatch = 48\npositions = 480\nvalidate_every = 480\naccumulate = 2", SQUARES);
+    let weights = Weights::random(recipe.network.architecture().unwrap(), 2);
+    let mut trainer =
+        TorchTrainer::new(&recipe, &weights, None, Compute::processor(), Processes::one()).unwrap();
+    let samples = samples(&recipe);
+    let told = trainer.with_advice(TrainError("cuda:0: CUDA out of memory. Tried to".into()), &samples).0;
+    assert!(told.contains("24 positions at a time do not fit, 12 do: `training.accumulate = 4`"), "{told}");
+    let told = trainer.with_advice(TrainError("something else".into()), &samples).0;
+    assert_eq!(told, "something else");
+}

@@ -25,6 +25,9 @@ const JUDGED: usize = 1024;
 /// Steps that are made before one is recorded: libtorch chooses its ways while they are.
 const STEPS_BEFORE_RECORDING: u64 = 3;
 
+/// What libtorch says when a card has no more memory.
+const OUT_OF_MEMORY: &str = "out of memory";
+
 /// A step of a card that was recorded, what it reads and what it says.
 struct Recorded {
     graph: Graph,
@@ -144,7 +147,11 @@ impl TorchTrainer {
             let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
             let share = (next - first) as f64 / batch.len as f64;
             let batch = batch.part(first, next - first);
-            let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
+            let mut said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
+            for layer in &mut said.routing {
+                // Experts are to be used alike by all processes together.
+                self.processes.mean(&mut layer.load)?;
+            }
             let wrong = wrong(&said, &batch, &self.recipe.targets);
             (&wrong.sum * share).backward();
             let mut all: Vec<(String, Tensor)> = vec![("loss".into(), wrong.sum.detach())];
@@ -221,6 +228,43 @@ impl TorchTrainer {
         self.told.len() as u64
     }
 
+    /// Where memory ran out, what would help. The trainer is of no use afterwards.
+    pub(crate) fn with_advice(&mut self, error: TrainError, samples: &Samples) -> TrainError {
+        if !error.0.contains(OUT_OF_MEMORY) {
+            return error;
+        }
+        let len = samples.len() / self.recipe.training.accumulate.max(1);
+        let advice = match self.fitting(samples, len / 2) {
+            Some(fits) => format!(
+                "{len} positions at a time do not fit, {fits} do: `training.accumulate = {}` makes the same steps in parts",
+                samples.len().div_ceil(fits)
+            ),
+            None => "not even one position fits: a smaller network is needed".into(),
+        };
+        TrainError(format!("{}; {advice}", error.0))
+    }
+
+    /// How many positions fit, by halves, if no more than so many are tried. What is computed is thrown away.
+    fn fitting(&mut self, samples: &Samples, most: usize) -> Option<usize> {
+        (self.recorded, self.graph) = (None, None);
+        let compute = self.compute;
+        let mut tried = most;
+        while tried > 0 {
+            let fits = caught(&compute, || {
+                let batch = Batch::new(samples, &self.shape, compute.device()).part(0, tried as i64);
+                let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
+                wrong(&said, &batch, &self.recipe.targets).sum.backward();
+                drop(self.parameters.take_slopes()?);
+                synchronise()
+            });
+            if fits.is_ok() {
+                return Some(tried);
+            }
+            tried /= 2;
+        }
+        None
+    }
+
     /// The numbers that are handed out: averaged where there is an average.
     fn best(&self) -> Tensor {
         let numbers = match (&self.plain, &self.following) {
@@ -239,8 +283,7 @@ impl TorchTrainer {
 impl TransformerTrainer for TorchTrainer {
     fn learn(&mut self, samples: &Samples, rate: f64) -> Result<(), TrainError> {
         let compute = self.compute;
-        let len = samples.len();
-        caught(&compute, || self.make_step(samples, rate)).map_err(|error| with_batch(error, len))
+        caught(&compute, || self.make_step(samples, rate)).map_err(|error| self.with_advice(error, samples))
     }
 
     fn average(&mut self) -> Result<(), TrainError> {
@@ -377,15 +420,4 @@ fn caught<T>(compute: &Compute, work: impl FnOnce() -> Result<T, TorchError>) ->
         },
     };
     Err(TrainError(format!("{}: {problem}", compute.name())))
-}
-
-/// Where memory ran out, what would help.
-fn with_batch(error: TrainError, len: usize) -> TrainError {
-    match error {
-        TrainError(text) if text.contains("out of memory") => TrainError(format!(
-            "{text}; a part of a step with {len} positions does not fit: try `training.accumulate` twice as high, or \
-             a smaller `training.batch`"
-        )),
-        other => other,
-    }
 }

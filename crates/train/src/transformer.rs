@@ -9,6 +9,7 @@
 
 mod agreement;
 mod any_recipe;
+mod blind;
 mod checkpoint;
 mod figures;
 mod loader;

@@ -105,16 +105,6 @@ pub(super) fn gpu() -> Vec<Finding> {
             Some(file) => Finding::ok(name, *file),
             None => Finding::missing(name, advice),
         };
-    let torch = match std::env::var_os("LIBTORCH").map(|dir| Path::new(&dir).join("lib/libtorch.so")) {
-        Some(path) if path.exists() => Finding::ok("libtorch", path.display().to_string()),
-        Some(path) => {
-            let told = format!("LIBTORCH is set, but there is no {}: unpack libtorch there", path.display());
-            Finding::missing("libtorch", told)
-        }
-        None => {
-            library("libtorch", &["libtorch.so"], "nothing of ours needs it; LIBTORCH would name its folder")
-        }
-    };
     let cards = match tandem_train::cards() {
         Ok(names) => Finding::ok("cards", names.join(", ")),
         Err(error) => Finding::missing("cards", error.to_string()),
@@ -132,7 +122,6 @@ pub(super) fn gpu() -> Vec<Finding> {
             &["libcublas.so.13", "libcublas.so.12", "libcublas.so"],
             "install the CUDA toolkit 12 or 13, or cuBLAS alone (pip install nvidia-cublas-cu12)",
         ),
-        torch,
     ]
 }
 

@@ -7,22 +7,17 @@ use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
 use std::path::Path;
+use std::time::Instant;
 use tandem_chess::output;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
-use tandem_transformer::Storage;
+use tandem_transformer::{Storage, Weights};
 
 /// Trains a transformer, alone or as one of the processes that `torchrun` has started.
 pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), LabError> {
     let threads = args.threads();
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-    let compute = match args.device {
-        Device::Auto => Compute::named("cuda").unwrap_or_else(|_| Compute::processor()),
-        Device::Cpu => Compute::processor(),
-        Device::Cuda(0) => Compute::named("cuda")?,
-        Device::Cuda(card) => Compute::named(&format!("cuda:{card}"))?,
-        Device::Mps => Compute::named("mps")?,
-    };
+    let compute = compute_of(args.device)?;
     compute.use_threads(threads);
     let processes = Processes::of_environment(&compute)?;
     let share = Share { rank: processes.rank(), ranks: processes.ranks() };
@@ -54,7 +49,12 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
             return;
         }
         match event {
-            TransformerEvent::Begin { step, steps } => display.begin(step, steps),
+            TransformerEvent::Begin { step, steps, blind } => {
+                for (head, loss) in blind {
+                    sayln!("{}: who says the same of every position loses {loss:.4}", head.name());
+                }
+                display.begin(step, steps);
+            }
             TransformerEvent::Steps { step, told, rate, speed, waiting } => {
                 display.steps(step, &format!("loss {:.4}", told.loss), rate, speed, waiting);
             }
@@ -72,6 +72,67 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
         return Ok(());
     }
     write_network(recipe, &folder, &outcome)
+}
+
+fn compute_of(device: Device) -> Result<Compute, LabError> {
+    Ok(match device {
+        Device::Auto => Compute::named("cuda").unwrap_or_else(|_| Compute::processor()),
+        Device::Cpu => Compute::processor(),
+        Device::Cuda(0) => Compute::named("cuda")?,
+        Device::Cuda(card) => Compute::named(&format!("cuda:{card}"))?,
+        Device::Mps => Compute::named("mps")?,
+    })
+}
+
+/// Says how fast a recipe's steps are, with a few batches of its data that take turns.
+pub(crate) fn measure(
+    recipe: &TransformerRecipe,
+    device: Device,
+    threads: usize,
+    steps: usize,
+) -> Result<(), LabError> {
+    const BATCHES: usize = 4;
+    // Before the clock starts libtorch chooses its ways, and a graph is recorded.
+    const WARM_UP: usize = 8;
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
+    let compute = compute_of(device)?;
+    compute.use_threads(threads);
+    let weights = Weights::random(recipe.network.architecture()?, recipe.seed);
+    sayln!(
+        "{}: {} parameters, steps of {}, on {}",
+        recipe.name,
+        weights.architecture().parameters(),
+        recipe.training.batch,
+        compute.name()
+    );
+    let shape = SampleShape::of(weights.architecture());
+    let mut loader = SampleLoader::new(recipe, shape, Share::WHOLE, threads, 0, None);
+    let mut batches = Vec::new();
+    for _ in 0..BATCHES {
+        batches.push(loader.next_batch()?.batch);
+    }
+    drop(loader);
+    let mut trainer = TorchTrainer::new(recipe, &weights, None, compute, Processes::one())?;
+    for step in 0..WARM_UP {
+        trainer.learn(&batches[step % BATCHES], 1e-3)?;
+    }
+    trainer.told()?;
+    let since = Instant::now();
+    for step in 0..steps {
+        trainer.learn(&batches[step % BATCHES], 1e-3)?;
+    }
+    let told = trainer.told()?;
+    let seconds = since.elapsed().as_secs_f64();
+    let memory = trainer
+        .peak_memory()
+        .map_or_else(String::new, |bytes| format!("; {:.2} GB of the card at most", bytes as f64 / 1e9));
+    sayln!(
+        "{:.0} positions a second, {:.2} ms a step; loss {:.4}{memory}",
+        (recipe.training.batch * steps) as f64 / seconds,
+        seconds * 1e3 / steps as f64,
+        told.last().map_or(f32::NAN, |told| told.loss)
+    );
+    Ok(())
 }
 
 /// The network in its own format and as safetensors, and its card.

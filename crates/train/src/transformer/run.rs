@@ -4,8 +4,8 @@
 
 use super::checkpoint::{TransformerCheckpoint, TransformerStanding};
 use super::{
-    Answers, Figure, Judged, SampleLoader, SampleShape, Samples, Share, StepTold, TransformerMetrics,
-    TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, load_samples,
+    Answers, Figure, Head, Judged, SampleLoader, SampleShape, Samples, Share, StepTold, TransformerMetrics,
+    TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, blind, load_samples,
 };
 use crate::checkpoint::{Checkpoints, Kept};
 use crate::log::RunLog;
@@ -43,6 +43,8 @@ pub enum TransformerEvent<'a> {
         step: u64,
         /// Steps of the whole run.
         steps: u64,
+        /// What heads would lose on the validation data that say the same of every position: the labels' entropy.
+        blind: &'a [(Head, f64)],
     },
     /// Some steps are done.
     Steps {
@@ -203,7 +205,8 @@ impl<'a> Run<'a> {
         let training = &self.recipe.training;
         let steps = self.recipe.steps();
         let pause = training.validate_every.div_ceil(training.batch as u64).max(1);
-        watch(TransformerEvent::Begin { step: self.step, steps });
+        let blind = self.blind()?;
+        watch(TransformerEvent::Begin { step: self.step, steps, blind: &blind });
         let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
         while self.step < steps && !self.is_stale() {
             let loaded = self.loader.next_batch()?;
@@ -248,6 +251,22 @@ impl<'a> Run<'a> {
             (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
         }
         Ok(true)
+    }
+
+    /// What the labels alone make of the losses, by the validation data of all processes.
+    fn blind(&mut self) -> Result<Vec<(Head, f64)>, RunError> {
+        let architecture = self.start.architecture();
+        let mut sums = blind::target_sums(architecture, &self.recipe.targets, &self.validation);
+        self.trainer.add_up(&mut sums)?;
+        let losses = blind::losses(architecture, &sums);
+        if let (0, Some((log, _))) = (self.step, &mut self.writes) {
+            let names: Vec<String> =
+                losses.iter().map(|(head, _)| format!("validation/blind/{}", head.name())).collect();
+            let scalars: Vec<(&str, f64)> =
+                names.iter().zip(&losses).map(|(name, (_, loss))| (name.as_str(), *loss)).collect();
+            log.scalars(0, 0, &scalars)?;
+        }
+        Ok(losses)
     }
 
     fn is_stale(&self) -> bool {

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Two processes under torchrun, one of them killed on the way, must learn what one process learns.
+#
+#     scripts/check_torchrun.sh LAB TORCHRUN DATA
+#
+# LAB is a tandem-lab with libtorch, TORCHRUN that of a whole PyTorch (scripts/libtorch.sh FOLDER --whole), DATA any games that
+# the lab reads. A small network is trained alone; then by two processes, of which the second is killed (-9) after the first
+# checkpoint. torchrun starts both again, they go on from there, and the losses of both runs are compared step by step.
+set -euo pipefail
+
+lab=$(realpath "${1:?usage: scripts/check_torchrun.sh LAB TORCHRUN DATA}") torchrun=$2 data=$(realpath "$3")
+root=$(cd "$(dirname "$0")/.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+cat >small.toml <<RECIPE
+name = "small"
+rate = 1e-3
+[data]
+train = [{ path = "$data" }]
+validation_share = 0.05
+[network]
+architecture = "$root/crates/transformer/tests/architectures/squares.toml"
+[training]
+batch = 64
+positions = 38_400
+validate_every = 6_400
+validation_positions = 500
+RECIPE
+
+echo "== one process"
+"$lab" train small.toml --run one --device cpu 2>&1 | grep -E 'validation|positions in'
+
+echo "== two, one of which dies"
+"$torchrun" --standalone --nproc-per-node 2 --max-restarts 2 --no-python -- \
+    "$lab" train small.toml --run two --resume --device cpu >two.log 2>&1 &
+until compgen -G 'two/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep 0.2; done
+for process in $(pgrep -f "^$lab train small.toml --run two"); do
+    tr '\0' '\n' <"/proc/$process/environ" | grep -qx RANK=1 && kill -9 "$process" && echo "killed process $process, rank 1"
+done
+wait $! || { tail -n 20 two.log; exit 1; }
+grep -E 'validation|going on' two.log
+
+python3 - one/log.jsonl two/log.jsonl <<'CHECK'
+import json, sys
+def losses(path):
+    lines = [json.loads(line) for line in open(path)]
+    return {line["step"]: line["validation/loss"] for line in lines if "validation/loss" in line}
+one, two = map(losses, sys.argv[1:])
+apart = [abs(one[step] - two[step]) / one[step] for step in sorted(one)]
+print("the losses of the looks differ by", ", ".join(f"{share:.1e}" for share in apart))
+# Sums in another order drift apart with the steps.
+sys.exit(sorted(one) != sorted(two) or apart[0] > 1e-3 or max(apart) > 1e-2)
+CHECK
