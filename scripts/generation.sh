@@ -8,9 +8,9 @@
 # bootstrap. Every step that is done is passed over when the script is run again, and games, training and match go on where
 # they were.
 #
-# GAMES (50000), NODES (400), LEAVES (8 of each search, 0 for none), ROOTS (positions to search for leaves; every fiftieth of
-# the games' if unset), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE
-# (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+# GAMES (50000), NODES (400), LEAVES (16 of each search, 0 for none), LEAF_NODES (40 for the search and for each leaf's score),
+# ROOTS (positions to search for leaves; every fifth of the games' if unset), WORKERS (all cores), HELD (0.02 of the games for
+# validation, and for the test), DEVICE (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
 folder=$1 recipe=$(realpath "$2") net=${3:-}
 case $net in "" | bootstrap) ;; *) net=$(realpath "$net") ;; esac
@@ -37,17 +37,17 @@ fi
 "$lab" data stats train.vf | head -n 12
 
 step "Leaves"
-leaves() { # NAME ROOTS: positions that searches of the roots have evaluated
+leaves() { # NAME ROOTS NODES: positions that searches of the roots have evaluated
     if [ ! -e "$1" ]; then
-        "$lab" data label "$2" -o "$1" --leaves "${LEAVES:-8}" --nodes "${NODES:-400}" \
+        "$lab" data label "$2" -o "$1" --leaves "${LEAVES:-16}" --nodes "$3" \
             --threads "${WORKERS:-$(nproc)}" ${net:+--net "$net"}
     fi
 }
-if [ "${LEAVES:-8}" -gt 0 ]; then
-    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.98)
+if [ "${LEAVES:-16}" -gt 0 ]; then
+    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)
     [ -e valid-roots.bin ] || "$lab" data convert valid.vf -o valid-roots.bin --filter skip=0.95
-    leaves leaves.bin roots.bin
-    leaves valid-leaves.bin valid-roots.bin
+    leaves leaves.bin roots.bin "${LEAF_NODES:-40}"
+    leaves valid-leaves.bin valid-roots.bin "${NODES:-400}"
 fi
 
 step "Train"
