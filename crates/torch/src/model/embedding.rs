@@ -25,7 +25,7 @@ impl Pass<'_> {
         let x = self.norm(&x, "embedding.norm");
         let x = x * self.tensors.get("embedding.gate.scale") + self.tensors.get("embedding.gate.offset");
         let factor = f64::from(self.architecture().branch_factor());
-        let x = &x + self.feed_forward(&x, "embedding.feed_forward") * factor;
-        self.norm(&x, "embedding.feed_forward_norm")
+        let made = self.feed_forward(&x, "embedding.feed_forward");
+        self.join(&x, Some(&made), factor, "embedding.feed_forward_norm").normed
     }
 }
