@@ -127,6 +127,7 @@ float __uint_as_float(unsigned bits) {
 
 float rsqrtf(float x) { return 1 / std::sqrt(x); }
 float exp2_of(float x) { return std::exp2(x); }
+float __fdividef(float x, float y) { return x / y; }
 
 uint32_t rounded(float number) {
     uint32_t bits;
@@ -202,6 +203,16 @@ void norm_both_ways(const u16* x, const u16* branch, const u16* scale, const u16
     });
 }
 
+template <int CURVE>
+void bend_both_ways(const u16* x, const u16* bias, int rows, int width, int blocks, u16* out, const u16* out_slopes,
+                    u16* x_slopes, float* parts) {
+    const int slabs = (width + 255) / 256;
+    run(blocks * slabs, 32 * NORM_WARPS, [&] { bend_rows<CURVE>((const uint4*)x, bias, (uint4*)out, rows, width); });
+    run(blocks * slabs, 32 * NORM_WARPS, [&] {
+        bend_rows_back<CURVE>((const uint4*)x, bias, (const uint4*)out_slopes, (uint4*)x_slopes, parts, rows, width);
+    });
+}
+
 template <int HEAD>
 void attend_both_ways(const u16* all, const u16* bias, int batch, int heads, int bias_stride, u16* out,
                       const u16* out_slopes, u16* all_slopes, u16* bias_slopes, float* bias_parts, int blocks) {
@@ -228,6 +239,16 @@ int tandem_emulated_norm(const uint16_t* x, const uint16_t* branch, const uint16
     if (width % 8 != 0 || width > 1024) return -1;
     chunks[(width - 1) / 256](x, branch, scale, offset, factor, epsilon, centred, rows, width, blocks, sum, normed,
                               normed_slopes, sum_slopes, x_slopes, branch_slopes, parts);
+    return 0;
+}
+
+int tandem_emulated_bend(int curve, const uint16_t* x, const uint16_t* bias, int rows, int width, int blocks,
+                         uint16_t* out, const uint16_t* out_slopes, uint16_t* x_slopes, float* parts) {
+    void (*const curves[])(decltype(x), decltype(x), int, int, int, u16*, decltype(x), u16*, float*) = {
+        bend_both_ways<SILU>, bend_both_ways<MISH>, bend_both_ways<GELU>, bend_both_ways<SQUARED_RELU>,
+        bend_both_ways<RELU>};
+    if (width % 8 != 0 || curve < 0 || curve > RELU) return -1;
+    curves[curve](x, bias, rows, width, blocks, out, out_slopes, x_slopes, parts);
     return 0;
 }
 

@@ -29,8 +29,12 @@ constexpr int SQUARES = 64;
 constexpr int NORM_THREADS = 256;
 constexpr int NORM_ROWS = NORM_THREADS / 32;
 constexpr int ATTENTION_THREADS = 128;
-// Blocks of a kernel that a multiprocessor has room for; more would only make more partial sums.
-constexpr int NORM_BLOCKS = 4;
+// Blocks of a kernel that a multiprocessor has room for. Each goes through many rows: what they share is read once, and
+// there are few partial sums.
+constexpr int NORM_BLOCKS = 6;
+constexpr int NORM_BACK_BLOCKS = 4;
+constexpr int BEND_BLOCKS = 8;
+constexpr int BEND_BACK_BLOCKS = 6;
 constexpr int SUMMED_BLOCKS = 3;
 
 // ---- Compiling ---------------------------------------------------------------------------------------------------
@@ -109,20 +113,29 @@ private:
     }
 };
 
-// For rows of a width and heads of one.
-std::vector<std::string> options_of(int generation, int width, int head) {
-    return {"--gpu-architecture=sm_" + std::to_string(generation), "--std=c++17",
-            "-DTANDEM_CHUNKS=" + std::to_string((width + 255) / 256), "-DTANDEM_HEAD=" + std::to_string(head)};
-}
+// For rows of a width, heads of one, and a curve by its number in `fused.cu`.
+struct Shape {
+    int width, head, curve;
+
+    std::vector<std::string> options(int generation) const {
+        return {"--gpu-architecture=sm_" + std::to_string(generation), "--std=c++17",
+                "-DTANDEM_CHUNKS=" + std::to_string(chunks()), "-DTANDEM_HEAD=" + std::to_string(head),
+                "-DTANDEM_CURVE=" + std::to_string(curve)};
+    }
+
+    int chunks() const { return (width + 255) / 256; }
+};
 
 struct Program {
-    cudaKernel_t add_norm, add_norm_back, attention, attention_back, attention_back_summed;
+    cudaKernel_t add_norm, add_norm_back, bend, bend_back, attention, attention_back, attention_back_summed;
 
     explicit Program(const std::vector<char>& code) {
         cudaLibrary_t library;
         C10_CUDA_CHECK(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
         const std::pair<const char*, cudaKernel_t*> kernels[] = {{"add_norm", &add_norm},
                                                                  {"add_norm_back", &add_norm_back},
+                                                                 {"bend", &bend},
+                                                                 {"bend_back", &bend_back},
                                                                  {"attention", &attention},
                                                                  {"attention_back", &attention_back},
                                                                  {"attention_back_summed", &attention_back_summed}};
@@ -131,18 +144,18 @@ struct Program {
 };
 
 // Programs are kept to the end: what was computed with one may still ask it for slopes.
-Program* program_of(const char* source, int device, int width, int head) {
+Program* program_of(const char* source, int device, Shape shape) {
     static std::mutex mutex;
-    static std::map<std::array<int, 3>, std::unique_ptr<Program>> programs;
+    static std::map<std::array<int, 4>, std::unique_ptr<Program>> programs;
     std::lock_guard<std::mutex> guard(mutex);
     const c10::cuda::CUDAGuard on(static_cast<c10::DeviceIndex>(device));
     const auto* card = at::cuda::getDeviceProperties(device);
     const int generation = card->major * 10 + card->minor;
     if (generation < 80) throw std::runtime_error("cards before Ampere do not multiply bf16");
-    auto& program = programs[{generation, (width + 255) / 256, head}];
+    auto& program = programs[{generation, shape.chunks(), shape.head, shape.curve}];
     if (!program) {
         static const Compiler compiler;
-        program = std::make_unique<Program>(compiler.code_of(source, options_of(generation, width, head)));
+        program = std::make_unique<Program>(compiler.code_of(source, shape.options(generation)));
     }
     return program.get();
 }
@@ -167,6 +180,12 @@ at::Tensor in_order(const at::Tensor& tensor) {
 
 int multiprocessors() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
 
+// So many for each multiprocessor, but none without a row.
+int blocks_for(int rows, int each, int beside = 1) {
+    const int most = std::max(1, each * multiprocessors() / beside);
+    return std::min((rows + NORM_ROWS - 1) / NORM_ROWS, most);
+}
+
 Program* program_in(AutogradContext* context) {
     return reinterpret_cast<Program*>(context->saved_data["program"].toInt());
 }
@@ -184,7 +203,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
         const auto by = scale.contiguous(), plus = offset ? offset->contiguous() : at::Tensor();
         const auto normed = at::empty_like(rows), sum = joins.defined() ? at::empty_like(rows) : at::Tensor();
         const auto kept = at::empty({count, 2}, rows.options().dtype(at::kFloat));
-        launch(program->add_norm, (count + NORM_ROWS - 1) / NORM_ROWS, NORM_THREADS, data_of(rows), data_of(joins),
+        launch(program->add_norm, blocks_for(count, NORM_BLOCKS), NORM_THREADS, data_of(rows), data_of(joins),
                data_of(by), data_of(plus), data_of(sum), data_of(normed), data_of(kept), static_cast<float>(factor),
                static_cast<float>(epsilon), static_cast<int>(centred), count, width);
         context->set_materialize_grads(false);
@@ -211,7 +230,7 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
             return {sum_slopes, branch_slopes, none, none, none, none, none, none};
         }
         const int width = static_cast<int>(sum.size(-1)), count = static_cast<int>(sum.numel() / width);
-        const int blocks = std::min((count + NORM_ROWS - 1) / NORM_ROWS, NORM_BLOCKS * multiprocessors());
+        const int blocks = blocks_for(count, NORM_BACK_BLOCKS);
         const auto x_slopes = at::empty_like(sum);
         const at::Tensor branch_slopes = has_branch && factor != 1 ? at::empty_like(sum) : none;
         const auto parts = at::empty({blocks, 2, width}, sum.options().dtype(at::kFloat));
@@ -228,6 +247,41 @@ struct AddNorm : torch::autograd::Function<AddNorm> {
                 none,
                 none};
     }
+};
+
+// ---- Curves ----------------------------------------------------------------------------------------------------------
+
+struct Bend : torch::autograd::Function<Bend> {
+    // The program's curve of x + bias.
+    static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Maybe& bias, Program* program) {
+        const c10::cuda::CUDAGuard on(x.device());
+        const auto rows = in_order(x), plus = bias ? bias->contiguous() : at::Tensor(), out = at::empty_like(rows);
+        const int width = static_cast<int>(rows.size(-1)), count = static_cast<int>(rows.numel() / width);
+        const int slabs = slabs_of(width), blocks = blocks_for(count, BEND_BLOCKS, slabs);
+        launch(program->bend, blocks * slabs, NORM_THREADS, data_of(rows), data_of(plus), data_of(out), count, width);
+        context->save_for_backward({rows, plus});
+        context->saved_data["program"] = reinterpret_cast<int64_t>(program);
+        return out;
+    }
+
+    static variable_list backward(AutogradContext* context, variable_list slopes) {
+        const auto saved = context->get_saved_variables();
+        const auto &rows = saved[0], &plus = saved[1];
+        const c10::cuda::CUDAGuard on(rows.device());
+        const auto out_slopes = in_order(slopes[0]), x_slopes = at::empty_like(rows);
+        const int width = static_cast<int>(rows.size(-1)), count = static_cast<int>(rows.numel() / width);
+        const int slabs = slabs_of(width), blocks = blocks_for(count, BEND_BACK_BLOCKS, slabs);
+        const at::Tensor none;
+        const at::Tensor parts =
+            plus.defined() ? at::empty({blocks, width}, rows.options().dtype(at::kFloat)) : none;
+        launch(program_in(context)->bend_back, blocks * slabs, NORM_THREADS, data_of(rows), data_of(plus),
+               data_of(out_slopes), data_of(x_slopes), data_of(parts), count, width);
+        return {x_slopes, parts.defined() ? parts.sum(0).to(plus.scalar_type()) : none, none};
+    }
+
+private:
+    // Blocks beside each other, each with 256 columns.
+    static int slabs_of(int width) { return (width + 255) / 256; }
 };
 
 // ---- Attention among 64 squares --------------------------------------------------------------------------------------
@@ -286,13 +340,13 @@ Maybe maybe(const at::Tensor* tensor) { return tensor ? Maybe(*tensor) : Maybe()
 extern "C" {
 
 // Whether the kernels can be compiled for a generation of cards, 90 for Hopper, which need not be here.
-int tandem_card_compile(const char* source, int generation, int width, int head) {
-    return guarded([&] { Compiler().code_of(source, options_of(generation, width, head)); });
+int tandem_card_compile(const char* source, int generation, int width, int head, int curve) {
+    return guarded([&] { Compiler().code_of(source, Shape{width, head, curve}.options(generation)); });
 }
 
-void* tandem_card_program(const char* source, int device, int width, int head) {
+void* tandem_card_program(const char* source, int device, int width, int head, int curve) {
     void* program = nullptr;
-    guarded([&] { program = program_of(source, device, width, head); });
+    guarded([&] { program = program_of(source, device, Shape{width, head, curve}); });
     return program;
 }
 
@@ -305,6 +359,10 @@ int tandem_card_add_norm(void* program, at::Tensor* x, at::Tensor* branch, at::T
         *normed = new at::Tensor(made[0]);
         if (branch) *sum = new at::Tensor(made[1]);
     });
+}
+
+int tandem_card_bend(void* program, at::Tensor* x, at::Tensor* bias, at::Tensor** out) {
+    return guarded([&] { *out = new at::Tensor(Bend::apply(*x, maybe(bias), static_cast<Program*>(program))); });
 }
 
 int tandem_card_attention(void* program, at::Tensor* all, at::Tensor* bias, int64_t heads, at::Tensor** out) {

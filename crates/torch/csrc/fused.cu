@@ -1,5 +1,5 @@
-// Kernels for what costs a card most of its memory traffic in training: sums with norms, and attention among 64 squares.
-// They are compiled where they run, by NVRTC, and include nothing. `emulated.cpp` runs the same text on a processor, with
+// Kernels for what costs a card most of its time in training besides products: sums with norms, curves, and attention
+// among 64 squares. They are compiled where they run, by NVRTC, and include nothing. `emulated.cpp` runs the same text on a processor, with
 // its own words for the few things that only a card can do.
 //
 // Numbers are bf16, two to a word, the first in the low half. All arithmetic is in f32.
@@ -261,6 +261,83 @@ __device__ void add_norm_rows_back(const uint4* sum, const float2* kept, const u
     sum_of_block<CHUNKS>(parts + width, offset_slopes, width);
 }
 
+// ---- Curves ----------------------------------------------------------------------------------------------------------
+//
+// A block takes 256 columns, a lane eight of them, and every so many rows.
+
+const float LOG2_E = 1.4426950408889634f;
+
+enum Curve { SILU, MISH, GELU, SQUARED_RELU, RELU };
+
+struct Bent {
+    float value, slope;
+};
+
+template <int CURVE>
+__device__ Bent bent(float x) {
+    if (CURVE == SILU) {
+        const float share = __fdividef(1, 1 + exp2_of(-x * LOG2_E));
+        return {x * share, share * (1 + x * (1 - share))};
+    }
+    if (CURVE == MISH) {
+        // tanh(log(1 + e)) with e = exp(x) is n / (n + 2) with n = e (e + 2). Beyond 20 it is one.
+        const float e = exp2_of(fminf(x, 20) * LOG2_E), n = e * (e + 2), one = __fdividef(1, n + 2);
+        return {x * n * one, n * one + x * 4 * e * one * (e + 1) * one};
+    }
+    if (CURVE == GELU) {
+        const float share = 0.5f + 0.5f * erff(x * 0.70710678f);
+        return {x * share, share + x * 0.39894228f * exp2_of(-0.5f * x * x * LOG2_E)};
+    }
+    const float positive = fmaxf(x, 0);
+    if (CURVE == SQUARED_RELU) return {positive * positive, 2 * positive};
+    return {positive, x > 0 ? 1.0f : 0.0f};
+}
+
+// The columns of this lane, in eights, and whether there are any.
+__device__ int chunk_of_lane(int slabs) { return blockIdx.x % slabs * 32 + threadIdx.x % 32; }
+
+// out = curve(x + bias); the bias may be missing.
+template <int CURVE>
+__device__ void bend_rows(const uint4* x, const u16* bias, uint4* out, int rows, int width) {
+    const int each = width / 8, slabs = (each + 31) / 32, chunk = chunk_of_lane(slabs);
+    if (chunk >= each) return;
+    float plus[8];
+    unpack(plus, eight_of(bias, 8 * chunk));
+    const int step = gridDim.x / slabs * NORM_WARPS;
+    for (int row = blockIdx.x / slabs * NORM_WARPS + threadIdx.x / 32; row < rows; row += step) {
+        float numbers[8];
+        unpack(numbers, x[(size_t)row * each + chunk]);
+#pragma unroll
+        for (int j = 0; j < 8; j++) numbers[j] = bent<CURVE>(numbers[j] + plus[j]).value;
+        out[(size_t)row * each + chunk] = packed(numbers);
+    }
+}
+
+// The way back. `parts` gets the sums of slopes for the bias: [blocks of a column, width]; it is missing where the bias is.
+template <int CURVE>
+__device__ void bend_rows_back(const uint4* x, const u16* bias, const uint4* out_slopes, uint4* x_slopes, float* parts,
+                               int rows, int width) {
+    const int each = width / 8, slabs = (each + 31) / 32, chunk = chunk_of_lane(slabs);
+    float plus[8], sums[1][8] = {{0, 0, 0, 0, 0, 0, 0, 0}};
+    if (chunk < each) unpack(plus, eight_of(bias, 8 * chunk));
+    const int step = gridDim.x / slabs * NORM_WARPS;
+    for (int row = blockIdx.x / slabs * NORM_WARPS + threadIdx.x / 32; row < rows && chunk < each; row += step) {
+        float numbers[8], slopes[8];
+        unpack(numbers, x[(size_t)row * each + chunk]);
+        unpack(slopes, out_slopes[(size_t)row * each + chunk]);
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            slopes[j] *= bent<CURVE>(numbers[j] + plus[j]).slope;
+            sums[0][j] += slopes[j];
+        }
+        x_slopes[(size_t)row * each + chunk] = packed(slopes);
+    }
+    if (!parts) return;
+    const int first = blockIdx.x % slabs * 256;
+    parts += (size_t)(blockIdx.x / slabs) * width + first;
+    sum_of_block<1>(parts, sums, width - first < 256 ? width - first : 256);
+}
+
 // ---- Attention among 64 squares --------------------------------------------------------------------------------------
 //
 // A block of four warps takes one head of one position, and a warp 16 of the 64 queries. Queries, keys and values lie in
@@ -272,7 +349,6 @@ __device__ void add_norm_rows_back(const uint4* sum, const float2* kept, const u
 const int SQUARES = 64;
 const int WARPS = 4;
 const int QUERIES = SQUARES / WARPS;
-const float LOG2_E = 1.4426950408889634f;
 // A row in shared memory is 16 bytes longer than it need be: then eight rows of a matrix lie in different banks.
 const int PAD = 8;
 const int PAIR_ROW = SQUARES + PAD;
@@ -603,7 +679,8 @@ __device__ void attend_back(const u16* all, const u16* bias, const float* kept, 
 
 // ---- Where a card comes in -------------------------------------------------------------------------------------------
 //
-// For networks of one width, of which a warp takes TANDEM_CHUNKS times 256 numbers, and one width of heads, TANDEM_HEAD.
+// For networks of one width, of which a warp takes TANDEM_CHUNKS times 256 numbers, one width of heads, TANDEM_HEAD, and
+// one curve, TANDEM_CURVE.
 
 #ifdef __CUDACC_RTC__
 
@@ -619,6 +696,17 @@ extern "C" __global__ void __launch_bounds__(32 * NORM_WARPS)
                   int centred, int rows, int width) {
     add_norm_rows_back<TANDEM_CHUNKS>(sum, kept, scale, normed_slopes, sum_slopes, x_slopes, branch_slopes, parts, factor,
                                centred, rows, width);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * NORM_WARPS)
+    bend(const uint4* x, const u16* bias, uint4* out, int rows, int width) {
+    bend_rows<TANDEM_CURVE>(x, bias, out, rows, width);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * NORM_WARPS)
+    bend_back(const uint4* x, const u16* bias, const uint4* out_slopes, uint4* x_slopes, float* parts, int rows,
+              int width) {
+    bend_rows_back<TANDEM_CURVE>(x, bias, out_slopes, x_slopes, parts, rows, width);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS)

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::shim::{Joined, Kernels, NormNumbers, TorchError};
+use crate::shim::{Joined, KernelShape, Kernels, NormNumbers, TorchError};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_transformer::Architecture;
@@ -18,8 +18,7 @@ const MOST_WIDTH: i64 = 1024;
 pub(crate) struct Fused {
     kernels: Kernels,
     device: Device,
-    width: i64,
-    head: i64,
+    shape: KernelShape,
     /// They have failed, and are not asked again.
     failed: AtomicBool,
 }
@@ -29,21 +28,22 @@ impl Fused {
     pub(crate) fn of(architecture: &Architecture, kind: Kind, device: Device) -> Option<Self> {
         let body = &architecture.body;
         let width = body.width as i64;
+        let shape = KernelShape { width, head: width / body.heads as i64, curve: body.activation };
         match kind {
-            Kind::BFloat16 => Self::new(width, width / body.heads as i64, device),
+            Kind::BFloat16 => Self::new(shape, device),
             _ => None,
         }
     }
 
-    fn new(width: i64, head: i64, device: Device) -> Option<Self> {
+    fn new(shape: KernelShape, device: Device) -> Option<Self> {
         let Device::Cuda(card) = device else { return None };
-        if width % 32 != 0 || width > MOST_WIDTH {
+        if shape.width % 32 != 0 || shape.width > MOST_WIDTH {
             return None;
         }
-        // Norms have their kernels whatever the heads are.
-        let compiled = if HEADS.contains(&head) { head } else { HEADS[0] };
-        match Kernels::new(card, width, compiled) {
-            Ok(kernels) => Some(Self { kernels, device, width, head, failed: AtomicBool::new(false) }),
+        // Norms and curves have their kernels whatever the heads are.
+        let head = if HEADS.contains(&shape.head) { shape.head } else { HEADS[0] };
+        match Kernels::new(card, KernelShape { head, ..shape }) {
+            Ok(kernels) => Some(Self { kernels, device, shape, failed: AtomicBool::new(false) }),
             Err(error) => {
                 warn(&error);
                 None
@@ -61,30 +61,41 @@ impl Fused {
     ) -> Option<Joined> {
         let rows = [Some(x), branch];
         let fits = rows.iter().flatten().all(|rows| {
-            self.can_read(rows) && rows.size().last() == Some(&self.width) && rows.size() == x.size()
+            self.can_read(rows) && rows.size().last() == Some(&self.shape.width) && rows.size() == x.size()
         });
         let numbers_fit = [Some(norm.scale), norm.offset]
             .iter()
             .flatten()
-            .all(|numbers| self.can_read(numbers) && numbers.size() == [self.width]);
+            .all(|numbers| self.can_read(numbers) && numbers.size() == [self.shape.width]);
         if !fits || !numbers_fit || x.numel() == 0 {
             return None;
         }
         self.unless_failed(|kernels| kernels.add_norm(x, branch, factor, norm))
     }
 
+    /// The network's curve of `x + bias`.
+    pub(crate) fn bend(&self, x: &Tensor, bias: Option<&Tensor>) -> Option<Tensor> {
+        let width = *x.size().last()?;
+        let bias_fits = bias.is_none_or(|bias| self.can_read(bias) && bias.size() == [width]);
+        if width % 8 != 0 || x.numel() == 0 || !self.can_read(x) || !bias_fits {
+            return None;
+        }
+        self.unless_failed(|kernels| kernels.bend(x, bias))
+    }
+
     /// What squares see of each other: of queries, keys and values side by side, `[batch, 64, 3 * width]`, and a bias
     /// `[heads, 64, 64]` or `[batch, heads, 64, 64]`.
     pub(crate) fn attend(&self, rows: &Tensor, bias: Option<&Tensor>) -> Option<Tensor> {
         let [batch, SQUARES, width] = rows.size()[..] else { return None };
-        let heads = self.width / self.head;
+        let KernelShape { width: one, head, .. } = self.shape;
+        let heads = one / head;
         let bias_fits = bias.is_none_or(|bias| {
             let shape = bias.size();
             let is_shared = shape == [heads, SQUARES, SQUARES];
             self.can_read(bias) && (is_shared || shape == [batch, heads, SQUARES, SQUARES])
         });
-        let is_whole = HEADS.contains(&self.head) && heads * self.head == self.width;
-        if !is_whole || width != 3 * self.width || batch == 0 || !self.can_read(rows) || !bias_fits {
+        let is_whole = HEADS.contains(&head) && heads * head == one;
+        if !is_whole || width != 3 * one || batch == 0 || !self.can_read(rows) || !bias_fits {
             return None;
         }
         self.unless_failed(|kernels| kernels.attend(rows, bias, heads))

@@ -103,8 +103,17 @@ impl Pass<'_> {
         x.linear(self.tensors.get(&format!("{name}.weight")), self.tensors.find(&format!("{name}.bias")))
     }
 
-    fn bend(&self, x: &Tensor) -> Tensor {
-        bent(x, self.architecture().body.activation)
+    /// A layer and the curve after it.
+    fn bent_linear(&self, x: &Tensor, name: &str) -> Tensor {
+        let activation = self.architecture().body.activation;
+        let Some(fused) = &self.model.fused else { return bent(&self.linear(x, name), activation) };
+        // The bias waits for the curve, whose kernel also sums the bias's slopes.
+        let product = x.linear(self.tensors.get(&format!("{name}.weight")), None::<&Tensor>);
+        let bias = self.tensors.find(&format!("{name}.bias"));
+        fused.bend(&product, bias).unwrap_or_else(|| match bias {
+            Some(bias) => bent(&(product + bias), activation),
+            None => bent(&product, activation),
+        })
     }
 
     fn norm(&self, x: &Tensor, name: &str) -> Tensor {
@@ -218,7 +227,8 @@ fn accurate(kind: Kind) -> Kind {
     if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }
 
-fn bent(x: &Tensor, activation: Activation) -> Tensor {
+/// A curve.
+pub(crate) fn bent(x: &Tensor, activation: Activation) -> Tensor {
     match activation {
         Activation::Silu => x.silu(),
         Activation::Mish => x.mish(),

@@ -4,7 +4,7 @@ mod kernels;
 
 #[cfg(test)]
 pub(crate) use kernels::compile;
-pub(crate) use kernels::{Joined, Kernels, NormNumbers};
+pub(crate) use kernels::{Joined, KernelShape, Kernels, NormNumbers};
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;

@@ -3,11 +3,13 @@
 
 use super::*;
 use crate::Compute;
+use crate::model::bent;
 use crate::parameters::numbers_of;
 use crate::shim::{compile, load_card, load_cuda};
 use std::ffi::c_int;
 use std::ptr::{null, null_mut};
 use tandem_chess::random::SplitMix;
+use tandem_transformer::Activation;
 
 /// Of the largest number of a tensor. A number of bf16 is off by 0.4% at most, and a few roundings follow each other.
 const TOLERANCE: f64 = 0.02;
@@ -30,6 +32,18 @@ unsafe extern "C" {
         sum_slopes: *const u16,
         x_slopes: *mut u16,
         branch_slopes: *mut u16,
+        parts: *mut f32,
+    ) -> c_int;
+    fn tandem_emulated_bend(
+        curve: c_int,
+        x: *const u16,
+        bias: *const u16,
+        rows: c_int,
+        width: c_int,
+        blocks: c_int,
+        out: *mut u16,
+        out_slopes: *const u16,
+        x_slopes: *mut u16,
         parts: *mut f32,
     ) -> c_int;
     fn tandem_emulated_attention(
@@ -90,10 +104,14 @@ fn leaf(tensor: &Tensor, device: Device) -> Tensor {
     tensor.to_device(device).to_kind(kind).detach().set_requires_grad(true)
 }
 
+fn shape(width: i64, head: i64) -> KernelShape {
+    KernelShape { width, head, curve: Activation::Mish }
+}
+
 /// Kernels on the card of this machine; none where there is no card.
-fn kernels_of_card(width: i64, head: i64) -> Option<Fused> {
+fn kernels_of_card(shape: KernelShape) -> Option<Fused> {
     let compute = Compute::named("cuda").ok()?;
-    Some(Fused::new(width, head, compute.device()).expect("a card has kernels"))
+    Some(Fused::new(shape, compute.device()).expect("a card has kernels"))
 }
 
 struct NormCase {
@@ -245,6 +263,84 @@ fn norm_cases(mut check: impl FnMut(i64, i64, Norming, bool)) {
     }
 }
 
+const CURVES: [Activation; 5] =
+    [Activation::Silu, Activation::Mish, Activation::Gelu, Activation::SquaredRelu, Activation::Relu];
+
+struct BendCase {
+    x: Tensor,
+    bias: Option<Tensor>,
+    slopes: Tensor,
+    curve: Activation,
+}
+
+impl BendCase {
+    fn new(rows: i64, width: i64, has_bias: bool, curve: Activation) -> Self {
+        // Far enough out for every curve to be straight there.
+        let x = given(&[rows, width], 21) * 16.0;
+        let bias = has_bias.then(|| given(&[width], 22));
+        Self { x, bias, slopes: given(&[rows, width], 23), curve }
+    }
+
+    fn learn(&self, device: Device, bend: impl Fn(&Tensor, Option<&Tensor>) -> Tensor) -> Results {
+        let x = leaf(&self.x, device);
+        let bias = self.bias.as_ref().map(|bias| leaf(bias, device));
+        let out = bend(&x, bias.as_ref());
+        (out.to_kind(Kind::Float) * self.slopes.to_device(device)).sum(Kind::Float).backward();
+        let mut results = vec![("bent", out.detach()), ("x", x.grad())];
+        results.extend(bias.map(|bias| ("bias", bias.grad())));
+        results
+    }
+
+    fn expected(&self) -> Results {
+        self.learn(Device::Cpu, |x, bias| {
+            bent(&bias.map_or_else(|| x.shallow_clone(), |bias| x + bias), self.curve)
+        })
+    }
+
+    fn on_card(&self, kernels: &Fused) -> Results {
+        self.learn(kernels.device, |x, bias| kernels.bend(x, bias).expect("there is a kernel"))
+    }
+
+    fn emulated(&self) -> Results {
+        let (rows, width, blocks) = (self.x.size()[0], self.x.size()[1], 2);
+        let (x, slopes) = (bits(&self.x), bits(&self.slopes));
+        let bias = self.bias.as_ref().map(bits);
+        let (mut out, mut x_slopes) = (room(&self.x), room(&self.x));
+        let mut parts = bias.as_ref().map(|_| vec![f32::NAN; (blocks * width) as usize]);
+        let curve = KernelShape { curve: self.curve, ..shape(64, 32) }.curve_number();
+        // SAFETY: all have the sizes that rows, width and blocks say, or are missing where they may be.
+        let code = unsafe {
+            tandem_emulated_bend(
+                curve,
+                x.as_ptr(),
+                bias.as_ref().map_or(null(), |bias| bias.as_ptr()),
+                rows as c_int,
+                width as c_int,
+                blocks as c_int,
+                out.as_mut_ptr(),
+                slopes.as_ptr(),
+                x_slopes.as_mut_ptr(),
+                parts.as_mut().map_or(null_mut(), |parts| parts.as_mut_ptr()),
+            )
+        };
+        assert_eq!(code, 0);
+        let mut results = vec![("bent", tensor_of(&out, &self.x)), ("x", tensor_of(&x_slopes, &self.x))];
+        if let Some(parts) = parts {
+            let parts = Tensor::from_slice(&parts).view([blocks, width]);
+            results.push(("bias", parts.sum_dim_intlist(&[0i64][..], false, Kind::Float)));
+        }
+        results
+    }
+}
+
+fn bend_cases(mut check: impl FnMut(i64, i64, bool, Activation)) {
+    for (rows, width) in [(1, 8), (53, 264), (30, 1024)] {
+        for curve in CURVES {
+            [true, false].into_iter().for_each(|has_bias| check(rows, width, has_bias, curve));
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bias {
     Missing,
@@ -354,6 +450,14 @@ fn norms_on_an_emulated_card_are_plain_ones() {
 }
 
 #[test]
+fn curves_on_an_emulated_card_are_plain_ones() {
+    bend_cases(|rows, width, has_bias, curve| {
+        let case = BendCase::new(rows, width, has_bias, curve);
+        compare(&case.emulated(), &case.expected(), &format!("{rows} x {width}, {curve:?}, {has_bias}"));
+    });
+}
+
+#[test]
 fn attention_on_an_emulated_card_is_the_plain_one() {
     for (batch, heads, head) in [(1, 3, 16), (3, 2, 32), (2, 1, 64)] {
         for bias in Bias::ALL {
@@ -370,7 +474,7 @@ fn attention_on_an_emulated_card_is_the_plain_one() {
 #[test]
 fn norms_on_a_card_are_plain_ones() {
     norm_cases(|rows, width, kind, centred| {
-        let Some(kernels) = kernels_of_card(width, 32) else { return };
+        let Some(kernels) = kernels_of_card(shape(width, 32)) else { return };
         // More rows than blocks have warps, too.
         for rows in [rows, rows * 3, 64 * 64 * 3] {
             let case = NormCase::new(rows, width, kind, centred);
@@ -381,9 +485,21 @@ fn norms_on_a_card_are_plain_ones() {
 }
 
 #[test]
+fn curves_on_a_card_are_plain_ones() {
+    bend_cases(|rows, width, has_bias, curve| {
+        let Some(kernels) = kernels_of_card(KernelShape { curve, ..shape(64, 32) }) else { return };
+        for rows in [rows, rows * 3, 64 * 64 * 3] {
+            let case = BendCase::new(rows, width, has_bias, curve);
+            let name = format!("{rows} x {width}, {curve:?}, {has_bias}");
+            compare(&case.on_card(&kernels), &case.expected(), &name);
+        }
+    });
+}
+
+#[test]
 fn attention_on_a_card_is_the_plain_one() {
     for (heads, head) in [(8, 32), (6, 16), (3, 64)] {
-        let Some(kernels) = kernels_of_card(heads * head, head) else { return };
+        let Some(kernels) = kernels_of_card(shape(heads * head, head)) else { return };
         for batch in [1, 3, 64] {
             for bias in Bias::ALL {
                 let case = AttentionCase::new(batch, heads, head, bias);
@@ -396,7 +512,7 @@ fn attention_on_a_card_is_the_plain_one() {
 
 #[test]
 fn what_does_not_fit_is_left_to_libtorch() {
-    let Some(kernels) = kernels_of_card(64, 32) else { return };
+    let Some(kernels) = kernels_of_card(shape(64, 32)) else { return };
     let rows = |shape: &[i64], kind: Kind| given(shape, 1).to_device(kernels.device).to_kind(kind);
     assert!(kernels.attend(&rows(&[2, 64, 192], Kind::BFloat16), None).is_some());
     assert!(kernels.attend(&rows(&[2, 79, 192], Kind::BFloat16), None).is_none());
@@ -412,8 +528,9 @@ fn kernels_compile_for_cards_that_are_not_here() {
     if load_cuda().and_then(|()| load_card()).is_err() {
         return;
     }
-    for (generation, width, head) in [(90, 256, 32), (80, 64, 16), (90, 768, 64), (100, 1024, 32)] {
-        match compile(generation, width, head) {
+    let shapes = [(90, 256, 32), (80, 64, 16), (90, 768, 64), (100, 512, 32), (90, 1024, 32)];
+    for ((generation, width, head), curve) in shapes.into_iter().zip(CURVES) {
+        match compile(generation, KernelShape { width, head, curve }) {
             Err(error) if error.to_string().contains("cannot be found") => return,
             outcome => outcome.unwrap(),
         }
