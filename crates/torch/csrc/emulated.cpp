@@ -1,11 +1,15 @@
 // Runs the kernels of `fused.cu` on a processor, for tests: a block's threads take turns, and lanes of a warp meet where
 // they exchange numbers. What a card alone can do is done here as NVIDIA's manual of PTX describes it.
+//
+// A warp goes on until it must wait for others, and what is brought to shared memory comes as late as it may: so results
+// are wrong where a kernel forgets to wait.
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <ucontext.h>
@@ -41,9 +45,12 @@ struct Block {
     std::vector<bool> ended;
     std::vector<Meeting> warps;
     Meeting all;
+    int meetings = 0;
     ucontext_t scheduler;
     // What the lanes of each warp show each other.
     std::vector<uint64_t> shown;
+    // What each thread has on its way.
+    std::vector<std::vector<std::pair<uint16_t*, const uint16_t*>>> brought;
     std::function<void()> body;
 };
 
@@ -56,6 +63,7 @@ void meet(Meeting& meeting) {
     if (++meeting.arrived == meeting.members) {
         meeting.arrived = 0;
         meeting.turn++;
+        block->meetings++;
         return;
     }
     while (meeting.turn == turn) let_others_run();
@@ -65,6 +73,20 @@ void run_thread() {
     block->body();
     block->ended[threadIdx.x] = true;
     let_others_run();
+}
+
+// Lets a warp run until it can go no further; how many of its threads have come to their end.
+int run_warp(Block& block, int warp) {
+    int before, ended = 0;
+    do {
+        before = block.meetings;
+        for (threadIdx.x = warp * 32; threadIdx.x < warp * 32 + 32; threadIdx.x++) {
+            if (block.ended[threadIdx.x]) continue;
+            swapcontext(&block.scheduler, &block.threads[threadIdx.x]);
+            ended += block.ended[threadIdx.x];
+        }
+    } while (block.meetings != before);
+    return ended;
 }
 
 // One block after the other, since they share what would be shared memory.
@@ -81,6 +103,7 @@ void run(int blocks, int threads, const std::function<void()>& body) {
         now.threads.resize(threads);
         now.ended.resize(threads);
         now.shown.resize(threads);
+        now.brought.resize(threads);
         now.warps.resize(threads / 32, Meeting{32});
         now.all.members = threads;
         for (int i = 0; i < threads; i++) {
@@ -91,11 +114,7 @@ void run(int blocks, int threads, const std::function<void()>& body) {
             makecontext(&now.threads[i], run_thread, 0);
         }
         for (int left = threads; left > 0;) {
-            for (threadIdx.x = 0; threadIdx.x < threads; threadIdx.x++) {
-                if (now.ended[threadIdx.x]) continue;
-                swapcontext(&now.scheduler, &now.threads[threadIdx.x]);
-                left -= now.ended[threadIdx.x];
-            }
+            for (int warp = 0; warp < threads / 32; warp++) left -= run_warp(now, warp);
         }
     }
 }
@@ -137,8 +156,15 @@ uint32_t rounded(float number) {
 
 uint32_t pack(float first, float second) { return rounded(first) | rounded(second) << 16; }
 
-void bring(uint16_t* to, const uint16_t* from) { std::memcpy(to, from, 16); }
-void wait_for_all() {}
+void bring(uint16_t* to, const uint16_t* from) {
+    std::memset(to, 0xff, 16);
+    block->brought[threadIdx.x].push_back({to, from});
+}
+
+void wait_for_all() {
+    for (auto [to, from] : block->brought[threadIdx.x]) std::memcpy(to, from, 16);
+    block->brought[threadIdx.x].clear();
+}
 
 void read_matrices(uint32_t (&words)[4], const uint16_t* row, bool turned) {
     auto rows = exchange(row);
