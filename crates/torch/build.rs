@@ -29,6 +29,14 @@ mod torch {
             .define("_GLIBCXX_USE_CXX11_ABI", "1")
             .file("csrc/shim.cpp")
             .compile("tandem_shim");
+        // Our own kernels on a processor, which tests alone run.
+        cc::Build::new()
+            .cpp(true)
+            .std("c++17")
+            .opt_level(2)
+            .warnings(false)
+            .file("csrc/emulated.cpp")
+            .compile("tandem_emulated");
         println!("cargo:rustc-link-search=native={}", torch.join("lib").display());
         for library in ["torch_cpu", "c10", "stdc++"] {
             println!("cargo:rustc-link-lib=dylib={library}");
@@ -44,14 +52,15 @@ mod torch {
         let packages = torch.parent().unwrap_or(torch).join("nvidia");
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-s"]);
-        compiler.args(["-DUSE_C10D_NCCL", "-D_GLIBCXX_USE_CXX11_ABI=1", "csrc/card.cpp", "-o"]).arg(&library);
+        compiler.args(["-DUSE_C10D_NCCL", "-D_GLIBCXX_USE_CXX11_ABI=1", "csrc/card.cpp", "csrc/fused.cpp"]);
+        compiler.arg("-o").arg(&library);
         let more = ["cu13/include", "cu13/include/cccl", "nccl/include"].map(|path| packages.join(path));
         compiler.args(include.iter().chain(&more).map(|path| format!("-I{}", path.display())));
         compiler.arg(format!("-L{}", torch.join("lib").display()));
         compiler.args(["-ltorch_cuda", "-lc10_cuda", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"]);
         if !compiler.status().is_ok_and(|status| status.success()) {
             println!(
-                "cargo:warning=the part for cards was not built: graphs and sums over cards will be missing"
+                "cargo:warning=the part for cards was not built: graphs, sums over cards and our own kernels will be missing"
             );
             let _ = std::fs::write(&library, b"");
         }

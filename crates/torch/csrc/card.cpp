@@ -1,5 +1,7 @@
 // The part that needs libtorch_cuda: sums over cards, and graphs of recorded kernels.
 
+#include "card.h"
+
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -10,20 +12,9 @@
 #include <optional>
 #include <string>
 
+std::string card_message;
+
 namespace {
-
-std::string message;
-
-template <typename Body>
-int guarded(Body body) {
-    try {
-        body();
-        return 0;
-    } catch (const std::exception& error) {
-        message = error.what();
-        return -1;
-    }
-}
 
 // A graph is recorded on a stream of its own.
 struct Graph {
@@ -36,7 +27,7 @@ struct Graph {
 
 extern "C" {
 
-const char* tandem_card_error() { return message.c_str(); }
+const char* tandem_card_error() { return card_message.c_str(); }
 
 void* tandem_card_nccl(void* store, int rank, int ranks, int device, int64_t milliseconds, const char** problem) {
     void* made = nullptr;
@@ -49,7 +40,7 @@ void* tandem_card_nccl(void* store, int rank, int ranks, int device, int64_t mil
         group->setBoundDeviceId(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)));
         made = static_cast<c10d::Backend*>(group.release());
     });
-    if (done != 0) *problem = message.c_str();
+    if (done != 0) *problem = card_message.c_str();
     return made;
 }
 

@@ -6,6 +6,7 @@
 
 mod batch;
 mod device;
+mod fused;
 mod losses;
 mod model;
 mod optimiser;

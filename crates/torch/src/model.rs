@@ -9,7 +9,9 @@ mod tests;
 
 pub(crate) use feed_forward::Routing;
 
+use crate::fused::Fused;
 use crate::parameters::Named;
+use crate::shim::{Joined, NormNumbers};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tandem_transformer::{Activation, Architecture, Input, NormKind, NormPlace};
@@ -41,6 +43,8 @@ pub(crate) struct Model {
     moves: Tensor,
     /// What hides the move from the position.
     mask: Option<Tensor>,
+    /// Kernels of our own, where there are some.
+    fused: Option<Fused>,
 }
 
 impl Model {
@@ -51,22 +55,24 @@ impl Model {
             squares: Tensor::arange(SQUARES, (Kind::Int64, device)),
             moves: Tensor::from_slice(&heads::places_of_moves()).to_device(device),
             mask: attention::mask(architecture, kind, device),
+            fused: Fused::of(architecture, kind, device),
         }
+    }
+
+    /// Computes with libtorch's kernels alone.
+    #[cfg(test)]
+    pub(crate) fn use_plain(&mut self) {
+        self.fused = None;
     }
 
     /// What the network with these tensors says.
     pub(crate) fn forward(&self, tensors: &Named, inputs: &ModelInputs) -> Said {
         let pass = Pass { model: self, tensors, routing: RefCell::default() };
-        let mut x = match inputs {
+        let x = match inputs {
             ModelInputs::Text(tokens) => pass.embed_text(tokens),
             ModelInputs::Squares { masks, levels } => pass.embed_squares(&self.expand(masks, levels)),
         };
-        for layer in 0..self.architecture.body.layers {
-            x = pass.block(&x, &format!("layers.{layer}"));
-        }
-        if self.architecture.body.norm.last {
-            x = pass.norm(&x, "last_norm");
-        }
+        let x = pass.blocks(x);
         let heads = match self.architecture.input {
             Input::Text => pass.text_heads(&x.select(1, -1)),
             Input::Squares | Input::Planes | Input::LonePlanes => pass.square_heads(&x),
@@ -97,13 +103,42 @@ impl Pass<'_> {
         x.linear(self.tensors.get(&format!("{name}.weight")), self.tensors.find(&format!("{name}.bias")))
     }
 
-    fn bend(&self, x: &Tensor) -> Tensor {
-        bent(x, self.architecture().body.activation)
+    /// A layer and the curve after it.
+    fn bent_linear(&self, x: &Tensor, name: &str) -> Tensor {
+        let activation = self.architecture().body.activation;
+        let Some(fused) = &self.model.fused else { return bent(&self.linear(x, name), activation) };
+        // The bias waits for the curve, whose kernel also sums the bias's slopes.
+        let product = x.linear(self.tensors.get(&format!("{name}.weight")), None::<&Tensor>);
+        let bias = self.tensors.find(&format!("{name}.bias"));
+        fused.bend(&product, bias).unwrap_or_else(|| match bias {
+            Some(bias) => bent(&(product + bias), activation),
+            None => bent(&product, activation),
+        })
     }
 
     fn norm(&self, x: &Tensor, name: &str) -> Tensor {
+        self.join(x, None, 1.0, name).normed
+    }
+
+    /// A branch joins the rows, weighted by a factor, and the norm that comes then is made of them.
+    fn join(&self, x: &Tensor, branch: Option<&Tensor>, factor: f64, name: &str) -> Joined {
         let norm = &self.architecture().body.norm;
-        self.norm_of(x, name, norm.kind, norm.epsilon)
+        let numbers = NormNumbers {
+            scale: self.tensors.get(&format!("{name}.scale")),
+            offset: self.tensors.find(&format!("{name}.offset")),
+            epsilon: f64::from(norm.epsilon),
+            centred: norm.kind == NormKind::Layer,
+        };
+        let fused = self.model.fused.as_ref();
+        fused.and_then(|fused| fused.add_norm(x, branch, factor, numbers)).unwrap_or_else(|| {
+            let sum = match branch {
+                Some(branch) if factor == 1.0 => x + branch,
+                Some(branch) => x + branch * factor,
+                None => x.shallow_clone(),
+            };
+            let normed = self.norm_of(&sum, name, norm.kind, norm.epsilon);
+            Joined { sum, normed }
+        })
     }
 
     fn norm_of(&self, x: &Tensor, name: &str, kind: NormKind, epsilon: f32) -> Tensor {
@@ -121,19 +156,68 @@ impl Pass<'_> {
         }
     }
 
-    /// Attention and what happens to each token alone, each joined to the rows.
-    fn block(&self, x: &Tensor, name: &str) -> Tensor {
-        let x = self.branch(x, &format!("{name}.attention_norm"), |rows| self.attention(rows, name));
-        self.branch(&x, &format!("{name}.feed_forward_norm"), |rows| self.mix(rows, name))
+    /// Attention and what happens to each token alone, layer after layer, each joined to the rows.
+    fn blocks(&self, x: Tensor) -> Tensor {
+        match self.architecture().body.norm.place {
+            NormPlace::Pre => self.blocks_after_norms(x),
+            NormPlace::Post => self.blocks_before_norms(x),
+        }
     }
 
-    fn branch(&self, x: &Tensor, norm: &str, work: impl Fn(&Tensor) -> Tensor) -> Tensor {
-        match self.architecture().body.norm.place {
-            NormPlace::Pre => x + work(&self.norm(x, norm)),
-            NormPlace::Post => {
-                let factor = f64::from(self.architecture().branch_factor());
-                self.norm(&(x + work(x) * factor), norm)
+    fn blocks_after_norms(&self, mut x: Tensor) -> Tensor {
+        // What a branch makes joins the rows when the next norm is made.
+        let mut made: Option<Tensor> = None;
+        for (layer, branch) in self.branches() {
+            let joined = self.join(&x, made.as_ref(), 1.0, &branch.norm(&layer));
+            made = Some(self.branch(branch, &joined.normed, &layer));
+            x = joined.sum;
+        }
+        match made {
+            made if self.architecture().body.norm.last => {
+                self.join(&x, made.as_ref(), 1.0, "last_norm").normed
             }
+            Some(made) => x + made,
+            None => x,
+        }
+    }
+
+    fn blocks_before_norms(&self, mut x: Tensor) -> Tensor {
+        let factor = f64::from(self.architecture().branch_factor());
+        for (layer, branch) in self.branches() {
+            let made = self.branch(branch, &x, &layer);
+            x = self.join(&x, Some(&made), factor, &branch.norm(&layer)).normed;
+        }
+        if self.architecture().body.norm.last { self.norm(&x, "last_norm") } else { x }
+    }
+
+    /// All branches, in their order, with the names of their layers.
+    fn branches(&self) -> impl Iterator<Item = (String, Branch)> {
+        let layers = 0..self.architecture().body.layers;
+        layers.flat_map(|layer| Branch::ALL.map(|branch| (format!("layers.{layer}"), branch)))
+    }
+
+    fn branch(&self, branch: Branch, x: &Tensor, layer: &str) -> Tensor {
+        match branch {
+            Branch::Attention => self.attention(x, layer),
+            Branch::FeedForward => self.mix(x, layer),
+        }
+    }
+}
+
+/// The halves of a block.
+#[derive(Clone, Copy)]
+enum Branch {
+    Attention,
+    FeedForward,
+}
+
+impl Branch {
+    const ALL: [Self; 2] = [Self::Attention, Self::FeedForward];
+
+    fn norm(self, layer: &str) -> String {
+        match self {
+            Self::Attention => format!("{layer}.attention_norm"),
+            Self::FeedForward => format!("{layer}.feed_forward_norm"),
         }
     }
 }
@@ -143,7 +227,8 @@ fn accurate(kind: Kind) -> Kind {
     if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }
 
-fn bent(x: &Tensor, activation: Activation) -> Tensor {
+/// A curve.
+pub(crate) fn bent(x: &Tensor, activation: Activation) -> Tensor {
     match activation {
         Activation::Silu => x.silu(),
         Activation::Mish => x.mish(),

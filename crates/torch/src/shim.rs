@@ -1,5 +1,11 @@
 //! What `csrc` adds to tch.
 
+mod kernels;
+
+#[cfg(test)]
+pub(crate) use kernels::compile;
+pub(crate) use kernels::{Joined, KernelShape, Kernels, NormNumbers};
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use tch::Tensor;

@@ -304,3 +304,50 @@ fn where_memory_ends_what_fits_is_told() {
     let told = trainer.with_advice(TrainError("something else".into()), &samples).0;
     assert_eq!(told, "something else");
 }
+
+/// A network of squares that a card has kernels for.
+fn fitting(norm: &str, attention: &str) -> String {
+    format!(
+        "input = \"squares\"\n[embedding]\nkind = \"positions\"\n[body]\nwidth = 64\nlayers = 3\nheads = 2\n\
+         activation = \"mish\"\nnorm = {norm}\nattention = {attention}\n\
+         feed_forward = {{ kind = \"dense\", width = 128, biases = true }}\n[heads]\n\
+         policy = {{ kind = \"attention\", width = 32 }}\nvalue = {{ channels = 8, hidden = 16 }}\n"
+    )
+}
+
+/// Twenty steps on a card, of which most are played back from a recording.
+#[test]
+fn kernels_of_our_own_learn_as_plain_ones_do() {
+    let Ok(card) = Compute::named("cuda") else { return };
+    let folder = Folder::new("kernels", 6);
+    let pre = "{ kind = \"layer\", place = \"pre\", last = true }";
+    let rms = "{ kind = \"rms\", place = \"pre\" }";
+    let post = "{ kind = \"layer\", place = \"post\", epsilon = 1e-3, deepnorm = true }";
+    let smolgen = "{ kind = \"smolgen\", biases = true, compressed = 4, hidden = 32, generated = 32 }";
+    let cases = [
+        (pre, "{ kind = \"plain\", biases = true }"),
+        (rms, "{ kind = \"bias\", biases = false }"),
+        (post, smolgen),
+        (post, "{ kind = \"bias\", biases = true }"),
+    ];
+    for (norm, attention) in cases {
+        let tables =
+            "[training]\nbatch = 64\npositions = 1280\nprecision = \"bf16\"\ngraph = true\nema = 0.0";
+        let recipe = folder.recipe(tables, &fitting(norm, attention));
+        let weights = Weights::random(recipe.network.architecture().unwrap(), 5);
+        let samples = samples(&recipe);
+        let [own, plain] = [false, true].map(|is_plain| {
+            let mut trainer = TorchTrainer::new(&recipe, &weights, None, card, Processes::one()).unwrap();
+            if is_plain {
+                trainer.use_plain();
+            }
+            (0..20).for_each(|_| trainer.learn(&samples, 1e-3).unwrap());
+            trainer.told().unwrap()
+        });
+        assert!(own[19].loss < own[0].loss);
+        for (step, (own, plain)) in own.iter().zip(&plain).enumerate() {
+            let (own, plain) = (own.loss, plain.loss);
+            assert!((own - plain).abs() < 0.05 * plain, "{attention} at step {step}: {own}, not {plain}");
+        }
+    }
+}

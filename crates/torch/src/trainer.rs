@@ -134,6 +134,12 @@ impl TorchTrainer {
         })
     }
 
+    /// Computes with libtorch's kernels alone.
+    #[cfg(test)]
+    pub(crate) fn use_plain(&mut self) {
+        self.model.use_plain();
+    }
+
     /// The most bytes of the card that were taken at one time.
     pub fn peak_memory(&self) -> Option<u64> {
         self.compute.card().and_then(peak_memory)

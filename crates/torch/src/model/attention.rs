@@ -19,29 +19,50 @@ pub(super) fn mask(architecture: &Architecture, kind: Kind, device: Device) -> O
 
 impl Pass<'_> {
     pub(super) fn attention(&self, x: &Tensor, name: &str) -> Tensor {
-        let body = &self.architecture().body;
-        let (batch, tokens) = (x.size()[0], x.size()[1]);
-        let of_heads = |part: &str| {
-            let rows = self.linear(x, &format!("{name}.attention.{part}"));
-            rows.view([batch, tokens, body.heads as i64, -1]).transpose(1, 2)
-        };
-        let pairs = match &body.attention {
+        let rows = self.queries_keys_values(x, name);
+        let pairs = match &self.architecture().body.attention {
             Attention::Plain { .. } => None,
             Attention::Bias { .. } => {
-                let pairs = self.tensors.get(&format!("{name}.attention.pairs"));
-                Some(pairs.unsqueeze(0).expand([batch, -1, -1, -1], false))
+                Some(self.tensors.get(&format!("{name}.attention.pairs")).shallow_clone())
             }
             Attention::Smolgen(sizes) => Some(self.smolgen(x, sizes, &format!("{name}.smolgen"))),
         };
+        let fused = self.model.fused.as_ref().filter(|_| self.model.mask.is_none());
+        let seen = fused.and_then(|fused| fused.attend(&rows, pairs.as_ref()));
+        let seen = seen.unwrap_or_else(|| self.attend(&rows, pairs));
+        self.linear(&seen, &format!("{name}.attention.out"))
+    }
+
+    /// Side by side, by one product: `[batch, tokens, 3 * width]`.
+    fn queries_keys_values(&self, x: &Tensor, name: &str) -> Tensor {
+        let of_all = |kind: &str| {
+            let parts = ["query", "key", "value"];
+            let found = parts.map(|part| self.tensors.find(&format!("{name}.attention.{part}.{kind}")));
+            let found: Option<Vec<&Tensor>> = found.into_iter().collect();
+            found.map(|parts| Tensor::cat(&parts, 0))
+        };
+        let weights = of_all("weight").unwrap_or_else(|| unreachable!("{name} has no attention"));
+        x.linear(&weights, of_all("bias"))
+    }
+
+    /// What tokens see of each other, with logits `[heads, tokens, tokens]` or `[batch, heads, tokens, tokens]`.
+    fn attend(&self, rows: &Tensor, pairs: Option<Tensor>) -> Tensor {
+        let body = &self.architecture().body;
+        let (batch, tokens) = (rows.size()[0], rows.size()[1]);
+        let parts = rows.view([batch, tokens, 3, body.heads as i64, -1]);
+        let of_heads = |part: i64| parts.select(2, part).transpose(1, 2);
+        let pairs = pairs.map(|pairs| match pairs.dim() {
+            3 => pairs.unsqueeze(0).expand([batch, -1, -1, -1], false),
+            _ => pairs,
+        });
         let added = match (pairs, &self.model.mask) {
             (Some(pairs), Some(mask)) => Some(pairs + mask),
             (Some(pairs), None) => Some(pairs),
             (None, mask) => mask.as_ref().map(Tensor::shallow_clone),
         };
-        let (query, key, value) = (of_heads("query"), of_heads("key"), of_heads("value"));
+        let (query, key, value) = (of_heads(0), of_heads(1), of_heads(2));
         let seen = Tensor::scaled_dot_product_attention(&query, &key, &value, added, 0.0, false, None, false);
-        let rows = seen.transpose(1, 2).reshape([batch, tokens, body.width as i64]);
-        self.linear(&rows, &format!("{name}.attention.out"))
+        seen.transpose(1, 2).reshape([batch, tokens, body.width as i64])
     }
 
     /// Logits for each pair of squares, made by the position itself.

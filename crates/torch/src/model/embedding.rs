@@ -21,11 +21,11 @@ impl Pass<'_> {
         let batch = squares.size()[0];
         let pieces = squares.narrow(2, 0, PIECES).reshape([batch, SQUARES * PIECES]);
         let board = self.linear(&pieces, "embedding.board").view([batch, SQUARES, sizes.channels as i64]);
-        let x = self.bend(&self.linear(&Tensor::cat(&[squares, &board], 2), "embedding.squares"));
+        let x = self.bent_linear(&Tensor::cat(&[squares, &board], 2), "embedding.squares");
         let x = self.norm(&x, "embedding.norm");
         let x = x * self.tensors.get("embedding.gate.scale") + self.tensors.get("embedding.gate.offset");
         let factor = f64::from(self.architecture().branch_factor());
-        let x = &x + self.feed_forward(&x, "embedding.feed_forward") * factor;
-        self.norm(&x, "embedding.feed_forward_norm")
+        let made = self.feed_forward(&x, "embedding.feed_forward");
+        self.join(&x, Some(&made), factor, "embedding.feed_forward_norm").normed
     }
 }

@@ -23,7 +23,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn feed_forward(&self, x: &Tensor, name: &str) -> Tensor {
-        let bent = self.bend(&self.linear(x, &format!("{name}.in")));
+        let bent = self.bent_linear(x, &format!("{name}.in"));
         let hidden = match self.tensors.find(&format!("{name}.gate.weight")) {
             Some(_) => bent * self.linear(x, &format!("{name}.gate")),
             None => bent,

@@ -42,7 +42,7 @@ impl Pass<'_> {
         let heads = &self.architecture().heads;
         let mut said = BTreeMap::new();
         if let Some(PolicyHead { kind: PolicyKind::Attention, beside, .. }) = &heads.policy {
-            let squares = self.bend(&self.linear(x, "policy.squares"));
+            let squares = self.bent_linear(x, "policy.squares");
             said.insert("policy".into(), self.pairs(&squares, "policy"));
             for target in beside {
                 said.insert(target.name().into(), self.pairs(&squares, target.name()));
@@ -65,7 +65,7 @@ impl Pass<'_> {
             said.insert("moves_left".into(), plies.relu());
         }
         if heads.move_value.is_some() {
-            let squares = self.bend(&self.linear(x, "move_value.squares"));
+            let squares = self.bent_linear(x, "move_value.squares");
             said.insert("move_value".into(), self.pairs(&squares, "move_value").tanh());
         }
         said
@@ -73,8 +73,8 @@ impl Pass<'_> {
 
     /// Each square in a few numbers, and the board in a few more.
     fn pressed(&self, x: &Tensor, name: &str) -> Tensor {
-        let squares = self.bend(&self.linear(x, &format!("{name}.squares")));
-        self.bend(&self.linear(&squares.reshape([x.size()[0], -1]), &format!("{name}.board")))
+        let squares = self.bent_linear(x, &format!("{name}.squares"));
+        self.bent_linear(&squares.reshape([x.size()[0], -1]), &format!("{name}.board"))
     }
 
     /// A number for each of lc0's moves, from pairs of squares.
