@@ -5,13 +5,13 @@
 #
 # LAB is a tandem-lab with libtorch, TORCHRUN that of a whole PyTorch (scripts/libtorch.sh FOLDER --whole), DATA any games that
 # the lab reads. A small network is trained alone; then by two processes, of which the second is killed (-9) after the first
-# checkpoint. torchrun starts both again, they go on from there, and the losses of both runs are compared step by step.
+# checkpoint. torchrun starts both again, they go on from there, and the losses of both runs are compared look by look.
 set -euo pipefail
 
 lab=$(realpath "${1:?usage: scripts/check_torchrun.sh LAB TORCHRUN DATA}") torchrun=$2 data=$(realpath "$3")
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT
 cd "$folder"
 cat >small.toml <<RECIPE
 name = "small"
@@ -35,11 +35,17 @@ echo "== two, one of which dies"
 "$torchrun" --standalone --nproc-per-node 2 --max-restarts 2 --no-python -- \
     "$lab" train small.toml --run two --resume --device cpu >two.log 2>&1 &
 until compgen -G 'two/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep 0.2; done
+killed=0
 for process in $(pgrep -f "^$lab train small.toml --run two"); do
-    tr '\0' '\n' <"/proc/$process/environ" | grep -qx RANK=1 && kill -9 "$process" && echo "killed process $process, rank 1"
+    if tr '\0' '\n' <"/proc/$process/environ" | grep -qx RANK=1 && kill -9 "$process"; then
+        echo "killed process $process, rank 1"
+        killed=1
+    fi
 done
+[ $killed = 1 ] || { echo "nobody was killed"; tail -n 20 two.log; exit 1; }
 wait $! || { tail -n 20 two.log; exit 1; }
 grep -E 'validation|going on' two.log
+grep -q 'going on' two.log
 
 python3 - one/log.jsonl two/log.jsonl <<'CHECK'
 import json, sys

@@ -6,7 +6,7 @@
     teacher.py check TEACHER.pt FILE
 
 Files are bulletformat: 32 bytes a position, seen by the side to move. Needs PyTorch, and a card for real sizes. Training runs
-for a time, not for steps, so that it fits a lease.
+for a time, not for steps, so that it ends when it must.
 """
 import argparse
 import sys

@@ -3,6 +3,7 @@
 #include "card.h"
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -12,16 +13,25 @@
 #include <optional>
 #include <string>
 
-std::string card_message;
+thread_local std::string card_message;
 
 namespace {
 
-// A graph is recorded on a stream of its own.
+// A graph is recorded on a stream of its own, on the card that it is for.
 struct Graph {
+    explicit Graph(int device) : device(device), stream(c10::cuda::getStreamFromPool(true, this->device)) {}
+
+    c10::DeviceIndex device;
     at::cuda::CUDAGraph graph;
-    c10::cuda::CUDAStream stream = c10::cuda::getStreamFromPool(true);
+    c10::cuda::CUDAStream stream;
     std::optional<c10::cuda::CUDAStreamGuard> aside;
 };
+
+// Waits for everything on the graph's card.
+void finish(const Graph& graph) {
+    c10::cuda::CUDAGuard card(graph.device);
+    c10::cuda::device_synchronize();
+}
 
 }  // namespace
 
@@ -44,9 +54,9 @@ void* tandem_card_nccl(void* store, int rank, int ranks, int device, int64_t mil
     return made;
 }
 
-void* tandem_card_graph() {
+void* tandem_card_graph(int device) {
     Graph* made = nullptr;
-    guarded([&] { made = new Graph(); });
+    guarded([&] { made = new Graph(device); });
     return made;
 }
 
@@ -56,20 +66,25 @@ void tandem_card_graph_free(void* graph) { delete static_cast<Graph*>(graph); }
 int tandem_card_step_aside(void* pointer) {
     return guarded([&] {
         auto* graph = static_cast<Graph*>(pointer);
-        c10::cuda::device_synchronize();
+        finish(*graph);
         graph->aside.emplace(graph->stream);
     });
 }
 
 int tandem_card_step_back(void* pointer) {
     return guarded([&] {
-        c10::cuda::device_synchronize();
-        static_cast<Graph*>(pointer)->aside.reset();
+        auto* graph = static_cast<Graph*>(pointer);
+        finish(*graph);
+        graph->aside.reset();
     });
 }
 
 int tandem_card_record(void* pointer) {
-    return guarded([&] { static_cast<Graph*>(pointer)->graph.capture_begin({0, 0}, cudaStreamCaptureModeGlobal); });
+    return guarded([&] {
+        // A recording takes its memory elsewhere than the steps before it, whose memory it could not take back.
+        c10::cuda::CUDACachingAllocator::emptyCache();
+        static_cast<Graph*>(pointer)->graph.capture_begin({0, 0}, cudaStreamCaptureModeGlobal);
+    });
 }
 
 int tandem_card_recorded(void* pointer) {
@@ -77,7 +92,11 @@ int tandem_card_recorded(void* pointer) {
 }
 
 int tandem_card_replay(void* pointer) {
-    return guarded([&] { static_cast<Graph*>(pointer)->graph.replay(); });
+    return guarded([&] {
+        auto* graph = static_cast<Graph*>(pointer);
+        c10::cuda::CUDAGuard card(graph->device);
+        graph->graph.replay();
+    });
 }
 
 }  // extern "C"

@@ -6,7 +6,7 @@
 #include <exception>
 #include <string>
 
-extern std::string card_message;
+extern thread_local std::string card_message;
 
 template <typename Body>
 int guarded(Body body) {

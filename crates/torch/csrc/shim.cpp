@@ -67,10 +67,8 @@ int tandem_load_card(const char* path) {
 
 void* tandem_card_function(const char* name) { return card ? dlsym(card, name) : nullptr; }
 
-int tandem_synchronise() {
-    return guarded([] {
-        if (torch::cuda::is_available()) torch::cuda::synchronize();
-    });
+int tandem_synchronise(int device) {
+    return guarded([&] { torch::cuda::synchronize(device); });
 }
 
 // The most bytes that tensors have taken of a card at one time; -1 where that is not known.

@@ -27,7 +27,7 @@ pub enum ComputeError {
         problem: String,
     },
     /// What torchrun tells is not what it should be.
-    #[error("the environment's {name} is {value:?}, which is no number")]
+    #[error("the environment's {name} is {value:?}, which is no such number")]
     Environment {
         /// The variable.
         name: &'static str,
@@ -68,6 +68,14 @@ impl Compute {
         }
         allow_tf32(true)?;
         Ok(Self { device: Device::Cuda(number), has_graphs: load_card().is_ok() })
+    }
+
+    /// A card of NVIDIA's if libtorch sees any, and else the processor. A card that is there and cannot be used is told of.
+    pub fn best() -> Result<Self, ComputeError> {
+        if load_cuda().is_err() || tch::Cuda::device_count() == 0 {
+            return Ok(Self::processor());
+        }
+        Self::named("cuda")
     }
 
     /// A processor computes.
@@ -115,6 +123,12 @@ fn environment(name: &'static str) -> Result<Option<usize>, ComputeError> {
     }
 }
 
+fn port() -> Result<u16, ComputeError> {
+    let port = environment("MASTER_PORT")?.unwrap_or(29500);
+    let unfit = |_| ComputeError::Environment { name: "MASTER_PORT", value: port.to_string() };
+    u16::try_from(port).map_err(unfit)
+}
+
 /// The processes of a run, of which this is one.
 pub struct Processes {
     rank: usize,
@@ -143,7 +157,7 @@ impl Processes {
             rank,
             ranks,
             address: std::env::var("MASTER_ADDR").unwrap_or_else(|_| "127.0.0.1".into()),
-            port: environment("MASTER_PORT")?.unwrap_or(29500) as u16,
+            port: port()?,
             holds_store: rank == 0 && !held,
             card: compute.card(),
             patience: PATIENCE,

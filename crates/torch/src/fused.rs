@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::OUT_OF_MEMORY;
 use crate::shim::{Joined, KernelShape, Kernels, NormNumbers, TorchError};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,6 +102,12 @@ impl Fused {
         self.unless_failed(|kernels| kernels.attend(rows, bias, heads))
     }
 
+    /// Whether they are in use.
+    #[cfg(test)]
+    pub(crate) fn is_well(&self) -> bool {
+        !self.failed.load(Ordering::Relaxed)
+    }
+
     fn can_read(&self, tensor: &Tensor) -> bool {
         tensor.kind() == Kind::BFloat16 && tensor.device() == self.device
     }
@@ -109,12 +116,16 @@ impl Fused {
         if self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        work(&self.kernels)
-            .inspect_err(|error| {
+        match work(&self.kernels) {
+            Ok(done) => Some(done),
+            // Nothing is wrong with the kernels: told as tch tells of it, for the trainer to make an error of it again.
+            Err(error) if error.to_string().contains(OUT_OF_MEMORY) => panic!("{error}"),
+            Err(error) => {
                 self.failed.store(true, Ordering::Relaxed);
-                warn(error);
-            })
-            .ok()
+                warn(&error);
+                None
+            }
+        }
     }
 }
 

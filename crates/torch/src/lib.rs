@@ -17,6 +17,9 @@ mod sparsity;
 mod tests;
 mod trainer;
 
+/// What libtorch says when a card has no more memory.
+const OUT_OF_MEMORY: &str = "out of memory";
+
 pub use device::{Compute, ComputeError, Processes};
 pub use shim::{TorchError, version};
 pub use trainer::TorchTrainer;

@@ -8,7 +8,7 @@ use crate::model::{Routing, Said};
 use std::f64::consts::FRAC_1_SQRT_2;
 use tandem_train::transformer::{BucketTarget, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, Targets};
 use tandem_transformer::PolicyTarget;
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 /// The losses of a step, by name, before they are weighted; and their weighted sum.
 pub(crate) struct Wrong {
@@ -195,8 +195,10 @@ fn of_buckets(logits: &Tensor, chance: &Tensor, target: BucketTarget) -> Tensor 
             -chances.gather(1, &bucket, false).squeeze_dim(1)
         }
         BucketTarget::HlGauss { sigma } => {
-            let edges = Tensor::arange(count + 1, (Kind::Double, logits.device()));
-            let place = chance.to_kind(Kind::Double).unsqueeze(1) * count as f64;
+            // Apple's cards have nothing finer.
+            let kind = if logits.device() == Device::Mps { Kind::Float } else { Kind::Double };
+            let edges = Tensor::arange(count + 1, (kind, logits.device()));
+            let place = chance.to_kind(kind).unsqueeze(1) * count as f64;
             let below = ((edges - place) * (FRAC_1_SQRT_2 / sigma)).erf();
             let shares = below.narrow(1, 1, count) - below.narrow(1, 0, count);
             let whole = below.narrow(1, count, 1) - below.narrow(1, 0, 1);

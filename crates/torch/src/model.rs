@@ -65,6 +65,12 @@ impl Model {
         self.fused = None;
     }
 
+    /// Whether kernels of our own are in use.
+    #[cfg(test)]
+    pub(crate) fn has_kernels(&self) -> bool {
+        self.fused.as_ref().is_some_and(Fused::is_well)
+    }
+
     /// What the network with these tensors says.
     pub(crate) fn forward(&self, tensors: &Named, inputs: &ModelInputs) -> Said {
         let pass = Pass { model: self, tensors, routing: RefCell::default() };

@@ -8,6 +8,7 @@ pub(crate) use kernels::{Joined, KernelShape, Kernels, NormNumbers};
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use tch::Tensor;
 use thiserror::Error;
 
@@ -24,7 +25,7 @@ unsafe extern "C" {
     fn tandem_load_cuda() -> c_int;
     fn tandem_load_card(path: *const c_char) -> c_int;
     fn tandem_card_function(name: *const c_char) -> Handle;
-    fn tandem_synchronise() -> c_int;
+    fn tandem_synchronise(device: c_int) -> c_int;
     fn tandem_peak_memory(device: c_int) -> i64;
     fn tandem_allow_tf32(allow: c_int) -> c_int;
     fn tandem_adamw(
@@ -86,8 +87,19 @@ pub(crate) fn load_cuda() -> Result<(), TorchError> {
     done(unsafe { tandem_load_cuda() })
 }
 
-/// Opens the part for cards, which the program carries.
+/// Opens the part for cards, which the program carries, once.
 pub(crate) fn load_card() -> Result<(), TorchError> {
+    static OPENED: OnceLock<Result<(), TorchError>> = OnceLock::new();
+    OPENED.get_or_init(open_card).clone()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_card() -> Result<(), TorchError> {
+    Err(TorchError("the part for cards is for Linux".into()))
+}
+
+#[cfg(target_os = "linux")]
+fn open_card() -> Result<(), TorchError> {
     use std::io::Write as _;
     use std::os::fd::{AsRawFd, FromRawFd};
     let failed = |problem: String| TorchError(format!("the part for cards cannot be opened: {problem}"));
@@ -109,9 +121,9 @@ pub(crate) fn load_card() -> Result<(), TorchError> {
 }
 
 /// Waits until a card has done all it was asked.
-pub(crate) fn synchronise() -> Result<(), TorchError> {
-    // SAFETY: it takes nothing.
-    done(unsafe { tandem_synchronise() })
+pub(crate) fn synchronise(card: usize) -> Result<(), TorchError> {
+    // SAFETY: a card that there is none of is refused.
+    done(unsafe { tandem_synchronise(card as c_int) })
 }
 
 /// The most bytes of a card that tensors have taken at one time.
@@ -270,11 +282,11 @@ unsafe fn card_function<F: Copy>(name: &CStr) -> Result<F, TorchError> {
 }
 
 impl Graph {
-    /// An empty one. The part for cards must be open.
-    pub(crate) fn new() -> Result<Self, TorchError> {
+    /// An empty one for a card. The part for cards must be open.
+    pub(crate) fn new(card: usize) -> Result<Self, TorchError> {
         // SAFETY: these are their types in `csrc/card.cpp`.
         let (make, functions) = unsafe {
-            let make: unsafe extern "C" fn() -> Handle = card_function(c"tandem_card_graph")?;
+            let make: unsafe extern "C" fn(c_int) -> Handle = card_function(c"tandem_card_graph")?;
             let functions = GraphFunctions {
                 error: card_function(c"tandem_card_error")?,
                 free: card_function(c"tandem_card_graph_free")?,
@@ -286,8 +298,8 @@ impl Graph {
             };
             (make, functions)
         };
-        // SAFETY: it takes nothing.
-        let graph = NonNull::new(unsafe { make() });
+        // SAFETY: a card that there is none of is answered with nothing.
+        let graph = NonNull::new(unsafe { make(card as c_int) });
         let graph = graph.ok_or_else(|| TorchError("no graph can be made".into()))?;
         Ok(Self { graph, functions })
     }
@@ -304,17 +316,31 @@ impl Graph {
 
     /// Runs something on the graph's own stream: what is to be recorded must have been run there before.
     pub(crate) fn aside<T>(&self, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
-        self.call(self.functions.step_aside)?;
-        let result = work();
-        self.call(self.functions.step_back)?;
-        result
+        self.between([self.functions.step_aside, self.functions.step_back], work)
     }
 
     /// Records what is done within; to be called aside.
     pub(crate) fn record<T>(&self, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
-        self.call(self.functions.record)?;
+        self.between([self.functions.record, self.functions.recorded], work)
+    }
+
+    /// Does something between two calls, of which the second is made even if it panics, as tch does where memory ends.
+    fn between<T>(
+        &self,
+        [before, after]: [OnGraph; 2],
+        work: impl FnOnce() -> Result<T, TorchError>,
+    ) -> Result<T, TorchError> {
+        struct After<'a>(&'a Graph, OnGraph);
+        impl Drop for After<'_> {
+            fn drop(&mut self) {
+                let _ = self.0.call(self.1);
+            }
+        }
+        self.call(before)?;
+        let ended = After(self, after);
         let result = work();
-        self.call(self.functions.recorded)?;
+        std::mem::forget(ended);
+        self.call(after)?;
         result
     }
 

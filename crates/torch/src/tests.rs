@@ -335,19 +335,32 @@ fn kernels_of_our_own_learn_as_plain_ones_do() {
             "[training]\nbatch = 64\npositions = 1280\nprecision = \"bf16\"\ngraph = true\nema = 0.0";
         let recipe = folder.recipe(tables, &fitting(norm, attention));
         let weights = Weights::random(recipe.network.architecture().unwrap(), 5);
-        let samples = samples(&recipe);
-        let [own, plain] = [false, true].map(|is_plain| {
-            let mut trainer = TorchTrainer::new(&recipe, &weights, None, card, Processes::one()).unwrap();
+        let (one, other) = (samples(&recipe), samples(&TransformerRecipe { seed: 9, ..recipe.clone() }));
+        let unrecorded = {
+            let mut recipe = recipe.clone();
+            recipe.training.graph = false;
+            recipe
+        };
+        let cases = [(&recipe, false), (&recipe, true), (&unrecorded, false)];
+        let [own, plain, step_by_step] = cases.map(|(recipe, is_plain)| {
+            let mut trainer = TorchTrainer::new(recipe, &weights, None, card, Processes::one()).unwrap();
             if is_plain {
                 trainer.use_plain();
             }
-            (0..20).for_each(|_| trainer.learn(&samples, 1e-3).unwrap());
+            // Other positions and another rate each time: what is played back must see them.
+            for step in 0..20 {
+                let samples = if step % 2 == 0 { &one } else { &other };
+                trainer.learn(samples, 1e-3 / f64::from(1 + step % 3)).unwrap();
+            }
+            assert_eq!(trainer.ways(), [recipe.training.graph, !is_plain], "{attention}");
             trainer.told().unwrap()
         });
-        assert!(own[19].loss < own[0].loss);
-        for (step, (own, plain)) in own.iter().zip(&plain).enumerate() {
-            let (own, plain) = (own.loss, plain.loss);
-            assert!((own - plain).abs() < 0.05 * plain, "{attention} at step {step}: {own}, not {plain}");
+        assert!(own[18].loss < own[0].loss);
+        for (step, own) in own.iter().enumerate() {
+            for (other, most) in [(&plain[step], 0.05), (&step_by_step[step], 0.01)] {
+                let apart = (own.loss - other.loss).abs();
+                assert!(apart < most * other.loss, "{attention} at step {step}: {} {}", own.loss, other.loss);
+            }
         }
     }
 }

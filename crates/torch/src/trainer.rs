@@ -1,5 +1,6 @@
 //! Steps.
 
+use crate::OUT_OF_MEMORY;
 use crate::batch::Batch;
 use crate::device::{Compute, Processes};
 use crate::losses::wrong;
@@ -24,9 +25,6 @@ use tch::{Device, Kind, Tensor};
 const JUDGED: usize = 1024;
 /// Steps that are made before one is recorded: libtorch chooses its ways while they are.
 const STEPS_BEFORE_RECORDING: u64 = 3;
-
-/// What libtorch says when a card has no more memory.
-const OUT_OF_MEMORY: &str = "out of memory";
 
 /// A step of a card that was recorded, what it reads and what it says.
 struct Recorded {
@@ -124,7 +122,7 @@ impl TorchTrainer {
             processes,
             compute,
             recorded: None,
-            graph: if records { Some(Graph::new()?) } else { None },
+            graph: compute.card().filter(|_| records).map(Graph::new).transpose()?,
             step,
             names: Vec::new(),
             told: Vec::new(),
@@ -138,6 +136,17 @@ impl TorchTrainer {
     #[cfg(test)]
     pub(crate) fn use_plain(&mut self) {
         self.model.use_plain();
+    }
+
+    /// Whether steps are played back, and whether with kernels of our own.
+    #[cfg(test)]
+    pub(crate) fn ways(&self) -> [bool; 2] {
+        [self.recorded.is_some(), self.model.has_kernels()]
+    }
+
+    /// Waits until everything is computed that was asked for.
+    fn finish(&self) -> Result<(), TorchError> {
+        self.compute.card().map_or(Ok(()), synchronise)
     }
 
     /// The most bytes of the card that were taken at one time.
@@ -243,7 +252,9 @@ impl TorchTrainer {
         let advice = match self.fitting(samples, len / 2) {
             Some(fits) => format!(
                 "{len} positions at a time do not fit, {fits} do: `training.accumulate = {}` makes the same steps in parts",
-                samples.len().div_ceil(fits)
+                (samples.len().div_ceil(fits)..samples.len())
+                    .find(|&parts| samples.len().is_multiple_of(parts))
+                    .unwrap_or(samples.len())
             ),
             None => "not even one position fits: a smaller network is needed".into(),
         };
@@ -261,7 +272,7 @@ impl TorchTrainer {
                 let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
                 wrong(&said, &batch, &self.recipe.targets).sum.backward();
                 drop(self.parameters.take_slopes()?);
-                synchronise()
+                self.finish()
             });
             if fits.is_ok() {
                 return Some(tried);
@@ -309,7 +320,7 @@ impl TransformerTrainer for TorchTrainer {
     fn told(&mut self) -> Result<Vec<StepTold>, TrainError> {
         let compute = self.compute;
         caught(&compute, || {
-            synchronise()?;
+            self.finish()?;
             if self.told.is_empty() {
                 return Ok(Vec::new());
             }
@@ -348,6 +359,9 @@ impl TransformerTrainer for TorchTrainer {
 
     fn add_up(&mut self, numbers: &mut [f64]) -> Result<(), TrainError> {
         let compute = self.compute;
+        if self.processes.alone() {
+            return Ok(());
+        }
         caught(&compute, || {
             let tensor = Tensor::from_slice(numbers).to_device(self.compute.device());
             self.processes.sum(&tensor)?;
@@ -372,8 +386,9 @@ impl TransformerTrainer for TorchTrainer {
     }
 
     fn weights(&mut self) -> Result<Weights, TrainError> {
-        let row = self.best();
-        self.row.weights(&self.architecture, &row).map_err(|error| TrainError(error.to_string()))
+        let compute = self.compute;
+        let weights = caught(&compute, || Ok(self.row.weights(&self.architecture, &self.best())))?;
+        weights.map_err(|error| TrainError(error.to_string()))
     }
 }
 

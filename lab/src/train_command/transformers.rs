@@ -76,7 +76,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
 
 fn compute_of(device: Device) -> Result<Compute, LabError> {
     Ok(match device {
-        Device::Auto => Compute::named("cuda").unwrap_or_else(|_| Compute::processor()),
+        Device::Auto => Compute::best()?,
         Device::Cpu => Compute::processor(),
         Device::Cuda(0) => Compute::named("cuda")?,
         Device::Cuda(card) => Compute::named(&format!("cuda:{card}"))?,

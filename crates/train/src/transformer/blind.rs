@@ -24,7 +24,10 @@ pub(super) fn target_sums(
                 }
                 _ => {
                     for ends in samples.wdl.iter().filter(|ends| !ends[0].is_nan()) {
-                        sum.iter_mut().zip(ends).for_each(|(sum, share)| *sum += f64::from(*share));
+                        let smoothing = targets.label_smoothing;
+                        sum.iter_mut().zip(ends).for_each(|(sum, share)| {
+                            *sum += f64::from(*share) * (1.0 - smoothing) + smoothing / 3.0;
+                        });
                     }
                 }
             }
@@ -92,7 +95,7 @@ mod tests {
             [(Preset::Byte, "hl-gauss"), (Preset::Byte, "cross-entropy"), (Preset::BtSmall, "hl-gauss")]
         {
             let text = format!(
-                "name = \"x\"\n[network]\npreset = \"{}\"\n[targets]\nbuckets = {{ kind = \"{kind}\" }}\n[data]\n\
+                "name = \"x\"\n[network]\npreset = \"{}\"\n[targets]\nlabel_smoothing = 0.1\nbuckets = {{ kind = \"{kind}\" }}\n[data]\n\
                  train = [{{ path = \"x.vf\" }}]\n[training]\npositions = 60",
                 preset.name()
             );

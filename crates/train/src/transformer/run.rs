@@ -9,6 +9,7 @@ use super::{
 };
 use crate::checkpoint::{Checkpoints, Kept};
 use crate::log::RunLog;
+use crate::metrics::Phase;
 use crate::recipe::RecipeError;
 use crate::run::{RECIPE, RunError, claim};
 use crate::trainer::TrainError;
@@ -105,8 +106,9 @@ pub fn run_transformer(
 ) -> Result<TransformerOutcome, RunError> {
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
-    let weights = match finished && recipe.training.patience > 0 && run.standing.best.is_some() {
-        // What was learnt after the best look made it worse.
+    let is_first = options.share.rank == 0;
+    let weights = match is_first && finished && recipe.training.patience > 0 && run.standing.best.is_some() {
+        // What was learnt after the best look made it worse. The others' networks are not asked for.
         true => {
             let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
             trainer(recipe, &run.start, Some(&best.state))?.weights()?
@@ -141,6 +143,14 @@ impl<'a> Run<'a> {
         let folder = options.folder;
         let is_first = options.share.rank == 0;
         let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
+        let parts = options.share.ranks * recipe.training.accumulate.max(1);
+        if !recipe.training.batch.is_multiple_of(parts) {
+            let problem = format!(
+                "{} positions cannot be shared out equally among {} processes, each in {} parts",
+                recipe.training.batch, options.share.ranks, recipe.training.accumulate
+            );
+            return Err(RecipeError::Wrong { key: "training.batch", problem }.into());
+        }
         let lock = if is_first { Some(claim(folder)?) } else { None };
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
@@ -205,6 +215,7 @@ impl<'a> Run<'a> {
         let training = &self.recipe.training;
         let steps = self.recipe.steps();
         let pause = training.validate_every.div_ceil(training.batch as u64).max(1);
+        self.check_step(options.folder)?;
         let blind = self.blind()?;
         watch(TransformerEvent::Begin { step: self.step, steps, blind: &blind });
         let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
@@ -251,6 +262,21 @@ impl<'a> Run<'a> {
             (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
         }
         Ok(true)
+    }
+
+    /// Whether all processes are at the same step: one that does not see the run's folder would begin anew.
+    fn check_step(&mut self, folder: &Path) -> Result<(), RunError> {
+        let step = self.step as f64;
+        let mut sums = [1.0, step, step * step];
+        self.trainer.add_up(&mut sums)?;
+        if sums[0] * sums[2] == sums[1] * sums[1] {
+            return Ok(());
+        }
+        let problem = format!(
+            "this process would begin at step {}, others at another: all need the run's folder to go on",
+            self.step
+        );
+        Err(RunError::Folder { path: folder.into(), problem })
     }
 
     /// What the labels alone make of the losses, by the validation data of all processes.
@@ -328,13 +354,19 @@ impl<'a> Run<'a> {
             }
             let (step, positions) = (self.step, self.positions());
             if let Some((log, _)) = &mut self.writes {
-                let whole = metrics.whole();
-                let figures: Vec<(String, f64)> =
-                    Figure::all().filter_map(|figure| Some((figure.name(), whole.get(figure)?))).collect();
-                let names: Vec<String> =
-                    figures.iter().map(|(name, _)| format!("validation/{name}")).collect();
+                let phases = Phase::ALL.map(|phase| format!("validation/{}", phase.name()));
+                let places = std::iter::once("validation").chain(phases.iter().map(String::as_str));
+                let groups = std::iter::once(metrics.whole()).chain(metrics.phases());
+                let figures: Vec<(String, f64)> = places
+                    .zip(groups)
+                    .flat_map(|(place, group)| {
+                        Figure::all().filter_map(move |figure| {
+                            Some((format!("{place}/{}", figure.name()), group.get(figure)?))
+                        })
+                    })
+                    .collect();
                 let mut scalars = vec![("validation/loss", loss)];
-                scalars.extend(names.iter().zip(&figures).map(|(name, (_, value))| (name.as_str(), *value)));
+                scalars.extend(figures.iter().map(|(name, value)| (name.as_str(), *value)));
                 log.scalars(step, positions, &scalars)?;
             }
             watch(TransformerEvent::Validated { step, metrics: &metrics, loss, is_best });
