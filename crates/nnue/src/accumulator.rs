@@ -7,38 +7,44 @@
 use crate::aligned::Aligned;
 use crate::architecture::PSQT_BUCKETS;
 use crate::features::{FeatureSet, View};
+use crate::inputs::Inputs;
 use crate::kernels::Rows;
-use crate::network::{Evaluation, Network};
+use crate::network::{Evaluation, Network, Scratch};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
 
-/// One side's values.
+/// One side's values of the first layer: what a network of any inputs makes of those that are on.
 #[derive(Clone, Debug)]
-struct Values {
-    hidden: Aligned<i16>,
-    psqt: [i32; PSQT_BUCKETS],
+pub struct Accumulator {
+    pub(crate) hidden: Aligned<i16>,
+    pub(crate) psqt: [i32; PSQT_BUCKETS],
 }
 
-impl Values {
-    fn of_bias(network: &Network) -> Self {
+impl Accumulator {
+    /// With nothing on.
+    pub fn new<I: Inputs>(network: &Network<I>) -> Self {
         Self { hidden: network.first.bias.clone(), psqt: [0; PSQT_BUCKETS] }
     }
 
-    /// Becomes `from` with some rows more and some less.
+    /// Becomes `from` with some rows more and some less, in one pass. A step that is taken back needs no second one: `from`
+    /// is still there.
+    ///
+    /// # Panics
+    /// Where the network has no such row, or an accumulator is one of another network.
     #[inline]
-    fn follow(&mut self, network: &Network, from: &Self, rows: &RowLists) {
+    pub fn follow<I: Inputs>(&mut self, network: &Network<I>, from: &Self, added: &[u32], removed: &[u32]) {
         let first = &network.first;
         let all = Rows { weights: &first.weights, width: first.width };
-        network.kernels.update(&mut self.hidden, &from.hidden, all, &rows.added, &rows.removed);
+        network.kernels.update(&mut self.hidden, &from.hidden, all, added, removed);
         if let Some(psqt) = &first.psqt {
             let row = |index: u32| &psqt[index as usize * PSQT_BUCKETS..][..PSQT_BUCKETS];
             self.psqt = from.psqt;
-            for &index in &rows.added {
+            for &index in added {
                 self.psqt
                     .iter_mut()
                     .zip(row(index))
                     .for_each(|(sum, weight)| *sum = sum.wrapping_add(*weight));
             }
-            for &index in &rows.removed {
+            for &index in removed {
                 self.psqt
                     .iter_mut()
                     .zip(row(index))
@@ -73,7 +79,7 @@ impl RowLists {
 /// What is known of one position of the line.
 #[derive(Clone, Debug)]
 struct Frame {
-    values: [Values; 2],
+    values: [Accumulator; 2],
     views: [View; 2],
     ready: [bool; 2],
     /// The move that led here.
@@ -83,7 +89,7 @@ struct Frame {
 /// The last position that one side saw in one view.
 #[derive(Clone, Debug)]
 struct Seen {
-    values: Values,
+    values: Accumulator,
     pieces: [[BitBoard; 6]; 2],
 }
 
@@ -93,7 +99,7 @@ pub struct Accumulators {
     top: usize,
     /// By side and view.
     seen: Vec<Option<Box<Seen>>>,
-    scratch: Aligned<u8>,
+    scratch: Scratch,
     rows: RowLists,
 }
 
@@ -104,7 +110,7 @@ impl Accumulators {
             frames: Vec::new(),
             top: 0,
             seen: vec![None; 2 * network.features.views()],
-            scratch: Aligned::zeroed(network.scratch_len()),
+            scratch: network.scratch(),
             rows: RowLists::default(),
         };
         accumulators.reset(network, &Board::default());
@@ -118,7 +124,7 @@ impl Accumulators {
         match self.frames.first_mut() {
             Some(frame) => (frame.views, frame.ready) = (views, [false; 2]),
             None => self.frames.push(Frame {
-                values: [Values::of_bias(network), Values::of_bias(network)],
+                values: [Accumulator::new(network), Accumulator::new(network)],
                 views,
                 ready: [false; 2],
                 changes: Changes::NONE,
@@ -159,16 +165,7 @@ impl Accumulators {
         }
         let us = board.side_to_move();
         let [own, other] = [us, !us].map(|side| &self.frames[self.top].values[side as usize]);
-        let len = network.first.outputs;
-        // Where the perspectives have weights of their own, the other's follow those of the side to move.
-        let start = network.first.width - len;
-        network.forward(
-            &own.hidden[..len],
-            &other.hidden[start..start + len],
-            [&own.psqt, &other.psqt],
-            board.occupied().len() as usize,
-            &mut self.scratch,
-        )
+        network.judge(&[own, other], network.bucket(board.occupied().len() as usize), &mut self.scratch)
     }
 
     /// The accumulator of one side, as an evaluation reads it: what the network's later layers see of the position.
@@ -193,7 +190,7 @@ impl Accumulators {
             let (before, after) = self.frames.split_at_mut(ply);
             let (before, after) = (&before[ply - 1], &mut after[0]);
             self.rows.fill(&network.features, side, after.views[index], &after.changes);
-            after.values[index].follow(network, &before.values[index], &self.rows);
+            after.values[index].follow(network, &before.values[index], &self.rows.added, &self.rows.removed);
             after.ready[index] = true;
         }
     }
@@ -204,7 +201,7 @@ impl Accumulators {
         let view = frame.views[side as usize];
         let number = side as usize * network.features.views() + network.features.view_number(view);
         let seen = self.seen[number].get_or_insert_with(|| {
-            Box::new(Seen { values: Values::of_bias(network), pieces: [[BitBoard::EMPTY; 6]; 2] })
+            Box::new(Seen { values: Accumulator::new(network), pieces: [[BitBoard::EMPTY; 6]; 2] })
         });
         self.rows.added.clear();
         self.rows.removed.clear();
@@ -221,7 +218,7 @@ impl Accumulators {
             }
         }
         let values = &mut frame.values[side as usize];
-        values.follow(network, &seen.values, &self.rows);
+        values.follow(network, &seen.values, &self.rows.added, &self.rows.removed);
         seen.values.hidden.copy_from_slice(&values.hidden);
         seen.values.psqt = values.psqt;
         frame.ready[side as usize] = true;
@@ -233,6 +230,7 @@ mod tests {
     use super::*;
     use crate::features::tests::all_sets;
     use crate::test_nets;
+    use crate::{Architecture, FloatNetwork, Quantisation};
     use tandem_chess::Position;
 
     /// Plays at random, forth and back, with null moves, and asks for an evaluation now and then: what was kept must
@@ -304,5 +302,70 @@ mod tests {
     fn perspectives_may_have_weights_of_their_own() {
         let network = test_nets::untied(FeatureSet::half_kp(), 32, 3);
         walk(&network, "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 1500, 9);
+    }
+
+    /// Things that are on or off and mean nothing.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Switches(usize);
+
+    impl Inputs for Switches {
+        const SIDES: usize = 1;
+
+        fn name(&self) -> &str {
+            "switches"
+        }
+
+        fn inputs(&self) -> usize {
+            self.0
+        }
+
+        fn max_active(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn one_side_of_no_chess_is_kept_as_well() {
+        for chess in
+            [test_nets::flat(FeatureSet::plain(), 32, 4), test_nets::stacks(FeatureSet::plain(), 64, 5)]
+        {
+            let Architecture { outputs, head, .. } = chess.architecture();
+            let features = Switches(60);
+            let architecture = Architecture { features, outputs, tied: true, psqt: false, head };
+            let mut float = FloatNetwork::zeroed(architecture, 600, 100);
+            let mut state = 7u64;
+            let mut random = move || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+            };
+            for numbers in float.numbers_mut() {
+                numbers.iter_mut().for_each(|number| *number = random());
+            }
+            let (network, _) = float.quantise(Quantisation::default()).unwrap();
+            // What the integers stand for, plainly computed, apart from their rounding.
+            let float = network.to_float();
+            let (mut kept, mut spare) = (Accumulator::new(&network), Accumulator::new(&network));
+            let (mut on, mut scratch) = (Vec::<u32>::new(), network.scratch());
+            for step in 0..200u32 {
+                let row = step * 37 % 60;
+                let was_on = on.contains(&row);
+                let (added, removed) = if was_on { (vec![], vec![row]) } else { (vec![row], vec![]) };
+                spare.follow(&network, &kept, &added, &removed);
+                std::mem::swap(&mut kept, &mut spare);
+                if was_on {
+                    on.retain(|&other| other != row)
+                } else {
+                    on.push(row)
+                }
+                let mut anew = Accumulator::new(&network);
+                anew.follow(&network, &Accumulator::new(&network), &on, &[]);
+                let bucket = step as usize % 8;
+                let value = network.judge(&[&kept], bucket, &mut scratch);
+                assert_eq!(value, network.judge(&[&anew], bucket, &mut scratch));
+                let sides: Vec<usize> = on.iter().map(|&row| row as usize).collect();
+                let expected = float.judge(&[&sides], bucket);
+                assert!((f64::from(value.value()) - expected).abs() < 0.05 * expected.abs() + 30.0);
+            }
+        }
     }
 }

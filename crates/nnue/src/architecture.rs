@@ -1,6 +1,7 @@
 //! What a network is made of, without its numbers.
 
 use crate::features::FeatureSet;
+use crate::inputs::Inputs;
 use crate::kernels::Activation;
 use std::fmt;
 use thiserror::Error;
@@ -55,9 +56,9 @@ fn within<T: PartialOrd + fmt::Display>(
 
 /// The shape of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Architecture {
+pub struct Architecture<I = FeatureSet> {
     /// The inputs.
-    pub features: FeatureSet,
+    pub features: I,
     /// Values of one side's accumulator.
     pub outputs: usize,
     /// Both perspectives share the weights of the first layer.
@@ -175,7 +176,7 @@ impl Buckets {
     }
 }
 
-impl Architecture {
+impl<I: Inputs> Architecture<I> {
     /// Values that are kept for each side: twice as many where the side to move and the other have weights of their
     /// own, for each side is both in turn.
     pub fn width(&self) -> usize {
@@ -192,9 +193,9 @@ impl Architecture {
     /// Inputs and outputs of each dense layer of one stack, in order. A flat head is a stack of one.
     pub fn layers(&self) -> Vec<(usize, usize)> {
         match self.head {
-            HeadShape::Flat { .. } => vec![(2 * self.outputs, 1)],
+            HeadShape::Flat { .. } => vec![(I::SIDES * self.outputs, 1)],
             HeadShape::Stacks(stack) => {
-                let inputs = if stack.squeeze.is_pairwise() { self.outputs } else { 2 * self.outputs };
+                let inputs = I::SIDES * self.outputs / if stack.squeeze.is_pairwise() { 2 } else { 1 };
                 let kept = stack.hidden.saturating_sub(usize::from(stack.skip));
                 let second_inputs = if stack.dual { 2 * kept } else { kept };
                 vec![(inputs, stack.hidden), (second_inputs, stack.second), (stack.second, 1)]
@@ -210,6 +211,12 @@ impl Architecture {
             return Err(ArchitectureError::new("outputs", problem));
         }
         self.buckets().check()?;
+        if I::SIDES < 2 && !self.tied {
+            return Err(ArchitectureError::new("tied", "one side has no other to share its weights with"));
+        }
+        if I::SIDES < 2 && self.psqt {
+            return Err(ArchitectureError::new("psqt", "piece squares are a difference between two sides"));
+        }
         match self.head {
             HeadShape::Flat { .. } if self.psqt => {
                 Err(ArchitectureError::new("psqt", "a flat head has no place for piece squares"))
@@ -241,9 +248,12 @@ impl Architecture {
 }
 
 /// The notation of the field: `halfkp 40960 -> 256x2 -> 1`.
-impl fmt::Display for Architecture {
+impl<I: Inputs> fmt::Display for Architecture<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} -> {}x2", self.features.name(), self.features.inputs(), self.outputs)?;
+        write!(f, "{} {} -> {}", self.features.name(), self.features.inputs(), self.outputs)?;
+        if I::SIDES > 1 {
+            write!(f, "x{}", I::SIDES)?;
+        }
         if !self.tied {
             f.write_str(" (own weights for each perspective)")?;
         }

@@ -9,6 +9,7 @@ mod half_ka;
 mod half_kp;
 mod plain;
 
+use crate::inputs::Inputs;
 use tandem_chess::{Board, Color, Piece, Square};
 use thiserror::Error;
 
@@ -117,14 +118,14 @@ impl FeatureSet {
         self.stride as usize
     }
 
-    /// How many groups of rows there are, of which the own king chooses one.
-    pub fn king_bucket_count(&self) -> usize {
-        self.buckets as usize
-    }
-
     /// The most inputs that can be on at once.
     pub fn max_active(&self) -> usize {
         if self.planes[0][Piece::King as usize] == ABSENT { 30 } else { 32 }
+    }
+
+    /// How many groups of rows there are, of which the own king chooses one.
+    pub fn king_bucket_count(&self) -> usize {
+        self.buckets as usize
     }
 
     /// How `side` sees the board with its king on a square.
@@ -179,6 +180,27 @@ impl FeatureSet {
                     .filter_map(move |square| self.index(view, color == side, piece, square))
             })
         })
+    }
+}
+
+/// What every set of inputs must say; the set says it itself as well, so that chess needs no trait.
+impl Inputs for FeatureSet {
+    const SIDES: usize = 2;
+
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn inputs(&self) -> usize {
+        self.inputs()
+    }
+
+    fn max_active(&self) -> usize {
+        self.max_active()
+    }
+
+    fn stride(&self) -> usize {
+        self.stride()
     }
 }
 

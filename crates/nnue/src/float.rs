@@ -2,6 +2,8 @@
 
 use crate::aligned::Aligned;
 use crate::architecture::*;
+use crate::features::FeatureSet;
+use crate::inputs::Inputs;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
 use crate::network::*;
@@ -20,9 +22,9 @@ pub struct FloatLayer {
 /// A network in floating point. One stands for one everywhere: values are clipped there, and an output of one is worth
 /// [`Self::scale`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct FloatNetwork {
+pub struct FloatNetwork<I = FeatureSet> {
     /// Its shape, which says how long everything below is.
-    pub architecture: Architecture,
+    pub architecture: Architecture<I>,
     /// What it says of itself.
     pub description: String,
     /// What an output of one is worth, in units of which [`Self::pawn`] make a pawn. A head of stacks has 600.
@@ -97,7 +99,7 @@ impl QuantiseError {
 }
 
 /// The tensors of an architecture, with their shapes, in the order of [`FloatNetwork::numbers`].
-pub fn tensors(architecture: &Architecture) -> Vec<(String, Vec<usize>)> {
+pub fn tensors<I: Inputs>(architecture: &Architecture<I>) -> Vec<(String, Vec<usize>)> {
     let (inputs, width) = (architecture.features.inputs(), architecture.width());
     let mut tensors = vec![("input.weight".into(), vec![inputs, width]), ("input.bias".into(), vec![width])];
     if architecture.psqt {
@@ -125,7 +127,7 @@ pub struct Scales {
 
 impl Scales {
     /// Those of an architecture. Only a flat head leaves a choice.
-    pub fn of(architecture: &Architecture, quantisation: Quantisation) -> Self {
+    pub fn of<I: Inputs>(architecture: &Architecture<I>, quantisation: Quantisation) -> Self {
         let output = f64::from(STACK_UNITS * OUTPUT_SCALE);
         match architecture.head {
             HeadShape::Flat { .. } => {
@@ -190,9 +192,9 @@ const I8: (i8, i8) = (i8::MIN, i8::MAX);
 const I16: (i16, i16) = (i16::MIN, i16::MAX);
 const I32: (i32, i32) = (i32::MIN, i32::MAX);
 
-impl FloatNetwork {
+impl<I: Inputs> FloatNetwork<I> {
     /// All zeros.
-    pub fn zeroed(architecture: Architecture, scale: i32, pawn: i32) -> Self {
+    pub fn zeroed(architecture: Architecture<I>, scale: i32, pawn: i32) -> Self {
         let inputs = architecture.features.inputs();
         let layer = |(inputs, outputs): (usize, usize)| FloatLayer {
             weights: vec![0.0; inputs * outputs],
@@ -259,7 +261,10 @@ impl FloatNetwork {
     }
 
     /// The network in integers, and what that did to each layer.
-    pub fn quantise(&self, quantisation: Quantisation) -> Result<(Network, Vec<LayerReport>), QuantiseError> {
+    pub fn quantise(
+        &self,
+        quantisation: Quantisation,
+    ) -> Result<(Network<I>, Vec<LayerReport>), QuantiseError> {
         self.check()?;
         if quantisation.qa <= 0 || quantisation.qb <= 0 {
             let problem = format!("{quantisation:?}: what stands for one must be above zero");
@@ -320,39 +325,37 @@ impl FloatNetwork {
         Ok((network, quantiser.reports))
     }
 
-    /// The value of a position for the side to move, in the network's units, computed plainly: the measure for every
-    /// faster way.
+    /// The value of what each side has on, in the network's units, computed plainly: the measure for every faster way. The side
+    /// to move comes first.
     ///
     /// # Panics
-    /// Where the numbers are fewer than the architecture says, which [`Self::check`] would have told.
-    pub fn evaluate(&self, board: &Board) -> f64 {
+    /// Where there are other than [`Inputs::SIDES`] sides, or where the numbers are fewer than the architecture says, which
+    /// [`Self::check`] would have told.
+    pub fn judge(&self, sides: &[&[usize]], bucket: usize) -> f64 {
+        assert_eq!(sides.len(), I::SIDES);
         let architecture = &self.architecture;
-        let bucket = architecture.buckets().of(board.occupied().len() as usize);
-        let us = board.side_to_move();
-        let sides = [us, !us];
         let width = architecture.width();
-        let accumulators = sides.map(|side| {
+        let accumulator = |(number, side): (usize, &&[usize])| {
             // Where the perspectives have weights of their own, the other's follow those of the side to move.
-            let start = if side == us { 0 } else { width - architecture.outputs };
+            let start = if number == 0 { 0 } else { width - architecture.outputs };
             let columns = start..start + architecture.outputs;
             let mut values: Vec<f64> = self.bias[columns.clone()].iter().copied().map(f64::from).collect();
-            for input in architecture.features.active(board, side) {
+            for input in *side {
                 let row = &self.weights[input * width..][columns.clone()];
                 values.iter_mut().zip(row).for_each(|(value, &weight)| *value += f64::from(weight));
             }
             values
-        });
-        let psqt = sides.map(|side| {
-            let inputs = architecture.features.active(board, side);
-            inputs
-                .map(|input| self.psqt.get(input * PSQT_BUCKETS + bucket).copied().map_or(0.0, f64::from))
-                .sum()
-        });
-        let [own, other]: [f64; 2] = psqt;
-        (self.head(&accumulators, bucket) + (own - other) / 2.0) * f64::from(self.scale)
+        };
+        let accumulators: Vec<Vec<f64>> = sides.iter().enumerate().map(accumulator).collect();
+        let psqt = |side: &[usize]| -> f64 {
+            let weight = |input: &usize| self.psqt.get(input * PSQT_BUCKETS + bucket).copied();
+            side.iter().map(|input| weight(input).map_or(0.0, f64::from)).sum()
+        };
+        let psqt = if let [own, other] = sides { (psqt(own) - psqt(other)) / 2.0 } else { 0.0 };
+        (self.head(&accumulators, bucket) + psqt) * f64::from(self.scale)
     }
 
-    fn head(&self, accumulators: &[Vec<f64>; 2], bucket: usize) -> f64 {
+    fn head(&self, accumulators: &[Vec<f64>], bucket: usize) -> f64 {
         let one = |value: f64| value.clamp(0.0, 1.0);
         let stack = &self.stacks[bucket];
         match self.architecture.head {
@@ -385,6 +388,19 @@ impl FloatNetwork {
                 stack[2].forward(&second)[0] + if skip { first[hidden - 1] } else { 0.0 }
             }
         }
+    }
+}
+
+impl FloatNetwork {
+    /// The value of a position for the side to move, in the network's units, computed plainly as [`Self::judge`] does.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn evaluate(&self, board: &Board) -> f64 {
+        let features = &self.architecture.features;
+        let us = board.side_to_move();
+        let [own, other] = [us, !us].map(|side| features.active(board, side).collect::<Vec<usize>>());
+        self.judge(&[&own, &other], self.architecture.buckets().of(board.occupied().len() as usize))
     }
 }
 
@@ -425,7 +441,7 @@ fn quantise_stack(
     })
 }
 
-impl Network {
+impl<I: Inputs> Network<I> {
     /// What stands for one in a flat network's integers; the usual, where the network is none.
     pub fn quantisation(&self) -> Quantisation {
         match &self.head {
@@ -436,7 +452,7 @@ impl Network {
 
     /// The network in floating point. Quantised again, it is the same, unless an output bias of a flat network has more
     /// than 24 bits, or accumulators wrap: weights that could leave 16 bits are no network of floating point.
-    pub fn to_float(&self) -> FloatNetwork {
+    pub fn to_float(&self) -> FloatNetwork<I> {
         let architecture = self.architecture();
         let scales = Scales::of(&architecture, self.quantisation());
         fn floats<T: Into<f64> + Copy>(numbers: &[T], scale: f64) -> Vec<f32> {
@@ -445,7 +461,7 @@ impl Network {
         let (scale, stacks) = match &self.head {
             Head::Flat(flat) => {
                 let (weight, bias) = scales.layers[0];
-                let stacks = flat.weights.chunks_exact(2 * self.first.outputs).zip(&flat.bias);
+                let stacks = flat.weights.chunks_exact(I::SIDES * self.first.outputs).zip(&flat.bias);
                 let stack = |(weights, &output_bias)| {
                     vec![FloatLayer { weights: floats(weights, weight), bias: floats(&[output_bias], bias) }]
                 };

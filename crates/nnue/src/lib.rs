@@ -2,7 +2,7 @@
 //!
 //! - [`Network`]: a network of any architecture of the field, read from any of its file formats;
 //! - [`Accumulators`]: its first layer, kept up to date along a line of play;
-//! - [`FeatureSet`]: which inputs a position turns on;
+//! - [`FeatureSet`]: which inputs a position turns on; [`Inputs`]: what takes its place where there is no chess;
 //! - [`FloatNetwork`]: a network before it is quantised, as trainers make it;
 //! - [`Isa`]: the instructions that evaluate it, chosen when the program runs.
 //!
@@ -25,13 +25,14 @@ mod architecture;
 mod features;
 mod files;
 mod float;
+mod inputs;
 mod kernels;
 mod limits;
 mod network;
 #[cfg(test)]
 mod test_nets;
 
-pub use accumulator::Accumulators;
+pub use accumulator::{Accumulator, Accumulators};
 pub use architecture::{
     Architecture, ArchitectureError, Buckets, HeadShape, MAX_LAYER_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape,
 };
@@ -40,5 +41,6 @@ pub use features::{BadKingBucket, FeatureSet, UnknownFeatures, View};
 pub use files::reseal;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
 pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensors};
+pub use inputs::Inputs;
 pub use kernels::{Activation, Isa, IsaError};
-pub use network::{Evaluation, Network};
+pub use network::{Evaluation, Network, Scratch};

@@ -1,6 +1,6 @@
 //! Which numbers a network may have so that no sum of them overflows.
 
-use crate::features::FeatureSet;
+use crate::inputs::Inputs;
 use crate::network::FirstLayer;
 use thiserror::Error;
 
@@ -31,12 +31,12 @@ fn check(numbers: &[i32], what: &str) -> Result<(), OverflowError> {
     }
 }
 
-/// Refuses a first layer whose accumulators could leave 16 bits in some position: for each king's rows and each
-/// value, the bias and the greatest weights of as many squares as pieces can stand on.
-pub(crate) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> Result<(), OverflowError> {
-    let rows = features.inputs() / features.king_bucket_count();
+/// Refuses a first layer whose accumulators could leave 16 bits: for each group of rows (in chess, each king's) and each
+/// value, the bias and the greatest weights of as many rows as can be on.
+pub(crate) fn check_accumulators<I: Inputs>(features: &I, first: &FirstLayer) -> Result<(), OverflowError> {
+    let rows = features.stride();
     let active = features.max_active();
-    for bucket in 0..features.king_bucket_count() {
+    for bucket in 0..features.inputs() / rows.max(1) {
         let weights = &first.weights[bucket * rows * first.width..][..rows * first.width];
         // A cheap bound first; only what it cannot clear is looked at closely.
         let mut greatest = vec![0u16; first.width];
@@ -51,7 +51,7 @@ pub(crate) fn check_accumulators(features: &FeatureSet, first: &FirstLayer) -> R
                 let sum = bias + greatest_sum(weights, first.width, column, active);
                 if sum > i64::from(i16::MAX) {
                     return Err(OverflowError(format!(
-                        "value {column} could reach {sum} with the king in bucket {bucket}: it would overflow"
+                        "value {column} could reach {sum} with inputs of group {bucket}: it would overflow"
                     )));
                 }
             }
@@ -72,6 +72,7 @@ fn greatest_sum(weights: &[i16], width: usize, column: usize, count: usize) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::FeatureSet;
     use crate::test_nets;
 
     #[test]

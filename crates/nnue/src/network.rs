@@ -1,8 +1,10 @@
 //! A network: the first layer, which is kept up to date move by move, and what comes after it.
 
+use crate::accumulator::Accumulator;
 use crate::aligned::Aligned;
 use crate::architecture::*;
 use crate::features::FeatureSet;
+use crate::inputs::Inputs;
 use crate::kernels::{Activation, Isa, Kernels, Products};
 use tandem_chess::Board;
 
@@ -218,11 +220,15 @@ fn within_i32(number: i64) -> i32 {
     number.clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
+/// Memory that an evaluation works in, kept from one to the next.
+#[derive(Clone, Debug)]
+pub struct Scratch(Aligned<u8>);
+
 /// A network with everything that evaluating needs. It does not change, so threads share it.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub struct Network<I = FeatureSet> {
     pub(crate) description: String,
-    pub(crate) features: FeatureSet,
+    pub(crate) features: I,
     pub(crate) first: FirstLayer,
     pub(crate) head: Head,
     /// What a pawn is worth in the units of the output.
@@ -230,14 +236,14 @@ pub struct Network {
     pub(crate) kernels: Kernels,
 }
 
-impl Network {
+impl<I: Inputs> Network<I> {
     /// What the file says of itself.
     pub fn description(&self) -> &str {
         &self.description
     }
 
     /// The inputs.
-    pub fn features(&self) -> &FeatureSet {
+    pub fn features(&self) -> &I {
         &self.features
     }
 
@@ -254,7 +260,7 @@ impl Network {
     }
 
     /// Its shape.
-    pub fn architecture(&self) -> Architecture {
+    pub fn architecture(&self) -> Architecture<I> {
         let head = match &self.head {
             Head::Flat(flat) => HeadShape::Flat { activation: flat.activation, buckets: flat.buckets },
             Head::Stacks(stacks) => HeadShape::Stacks(StackShape {
@@ -275,11 +281,32 @@ impl Network {
         }
     }
 
-    /// Judges a position from nothing. Who judges many positions of a game keeps [`crate::Accumulators`] instead.
-    pub fn evaluate(&self, board: &Board) -> Evaluation {
-        let mut accumulators = crate::Accumulators::new(self);
-        accumulators.reset(self, board);
-        accumulators.evaluate(self, board)
+    /// Judges by the accumulators of all sides, with one of the outputs or stacks. The side to move comes first, where there
+    /// are two.
+    ///
+    /// # Panics
+    /// Where there are other than [`Inputs::SIDES`] sides, or no such bucket, or where an accumulator or the scratch memory
+    /// comes from a network of another shape.
+    #[inline]
+    pub fn judge(&self, sides: &[&Accumulator], bucket: usize, scratch: &mut Scratch) -> Evaluation {
+        assert_eq!(sides.len(), I::SIDES, "one accumulator for each side");
+        let len = self.first.outputs;
+        // Where the perspectives have weights of their own, the other's follow those of the side to move.
+        let start = self.first.width - len;
+        let (own, other) = (sides[0], sides.get(1));
+        let none = [0; PSQT_BUCKETS];
+        self.forward(
+            &own.hidden[..len],
+            other.map_or(&[], |other| &other.hidden[start..start + len]),
+            [&own.psqt, other.map_or(&none, |other| &other.psqt)],
+            bucket,
+            &mut scratch.0,
+        )
+    }
+
+    /// Room that [`Self::judge`] works in.
+    pub fn scratch(&self) -> Scratch {
+        Scratch(Aligned::zeroed(I::SIDES * self.first.outputs))
     }
 
     /// The judgement, from the accumulators of the side to move and of the other.
@@ -289,17 +316,15 @@ impl Network {
         own: &[i16],
         other: &[i16],
         psqt: [&[i32; PSQT_BUCKETS]; 2],
-        pieces: usize,
+        bucket: usize,
         scratch: &mut [u8],
     ) -> Evaluation {
         match &self.head {
             Head::Flat(flat) => {
-                let bucket = flat.buckets.of(pieces);
                 let positional = flat.forward(&self.kernels, own, other, bucket);
                 Evaluation { psqt: 0, positional, bucket, divisor: 1, pawn: self.pawn }
             }
             Head::Stacks(stacks) => {
-                let bucket = stacks.buckets.of(pieces);
                 let positional = stacks.forward(&self.kernels, own, other, bucket, scratch);
                 let psqt = if self.first.psqt.is_some() {
                     psqt[0][bucket].wrapping_sub(psqt[1][bucket]) / 2
@@ -310,10 +335,23 @@ impl Network {
             }
         }
     }
+}
 
-    /// Bytes of scratch memory that [`Self::forward`] needs.
-    pub(crate) fn scratch_len(&self) -> usize {
-        2 * self.first.outputs
+impl Network {
+    /// Judges a position from nothing. Who judges many positions of a game keeps [`crate::Accumulators`] instead.
+    pub fn evaluate(&self, board: &Board) -> Evaluation {
+        let mut accumulators = crate::Accumulators::new(self);
+        accumulators.reset(self, board);
+        accumulators.evaluate(self, board)
+    }
+
+    /// The output or stack that judges a position of so many pieces.
+    #[inline]
+    pub(crate) fn bucket(&self, pieces: usize) -> usize {
+        match &self.head {
+            Head::Flat(flat) => flat.buckets.of(pieces),
+            Head::Stacks(stacks) => stacks.buckets.of(pieces),
+        }
     }
 }
 
@@ -344,7 +382,8 @@ impl Flat {
 
     fn forward(&self, kernels: &Kernels, own: &[i16], other: &[i16], bucket: usize) -> i32 {
         let len = own.len();
-        let weights = &self.weights[bucket * 2 * len..][..2 * len];
+        let both = len + other.len();
+        let weights = &self.weights[bucket * both..][..both];
         let (own_weights, other_weights) = weights.split_at(len);
         let sum = match self.sums[bucket] {
             Sums::Wide => self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights),
@@ -391,14 +430,15 @@ impl Stacks {
             let half = len / 2;
             let (one, shift) = (self.squeeze.one(), self.squeeze.shift());
             for (out, values) in [(0, own), (half, other)] {
-                let (left, right) = values.split_at(half);
+                let (left, right) = values.split_at(values.len() / 2);
+                let half = left.len();
                 kernels.pairwise(&mut scratch[out..out + half], left, right, one, shift);
             }
-            len
+            half + other.len() / 2
         } else {
             kernels.clip(&mut scratch[..len], own);
-            kernels.clip(&mut scratch[len..2 * len], other);
-            2 * len
+            kernels.clip(&mut scratch[len..][..other.len()], other);
+            len + other.len()
         };
         let stack = &self.stacks[bucket];
         let mut outputs = [0; MAX_LAYER_OUTPUTS];

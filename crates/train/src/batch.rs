@@ -5,6 +5,7 @@ use crate::loss::Target;
 use rayon::prelude::*;
 use tandem_chess::{Color, Piece, Square};
 use tandem_data::Packed;
+use tandem_nnue::Inputs;
 
 /// Positions of a step, and what should be said of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,9 +40,11 @@ impl Batch {
     }
 }
 
-/// Positions as the first layer sees them: the rows that are on for each side.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Positions as the first layer sees them: the rows that are on for each side. What is no chess is trained with these.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
+    /// Sides that judge a position together.
+    pub(crate) sides: usize,
     /// Places for the rows of one side.
     pub(crate) stride: usize,
     /// The rows of the side to move of the first position, those of its other side, those of the next position.
@@ -57,9 +60,22 @@ pub struct Rows {
 const GROUP: usize = 256;
 
 impl Rows {
+    /// Room for so many rows of one side, of as many sides as judge together.
+    pub fn new(sides: usize, stride: usize) -> Self {
+        Self { sides, stride, rows: Vec::new(), counts: Vec::new(), buckets: Vec::new(), targets: Vec::new() }
+    }
+
     /// Room for the rows of a layout.
-    pub fn new(stride: usize) -> Self {
-        Self { stride, ..Self::default() }
+    pub fn of<I: Inputs>(layout: &Layout<I>) -> Self {
+        Self::new(I::SIDES, layout.max_active())
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.counts.clear();
+        self.buckets.clear();
+        self.targets.clear();
     }
 
     /// How many positions there are.
@@ -72,14 +88,15 @@ impl Rows {
         self.targets.is_empty()
     }
 
-    /// Adds a position by the rows of both sides, for benchmarks of shapes that no position has.
+    /// Adds a position by the rows of its sides, the one to move first.
     ///
     /// # Panics
-    /// If there are more than there is room for.
-    pub fn push(&mut self, sides: [&[u32]; 2], bucket: u8, target: Target) {
+    /// If there are more than there is room for, or more or fewer sides.
+    pub fn push(&mut self, sides: &[&[u32]], bucket: u8, target: Target) {
+        assert_eq!(sides.len(), self.sides, "sides of a position");
         for side in sides {
-            assert!(side.len() <= self.stride);
-            self.rows.extend(side);
+            assert!(side.len() <= self.stride, "{} rows are on, {} at most", side.len(), self.stride);
+            self.rows.extend(*side);
             self.rows.resize(self.rows.len() + self.stride - side.len(), 0);
             self.counts.push(side.len() as u32);
         }

@@ -21,7 +21,7 @@ use kernels::{FirstLayer, RowUpdate};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tandem_nnue::{Isa, PSQT_BUCKETS};
+use tandem_nnue::{FeatureSet, Inputs, Isa, PSQT_BUCKETS};
 
 /// Positions, or sides, that are computed together.
 const GROUP: usize = 512;
@@ -33,8 +33,8 @@ const ROWS: usize = 64;
 const PARTS: usize = 8;
 
 /// A network in training on the processor.
-pub struct CpuTrainer {
-    job: Job,
+pub struct CpuTrainer<I = FeatureSet> {
+    job: Job<I>,
     isa: Isa,
     state: State,
     told: Vec<Told>,
@@ -73,16 +73,17 @@ struct GroupSums {
     stacks: Vec<Option<Vec<f32>>>,
 }
 
-impl CpuTrainer {
+impl<I: Inputs + Sync> CpuTrainer<I> {
     /// Goes on from a state.
-    pub fn new(job: Job, state: State) -> Self {
+    pub fn new(job: Job<I>, state: State) -> Self {
         Self::with_isa(job, state, Isa::best())
     }
 
     /// Goes on from a state, with given instructions; the best there are where they are missing.
-    pub fn with_isa(job: Job, state: State, isa: Isa) -> Self {
+    pub fn with_isa(job: Job<I>, state: State, isa: Isa) -> Self {
         let isa = if isa.is_available() { isa } else { Isa::best() };
-        Self { job, isa, state, told: Vec::new(), rows: Rows::default(), work: Work::default() }
+        let rows = Rows::of(&job.layout);
+        Self { job, isa, state, told: Vec::new(), rows, work: Work::default() }
     }
 
     /// Learns from positions whose rows are known.
@@ -146,7 +147,7 @@ impl CpuTrainer {
             width: layout.architecture().width(),
             grid: rounded.then_some(layout.weights().grid),
         };
-        work.accumulators.resize(2 * rows.len() * outputs, 0.0);
+        work.accumulators.resize(I::SIDES * rows.len() * outputs, 0.0);
         let groups = work.accumulators.par_chunks_mut(GROUP * outputs).zip(work.order.par_chunks(GROUP));
         groups.for_each(|(accumulators, sides)| kernels::gather(self.isa, &first, rows, sides, accumulators));
     }
@@ -155,10 +156,12 @@ impl CpuTrainer {
     fn back(&self, head: &Head<'_>, rows: &Rows, work: &mut Work) -> GroupSums {
         let Work { places, accumulators, slopes, by_output, .. } = work;
         let outputs = self.job.layout.architecture().outputs;
-        slopes.resize(2 * rows.len() * outputs, 0.0);
+        slopes.resize(I::SIDES * rows.len() * outputs, 0.0);
         by_output.resize(rows.len(), 0.0);
-        let groups =
-            slopes.par_chunks_mut(GROUP * 2 * outputs).zip(by_output.par_chunks_mut(GROUP)).enumerate();
+        let groups = slopes
+            .par_chunks_mut(GROUP * I::SIDES * outputs)
+            .zip(by_output.par_chunks_mut(GROUP))
+            .enumerate();
         let groups = groups.map(|(group, (slopes, by_output))| {
             let mut sums = GroupSums {
                 loss: 0.0,
@@ -277,6 +280,24 @@ impl CpuTrainer {
         squares.iter().sum()
     }
 
+    /// What the network says of positions whose rows are known, on the target's scale.
+    pub fn outputs_of_rows(&mut self, rows: &Rows) -> Vec<f32> {
+        let mut work = std::mem::take(&mut self.work);
+        let outputs = self.outputs_of(&self.state.numbers, rows, &mut work);
+        self.work = work;
+        outputs
+    }
+
+    /// Everything that is remembered.
+    pub fn remembered(&self) -> &State {
+        &self.state
+    }
+
+    /// What the steps since the last time said.
+    pub fn said(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
     fn outputs_of(&self, numbers: &[f32], rows: &Rows, work: &mut Work) -> Vec<f32> {
         let head = self.head(numbers);
         self.forward(numbers, rows, work);
@@ -292,7 +313,7 @@ impl CpuTrainer {
 
 impl Trainer for CpuTrainer {
     fn learn(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
-        let mut rows = std::mem::take(&mut self.rows);
+        let mut rows = std::mem::replace(&mut self.rows, Rows::of(&self.job.layout));
         rows.fill(&self.job.layout, batch);
         self.learn_rows(&rows, rate);
         self.rows = rows;
@@ -300,11 +321,12 @@ impl Trainer for CpuTrainer {
     }
 
     fn told(&mut self) -> Result<Vec<Told>, TrainError> {
-        Ok(std::mem::take(&mut self.told))
+        Ok(self.said())
     }
 
     fn outputs(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError> {
-        let (mut rows, mut work) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.work));
+        let mut rows = std::mem::replace(&mut self.rows, Rows::of(&self.job.layout));
+        let mut work = std::mem::take(&mut self.work);
         rows.fill(&self.job.layout, batch);
         let averaged = averaged && !self.state.average.is_empty();
         let numbers = if averaged { &self.state.average } else { &self.state.numbers };
@@ -403,7 +425,7 @@ impl Users {
 pub(crate) mod tests {
     use super::*;
     use crate::layout::{Layout, Shape};
-    use crate::loss::Loss;
+    use crate::loss::{Loss, Target};
     use crate::optimiser::Optimiser;
     use crate::recipe::Averaging;
     use crate::reference::{self, Sample};
@@ -574,6 +596,86 @@ pub(crate) mod tests {
             }
             let after = loss_of(&mut trainer, &batch);
             assert!(after < before / 20.0, "{architecture}: {before} {after}");
+        }
+    }
+
+    /// Things that are on or off and mean nothing.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Switches;
+
+    impl Inputs for Switches {
+        const SIDES: usize = 1;
+
+        fn name(&self) -> &str {
+            "switches"
+        }
+
+        fn inputs(&self) -> usize {
+            90
+        }
+
+        fn max_active(&self) -> usize {
+            40
+        }
+    }
+
+    /// One side and no chess: what is trained is what the networks say, and slopes are those of finite differences.
+    #[test]
+    fn what_is_no_chess_is_learnt_too() {
+        let mut random = SplitMix::new(51);
+        for chess in reference::tests::architectures() {
+            let Architecture { outputs, head, .. } = chess;
+            let architecture = Architecture { features: Switches, outputs, tied: true, psqt: false, head };
+            let layout = Layout::new(architecture.clone(), Quantisation::default(), Shape::default());
+            let mut rows = Rows::of(&layout);
+            let mut sets = Vec::new();
+            for _ in 0..300 {
+                let on: Vec<u32> = (0..90).filter(|_| random.below(3) == 0).take(40).collect();
+                let bucket = random.below(architecture.buckets().count as u32) as u8;
+                let wanted = on.iter().map(|&row| (f64::from(row) * 0.7).sin()).sum::<f64>() / 4.0;
+                rows.push(&[&on], bucket, Target { score: wanted as f32, chance: 0.5 });
+                sets.push((on, bucket));
+            }
+            let job = Job {
+                layout,
+                optimiser: SGD,
+                loss: Loss::Score,
+                unit: 1.5,
+                clip_slopes: 0.0,
+                averaging: Averaging::None,
+                quantisation: Quantisation::default(),
+                scale: 600,
+                pawn: 100,
+            };
+            let start = job.start(9);
+            let mut trainer = CpuTrainer::new(job.clone(), start.clone());
+            let mean_loss = |trainer: &mut CpuTrainer<Switches>| {
+                let outputs = trainer.outputs_of_rows(&rows);
+                let losses = outputs.iter().zip(&rows.targets);
+                losses.map(|(&output, &target)| Loss::Score.of(f64::from(output), target).0).sum::<f64>()
+                    / rows.len() as f64
+            };
+            let before = mean_loss(&mut trainer);
+            let network = job.network(&start.numbers, "");
+            for ((on, bucket), output) in sets.iter().zip(trainer.outputs_of_rows(&rows)) {
+                let on: Vec<usize> = on.iter().map(|&row| row as usize).collect();
+                let said = network.judge(&[&on], usize::from(*bucket)) / 600.0 * 1.5;
+                assert!((said - f64::from(output)).abs() < 1e-4, "{architecture}: {said} {output}");
+            }
+            // A small plain step lowers the loss by the square of the slopes' length.
+            let rate = 1e-4;
+            trainer.learn_rows(&rows, rate);
+            let slope = f64::from(trainer.said()[0].slope);
+            let (fell, expected) = (before - mean_loss(&mut trainer), rate * slope * slope);
+            assert!((fell / expected - 1.0).abs() < 0.05, "{architecture}: {fell} {expected}");
+
+            let mut trainer =
+                CpuTrainer::new(Job { optimiser: ADAM, ..job }, State::new(start.numbers, ADAM, false));
+            for _ in 0..300 {
+                trainer.learn_rows(&rows, 5e-3);
+            }
+            let after = mean_loss(&mut trainer);
+            assert!(after < before / 10.0, "{architecture}: {before} {after}");
         }
     }
 

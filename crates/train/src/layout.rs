@@ -3,7 +3,9 @@
 
 use crate::optimiser::Range;
 use tandem_chess::random::SplitMix;
-use tandem_nnue::{Activation, Architecture, FloatNetwork, HeadShape, PSQT_BUCKETS, Quantisation, Scales};
+use tandem_nnue::{
+    Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, Inputs, PSQT_BUCKETS, Quantisation, Scales,
+};
 
 /// Tensors begin at multiples of this, so that every kind of vector instruction can load them.
 const ALIGNMENT: usize = 16;
@@ -56,21 +58,24 @@ impl Tensor {
 
 /// Where everything lies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Layout {
-    architecture: Architecture,
+pub struct Layout<I = FeatureSet> {
+    architecture: Architecture<I>,
     shape: Shape,
     tensors: Vec<Tensor>,
     len: usize,
 }
 
-impl Layout {
+impl<I: Inputs> Layout<I> {
     /// For an architecture that will be quantised so.
-    pub fn new(architecture: Architecture, quantisation: Quantisation, shape: Shape) -> Self {
+    pub fn new(architecture: Architecture<I>, quantisation: Quantisation, shape: Shape) -> Self {
         let scales = Scales::of(&architecture, quantisation);
         let extra = if shape.factoriser { architecture.features.stride() } else { 0 };
         let rows = architecture.features.inputs() + extra;
         let within = |most: f32| if shape.clipped { Range::within(most) } else { Range::ALL };
-        let first = if shape.factoriser { FIRST_WEIGHT / 2.0 } else { FIRST_WEIGHT };
+        // Where more can be on at once than pieces stand on a board, each may weigh less.
+        let room = f64::from(i16::MAX) / scales.accumulator - f64::from(FIRST_BIAS);
+        let fits = (room / architecture.features.max_active().max(1) as f64) as f32;
+        let first = FIRST_WEIGHT.min(fits.max(0.0)) / if shape.factoriser { 2.0 } else { 1.0 };
         let layers = architecture.layers();
         // A flat head's output weights have 16 bits, and so have their products with values that are to be squared, if the
         // kernels are to be fast; those of stacks have 8.
@@ -103,7 +108,7 @@ impl Layout {
     }
 
     /// The architecture.
-    pub fn architecture(&self) -> &Architecture {
+    pub fn architecture(&self) -> &Architecture<I> {
         &self.architecture
     }
 
@@ -200,7 +205,7 @@ impl Layout {
     }
 
     /// The numbers as a network: shared rows are added to those of each king.
-    pub fn network(&self, numbers: &[f32], description: &str, scale: i32, pawn: i32) -> FloatNetwork {
+    pub fn network(&self, numbers: &[f32], description: &str, scale: i32, pawn: i32) -> FloatNetwork<I> {
         let mut network = FloatNetwork::zeroed(self.architecture.clone(), scale, pawn);
         network.description = description.into();
         for (tensor, values) in self.tensors.iter().zip(network.numbers_mut()) {
@@ -227,7 +232,7 @@ impl Layout {
     }
 
     /// The numbers of a network; rows that all kings share are zero.
-    pub fn numbers_of(&self, network: &FloatNetwork) -> Vec<f32> {
+    pub fn numbers_of(&self, network: &FloatNetwork<I>) -> Vec<f32> {
         let mut numbers = vec![0.0; self.len];
         for (tensor, values) in self.tensors.iter().zip(network.numbers()) {
             numbers[tensor.start..tensor.start + values.len()].copy_from_slice(values);

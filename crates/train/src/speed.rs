@@ -47,7 +47,7 @@ pub fn random_rows(job: &Job, positions: usize, active: usize, seed: u64) -> Row
     let features = &job.layout.architecture().features;
     let (kings, stride) = (features.king_bucket_count() as u32, features.stride() as u32);
     let buckets = job.layout.architecture().buckets().count as u32;
-    let mut rows = Rows::new(active);
+    let mut rows = Rows::new(2, active);
     for _ in 0..positions {
         let mut side = || -> Vec<u32> {
             // Kings stay near their corner, as they do in games.
@@ -56,7 +56,7 @@ pub fn random_rows(job: &Job, positions: usize, active: usize, seed: u64) -> Row
         };
         let (own, other) = (side(), side());
         let chance = random.unit() as f32;
-        rows.push([&own, &other], random.below(buckets) as u8, Target { score: 2.0 * chance - 1.0, chance });
+        rows.push(&[&own, &other], random.below(buckets) as u8, Target { score: 2.0 * chance - 1.0, chance });
     }
     rows
 }

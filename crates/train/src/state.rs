@@ -2,6 +2,7 @@
 
 use crate::layout::Layout;
 use crate::optimiser::Optimiser;
+use tandem_nnue::Inputs;
 
 /// What a network in training remembers from one step to the next. Every part is as long as [`Layout::numbers`] says, or
 /// empty where nobody needs it.
@@ -53,7 +54,7 @@ impl State {
     }
 
     /// Whether it is one of a layout and an optimiser.
-    pub fn fits(&self, layout: &Layout, optimiser: Optimiser, averaged: bool) -> bool {
+    pub fn fits<I: Inputs>(&self, layout: &Layout<I>, optimiser: Optimiser, averaged: bool) -> bool {
         let needs = optimiser.needs();
         let len = |needed: bool| if needed { layout.numbers() } else { 0 };
         self.numbers.len() == layout.numbers()

@@ -6,7 +6,7 @@ use crate::loss::Loss;
 use crate::optimiser::Optimiser;
 use crate::recipe::{Averaging, Recipe, RecipeError, STACK_PAWN};
 use crate::state::State;
-use tandem_nnue::{FloatNetwork, HeadShape, Quantisation};
+use tandem_nnue::{FeatureSet, FloatNetwork, HeadShape, Inputs, Quantisation};
 use thiserror::Error;
 
 /// A trainer that cannot go on.
@@ -16,9 +16,9 @@ pub struct TrainError(pub String);
 
 /// What a trainer is to do, found once from a recipe.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct Job<I = FeatureSet> {
     /// Where the numbers of the network lie.
-    pub layout: Layout,
+    pub layout: Layout<I>,
     /// How they follow their slopes.
     pub optimiser: Optimiser,
     /// What is to become small.
@@ -65,7 +65,9 @@ impl Job {
             pawn,
         })
     }
+}
 
+impl<I: Inputs> Job<I> {
     /// Whether a moving average is kept.
     pub fn is_averaged(&self) -> bool {
         matches!(self.averaging, Averaging::Moving { .. })
@@ -85,7 +87,7 @@ impl Job {
     }
 
     /// Numbers as a network.
-    pub fn network(&self, numbers: &[f32], description: &str) -> FloatNetwork {
+    pub fn network(&self, numbers: &[f32], description: &str) -> FloatNetwork<I> {
         self.layout.network(numbers, description, self.scale, self.pawn)
     }
 }

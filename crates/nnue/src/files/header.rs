@@ -3,6 +3,7 @@
 use super::{LoadError, Reader};
 use crate::architecture::*;
 use crate::features::FeatureSet;
+use crate::inputs::Inputs;
 use crate::kernels::Activation;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -82,6 +83,20 @@ impl Header {
         let features = self.take("features")?;
         let features =
             FeatureSet::by_name(&features).map_err(|unknown| self.error("features", unknown.to_string()))?;
+        self.architecture_of(features)
+    }
+
+    /// The shape of a network that must read certain inputs.
+    #[cfg(feature = "safetensors")]
+    pub(super) fn architecture_as<I: Inputs>(&mut self, features: I) -> Result<Architecture<I>, LoadError> {
+        let found = self.take("features")?;
+        if found != features.name() {
+            return Err(self.error("features", format!("{found:?} found, {:?} expected", features.name())));
+        }
+        self.architecture_of(features)
+    }
+
+    fn architecture_of<I: Inputs>(&mut self, features: I) -> Result<Architecture<I>, LoadError> {
         let outputs = self.number("outputs")?;
         let tied = self.choice("tied", YES)?;
         let psqt = self.choice("psqt", YES)?;
@@ -105,9 +120,9 @@ impl Header {
 
     /// What an output of one, and what a pawn is worth. Stacks leave no choice of the former, which our own files
     /// therefore do not name.
-    pub(super) fn units(
+    pub(super) fn units<I: Inputs>(
         &mut self,
-        architecture: &Architecture,
+        architecture: &Architecture<I>,
         scale_is_named: bool,
     ) -> Result<(i32, i32), LoadError> {
         let scale = if scale_is_named { self.number("scale")? } else { STACK_UNITS };
@@ -146,7 +161,7 @@ fn name_of<T: PartialEq>(choices: &[(&'static str, T)], wanted: &T) -> String {
 }
 
 /// What [`Header::architecture`] reads.
-pub(super) fn lines_of(architecture: &Architecture) -> Vec<(&'static str, String)> {
+pub(super) fn lines_of<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'static str, String)> {
     let yes = |is: bool| name_of(YES, &is);
     let mut lines = vec![
         ("features", architecture.features.name().into()),

@@ -4,8 +4,9 @@
 use super::header::{Header, lines_of};
 use super::reader::bounded;
 use super::{LoadError, NetworkError, Reader, read_file};
-use crate::architecture::ArchitectureError;
+use crate::architecture::{Architecture, ArchitectureError};
 use crate::float::{FloatNetwork, tensors};
+use crate::inputs::Inputs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -16,7 +17,7 @@ const FORMAT: (&str, &str) = ("format", "tandem-nnue-1");
 /// Where the header begins, after its length.
 const HEADER: usize = 8;
 
-impl FloatNetwork {
+impl<I: Inputs> FloatNetwork<I> {
     /// The network as a safetensors file, if it has the numbers that its architecture says.
     pub fn to_safetensors(&self) -> Result<Vec<u8>, ArchitectureError> {
         self.check()?;
@@ -41,8 +42,15 @@ impl FloatNetwork {
         Ok(in_order(bytes))
     }
 
-    /// Reads a safetensors file of such tensors and metadata.
-    pub fn from_safetensors(bytes: &[u8]) -> Result<Self, LoadError> {
+    /// Reads a safetensors file of a network that must read these inputs, whatever they mean.
+    pub fn from_safetensors_as(bytes: &[u8], inputs: I) -> Result<Self, LoadError> {
+        Self::read(bytes, |header| header.architecture_as(inputs))
+    }
+
+    fn read(
+        bytes: &[u8],
+        architecture: impl FnOnce(&mut Header) -> Result<Architecture<I>, LoadError>,
+    ) -> Result<Self, LoadError> {
         let broken = |error: safetensors::SafeTensorError| Reader::error("safetensors", 0, error.to_string());
         let (header_len, tensor_info) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let file = SafeTensors::deserialize(bytes).map_err(broken)?;
@@ -56,7 +64,7 @@ impl FloatNetwork {
         if format != FORMAT.1 {
             return Err(header.error(FORMAT.0, format!("{format:?} found, {:?} expected", FORMAT.1)));
         }
-        let architecture = header.architecture()?;
+        let architecture = architecture(&mut header)?;
         let (scale, pawn) = header.units(&architecture, true)?;
         let description = header.take("description").unwrap_or_default();
         header.end()?;
@@ -85,6 +93,13 @@ impl FloatNetwork {
             *numbers = stored.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
         }
         Ok(network)
+    }
+}
+
+impl FloatNetwork {
+    /// Reads a safetensors file of such tensors and metadata.
+    pub fn from_safetensors(bytes: &[u8]) -> Result<Self, LoadError> {
+        Self::read(bytes, Header::architecture)
     }
 
     /// Reads a safetensors file.
@@ -165,5 +180,39 @@ mod tests {
         let mut other = bytes;
         other[at..at + 13].copy_from_slice(b"\"scale\":\"400\"");
         assert!(FloatNetwork::from_safetensors(&other).unwrap_err().problem.contains("stacks have 600"));
+    }
+
+    /// Inputs that mean nothing.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Switches(&'static str);
+
+    impl Inputs for Switches {
+        const SIDES: usize = 1;
+
+        fn name(&self) -> &str {
+            self.0
+        }
+
+        fn inputs(&self) -> usize {
+            40
+        }
+
+        fn max_active(&self) -> usize {
+            40
+        }
+    }
+
+    #[test]
+    fn inputs_of_any_meaning_are_known_by_their_name() {
+        let head = test_nets::flat(FeatureSet::plain(), 32, 1).architecture().head;
+        let architecture =
+            Architecture { features: Switches("switches"), outputs: 32, tied: true, psqt: false, head };
+        let mut float = FloatNetwork::zeroed(architecture, 100, 100);
+        float.weights[77] = 0.25;
+        let bytes = float.to_safetensors().unwrap();
+        assert_eq!(FloatNetwork::from_safetensors_as(&bytes, Switches("switches")).unwrap(), float);
+        let error = FloatNetwork::from_safetensors_as(&bytes, Switches("levers")).unwrap_err();
+        assert!(error.problem.contains("\"levers\" expected"), "{error}");
+        assert!(FloatNetwork::from_safetensors(&bytes).unwrap_err().problem.contains("no feature set"));
     }
 }

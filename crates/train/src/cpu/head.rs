@@ -4,7 +4,7 @@ use crate::batch::Rows;
 use crate::layout::Layout;
 use crate::loss::{Loss, Target};
 use std::borrow::Cow;
-use tandem_nnue::{Activation, HeadShape, PSQT_BUCKETS, StackShape};
+use tandem_nnue::{Activation, HeadShape, Inputs, PSQT_BUCKETS, StackShape};
 
 /// Lanes of a sum.
 const LANES: usize = 16;
@@ -15,6 +15,8 @@ const SQUARE: f32 = 127.0 / 128.0;
 /// The layers after the accumulators.
 pub(super) struct Head<'a> {
     shape: HeadShape,
+    /// Accumulators that judge together.
+    sides: usize,
     outputs: usize,
     numbers: Cow<'a, [f32]>,
     psqt: Option<std::ops::Range<usize>>,
@@ -89,7 +91,7 @@ fn dot(values: &[f32], weights: &[f32], seen: impl Fn(f32) -> f32) -> f32 {
 
 impl<'a> Head<'a> {
     /// From all numbers of a layout after the first layer's weights.
-    pub(super) fn new(layout: &Layout, numbers: Cow<'a, [f32]>, loss: Loss, unit: f32) -> Self {
+    pub(super) fn new<I: Inputs>(layout: &Layout<I>, numbers: Cow<'a, [f32]>, loss: Loss, unit: f32) -> Self {
         let architecture = layout.architecture();
         let start = layout.bias().start;
         let stacks: Vec<usize> =
@@ -106,6 +108,7 @@ impl<'a> Head<'a> {
             .collect();
         Self {
             shape: architecture.head,
+            sides: I::SIDES,
             outputs: architecture.outputs,
             psqt: layout.psqt().map(|psqt| psqt.start - start..psqt.start + psqt.len - start),
             stack_len: layers.last().map_or(0, |layer| layer.bias + layer.outputs),
@@ -115,6 +118,11 @@ impl<'a> Head<'a> {
             loss,
             unit,
         }
+    }
+
+    /// Accumulators that judge together.
+    pub(super) fn sides(&self) -> usize {
+        self.sides
     }
 
     /// Values of one side's accumulator.
@@ -173,7 +181,7 @@ impl<'a> Head<'a> {
         &self.numbers[self.stacks[bucket]..][..self.stack_len]
     }
 
-    /// The output for both accumulators.
+    /// The output for the accumulators. Where there is one side, the other's are none.
     #[inline(always)]
     pub(super) fn forth(&self, bucket: usize, values: [&[f32]; 2], scratch: &mut Scratch) -> f32 {
         let stack = self.stack(bucket);
@@ -184,7 +192,7 @@ impl<'a> Head<'a> {
                     Activation::Crelu => |value| clip(value).0,
                     Activation::Screlu => |value| screlu(value).0,
                 };
-                let weights = &stack[..2 * self.outputs];
+                let weights = &stack[..self.sides * self.outputs];
                 let (own, other) = weights.split_at(self.outputs);
                 dot(values[0], own, seen) + dot(values[1], other, seen) + stack[self.layers[0].bias]
             }
@@ -192,7 +200,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The output for both accumulators, and back: slopes by the accumulators, and by the numbers of the stack, to which
+    /// The output for the accumulators, and back: slopes by the accumulators, and by the numbers of the stack, to which
     /// they are added. Returns the slope by the output.
     #[inline(always)]
     pub(super) fn forth_and_back(
@@ -229,7 +237,7 @@ impl<'a> Head<'a> {
         sums: &mut [f32],
         mut judged: impl FnMut(f32) -> f32,
     ) -> f32 {
-        let weights = &stack[..2 * self.outputs];
+        let weights = &stack[..self.sides * self.outputs];
         let seen = |value| activate(value).0;
         let (own, other) = weights.split_at(self.outputs);
         let output = dot(values[0], own, seen) + dot(values[1], other, seen);
@@ -295,7 +303,7 @@ impl<'a> Head<'a> {
     ) -> f32 {
         let product = shape.squeeze.product() as f32;
         let Scratch { inputs, first, hidden, second, second_held, .. } = scratch;
-        let len = inputs.len() / 2;
+        let len = inputs.len() / self.sides;
         for (inputs, values) in inputs.chunks_exact_mut(len).zip(values) {
             if shape.squeeze.is_pairwise() {
                 let (left, right) = values.split_at(len);
@@ -349,7 +357,7 @@ impl<'a> Head<'a> {
         }
         self.backward(stack, 0, inputs, by_first, by_inputs, sums);
         let product = shape.squeeze.product() as f32;
-        let len = inputs.len() / 2;
+        let len = inputs.len() / self.sides;
         let sides = values.into_iter().zip(by_inputs.chunks_exact(len));
         for ((values, by_inputs), slopes) in sides.zip(slopes.chunks_exact_mut(self.outputs)) {
             if shape.squeeze.is_pairwise() {

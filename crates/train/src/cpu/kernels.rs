@@ -137,6 +137,7 @@ fn gather_with<const N: usize>(
 ) {
     for (&side, accumulator) in sides.iter().zip(accumulators.chunks_exact_mut(first.outputs)) {
         // Where the perspectives have weights of their own, the other's columns follow those of the side to move.
+        // One side alone has none, and the difference is zero.
         let start = if side % 2 == 1 { first.width - first.outputs } else { 0 };
         let side = rows.side(side as usize);
         for (block, out) in accumulator.as_chunks_mut::<N>().0.iter_mut().enumerate() {
@@ -157,6 +158,19 @@ fn gather_with<const N: usize>(
     }
 }
 
+/// The accumulator of a side of a position; none, where it has no such side.
+#[inline(always)]
+fn values_of<'a>(
+    head: &Head<'_>,
+    (places, accumulators): (&'a [u32], &'a [f32]),
+) -> impl Fn(usize, usize) -> &'a [f32] {
+    let (sides, outputs) = (head.sides(), head.outputs());
+    move |position, side| match side < sides {
+        true => &accumulators[places[position * sides + side] as usize * outputs..][..outputs],
+        false => &[],
+    }
+}
+
 #[inline(always)]
 fn head_body(
     head: &Head<'_>,
@@ -168,13 +182,14 @@ fn head_body(
     sums: &mut GroupSums,
 ) {
     let outputs = head.outputs();
-    let row = |side: usize| &accumulators[places[side] as usize * outputs..][..outputs];
+    let row = values_of(head, (places, accumulators));
     let share = 1.0 / rows.len() as f32;
     let mut scratch = head.scratch();
     let starts = [0, sums.bias.len() - outputs];
-    for ((position, slopes), by_output) in positions.zip(slopes.chunks_exact_mut(2 * outputs)).zip(by_output)
+    for ((position, slopes), by_output) in
+        positions.zip(slopes.chunks_exact_mut(head.sides() * outputs)).zip(by_output)
     {
-        let values = [row(2 * position), row(2 * position + 1)];
+        let values = [0, 1].map(|side| row(position, side));
         let bucket = usize::from(rows.buckets[position]);
         let stack = sums.stacks[bucket].get_or_insert_with(|| vec![0.0; head.stack_len()]);
         let psqt = head.psqt(rows, position, bucket);
@@ -201,11 +216,10 @@ fn judge_body(
     (places, accumulators): (&[u32], &[f32]),
     outputs: &mut [f32],
 ) {
-    let len = head.outputs();
-    let row = |side: usize| &accumulators[places[side] as usize * len..][..len];
+    let row = values_of(head, (places, accumulators));
     let mut scratch = head.scratch();
     for (position, output) in (first..).zip(outputs) {
-        let values = [row(2 * position), row(2 * position + 1)];
+        let values = [0, 1].map(|side| row(position, side));
         let bucket = usize::from(rows.buckets[position]);
         *output = head.scaled(head.forth(bucket, values, &mut scratch) + head.psqt(rows, position, bucket));
     }
