@@ -1,0 +1,414 @@
+//! The study of lattice proteins: learns energies, says how well, how fast, and what a search finds by them.
+//! `docs/study-biology.md` has the commands in their order.
+
+use clap::{Parser, ValueEnum};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+use tandem_chess::random::SplitMix;
+use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
+use tandem_protein::*;
+use tandem_study::{Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, judge_all, learn, write_whole};
+
+/// Energies of lattice proteins by an efficiently updatable network.
+#[derive(Parser)]
+#[command(name = "tandem-protein")]
+enum Command {
+    /// Learns the energies of folds.
+    Train {
+        /// Which energy.
+        #[arg(long)]
+        energy: Kind,
+        /// The network to write.
+        #[arg(long)]
+        out: PathBuf,
+        /// Sequences to learn from.
+        #[arg(long, default_value_t = 2000)]
+        sequences: usize,
+        /// How often each fold is seen.
+        #[arg(long, default_value_t = 30)]
+        epochs: usize,
+    },
+    /// Says how near the network and the best sum are to energies they have not seen.
+    Evaluate {
+        /// Which energy.
+        #[arg(long)]
+        energy: Kind,
+        /// The network.
+        #[arg(long)]
+        network: PathBuf,
+        /// Sequences that the sum learns from: those of the network.
+        #[arg(long, default_value_t = 2000)]
+        sequences: usize,
+        /// Fails unless the network's error is at most this share of the sum's.
+        #[arg(long)]
+        at_most: Option<f64>,
+        /// Where to draw it.
+        #[arg(long)]
+        plot: Option<PathBuf>,
+    },
+    /// Times a step: by the accumulator, from nothing, and by the energy itself in both ways.
+    Speed {
+        /// The network.
+        #[arg(long)]
+        network: PathBuf,
+        /// Where to draw it.
+        #[arg(long)]
+        plot: Option<PathBuf>,
+    },
+    /// Looks for the folds of least energy, and compares them with what there is.
+    Fold {
+        /// Which energy.
+        #[arg(long)]
+        energy: Kind,
+        /// The network.
+        #[arg(long)]
+        network: PathBuf,
+        /// Sequences of each length.
+        #[arg(long, default_value_t = 20)]
+        each: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// The sum of the contacts' own.
+    Additive,
+    /// Contacts of the core help each other.
+    Cooperative,
+}
+
+impl From<Kind> for Energy {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Additive => Self::Additive,
+            Kind::Cooperative => Self::Cooperative,
+        }
+    }
+}
+
+type Done<T = ()> = Result<T, Box<dyn Error>>;
+
+/// Seeds that have nothing in common.
+const TRAIN: u64 = 1;
+const TEST: u64 = 2;
+const SPEED: u64 = 3;
+const FOLD: u64 = 4;
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::Train { energy, out, sequences, epochs } => train(energy.into(), &out, sequences, epochs),
+        Command::Evaluate { energy, network, sequences, at_most, plot } => {
+            evaluate(energy.into(), &network, sequences, at_most, plot.as_deref())
+        }
+        Command::Speed { network, plot } => speed(&network, plot.as_deref()),
+        Command::Fold { energy, network, each } => fold(energy.into(), &network, each),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tandem-protein: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// How many of a thousand residues of natural proteins each is, in the order of their numbers.
+const SHARES: [u32; RESIDUES] =
+    [14, 24, 39, 59, 97, 69, 11, 29, 83, 71, 53, 66, 41, 39, 55, 67, 23, 55, 58, 47];
+
+fn random_residues(len: usize, random: &mut SplitMix) -> Vec<Residue> {
+    let all: u32 = SHARES.iter().sum();
+    let one = |random: &mut SplitMix| {
+        let mut at = random.below(all);
+        let index = SHARES.iter().position(|&share| {
+            let is_here = at < share;
+            at = at.saturating_sub(share);
+            is_here
+        });
+        Residue::new(index.unwrap_or(0))
+    };
+    (0..len).filter_map(|_| one(random)).collect()
+}
+
+/// Folds that a search by the energy meets, hot and cold, of as many sequences as told.
+fn samples(energy: Energy, sequences: usize, seed: u64) -> Vec<Sample> {
+    let mut random = SplitMix::new(seed);
+    let mut samples = Vec::new();
+    for _ in 0..sequences {
+        let len = 12 + random.below(37) as usize;
+        let mut search =
+            Search::new(Chain::straight(random_residues(len, &mut random)), Judge::exact(energy));
+        for heat in [8.0, 5.0, 3.0, 2.0, 1.0] {
+            for _ in 0..8 {
+                for _ in 0..20 * len {
+                    search.step(&mut random, heat);
+                }
+                samples.push(Sample { rows: rows_of(search.chain()), value: search.energy() });
+            }
+        }
+    }
+    samples
+}
+
+fn load_network(path: &Path) -> Done<Network<Contact>> {
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = std::fs::read(path).map_err(|error| named(&error))?;
+    let float = FloatNetwork::from_safetensors_as(&bytes, Contact).map_err(|error| named(&error))?;
+    Ok(float.quantise(Quantisation::default())?.0)
+}
+
+fn train(energy: Energy, out: &Path, sequences: usize, epochs: usize) -> Done {
+    let samples = samples(energy, sequences, TRAIN);
+    let recipe = Recipe { width: 64, epochs, batch: 512, rate: 2e-3, unit: 40.0, seed: 1 };
+    let started = Instant::now();
+    let mut tell = |epoch: usize, error: f64| {
+        if epoch.is_multiple_of(5) || epoch == epochs {
+            println!("epoch {epoch}: {error:.3} RT");
+        }
+    };
+    let (mut float, _) = learn(Contact, &samples, &recipe, &mut tell)?;
+    println!(
+        "{energy:?}: {} folds of {sequences} sequences, {epochs} times each, {:.0} s; {}",
+        samples.len(),
+        started.elapsed().as_secs_f64(),
+        float.architecture
+    );
+    float.description = format!("{energy:?} energies of lattice proteins, in units of RT");
+    Ok(write_whole(out, &float.to_safetensors()?)?)
+}
+
+fn evaluate(
+    energy: Energy,
+    network: &Path,
+    sequences: usize,
+    at_most: Option<f64>,
+    plot: Option<&Path>,
+) -> Done {
+    let network = load_network(network)?;
+    let sum = Sum::fit(&samples(energy, sequences, TRAIN), Contact.inputs());
+    let test = samples(energy, 200, TEST);
+    let fit = |said: &[f64]| {
+        let pairs = said.iter().zip(&test).map(|(&said, sample)| (said, sample.value));
+        Fit::of(&pairs.collect::<Vec<_>>())
+    };
+    let by_network = judge_all(&network, &test);
+    let by_sum: Vec<f64> = test.iter().map(|sample| sum.of(&sample.rows)).collect();
+    let (of_network, of_sum) = (fit(&by_network), fit(&by_sum));
+    println!(
+        "| energy | folds of held-out sequences | spread, RT | network: r | rms | mean | sum: r | rms | mean |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    println!(
+        "| {energy:?} | {} | {:.2} | {:.5} | {:.3} | {:.3} | {:.5} | {:.3} | {:.3} |",
+        of_network.count,
+        of_network.spread,
+        of_network.correlation,
+        of_network.rms,
+        of_network.mean,
+        of_sum.correlation,
+        of_sum.rms,
+        of_sum.mean
+    );
+    if let Some(path) = plot {
+        let points = |said: &[f64]| {
+            let all = said.iter().zip(&test).step_by((test.len() / 2000).max(1));
+            all.map(|(&said, sample)| (sample.value, said - sample.value)).collect()
+        };
+        let plot = Plot {
+            title: format!("{energy:?} energy of unseen sequences: errors"),
+            across: "true energy, RT".into(),
+            up: "error, RT".into(),
+            logarithmic: false,
+            diagonal: false,
+            series: vec![
+                Series { name: "network".into(), points: points(&by_network), joined: false },
+                Series { name: "best sum".into(), points: points(&by_sum), joined: false },
+            ],
+        };
+        write_whole(path, plot.to_svg().as_bytes())?;
+    }
+    match at_most {
+        Some(share) if of_network.rms > share * of_sum.rms => {
+            Err(format!("the network's error is {:.2} of the sum's", of_network.rms / of_sum.rms).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Folds and the steps that lead from one to the next, so that every way is timed on the same.
+struct Walk {
+    start: Chain,
+    steps: Vec<(Contacts, Chain)>,
+}
+
+fn walk(len: usize, random: &mut SplitMix) -> Walk {
+    let mut search =
+        Search::new(Chain::straight(random_residues(len, random)), Judge::exact(Energy::Cooperative));
+    // Dense folds, as a search at this heat keeps them.
+    let heat = 3.0;
+    for _ in 0..2000 * len {
+        search.step(random, heat);
+    }
+    let start = search.chain().clone();
+    let mut steps = Vec::new();
+    while steps.len() < 300 {
+        let mut chain = search.chain().clone();
+        let mut contacts = Contacts::default();
+        if !chain.step(random, &mut contacts) {
+            continue;
+        }
+        let before = search.energy();
+        let next = Search::new(chain.clone(), Judge::exact(Energy::Cooperative));
+        let rise = next.energy() - before;
+        if rise <= 0.0 || random.unit() < (-rise / heat).exp() {
+            steps.push((contacts, chain));
+            search = next;
+        }
+    }
+    Walk { start, steps }
+}
+
+/// Nanoseconds for each step of all walks, repeated until half a second is over, and the sum of all energies.
+fn nanoseconds(walks: &[Walk], judge: &mut Judge<'_>, updated: bool) -> (f64, i64) {
+    let (mut steps, mut spent, mut sum, mut rounds) = (0u64, 0.0, 0i64, 0);
+    while spent < 0.5 {
+        for walk in walks {
+            judge.from_nothing(&walk.start);
+            let started = Instant::now();
+            for (contacts, chain) in &walk.steps {
+                sum += if updated {
+                    let energy = judge.after(chain.residues(), contacts);
+                    judge.keep();
+                    energy
+                } else {
+                    judge.from_nothing(chain)
+                };
+            }
+            spent += started.elapsed().as_secs_f64();
+            steps += walk.steps.len() as u64;
+        }
+        rounds += 1;
+    }
+    (spent / steps as f64 * 1e9, sum / rounds)
+}
+
+fn speed(network: &Path, plot: Option<&Path>) -> Done {
+    let network = load_network(network)?;
+    let mut random = SplitMix::new(SPEED);
+    let names = ["network, updated", "network, from nothing", "energy, updated", "energy, from nothing"];
+    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), joined: true });
+    println!(
+        "| residues | contacts | changed by a step | network, updated | network, from nothing | energy, updated | energy, from nothing | gain of updating |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for len in [16, 25, 36, 48, 64] {
+        let walks: Vec<Walk> = (0..10).map(|_| walk(len, &mut random)).collect();
+        let steps = || walks.iter().flat_map(|walk| &walk.steps);
+        let count = steps().count() as f64;
+        let contacts = steps().map(|(_, chain)| chain.contacts().len()).sum::<usize>() as f64 / count;
+        let changed = steps().map(|(change, _)| change.added.len() + change.removed.len()).sum::<usize>()
+            as f64
+            / count;
+        let (network_updated, said) = nanoseconds(&walks, &mut Judge::network(&network), true);
+        let (network_anew, said_anew) = nanoseconds(&walks, &mut Judge::network(&network), false);
+        let (energy_updated, summed) = nanoseconds(&walks, &mut Judge::exact(Energy::Cooperative), true);
+        let (energy_anew, summed_anew) = nanoseconds(&walks, &mut Judge::exact(Energy::Cooperative), false);
+        if (said, summed) != (said_anew, summed_anew) {
+            return Err("updated and computed from nothing differ".into());
+        }
+        println!(
+            "| {len} | {contacts:.1} | {changed:.1} | {network_updated:.0} ns | {network_anew:.0} ns | {energy_updated:.0} ns | {energy_anew:.0} ns | {:.1} |",
+            network_anew / network_updated
+        );
+        for (series, value) in
+            series.iter_mut().zip([network_updated, network_anew, energy_updated, energy_anew])
+        {
+            series.points.push((len as f64, value));
+        }
+    }
+    let Some(path) = plot else { return Ok(()) };
+    let plot = Plot {
+        title: "A step of the chain: time for the energy".into(),
+        across: "residues".into(),
+        up: "nanoseconds".into(),
+        logarithmic: true,
+        diagonal: false,
+        series: series.into(),
+    };
+    Ok(write_whole(path, plot.to_svg().as_bytes())?)
+}
+
+/// The longest chains of which all folds are tried.
+const ALL_FOLDS: usize = 18;
+
+fn fold(energy: Energy, network: &Path, each: usize) -> Done {
+    let network = load_network(network)?;
+    let mut random = SplitMix::new(FOLD);
+    println!(
+        "| residues | sequences | truth | F1 of contacts | energy above the least, RT | least found | search by the network, s | µs a step | search by the energy: above the least, RT | s | µs a step | truth, s |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for len in [14, 16, 18, 25, 36] {
+        let mut rows = Vec::new();
+        for _ in 0..each {
+            let residues = random_residues(len, &mut random);
+            let started = Instant::now();
+            let (truth, truth_chain) = if len <= ALL_FOLDS {
+                let found = least(&residues, energy).ok_or("a chain without folds")?;
+                let chain = found.chain(&residues).ok_or("a fold that is none")?;
+                (found.energy, chain)
+            } else {
+                // Nobody tries them all: a search by the energy that cools ten times as slowly stands for the truth.
+                let usual = Annealing::default();
+                let steps_per_residue = 10 * usual.steps_per_residue;
+                let long = Annealing { steps_per_residue, seed: 99, ..usual };
+                let straight = Chain::straight(residues.clone());
+                let (chain, energy, _) = Search::new(straight, Judge::exact(energy)).anneal(&long);
+                (energy, chain)
+            };
+            let truth_seconds = started.elapsed().as_secs_f64();
+            let by = |judge: Judge<'_>| {
+                let mut search = Search::new(Chain::straight(residues.clone()), judge);
+                let started = Instant::now();
+                let (chain, _, judged) = search.anneal(&Annealing::default());
+                let seconds = started.elapsed().as_secs_f64();
+                let above = Judge::exact(energy).from_nothing(&chain) as f64 / 100.0 - truth;
+                (chain, above, seconds, judged as f64)
+            };
+            let (chain, above, seconds, judged) = by(Judge::network(&network));
+            let (_, exact_above, exact_seconds, exact_judged) = by(Judge::exact(energy));
+            let same = f1(&chain.contacts(), &truth_chain.contacts());
+            rows.push([
+                same,
+                above,
+                f64::from(u8::from(above < 0.005)),
+                seconds,
+                judged,
+                exact_above,
+                exact_seconds,
+                exact_judged,
+                truth_seconds,
+            ]);
+        }
+        let of = |column: usize| Spread::of(&rows.iter().map(|row| row[column]).collect::<Vec<_>>());
+        println!(
+            "| {len} | {each} | {} | {:.2} ± {:.2} | {:.2} ± {:.2} | {:.0} % | {:.3} | {:.2} | {:.2} ± {:.2} | {:.3} | {:.2} | {:.3} |",
+            if len <= ALL_FOLDS { "all folds" } else { "search, ten times as slow" },
+            of(0).mean,
+            of(0).error,
+            of(1).mean,
+            of(1).error,
+            100.0 * of(2).mean,
+            of(3).mean,
+            of(3).mean / of(4).mean.max(1.0) * 1e6,
+            of(5).mean,
+            of(5).error,
+            of(6).mean,
+            of(6).mean / of(7).mean.max(1.0) * 1e6,
+            of(8).mean
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The study of docs/study-biology.md, from nothing to its tables and drawings. Times count, so the machine should be quiet.
+# usage: scripts/study_biology.sh [FOLDER]
+# TANDEM_PYTHON names a Python that has ViennaRNA; STUDY=small runs everything on little data, to see that it runs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-target/study}
+python=${TANDEM_PYTHON:-python3}
+"$python" -c 'import RNA' 2>/dev/null || {
+    echo "study_biology.sh: $python has no ViennaRNA; install it with: $python -m pip install ViennaRNA" >&2
+    exit 1
+}
+cargo build --release --package tandem-rna --package tandem-protein
+rna=target/release/tandem-rna
+protein=target/release/tandem-protein
+vienna=examples/rna/vienna.py
+mkdir -p "$out"
+if [ "${STUDY:-whole}" = small ]; then
+    train=120 test=20 each=2 epochs=10 chains=300 folds=2 steps=200
+else
+    train=3000 test=400 each=20 epochs=30 chains=2000 folds=20 steps=1500
+fi
+step() { printf '\n## %s\n\n' "$*"; }
+
+step "RNA: energies"
+[ -e "$out/rna-train.tsv" ] || "$python" "$vienna" data "$out/rna-train.tsv" --sequences "$train" --seed 1
+[ -e "$out/rna-test.tsv" ] || "$python" "$vienna" data "$out/rna-test.tsv" --sequences "$test" --seed 2
+"$rna" train --data "$out/rna-train.tsv" --out "$out/rna.safetensors" --epochs "$epochs"
+"$rna" evaluate --network "$out/rna.safetensors" --data "$out/rna-train.tsv" --test "$out/rna-test.tsv" --plot "$out/rna.svg"
+
+step "RNA: time for a pair more or less"
+"$python" "$vienna" walks "$out/rna-walks.tsv" --seed 3
+"$python" "$vienna" time "$out/rna-walks.tsv" "$out/rna-vienna-times.tsv"
+"$rna" speed --network "$out/rna.safetensors" --walks "$out/rna-walks.tsv" --vienna "$out/rna-vienna-times.tsv" \
+    --plot "$out/rna-speed.svg"
+
+step "RNA: structures of least energy"
+"$python" "$vienna" folds "$out/rna-folds.tsv" --each "$each" --seed 4
+"$rna" fold --network "$out/rna.safetensors" --data "$out/rna-folds.tsv" --out "$out/rna-found.tsv" --steps "$steps"
+"$python" "$vienna" energies "$out/rna-found.tsv" "$out/rna-found-energies.tsv"
+"$rna" compare folds --found "$out/rna-found.tsv" --energies "$out/rna-found-energies.tsv" --plot "$out/rna-fold.svg"
+
+step "Proteins: energies"
+for energy in additive cooperative; do
+    network=$out/protein-$energy.safetensors
+    "$protein" train --energy "$energy" --out "$network" --sequences "$chains" --epochs "$epochs"
+    "$protein" evaluate --energy "$energy" --network "$network" --sequences "$chains" --plot "$out/protein-$energy.svg"
+done
+
+step "Proteins: time for a step"
+"$protein" speed --network "$out/protein-cooperative.safetensors" --plot "$out/protein-speed.svg"
+
+step "Proteins: folds of least energy"
+for energy in additive cooperative; do
+    echo "$energy"
+    "$protein" fold --energy "$energy" --network "$out/protein-$energy.safetensors" --each "$folds"
+done
