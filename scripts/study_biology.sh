@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The study of docs/study-biology.md, from nothing to its tables and drawings. Times count, so the machine should be quiet.
 # usage: scripts/study_biology.sh [FOLDER]
-# TANDEM_PYTHON names a Python that has ViennaRNA; STUDY=small runs everything on little data, to see that it runs.
+# TANDEM_PYTHON names a Python that has ViennaRNA, TANDEM_BIN a folder of programs that are built already; STUDY=small runs everything on little data, to see that it runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-target/study}
@@ -10,9 +10,10 @@ python=${TANDEM_PYTHON:-python3}
     echo "study_biology.sh: $python has no ViennaRNA; install it with: $python -m pip install ViennaRNA" >&2
     exit 1
 }
-cargo build --release --package tandem-rna --package tandem-protein
-rna=target/release/tandem-rna
-protein=target/release/tandem-protein
+programs=${TANDEM_BIN:-target/release}
+[ -n "${TANDEM_BIN:-}" ] || cargo build --release --package tandem-rna --package tandem-protein
+rna=$programs/tandem-rna
+protein=$programs/tandem-protein
 vienna=examples/rna/vienna.py
 mkdir -p "$out"
 if [ "${STUDY:-whole}" = small ]; then
@@ -41,10 +42,13 @@ step "RNA: structures of least energy"
 "$rna" compare folds --found "$out/rna-found.tsv" --energies "$out/rna-found-energies.tsv" --plot "$out/rna-fold.svg"
 
 step "Proteins: energies"
+# Where contacts help each other a network must say more than a sum.
+declare -A most=([cooperative]=0.5)
 for energy in additive cooperative; do
     network=$out/protein-$energy.safetensors
     "$protein" train --energy "$energy" --out "$network" --sequences "$chains" --epochs "$epochs"
-    "$protein" evaluate --energy "$energy" --network "$network" --sequences "$chains" --plot "$out/protein-$energy.svg"
+    "$protein" evaluate --energy "$energy" --network "$network" --sequences "$chains" --plot "$out/protein-$energy.svg" \
+        ${most[$energy]:+--at-most "${most[$energy]}"}
 done
 
 step "Proteins: time for a step"

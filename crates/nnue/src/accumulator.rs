@@ -353,9 +353,9 @@ mod tests {
                 spare.follow(&network, &kept, &added, &removed);
                 std::mem::swap(&mut kept, &mut spare);
                 if was_on {
-                    on.retain(|&other| other != row)
+                    on.retain(|&other| other != row);
                 } else {
-                    on.push(row)
+                    on.push(row);
                 }
                 let mut anew = Accumulator::new(&network);
                 anew.follow(&network, &Accumulator::new(&network), &on, &[]);

@@ -213,7 +213,7 @@ fn evaluate(
     );
     if let Some(path) = plot {
         let points = |said: &[f64]| {
-            let all = said.iter().zip(&test).step_by((test.len() / 2000).max(1));
+            let all = said.iter().zip(&test).step_by((test.len() / 1000).max(1));
             all.map(|(&said, sample)| (sample.value, said - sample.value)).collect()
         };
         let plot = Plot {

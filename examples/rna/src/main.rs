@@ -221,8 +221,8 @@ fn evaluate(network: &Path, data: &Path, test: &Path, plot: Option<&Path>) -> Do
         row(name, &|known| (least..=most).contains(&known.bases));
     }
     let Some(path) = plot else { return Ok(()) };
-    // A few thousand points say it all.
-    let every = (test.len() / 2500).max(1);
+    // A thousand points say it all.
+    let every = (test.len() / 1000).max(1);
     let points = |said: &[f64]| {
         let all = test.iter().zip(said).step_by(every);
         all.map(|(known, &said)| (known.sample.value, said)).collect()

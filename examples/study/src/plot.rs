@@ -142,13 +142,12 @@ impl Plot {
                 ));
             }
             let (radius, opacity) = if series.joined { (3.5, 1.0) } else { (1.6, 0.45) };
+            line(format!("<g fill=\"{colour}\" fill-opacity=\"{opacity}\">"));
             for (across, up) in &series.points {
-                line(format!(
-                    "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>",
-                    x(*across),
-                    y(*up)
-                ));
+                let (x, y) = (x(*across), y(*up));
+                line(format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>"));
             }
+            line("</g>".into());
             let height = TOP + 16.0 + 16.0 * number as f64;
             line(format!(
                 "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" fill=\"{colour}\"/>",
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(svg, plot.to_svg());
         assert!(svg.contains("a &lt; b") && svg.matches("<circle").count() == 2);
         // The greatest stands at the top, the least at the bottom.
-        assert!(svg.contains(&format!("{:.1}\" r=", TOP)), "{svg}");
+        assert!(svg.contains(&format!("{TOP:.1}\" r=")), "{svg}");
         assert!(svg.contains(">100</text>"));
     }
 
