@@ -2,7 +2,8 @@
 //!
 //! - [`TransformerRecipe`]: a run in a file;
 //! - [`SampleLoader`]: batches without end, as [`Samples`], plain arrays that are small enough to be sent to a card;
-//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth;
+//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth; [`judge_samples`] asks it
+//!   on the processor;
 //! - [`run_transformer`]: steps, looks at the validation data and checkpoints, with whatever [`TransformerTrainer`] computes.
 //!
 //! Nothing here knows of a training framework.
@@ -15,6 +16,7 @@ mod figures;
 mod loader;
 mod metrics;
 mod neighbours;
+mod processor;
 mod recipe;
 mod run;
 mod samples;
@@ -29,10 +31,11 @@ pub use metrics::{
     Answers, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures, TransformerMetrics,
     ValueAnswers,
 };
+pub use processor::judge_samples;
 pub use recipe::*;
 pub use run::{
     MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, answers_of,
     run_transformer,
 };
-pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
+pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View, known_end};
 pub use trainer::{Judged, StepTold, TransformerState, TransformerTrainer};

@@ -265,10 +265,7 @@ impl Samples {
         }
         let by_score = record.score.map(|score| chances_of_outcomes(score.centipawns().into()));
         let narrow = |chances: [f64; 3]| chances.map(|chance| chance as f32);
-        self.wdl.push(match record.result {
-            Some(result) => [Outcome::Win, Outcome::Draw, Outcome::Loss].map(|end| f32::from(end == result)),
-            None => by_score.map_or(UNKNOWN, narrow),
-        });
+        self.wdl.push(known_end(record).map_or(UNKNOWN, narrow));
         if shape.search {
             self.search.push(by_score.map_or(UNKNOWN, narrow));
         }
@@ -282,6 +279,16 @@ impl Samples {
         self.phases.push(Phase::of(&record.position));
         self.keys.push(seen.position.hash());
         Ok(())
+    }
+}
+
+/// Win, draw and loss as far as a record knows them: by the game's result, or by the score where there is none.
+pub fn known_end(record: &Record) -> Option<[f64; 3]> {
+    match record.result {
+        Some(result) => {
+            Some([Outcome::Win, Outcome::Draw, Outcome::Loss].map(|end| f64::from(u8::from(end == result))))
+        }
+        None => record.score.map(|score| chances_of_outcomes(score.centipawns().into())),
     }
 }
 
