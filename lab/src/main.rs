@@ -26,6 +26,7 @@ mod play_command;
 mod progress;
 mod puzzles_command;
 mod strategist;
+mod strategist_player;
 mod suite_command;
 mod svg;
 mod svg_board;

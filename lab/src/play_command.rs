@@ -2,10 +2,10 @@
 
 mod opponent;
 mod session;
-mod strategist;
 mod weights_table;
 
 use crate::board_art::Style;
+use crate::strategist_player::Strategist;
 use crate::{engine_args::Engine, error::LabError, interrupt};
 use clap::Args;
 use opponent::Opponent;
@@ -15,7 +15,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use strategist::Strategist;
 use tandem_arena::{Limits, SplitMix, TimeLimit};
 use tandem_chess::{Color, Position, fen};
 use tandem_transformer::Method;

@@ -1,19 +1,22 @@
 //! `tandem-lab puzzles`.
 
+use crate::strategist_player::Strategist;
 use crate::{engine_args::Engine, error::LabError, interrupt};
 use clap::Args;
 use serde_json::json;
 use std::io::IsTerminal;
 use std::path::PathBuf;
+use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Duration;
 use tandem_arena::{
-    SplitMix, TimeLimit,
-    puzzles::{Band, PuzzleResult, bands, performance, read_puzzles, run_puzzles},
+    Analyst, Limits, SplitMix, StartError, TimeLimit,
+    puzzles::{Band, PuzzleResult, bands, performance, read_puzzles, run_puzzles, wilson},
     report::{BarChart, bar_chart, simple_page},
     write_whole,
 };
+use tandem_transformer::Method;
 
-/// Put Lichess puzzles to an engine
+/// Put Lichess puzzles to an engine or a transformer
 ///
 /// A puzzle is solved when every move of the solver is the expected one, except that any mate counts.
 #[derive(Args, Debug)]
@@ -23,6 +26,12 @@ pub(crate) struct PuzzlesArgs {
     /// The engine, as in `match`; 0.1 s a move if it has no limit. Ours if not given
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
+    /// A transformer instead, which answers without search: .ttn, .safetensors or .pb.gz
+    #[arg(long, value_name = "FILE", conflicts_with = "engine")]
+    net: Option<PathBuf>,
+    /// How it is asked: policy, value or action-value. The best that it can if not given, which is the last of these
+    #[arg(long, value_name = "METHOD", requires = "net")]
+    by: Option<Method>,
     /// Puzzles at once
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
@@ -54,22 +63,21 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
         puzzles.truncate(limit);
     }
     let cancel = interrupt::flag();
-    let limits = TimeLimit::PerMove(Duration::from_millis(100));
-    let engine = Engine::new(args.engine.as_deref(), limits, &cancel)?;
-    let name = engine.analyst()?.name().to_owned();
-    let make = || engine.analyst();
-    let spec = &engine.spec;
+    let solver = Solver::new(args, &cancel)?;
+    let name = solver.name()?;
+    let make = || solver.analyst();
     let mut progress = Progress::new(puzzles.len(), args.verbose);
-    let results =
-        run_puzzles(&puzzles, &spec.limits, args.concurrency, spec.threads(), &make, &cancel, |result| {
-            progress.add(result);
-        })?;
+    let (limits, threads) = (solver.limits(), solver.threads());
+    let results = run_puzzles(&puzzles, &limits, args.concurrency, threads, &make, &cancel, |result| {
+        progress.add(result);
+    })?;
     progress.clear();
 
     let solved = results.iter().filter(|result| result.solved).count();
     let share = 100.0 * solved as f64 / results.len().max(1) as f64;
-    let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", spec.limits, results.len());
-    sayln!("{title}");
+    let (low, high) = wilson(solved as u64, results.len() as u64);
+    let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", solver.how(), results.len());
+    sayln!("{title}, 95 % [{:.2}, {:.2}]", 100.0 * low, 100.0 * high);
     let bands = bands(&results, args.band);
     for band in &bands {
         sayln!("{}", band_line(band));
@@ -80,8 +88,8 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     }
     if let Some(path) = &args.json {
         let value = json!({
-            "engine": name, "limits": spec.limits.to_string(), "solved": solved, "puzzles": results.len(),
-            "performance": performance, "bands": bands, "results": results,
+            "engine": name, "limits": solver.how(), "solved": solved, "puzzles": results.len(),
+            "low": low, "high": high, "performance": performance, "bands": bands, "results": results,
         });
         let text = format!("{value:#}\n");
         write_whole(path, text.as_bytes()).map_err(LabError::file(path))?;
@@ -98,6 +106,64 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
         return Err(LabError::Usage(format!("stopped after {} of {} puzzles", results.len(), puzzles.len())));
     }
     Ok(())
+}
+
+/// Who solves puzzles.
+enum Solver {
+    /// An engine, which searches.
+    Engine(Box<Engine>),
+    /// A transformer, which does not.
+    Network(Box<Strategist>),
+}
+
+impl Solver {
+    fn new(args: &PuzzlesArgs, cancel: &Arc<AtomicBool>) -> Result<Self, LabError> {
+        if let Some(path) = &args.net {
+            return Ok(Self::Network(Box::new(Strategist::load(path, args.by, cancel)?)));
+        }
+        let limits = TimeLimit::PerMove(Duration::from_millis(100));
+        Ok(Self::Engine(Box::new(Engine::new(args.engine.as_deref(), limits, cancel)?)))
+    }
+
+    fn name(&self) -> Result<String, LabError> {
+        Ok(self.analyst()?.name().to_owned())
+    }
+
+    /// What it may spend on a move, or how it is asked.
+    fn how(&self) -> String {
+        match self {
+            Self::Engine(engine) => engine.spec.limits.to_string(),
+            Self::Network(strategist) => format!("by {} without search", strategist.method()),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        match self {
+            Self::Engine(engine) => engine.spec.limits,
+            Self::Network(_) => Limits::default(),
+        }
+    }
+
+    fn threads(&self) -> usize {
+        match self {
+            Self::Engine(engine) => engine.spec.threads(),
+            Self::Network(_) => 1,
+        }
+    }
+
+    /// One of those who solve at once.
+    fn analyst(&self) -> Result<Box<dyn Analyst>, StartError> {
+        match self {
+            Self::Engine(engine) => engine.analyst(),
+            Self::Network(strategist) => {
+                let twin = strategist.twin().map_err(|error| StartError::Inside {
+                    engine: strategist.name().to_owned(),
+                    what: error.to_string(),
+                })?;
+                Ok(Box::new(twin))
+            }
+        }
+    }
 }
 
 fn band_line(band: &Band) -> String {

@@ -1,6 +1,6 @@
 //! Who sits at the other side of the table.
 
-use super::strategist::Strategist;
+use crate::strategist_player::Strategist;
 use tandem_arena::Analyst;
 
 /// The other side.

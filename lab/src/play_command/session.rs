@@ -1,6 +1,7 @@
 //! The game at the table: what is typed, and what comes back.
 
 use super::opponent::Opponent;
+use super::weights_table;
 use crate::board_art::{Style, draw};
 use tandem_arena::{Analysis, Clock, Fault, GameSoFar, Limits, Outcome, Score};
 use tandem_chess::{Board, Color, Move, Position, fen, pgn, san, uci};
@@ -90,7 +91,9 @@ impl<'a> Session<'a> {
     /// What the network thinks of every move; none if an engine plays.
     fn weigh(&mut self) -> Option<String> {
         let Opponent::Network(strategist) = &mut *self.opponent else { return None };
-        Some(strategist.weigh(&mut self.position, self.style))
+        let method = strategist.method();
+        let advice = strategist.weigh(&mut self.position);
+        Some(weights_table::text(self.position.board(), method, advice.moves, self.style))
     }
 
     /// Move number and side, such as `12.` or `12...`.

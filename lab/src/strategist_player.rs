@@ -1,7 +1,5 @@
-//! A transformer at the table.
+//! A transformer that is asked for moves.
 
-use super::weights_table;
-use crate::board_art::Style;
 use crate::error::LabError;
 use std::io::Read;
 use std::path::Path;
@@ -11,10 +9,10 @@ use std::time::Instant;
 use tandem_arena::{Analysis, Analyst, Clock, Fault, GameSoFar, Info, Score};
 use tandem_chess::Position;
 use tandem_transformer::encoding::buckets::centipawns_of_chance;
-use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect};
+use tandem_transformer::{Advice, Adviser, FileError, Isa, Method, Network, Prospect, UnfitMethod};
 
 /// A transformer that plays without search.
-pub(super) struct Strategist {
+pub(crate) struct Strategist {
     name: String,
     adviser: Adviser,
     cancel: Arc<AtomicBool>,
@@ -22,7 +20,7 @@ pub(super) struct Strategist {
 
 impl Strategist {
     /// Reads a network, to be asked by a method or by the best that it can.
-    pub(super) fn load(
+    pub(crate) fn load(
         path: &Path,
         method: Option<Method>,
         cancel: &Arc<AtomicBool>,
@@ -39,7 +37,7 @@ impl Strategist {
     }
 
     /// Who plays, and how.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let network = self.adviser.network();
         let parameters = network.architecture().parameters() as f64 / 1e6;
         let (precision, isa) = (network.precision().name(), network.isa().name());
@@ -49,11 +47,20 @@ impl Strategist {
         )
     }
 
+    /// How it is asked.
+    pub(crate) fn method(&self) -> Method {
+        self.adviser.method()
+    }
+
     /// What the network thinks of every move.
-    pub(super) fn weigh(&mut self, position: &mut Position, style: Style) -> String {
-        let method = self.adviser.method();
-        let advice = self.adviser.weigh(position);
-        weights_table::text(position.board(), method, advice.moves, style)
+    pub(crate) fn weigh(&mut self, position: &mut Position) -> Advice<'_> {
+        self.adviser.weigh(position)
+    }
+
+    /// Another who asks the same network in the same way, so that several can play at once.
+    pub(crate) fn twin(&self) -> Result<Self, UnfitMethod> {
+        let adviser = Adviser::new(Arc::clone(self.adviser.network()), self.adviser.method())?;
+        Ok(Self { name: self.name.clone(), adviser, cancel: Arc::clone(&self.cancel) })
     }
 }
 
