@@ -25,6 +25,7 @@ mod new_command;
 mod play_command;
 mod progress;
 mod puzzles_command;
+mod said;
 mod strategist;
 mod strategist_player;
 mod suite_command;

@@ -109,7 +109,7 @@ pub(crate) fn judge(
 }
 
 /// The points that logits of win, draw and loss promise.
-fn points(wdl: [f32; 3]) -> f64 {
+pub(crate) fn points(wdl: [f32; 3]) -> f64 {
     let greatest = wdl.into_iter().fold(f32::NEG_INFINITY, f32::max);
     let [win, draw, loss] = wdl.map(|logit| f64::from(logit - greatest).exp());
     (win + draw / 2.0) / (win + draw + loss)

@@ -56,6 +56,19 @@ impl TransformerFile {
     }
 }
 
+/// Whether a file holds a transformer. Networks of other kinds are kept as tensors too: of those only what says that it is
+/// one.
+pub(crate) fn is_transformer(path: &Path) -> Result<bool, LabError> {
+    match Format::of(&crate::any_network::start_of(path)) {
+        None => Ok(false),
+        Some(Format::Safetensors) => {
+            let bytes = std::fs::read(path).map_err(LabError::file(path))?;
+            Ok(FileDescription::read(&bytes).is_ok_and(|said| said.architecture.is_some()))
+        }
+        Some(_) => Ok(true),
+    }
+}
+
 /// An architecture by the name of a preset, or from a file of TOML.
 pub(crate) fn architecture_named(name: &str) -> Result<Architecture, LabError> {
     if let Some(preset) = Preset::named(name) {

@@ -2,10 +2,12 @@
 
 use crate::any_network::AnyNetwork;
 use crate::error::LabError;
+use crate::transformer_file::{is_transformer, outline};
 use std::path::Path;
 use tandem_chess::{Board, Position};
 use tandem_nnue::{Accumulators, FloatNetwork, Network};
 use tandem_search::{Bootstrap, Evaluator};
+use tandem_transformer::Isa;
 
 /// The word for the hand-written evaluation.
 const BOOTSTRAP: &str = "bootstrap";
@@ -16,11 +18,16 @@ pub(super) struct Contender {
     pub(super) name: String,
     /// What it is.
     pub(super) told: String,
-    /// None is the hand-written evaluation.
-    network: Option<AnyNetwork>,
+    mind: Mind,
 }
 
-/// A contender at work on one thread.
+enum Mind {
+    Bootstrap,
+    Nnue(AnyNetwork),
+    Transformer(Box<tandem_transformer::Network>),
+}
+
+/// A contender that scores positions, at work on one thread.
 pub(super) enum Seat<'a> {
     Bootstrap(Box<Bootstrap>),
     Integer(&'a Network, Box<Accumulators>),
@@ -35,28 +42,44 @@ impl Contender {
         for text in names {
             let alike = names.iter().filter(|other| short(other) == short(text)).count();
             let name = short(text).filter(|_| alike == 1).unwrap_or_else(|| text.clone());
-            let network = match text.as_str() {
-                BOOTSTRAP => None,
-                path => Some(AnyNetwork::load(Path::new(path))?.0),
+            let path = Path::new(text);
+            let mind = match text.as_str() {
+                BOOTSTRAP => Mind::Bootstrap,
+                _ if is_transformer(path)? => {
+                    Mind::Transformer(Box::new(tandem_transformer::Network::load(path, Isa::best())?))
+                }
+                _ => Mind::Nnue(AnyNetwork::load(path)?.0),
             };
-            let told = network.as_ref().map_or_else(
-                || "the hand-written evaluation".to_owned(),
-                |network| network.architecture().to_string(),
-            );
-            contenders.push(Self { name, told, network });
+            let told = match &mind {
+                Mind::Bootstrap => "the hand-written evaluation".to_owned(),
+                Mind::Nnue(network) => network.architecture().to_string(),
+                Mind::Transformer(network) => {
+                    format!("{}, {}", outline(network.architecture()), network.precision().name())
+                }
+            };
+            contenders.push(Self { name, told, mind });
         }
         Ok(contenders)
     }
 
-    /// A place to work at.
-    pub(super) fn seat(&self) -> Seat<'_> {
-        match &self.network {
-            None => Seat::Bootstrap(Box::default()),
-            Some(AnyNetwork::Integer(network)) => {
+    /// The transformer, if it is one.
+    pub(super) fn transformer(&self) -> Option<&tandem_transformer::Network> {
+        match &self.mind {
+            Mind::Transformer(network) => Some(network),
+            Mind::Bootstrap | Mind::Nnue(_) => None,
+        }
+    }
+
+    /// A place to work at for those who score positions; transformers weigh moves too, and many positions at a time.
+    pub(super) fn seat(&self) -> Option<Seat<'_>> {
+        Some(match &self.mind {
+            Mind::Bootstrap => Seat::Bootstrap(Box::default()),
+            Mind::Nnue(AnyNetwork::Integer(network)) => {
                 Seat::Integer(network, Box::new(Accumulators::new(network)))
             }
-            Some(AnyNetwork::Float(network, _)) => Seat::Float(network),
-        }
+            Mind::Nnue(AnyNetwork::Float(network, _)) => Seat::Float(network),
+            Mind::Transformer(_) => return None,
+        })
     }
 }
 
