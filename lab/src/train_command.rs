@@ -28,6 +28,10 @@ use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe,
 pub(crate) struct TrainArgs {
     /// The recipe
     recipe: PathBuf,
+    /// Set a key of the recipe to another value, as in training.batch=256; without a value, take it out. May be given more
+    /// than once
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Folder of the run; runs/NAME where this is left out
     #[arg(long)]
     run: Option<PathBuf>,
@@ -57,7 +61,7 @@ impl TrainArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
-    match AnyRecipe::load(&args.recipe)? {
+    match AnyRecipe::load_with(&args.recipe, &args.set)? {
         AnyRecipe::Nnue(recipe) if args.explain => say!("{}", recipe.explain()),
         AnyRecipe::Transformer(recipe) if args.explain => say!("{}", recipe.explain()),
         AnyRecipe::Nnue(recipe) => train_nnue(args, &recipe)?,

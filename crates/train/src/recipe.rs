@@ -24,6 +24,14 @@ pub enum RecipeError {
     /// It is no TOML, or has a key that there is none of.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
+    /// A key cannot be set so.
+    #[error("{setting:?}: {problem}")]
+    Setting {
+        /// What was asked for.
+        setting: String,
+        /// Why not.
+        problem: String,
+    },
     /// It asks for something that cannot be.
     #[error("{key}: {problem}")]
     Wrong {

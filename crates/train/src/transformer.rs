@@ -37,5 +37,5 @@ pub use run::{
     MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, answers_of,
     run_transformer,
 };
-pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View, known_end};
+pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
 pub use trainer::{Judged, StepTold, TransformerState, TransformerTrainer};

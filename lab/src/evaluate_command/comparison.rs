@@ -14,7 +14,7 @@ use crate::table::{Table, figure};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use tandem_data::{Filter, Reader};
-use tandem_train::transformer::{Aim, known_end};
+use tandem_train::transformer::Aim;
 use tandem_train::{Phase, Target, sigmoid};
 
 /// Units that are read before they are judged.
@@ -64,7 +64,7 @@ pub(super) fn run(
         return Err(LabError::Usage(problem.into()));
     }
     let mut comparison = Comparison::new(contenders);
-    let aim = Aim { scale: task.scale, result_share: task.result_share };
+    let aim = Aim { scale: task.scale, result_share: task.result_share, ..Aim::default() };
     let mut progress = Progress::new("positions", args.positions);
     let mut left = args.positions.unwrap_or(u64::MAX);
     let mut units = Units::new(reader.records(), filter);
@@ -143,7 +143,7 @@ impl Comparison {
         for &at in &unit.kept {
             let record = &unit.records[at];
             // Of a position with several moves the score is that of a move.
-            let end = known_end(record).filter(|_| !all_moves);
+            let end = Aim::default().end(record).filter(|_| !all_moves);
             let value = end.map(|[win, _, loss]| win - loss);
             self.known.push(Known { value, phase: Phase::of(&record.position) });
         }

@@ -104,7 +104,7 @@ mod tests {
             let shape = SampleShape::of(&architecture);
             let mut samples = Samples::default();
             for at in 0..records.len() {
-                let aim = Aim { scale: 400.0, result_share: 0.0 };
+                let aim = Aim { scale: 400.0, ..Aim::default() };
                 samples.push(&shape, (&records, at), true, View::default(), &aim).unwrap();
             }
             let validation = [samples];

@@ -129,7 +129,11 @@ impl SampleMaker {
     fn aims(&self, step: u64) -> Vec<Aim> {
         let targets = &self.recipe.targets;
         let share = |source: &SourceRecipe| source.share(&targets.result_share).at(step, self.recipe.steps());
-        let aim = |source| Aim { scale: targets.scale, result_share: share(source) };
+        let aim = |source| Aim {
+            scale: targets.scale,
+            result_share: share(source),
+            value_result_share: targets.value_result_share,
+        };
         self.sources.iter().map(aim).collect()
     }
 }

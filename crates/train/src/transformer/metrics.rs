@@ -398,7 +398,7 @@ mod tests {
     use tandem_data::{Record, Score};
     use tandem_transformer::Preset;
 
-    const AIM: Aim = Aim { scale: 300.0, result_share: 0.0 };
+    const AIM: Aim = Aim { scale: 300.0, result_share: 0.0, value_result_share: 1.0 };
 
     fn near(found: Option<f64>, expected: f64) {
         let found = found.unwrap();

@@ -89,7 +89,7 @@ mod tests {
     use tandem_data::Record;
     use tandem_transformer::{Architecture, Isa, Precision, Preset, Weights};
 
-    const AIM: Aim = Aim { scale: 400.0, result_share: 0.0 };
+    const AIM: Aim = Aim { scale: 400.0, result_share: 0.0, value_result_share: 1.0 };
 
     fn shallow(preset: Preset) -> Architecture {
         let mut architecture = preset.architecture();

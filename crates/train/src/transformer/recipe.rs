@@ -142,6 +142,8 @@ pub struct Targets {
     /// counts alone.
     #[serde(deserialize_with = "number_or_schedule")]
     pub result_share: Schedule,
+    /// The same in what the value heads learn of the game's end: win, draw and loss.
+    pub value_result_share: f64,
     /// Centipawns that stand for one before the sigmoid.
     pub scale: f64,
     /// This share of a policy's or a result's target is spread over all that could have been.
@@ -378,6 +380,7 @@ impl Default for Targets {
     fn default() -> Self {
         Self {
             result_share: Schedule::Constant { value: 0.0 },
+            value_result_share: 1.0,
             // The curve of searchless chess.
             scale: 271.6,
             label_smoothing: 0.0,
@@ -515,7 +518,12 @@ impl TransformerRecipe {
     pub fn load(path: &Path) -> Result<Self, RecipeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
-        let recipe = Self::parse(&text)?;
+        Self::parse_whole(&text)
+    }
+
+    /// Reads a recipe from text, and the description of the network where it names a file that has it.
+    pub(super) fn parse_whole(text: &str) -> Result<Self, RecipeError> {
+        let recipe = Self::parse(text)?;
         recipe.check_network(&recipe.network.architecture()?)?;
         Ok(recipe)
     }
@@ -542,6 +550,7 @@ impl TransformerRecipe {
             return Err(RecipeError::Wrong { key: "data.validation_share", problem });
         }
         check_share("targets.result_share", &targets.result_share)?;
+        within("targets.value_result_share", targets.value_result_share, 0.0, 1.0)?;
         within("targets.scale", targets.scale, 1.0, 1e6)?;
         within("targets.label_smoothing", targets.label_smoothing, 0.0, ALMOST_ONE)?;
         if let BucketTarget::HlGauss { sigma } = targets.buckets {
@@ -719,6 +728,7 @@ mod tests {
             ("[training]\nfreeze = [\"body.*\"]", "training.freeze: \"body.*\" is the name of no tensor"),
             ("[training]\nfreeze = [\"*\"]", "training.freeze: nothing is left"),
             ("[targets]\nresult_share = 2", "targets.result_share: "),
+            ("[targets]\nvalue_result_share = -0.1", "targets.value_result_share: "),
             ("[targets]\nscale = 0.0", "targets.scale: "),
             ("[targets.buckets]\nkind = \"hl-gauss\"\nsigma = 0.0", "targets.buckets.sigma: "),
             ("[targets.weights]\npolicy = -1.0", "targets.weights.policy: "),

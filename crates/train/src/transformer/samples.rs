@@ -113,13 +113,22 @@ impl SampleShape {
     }
 }
 
-/// What the chance to win is made of.
+/// What the chance to win, and win, draw and loss, are made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aim {
     /// Centipawns that stand for one before the sigmoid.
     pub scale: f64,
-    /// The share of the game's result.
+    /// The share of the game's result in the chance to win.
     pub result_share: f64,
+    /// The same in win, draw and loss.
+    pub value_result_share: f64,
+}
+
+impl Default for Aim {
+    /// The curve of searchless chess; chances are the scores', and games end as they ended.
+    fn default() -> Self {
+        Self { scale: 271.6, result_share: 0.0, value_result_share: 1.0 }
+    }
 }
 
 impl Aim {
@@ -133,6 +142,18 @@ impl Aim {
         match (score, points) {
             (Some(score), Some(points)) => {
                 Some((1.0 - self.result_share) * score + self.result_share * points)
+            }
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Win, draw and loss that a record tells of. Where it has a score or a result alone, that is all that counts.
+    pub fn end(&self, record: &Record) -> Option<[f64; 3]> {
+        let by_score = record.score.map(|score| chances_of_outcomes(score.centipawns().into()));
+        let share = self.value_result_share;
+        match (by_score, record.result.map(end_of)) {
+            (Some(score), Some(result)) => {
+                Some(std::array::from_fn(|end| (1.0 - share) * score[end] + share * result[end]))
             }
             (one, other) => one.or(other),
         }
@@ -168,7 +189,7 @@ pub struct Samples {
     pub opponent: Vec<u16>,
     /// The chance to win of the side to move; NaN where it is not known.
     pub chance: Vec<f32>,
-    /// Win, draw and loss: by the result, or by the score where there is none; NaN where there is neither.
+    /// Win, draw and loss, by the result and the score; NaN where there is neither.
     pub wdl: Vec<[f32; 3]>,
     /// Win, draw and loss by the score; NaN where there is none.
     pub search: Vec<[f32; 3]>,
@@ -265,7 +286,7 @@ impl Samples {
         }
         let by_score = record.score.map(|score| chances_of_outcomes(score.centipawns().into()));
         let narrow = |chances: [f64; 3]| chances.map(|chance| chance as f32);
-        self.wdl.push(known_end(record).map_or(UNKNOWN, narrow));
+        self.wdl.push(aim.end(record).map_or(UNKNOWN, narrow));
         if shape.search {
             self.search.push(by_score.map_or(UNKNOWN, narrow));
         }
@@ -282,14 +303,9 @@ impl Samples {
     }
 }
 
-/// Win, draw and loss as far as a record knows them: by the game's result, or by the score where there is none.
-pub fn known_end(record: &Record) -> Option<[f64; 3]> {
-    match record.result {
-        Some(result) => {
-            Some([Outcome::Win, Outcome::Draw, Outcome::Loss].map(|end| f64::from(u8::from(end == result))))
-        }
-        None => record.score.map(|score| chances_of_outcomes(score.centipawns().into())),
-    }
+/// Win, draw and loss of a game that is over.
+fn end_of(result: Outcome) -> [f64; 3] {
+    [Outcome::Win, Outcome::Draw, Outcome::Loss].map(|end| f64::from(u8::from(end == result)))
 }
 
 /// The board of a record whose move, if it has one, is legal on it; or what is wrong with it.
@@ -384,7 +400,7 @@ mod tests {
     use tandem_transformer::Preset;
     use tandem_transformer::encoding::Masks;
 
-    const AIM: Aim = Aim { scale: 300.0, result_share: 0.25 };
+    const AIM: Aim = Aim { scale: 300.0, result_share: 0.25, value_result_share: 1.0 };
 
     fn shape(preset: Preset) -> SampleShape {
         SampleShape::of(&preset.architecture())
@@ -487,6 +503,25 @@ mod tests {
         let twice: Vec<Record> = records.iter().map(|record| record.flipped().mirrored().unwrap()).collect();
         let (once, twice) = (all(&text, &records, both), all(&text, &twice, View::default()));
         assert_eq!((once.tokens, once.actions), (twice.tokens, twice.actions));
+    }
+
+    #[test]
+    fn an_end_is_known_by_result_and_score() {
+        let both =
+            Record { score: Some(Score::Centipawns(120)), result: Some(Outcome::Loss), ..games(1, 6)[0] };
+        let close = |found: [f64; 3], expected: [f64; 3]| {
+            found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6)
+        };
+        let by_score = chances_of_outcomes(120.0);
+        let half = Aim { value_result_share: 0.5, ..AIM };
+        assert_eq!(AIM.end(&both), Some([0.0, 0.0, 1.0]));
+        let [win, draw, loss] = by_score.map(|share| share / 2.0);
+        assert!(close(half.end(&both).unwrap(), [win, draw, loss + 0.5]));
+        for aim in [AIM, half] {
+            assert_eq!(aim.end(&Record { result: None, ..both }), Some(by_score));
+            assert_eq!(aim.end(&Record { score: None, ..both }), Some([0.0, 0.0, 1.0]));
+            assert_eq!(aim.end(&Record { score: None, result: None, ..both }), None);
+        }
     }
 
     #[test]
