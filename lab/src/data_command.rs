@@ -3,6 +3,7 @@
 mod convert;
 mod look;
 mod make;
+mod relabel;
 mod shuffle;
 mod split;
 

@@ -4,6 +4,8 @@ mod display;
 #[cfg_attr(not(feature = "torch"), path = "train_command/no_transformers.rs")]
 mod transformers;
 
+#[cfg(feature = "torch")]
+pub(crate) use transformers::compute_of;
 pub(crate) use transformers::measure as measure_transformer;
 
 use crate::any_network::parameters;

@@ -21,6 +21,9 @@ pub enum SelfPlayError {
     /// No room for a hash table.
     #[error(transparent)]
     Memory(#[from] tandem_search::OutOfMemory),
+    /// A labeller's word.
+    #[error("labels cannot be made: {0}")]
+    Labeller(String),
     /// What is there was made with other settings.
     #[error("{}: {problem}", path.display())]
     Other {

@@ -1,46 +1,40 @@
-//! Positions of any data set, scored by our own search.
+//! Positions of any data set, scored by our own search or by whoever else labels.
+
+mod search;
+
+pub use search::{LabelSettings, Labels};
 
 use crate::error::SelfPlayError;
-use crate::game::score_of;
 use crate::journal::{Journal, Magic};
-use crate::leaves::SharedLeaves;
-use crate::play::HARD;
+use search::SearchLabeller;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use tandem_chess::{Move, Position};
 use tandem_data::*;
-use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher};
+use tandem_search::STACK_SIZE;
 
 const MAGIC: Magic = *b"TLABELS1";
 
-/// What labels are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Labels {
-    /// A score for each position; the move and the result stay.
-    Positions,
-    /// A record for each legal move, with the chance to win after it.
-    AllMoves,
-    /// So many records instead of each position, with the best move and its score: positions that the search of it
-    /// has evaluated. Half of the nodes go into that search. The result is that of the game the position is from.
-    Leaves(usize),
+/// Who labels records.
+pub trait Labeller: Send {
+    /// What becomes of the records of a block, which depends on them alone; nothing if it was cancelled.
+    fn label(
+        &mut self,
+        records: &[Record],
+        cancel: &AtomicBool,
+    ) -> Result<Option<Vec<Record>>, SelfPlayError>;
 }
 
-/// How labels are made.
-pub struct LabelSettings {
-    /// Makes the evaluators.
-    pub factory: Arc<EvaluatorFactory>,
-    /// What they are, in a few words.
-    pub judge: String,
-    /// Nodes after which the search of a position, or of a move, begins no new iteration.
-    pub nodes: u64,
-    /// MiB of hash table for each thread.
-    pub hash: usize,
-    /// Threads.
-    pub threads: usize,
-    /// What for.
-    pub labels: Labels,
+/// What labellers do: a run that goes on must do the same.
+#[derive(Clone, Debug)]
+pub struct LabelWork {
+    /// What is labelled, in a few words.
+    pub what: String,
+    /// How, in a few words.
+    pub how: String,
+    /// Records that are labelled together.
+    pub block: usize,
     /// What to do about a broken record.
     pub on_error: OnError,
 }
@@ -60,20 +54,18 @@ pub struct LabelReport {
     pub finished: bool,
 }
 
-/// Records that one thread labels together: the search starts afresh with each block, so that labels do not depend on
-/// how many threads there are.
+/// Records that a search labels together.
 const BLOCK: usize = 256;
 
 struct Job {
     records: Vec<Record>,
-    done: Sender<Option<Labelled>>,
+    done: Sender<Answer>,
 }
 
-/// How many records were looked at, and what came of them.
-type Labelled = (usize, Vec<Record>);
+/// How many records were looked at, and what came of them; nothing of those who were cancelled.
+type Answer = Result<Option<(usize, Vec<Record>)>, SelfPlayError>;
 
-/// Labels data sets and writes the result, or goes on with what an earlier run has left beside it in `TARGET.journal`.
-/// `watch` is told how many positions are done.
+/// Labels data sets by our own search: see [`label_with`].
 pub fn label(
     sources: Vec<Source>,
     target: &Source,
@@ -81,63 +73,72 @@ pub fn label(
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(u64),
 ) -> Result<LabelReport, SelfPlayError> {
+    let LabelSettings { judge, nodes, hash, on_error, .. } = settings;
+    let work = LabelWork {
+        what: format!("{:?}", settings.labels),
+        how: format!("{nodes} nodes, hash {hash} MiB, judged by {judge}"),
+        block: BLOCK,
+        on_error: *on_error,
+    };
+    // Before any thread: where there is no room for a hash table, that is said.
+    let mut labellers: Vec<Box<dyn Labeller>> = Vec::new();
+    for _ in 0..settings.threads.max(1) {
+        labellers.push(Box::new(SearchLabeller::new(settings)?));
+    }
+    label_with(sources, target, &work, labellers, cancel, watch)
+}
+
+/// Labels data sets and writes the result, or goes on with what an earlier run has left beside it in `TARGET.journal`.
+/// Each labeller has a thread for itself; `watch` is told how many positions are done.
+pub fn label_with(
+    sources: Vec<Source>,
+    target: &Source,
+    work: &LabelWork,
+    labellers: Vec<Box<dyn Labeller>>,
+    cancel: &AtomicBool,
+    watch: &mut dyn FnMut(u64),
+) -> Result<LabelReport, SelfPlayError> {
     let path = journal_of(target);
     let names: Vec<String> = sources.iter().map(described).collect();
-    let about = format!(
-        "{:?} of {}, errors {:?}, {} nodes, hash {} MiB, judged by {}",
-        settings.labels,
-        names.join(", "),
-        settings.on_error,
-        settings.nodes,
-        settings.hash,
-        settings.judge
-    );
+    let LabelWork { what, how, block, on_error } = work;
+    let (block, on_error) = ((*block).max(1), *on_error);
+    let about = format!("{what} of {}, errors {on_error:?}, {how}", names.join(", "));
     let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
-    let threads = settings.threads.max(1);
-    // Before any thread: where there is no room for a hash table, that is said.
-    let mut searchers = Vec::with_capacity(threads);
-    for _ in 0..threads {
-        let (mut factory, mut leaves) = (Arc::clone(&settings.factory), None);
-        if let Labels::Leaves(count) = settings.labels {
-            factory = leaves.insert(SharedLeaves::new(count)).listen(factory);
-        }
-        searchers.push((Searcher::new(factory, settings.hash)?, leaves));
-    }
+    let threads = labellers.len().max(1);
     let (jobs, waiting) = sync_channel::<Job>(threads);
     // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
-    let (promises, in_order) = sync_channel::<Receiver<Option<Labelled>>>(4 * threads);
+    let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
     let feeding = Mutex::new((0u64, None));
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
-        for (searcher, leaves) in searchers {
+        for labeller in labellers {
             let Some(waiting) = waiting.clone() else { break };
             let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-            let spawned =
-                builder.spawn_scoped(scope, move || work(&waiting, searcher, leaves, settings, cancel));
+            let spawned = builder.spawn_scoped(scope, move || label_blocks(&waiting, labeller, cancel));
             spawned.map_err(SelfPlayError::io(&path))?;
         }
         waiting = None;
         let (feeding, skip) = (&feeding, journal.blocks);
         scope.spawn(move || {
-            let mut reader = Reader::new(sources, 1, settings.on_error, None, Cursor::default());
+            let mut reader = Reader::new(sources, 1, on_error, None, Cursor::default());
             let mut failure = None;
             let mut records = reader.records();
             let mut number = 0;
             loop {
-                let mut block = Vec::with_capacity(BLOCK);
-                while block.len() < BLOCK {
+                let mut gathered = Vec::with_capacity(block);
+                while gathered.len() < block {
                     match records.next() {
                         None => break,
-                        Some(Ok(record)) => block.push(record),
+                        Some(Ok(record)) => gathered.push(record),
                         Some(Err(error)) => {
                             failure = Some(error);
                             break;
                         }
                     }
                 }
-                if block.is_empty() || failure.is_some() || cancel.load(Relaxed) {
+                if gathered.is_empty() || failure.is_some() || cancel.load(Relaxed) {
                     break;
                 }
                 number += 1;
@@ -145,7 +146,7 @@ pub fn label(
                     continue;
                 }
                 let (done, promise) = channel();
-                if promises.send(promise).is_err() || jobs.send(Job { records: block, done }).is_err() {
+                if promises.send(promise).is_err() || jobs.send(Job { records: gathered, done }).is_err() {
                     break;
                 }
             }
@@ -154,13 +155,13 @@ pub fn label(
         });
         for promise in in_order {
             // Nothing comes from a thread that was cancelled or could not get its memory.
-            let Ok(Some((count, labelled))) = promise.recv() else {
+            let Some((count, labelled)) = promise.recv().unwrap_or(Ok(None))? else {
                 report.finished = false;
                 break;
             };
             journal.add(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
             report.positions += count as u64;
-            watch((report.earlier_blocks * BLOCK as u64) + report.positions);
+            watch((report.earlier_blocks * block as u64) + report.positions);
         }
         Ok(())
     })?;
@@ -179,7 +180,7 @@ pub fn label(
             report.written += 1;
             Ok(())
         }
-        Err(DataError::Unfit { .. }) if settings.on_error == OnError::Skip => {
+        Err(DataError::Unfit { .. }) if on_error == OnError::Skip => {
             report.skipped += 1;
             Ok(())
         }
@@ -207,95 +208,23 @@ fn journal_of(target: &Source) -> PathBuf {
 }
 
 /// Labels blocks until there are no more.
-fn work(
-    waiting: &Mutex<Receiver<Job>>,
-    mut searcher: Searcher,
-    leaves: Option<SharedLeaves>,
-    settings: &LabelSettings,
-    cancel: &AtomicBool,
-) {
+fn label_blocks(waiting: &Mutex<Receiver<Job>>, mut labeller: Box<dyn Labeller>, cancel: &AtomicBool) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { records, done }) = job else { return };
-        searcher.clear(&AtomicBool::new(false));
-        let mut labelled = Vec::with_capacity(records.len());
-        for record in &records {
-            if cancel.load(Relaxed) {
-                let _ = done.send(None);
-                return;
-            }
-            // What is no position stays as it was; `validate` finds it.
-            let Ok(board) = record.position.board() else {
-                labelled.push(*record);
-                continue;
-            };
-            let position = Position::from(board);
-            match settings.labels {
-                Labels::Positions => {
-                    let score = judged(&mut searcher, &position, settings.nodes).map(|(_, score)| score);
-                    labelled.push(Record { score, ..*record });
-                }
-                Labels::AllMoves => {
-                    all_moves(&mut searcher, &position, record, settings.nodes, &mut labelled);
-                }
-                Labels::Leaves(count) => {
-                    let Some(leaves) = &leaves else { continue };
-                    leaves.clear(position.key());
-                    judged(&mut searcher, &position, settings.nodes.saturating_mul(count as u64));
-                    let chosen = leaves.chosen();
-                    labelled.extend(
-                        chosen.iter().filter_map(|leaf| of_leaf(&mut searcher, leaf, record, settings.nodes)),
-                    );
-                }
-            }
+        let labelled = labeller.label(&records, cancel);
+        let goes_on = matches!(labelled, Ok(Some(_)));
+        let _ = done.send(labelled.map(|labelled| labelled.map(|labelled| (records.len(), labelled))));
+        if !goes_on {
+            return;
         }
-        let _ = done.send(Some((records.len(), labelled)));
-    }
-}
-
-/// The best move, and its score for the side to move. None where the game is over.
-fn judged(searcher: &mut Searcher, position: &Position, nodes: u64) -> Option<(Move, Score)> {
-    searcher.signals().arm(false);
-    // An iteration that is broken off leaves a bound for a score: labels would lean to one side.
-    let limits =
-        Limits { soft_nodes: Some(nodes), nodes: Some(HARD.saturating_mul(nodes)), ..Limits::default() };
-    let result = searcher.search(position, &limits, &mut |_| ());
-    result.best.map(|mv| (mv, score_of(result.score)))
-}
-
-/// The record of a position that the search of another one has evaluated.
-fn of_leaf(searcher: &mut Searcher, leaf: &Packed, root: &Record, nodes: u64) -> Option<Record> {
-    let position = Position::from(leaf.board().ok()?);
-    let (mv, score) = judged(searcher, &position, nodes)?;
-    let turned = leaf.side_to_move() != root.position.side_to_move();
-    let result = root.result.map(|result| if turned { result.flipped() } else { result });
-    Some(Record { mv: Some(mv), score: Some(score), result, ..Record::new(*leaf) })
-}
-
-fn all_moves(
-    searcher: &mut Searcher,
-    position: &Position,
-    record: &Record,
-    nodes: u64,
-    out: &mut Vec<Record>,
-) {
-    let mut position = position.clone();
-    for mv in position.legal_moves() {
-        position.play(mv);
-        let chance = match judged(searcher, &position, nodes) {
-            Some((_, score)) => 1.0 - score.win_chance(),
-            // The game is over: won, if the other side is mated.
-            None if position.in_check() => 1.0,
-            None => 0.5,
-        };
-        position.undo();
-        out.push(Record { mv: Some(mv), score: Some(Score::WinChance(chance)), ..*record });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_chess::Position;
     use tandem_search::{Bootstrap, Evaluator};
 
     fn settings(threads: usize, labels: Labels) -> LabelSettings {

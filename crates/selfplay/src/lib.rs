@@ -18,7 +18,7 @@ mod tune;
 
 pub use adjudication::Adjudication;
 pub use error::SelfPlayError;
-pub use label::{LabelReport, LabelSettings, Labels, label};
+pub use label::{LabelReport, LabelSettings, LabelWork, Labeller, Labels, label, label_with};
 pub use opening::Openings;
 pub use play::{GameRecord, PlayReport, PlaySettings, Watch, play, play_game};
 pub use tune::{GameSettings, Plan, Points, Tuned, Tuning, tune};

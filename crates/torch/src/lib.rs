@@ -7,6 +7,7 @@
 mod batch;
 mod device;
 mod fused;
+mod judge;
 mod losses;
 mod model;
 mod optimiser;
@@ -21,5 +22,6 @@ mod trainer;
 const OUT_OF_MEMORY: &str = "out of memory";
 
 pub use device::{Compute, ComputeError, Processes};
+pub use judge::TorchJudge;
 pub use shim::{TorchError, version};
 pub use trainer::TorchTrainer;

@@ -1,7 +1,7 @@
 //! Whole runs of small networks.
 
 use crate::shim::{Group, Meeting};
-use crate::{Compute, Processes, TorchTrainer};
+use crate::{Compute, Processes, TorchJudge, TorchTrainer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tandem_chess::random::SplitMix;
 use tandem_data::{Options, Outcome, Packed, Record, Score, Source, Writer};
 use tandem_train::TrainError;
 use tandem_train::transformer::*;
-use tandem_transformer::Weights;
+use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 
 /// A folder with games for a test, gone when the test is.
 struct Folder(PathBuf);
@@ -156,6 +156,34 @@ fn losses_are_what_metrics_find() {
                 "{name}: {found}, not {expected}"
             );
         }
+    }
+}
+
+/// Who only judges says what our own inference says of the same samples, on whatever thread it is asked.
+#[test]
+fn who_only_judges_says_what_the_processor_says() {
+    let folder = Folder::new("judge", 4);
+    for network in [BOARD, MOVES, SQUARES, TEXT] {
+        let recipe = folder.recipe("[training]\nbatch = 40\npositions = 400", network);
+        let weights = Weights::random(recipe.network.architecture().unwrap(), 4);
+        let own = Network::new(&weights, Precision::F32, Isa::best());
+        let judge = TorchJudge::new(&weights, TrainingPrecision::F32, Compute::processor()).unwrap();
+        let samples = samples(&recipe);
+        let expected = judge_samples(&own, &samples, &mut Scratch::default()).unwrap();
+        let found = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| judge.judge(samples.clone(), &[]).unwrap());
+            asked.join().unwrap()
+        });
+        assert!(found.keys().eq(expected.keys()));
+        for (name, numbers) in &expected {
+            for (found, expected) in found[name].iter().zip(numbers) {
+                let bound = 1e-4 * (1.0 + expected.abs());
+                assert!((found - expected).abs() < bound, "{name}: {found}, not {expected}");
+            }
+            let one = judge.judge(samples.clone(), &[name.as_str()]).unwrap();
+            assert!(one.len() == 1 && one[name].len() == numbers.len());
+        }
+        assert!(judge.judge(Samples::default(), &[]).unwrap().is_empty());
     }
 }
 

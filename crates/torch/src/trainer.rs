@@ -3,6 +3,7 @@
 use crate::OUT_OF_MEMORY;
 use crate::batch::Batch;
 use crate::device::{Compute, Processes};
+use crate::judge::{judged, kind_of};
 use crate::losses::wrong;
 use crate::model::{Model, Routing, Said};
 use crate::optimiser::Optimiser;
@@ -15,14 +16,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use tandem_train::TrainError;
 use tandem_train::transformer::{
-    Judged, SampleShape, Samples, StepTold, TrainingPrecision, TransformerRecipe, TransformerState,
-    TransformerTrainer,
+    Judged, SampleShape, Samples, StepTold, TransformerRecipe, TransformerState, TransformerTrainer,
 };
 use tandem_transformer::{Architecture, FeedForward, Weights};
 use tch::{Device, Kind, Tensor};
 
-/// Positions that are judged at a time.
-const JUDGED: usize = 1024;
 /// Steps that are made before one is recorded: libtorch chooses its ways while they are.
 const STEPS_BEFORE_RECORDING: u64 = 3;
 
@@ -83,10 +81,7 @@ impl TorchTrainer {
         let architecture = start.architecture().clone();
         let device = compute.device();
         let row = Row::of(&architecture);
-        let kind = match recipe.training.precision {
-            TrainingPrecision::F32 => Kind::Float,
-            TrainingPrecision::Bf16 => Kind::BFloat16,
-        };
+        let kind = kind_of(recipe.training.precision);
         let saved = |name: &str| {
             let numbers = state.and_then(|state| state.rows.get(name));
             numbers.map(|numbers| Tensor::from_slice(numbers).to_device(device))
@@ -342,18 +337,7 @@ impl TransformerTrainer for TorchTrainer {
         caught(&compute, || {
             let _guard = tch::no_grad_guard();
             let tensors = self.row.split(&self.best().to_kind(self.parameters.working().kind()));
-            let batch = Batch::new(samples, &self.shape, self.compute.device());
-            let mut judged = BTreeMap::<String, Vec<f32>>::new();
-            let mut first = 0;
-            while first < samples.len() {
-                let len = JUDGED.min(samples.len() - first);
-                let said = self.model.forward(&tensors, &batch.part(first as i64, len as i64).inputs());
-                for (name, numbers) in &said.heads {
-                    judged.entry(name.clone()).or_default().extend(numbers_of(numbers));
-                }
-                first += len;
-            }
-            Ok(judged)
+            Ok(judged(&self.model, &tensors, &self.shape, compute.device(), samples, |_| true))
         })
     }
 
@@ -418,7 +402,10 @@ thread_local! {
 }
 
 /// tch tells of what libtorch refuses by a panic; here it becomes an error again.
-fn caught<T>(compute: &Compute, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TrainError> {
+pub(crate) fn caught<T>(
+    compute: &Compute,
+    work: impl FnOnce() -> Result<T, TorchError>,
+) -> Result<T, TrainError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = std::panic::take_hook();

@@ -1,12 +1,13 @@
-//! Commands that make data with our own search.
+//! Commands that make data with our own search and our own networks.
 
-use super::{ErrorChoice, FormatArgs, default_threads};
+use super::{ErrorChoice, FormatArgs, default_threads, relabel};
+use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::judge::{judge, judges};
 use crate::progress::Progress;
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tandem_selfplay::*;
 
 /// Play games of the engine against itself
@@ -54,22 +55,32 @@ pub(crate) struct SelfplayArgs {
 }
 
 /// Shows how far the work has come; what was there at first does not count for the rate.
-struct Shown {
+pub(super) struct Shown {
     progress: Progress,
     begun: bool,
 }
 
 impl Shown {
-    fn new(what: &'static str, total: Option<u64>) -> Self {
+    pub(super) fn new(what: &'static str, total: Option<u64>) -> Self {
         Self { progress: Progress::new(what, total), begun: false }
     }
 
     /// So many are done, of which so many were done just now.
-    fn set(&mut self, done: u64, now: u64) {
+    pub(super) fn set(&mut self, done: u64, now: u64) {
         if !std::mem::replace(&mut self.begun, true) {
             self.progress.resume(done.saturating_sub(now));
         }
         self.progress.set(done);
+    }
+
+    /// Says what came of labelling.
+    pub(super) fn finish(self, judge: &str, target: &Path, report: &LabelReport) {
+        sayln!("{}; {judge}", self.progress.finish());
+        if report.finished {
+            sayln!("{}: {} records, {} left out", target.display(), report.written, report.skipped);
+        } else {
+            sayln!("interrupted: the same command goes on from here");
+        }
     }
 }
 
@@ -118,7 +129,7 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Score the positions of a data set with our own search
+/// Score the positions of a data set with our own search, or with a transformer
 ///
 /// Results and moves stay, scores are replaced. What is done is kept beside the output in a journal: killed or
 /// interrupted, the same command goes on where it was.
@@ -126,12 +137,12 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
 pub(crate) struct LabelArgs {
     /// Files to read, in any format
     #[arg(required = true)]
-    inputs: Vec<String>,
+    pub(super) inputs: Vec<String>,
     #[command(flatten)]
-    options: FormatArgs,
+    pub(super) options: FormatArgs,
     /// The file to write
     #[arg(short, long)]
-    out: String,
+    pub(super) out: String,
     /// Nodes after which the search of a position begins no new iteration; of each move with --all-moves
     #[arg(long, default_value_t = 500)]
     nodes: u64,
@@ -147,6 +158,20 @@ pub(crate) struct LabelArgs {
     /// several times, with the mean of them: a teacher for one network
     #[arg(long)]
     net: Vec<String>,
+    /// Score with the opinion of this transformer (.ttn, .safetensors) instead of a search
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all_moves", "leaves", "net", "nodes", "hash"])]
+    transformer: Option<PathBuf>,
+    /// The share of the score that is there already, where there is one; the rest is the transformer's. Both are mixed as
+    /// chances to win. Mates stay
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", requires = "transformer")]
+    pub(super) keep: f64,
+    /// So many centipawns are one in the curve from scores to chances: what the scores that are there mean, and those
+    /// that are written
+    #[arg(long, default_value_t = 400.0, value_name = "CENTIPAWNS", requires = "transformer")]
+    pub(super) scale: f64,
+    /// What computes the transformer: cpu, or with libtorch cuda, cuda:1, mps
+    #[arg(long, default_value = "cpu", requires = "transformer")]
+    pub(super) device: Device,
     /// Threads
     #[arg(long)]
     threads: Option<usize>,
@@ -155,17 +180,27 @@ pub(crate) struct LabelArgs {
     hash: usize,
     /// What to do about a broken record
     #[arg(long, value_enum, default_value = "stop")]
-    on_error: ErrorChoice,
+    pub(super) on_error: ErrorChoice,
+}
+
+impl LabelArgs {
+    /// Threads that work.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(default_threads).max(1)
+    }
 }
 
 pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
+    if let Some(path) = &args.transformer {
+        return relabel::run(args, path);
+    }
     let (factory, told) = judges(&args.net)?;
     let settings = LabelSettings {
         factory,
         judge: told,
         nodes: args.nodes.max(1),
         hash: args.hash.max(1),
-        threads: args.threads.unwrap_or_else(default_threads),
+        threads: args.threads(),
         labels: match args.leaves {
             Some(count) => Labels::Leaves(count.max(1)),
             None if args.all_moves => Labels::AllMoves,
@@ -177,11 +212,6 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
     let target = args.options.target(&args.out)?;
     let mut shown = Shown::new("positions", None);
     let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| shown.set(done, 256))?;
-    sayln!("{}; judged by {}", shown.progress.finish(), settings.judge);
-    if report.finished {
-        sayln!("{}: {} records, {} left out", target.path.display(), report.written, report.skipped);
-    } else {
-        sayln!("interrupted: the same command goes on from here");
-    }
+    shown.finish(&format!("judged by {}", settings.judge), &target.path, &report);
     Ok(())
 }

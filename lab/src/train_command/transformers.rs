@@ -74,7 +74,8 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
     write_network(recipe, &folder, &outcome)
 }
 
-fn compute_of(device: Device) -> Result<Compute, LabError> {
+/// What computes on a device.
+pub(crate) fn compute_of(device: Device) -> Result<Compute, LabError> {
     Ok(match device {
         Device::Auto => Compute::best()?,
         Device::Cpu => Compute::processor(),

@@ -1,0 +1,135 @@
+//! A network that judges and learns nothing.
+
+use crate::batch::Batch;
+use crate::device::Compute;
+use crate::model::Model;
+use crate::parameters::{Named, Row, numbers_of};
+use crate::trainer::caught;
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Sender, channel};
+use tandem_train::TrainError;
+use tandem_train::transformer::{Judged, SampleShape, Samples, TrainingPrecision};
+use tandem_transformer::Weights;
+use tch::{Device, Kind};
+
+/// Positions that are judged at a time.
+const AT_A_TIME: usize = 1024;
+
+/// Judges positions with libtorch, on a thread of its own: any number of others may ask it.
+#[derive(Clone)]
+pub struct TorchJudge {
+    questions: Sender<Question>,
+}
+
+/// Samples, by which heads they are to be judged, and who waits for it.
+struct Question {
+    samples: Samples,
+    heads: Vec<String>,
+    answer: Sender<Result<Judged, TrainError>>,
+}
+
+impl TorchJudge {
+    /// With the numbers of a network.
+    pub fn new(
+        weights: &Weights,
+        precision: TrainingPrecision,
+        compute: Compute,
+    ) -> Result<Self, TrainError> {
+        let (questions, asked) = channel::<Question>();
+        let (ready, is_ready) = channel();
+        let weights = weights.clone();
+        let thread = std::thread::Builder::new().name("judge".into()).spawn(move || {
+            let resident = match Resident::new(&weights, precision, compute) {
+                Ok(resident) => resident,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            drop(weights);
+            let _ = ready.send(Ok(()));
+            for Question { samples, heads, answer } in asked {
+                // Who asked may have gone.
+                let _ = answer.send(resident.judge(&samples, &heads));
+            }
+        });
+        thread.map_err(|error| TrainError(format!("no thread to judge on: {error}")))?;
+        is_ready.recv().unwrap_or_else(|_| Err(gone()))?;
+        Ok(Self { questions })
+    }
+
+    /// What the network says of samples, by these heads; by all if none are named.
+    pub fn judge(&self, samples: Samples, heads: &[&str]) -> Result<Judged, TrainError> {
+        let (answer, answered) = channel();
+        let heads = heads.iter().map(|&head| head.to_owned()).collect();
+        self.questions.send(Question { samples, heads, answer }).map_err(|_| gone())?;
+        answered.recv().unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+fn gone() -> TrainError {
+    TrainError("the thread that judges has ended".into())
+}
+
+/// What the thread has: kernels belong to the one that made them.
+struct Resident {
+    shape: SampleShape,
+    model: Model,
+    tensors: Named,
+    compute: Compute,
+}
+
+impl Resident {
+    fn new(weights: &Weights, precision: TrainingPrecision, compute: Compute) -> Result<Self, TrainError> {
+        caught(&compute, || {
+            let _guard = tch::no_grad_guard();
+            let architecture = weights.architecture();
+            let (row, kind) = (Row::of(architecture), kind_of(precision));
+            Ok(Self {
+                shape: SampleShape::of(architecture),
+                model: Model::new(architecture, kind, compute.device()),
+                tensors: row.split(&row.join(weights, compute.device()).to_kind(kind)),
+                compute,
+            })
+        })
+    }
+
+    fn judge(&self, samples: &Samples, heads: &[String]) -> Result<Judged, TrainError> {
+        caught(&self.compute, || {
+            let wanted = |name: &str| heads.is_empty() || heads.iter().any(|head| head == name);
+            Ok(judged(&self.model, &self.tensors, &self.shape, self.compute.device(), samples, wanted))
+        })
+    }
+}
+
+/// The numbers that a precision computes with.
+pub(crate) fn kind_of(precision: TrainingPrecision) -> Kind {
+    match precision {
+        TrainingPrecision::F32 => Kind::Float,
+        TrainingPrecision::Bf16 => Kind::BFloat16,
+    }
+}
+
+/// What a network says of samples, by the heads that are wanted.
+pub(crate) fn judged(
+    model: &Model,
+    tensors: &Named,
+    shape: &SampleShape,
+    device: Device,
+    samples: &Samples,
+    wanted: impl Fn(&str) -> bool,
+) -> Judged {
+    let _guard = tch::no_grad_guard();
+    let mut judged = BTreeMap::<String, Vec<f32>>::new();
+    if samples.is_empty() {
+        return judged;
+    }
+    let batch = Batch::new(samples, shape, device);
+    let mut first = 0;
+    while first < samples.len() {
+        let len = AT_A_TIME.min(samples.len() - first);
+        let said = model.forward(tensors, &batch.part(first as i64, len as i64).inputs());
+        for (name, numbers) in said.heads.iter().filter(|(name, _)| wanted(name)) {
+            judged.entry(name.clone()).or_default().extend(numbers_of(numbers));
+        }
+        first += len;
+    }
+    judged
+}
