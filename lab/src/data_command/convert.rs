@@ -26,6 +26,10 @@ pub(crate) struct ConvertArgs {
     /// Write every position once
     #[arg(long)]
     unique: bool,
+    /// Where a position has several records that stand together, as with `label --all-moves`, write the one with the best
+    /// score: what a policy learns from
+    #[arg(long)]
+    best_moves: bool,
     /// After each record, write it as the other side would see it
     #[arg(long)]
     add_flipped: bool,
@@ -43,9 +47,17 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
     let mut unique = args.unique.then(Unique::default);
     let mut progress = Progress::new("records", None);
     let (mut unfit, mut example) = (0u64, None);
-    while let Some(block) = reader.next_block() {
+    let mut best = args.best_moves.then(Best::default);
+    loop {
+        let block = reader.next_block().transpose()?;
+        let is_last = block.is_none();
         let mut written = 0;
-        for mut record in block?.records {
+        let mut records = block.map_or_else(Vec::new, |block| block.records);
+        if let Some(best) = &mut best {
+            records = records.into_iter().filter_map(|record| best.next(record)).collect();
+            records.extend(best.last.take_if(|_| is_last));
+        }
+        for mut record in records {
             if unique.as_mut().is_some_and(|unique| !unique.is_new(&record)) {
                 continue;
             }
@@ -66,6 +78,9 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
             }
         }
         progress.add(written);
+        if is_last {
+            break;
+        }
     }
     writer.finish()?;
     let told = progress.finish();
@@ -82,11 +97,59 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
     }
 }
 
+/// Chooses of records of one position that stand together the one with the best score; the first of equals.
+#[derive(Default)]
+struct Best {
+    last: Option<Record>,
+}
+
+impl Best {
+    /// One more record; the best of the position before it, once that is known.
+    fn next(&mut self, record: Record) -> Option<Record> {
+        let chance = |record: &Record| record.score.map_or(f64::NEG_INFINITY, Score::win_chance);
+        match &mut self.last {
+            Some(last) if last.position == record.position => {
+                if chance(&record) > chance(last) {
+                    *last = record;
+                }
+                None
+            }
+            last => last.replace(record),
+        }
+    }
+}
+
 fn outcome(text: &str) -> Result<Outcome, LabError> {
     match text {
         "win" => Ok(Outcome::Win),
         "draw" => Ok(Outcome::Draw),
         "loss" => Ok(Outcome::Loss),
         _ => Err(LabError::Usage(format!("{text:?} is none of win, draw, loss"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::Position;
+    use tandem_data::Packed;
+
+    #[test]
+    fn the_best_move_of_each_position_is_kept() {
+        let mut position = Position::startpos();
+        let mut records = Vec::new();
+        for scores in [[0.1, 0.7, 0.7], [0.5, 0.2, 0.3]] {
+            let packed = Packed::new(position.board()).unwrap();
+            let moves = position.legal_moves();
+            records.extend(scores.iter().zip(&moves).map(|(&chance, &mv)| {
+                let score = Some(Score::WinChance(chance));
+                Record { mv: Some(mv), score, ..Record::new(packed) }
+            }));
+            position.play(moves[0]);
+        }
+        let mut best = Best::default();
+        let mut kept: Vec<Record> = records.iter().filter_map(|&record| best.next(record)).collect();
+        kept.extend(best.last);
+        assert_eq!(kept, [records[1], records[3]]);
     }
 }
