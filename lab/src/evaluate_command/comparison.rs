@@ -263,7 +263,7 @@ impl Comparison {
     /// How often transformers like the same move as the first, and how far their values are from its.
     fn agreement(&self) -> Vec<(&Account, Part, Distance)> {
         let (first, others) = (&self.accounts[0], self.accounts.iter().skip(1));
-        let of = |other: &Account| {
+        let beside_first = |other: &Account| {
             let (mut same, mut distance) = (Part::default(), Distance::default());
             for (one, two) in first.opinions.iter().zip(&other.opinions) {
                 if let (Some(one), Some(two)) = (one.best, two.best) {
@@ -276,7 +276,11 @@ impl Comparison {
             (same, distance)
         };
         let weighing = others.filter(|other| first.weighs && other.weighs);
-        weighing.map(|other| (other, of(other))).map(|(other, (same, far))| (other, same, far)).collect()
+        let found = weighing.map(|other| {
+            let (same, distance) = beside_first(other);
+            (other, same, distance)
+        });
+        found.collect()
     }
 
     fn agreement_table(&self) -> Table {
