@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The study of docs/study-biology.md, from nothing to its tables and drawings. Times count, so the machine should be quiet.
-# usage: scripts/study_biology.sh [FOLDER]
+# usage: scripts/study_biology.sh [FOLDER] [DRAWINGS]; DRAWINGS takes what the page shows, as docs/figures does
 # TANDEM_PYTHON names a Python that has ViennaRNA, TANDEM_BIN a folder of programs that are built already; STUDY=small runs everything on little data, to see that it runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-target/study}
+drawings=${2:-}
 python=${TANDEM_PYTHON:-python3}
 "$python" -c 'import RNA' 2>/dev/null || {
     echo "study_biology.sh: $python has no ViennaRNA; install it with: $python -m pip install ViennaRNA" >&2
@@ -24,22 +25,25 @@ fi
 step() { printf '\n## %s\n\n' "$*"; }
 
 step "RNA: energies"
-[ -e "$out/rna-train.tsv" ] || "$python" "$vienna" data "$out/rna-train.tsv" --sequences "$train" --seed 1
-[ -e "$out/rna-test.tsv" ] || "$python" "$vienna" data "$out/rna-test.tsv" --sequences "$test" --seed 2
-"$rna" train --data "$out/rna-train.tsv" --out "$out/rna.safetensors" --epochs "$epochs"
-"$rna" evaluate --network "$out/rna.safetensors" --data "$out/rna-train.tsv" --test "$out/rna-test.tsv" --plot "$out/rna.svg"
+data=$out/rna-$train.tsv held=$out/rna-held-$test.tsv
+# The longest part, and the same each time: it is not made again.
+[ -e "$data" ] || "$python" "$vienna" data "$data" --sequences "$train" --seed 1
+[ -e "$held" ] || "$python" "$vienna" data "$held" --sequences "$test" --seed 2
+"$python" "$vienna" walks "$out/rna-walks.tsv" --seed 3
+"$rna" train --data "$data" --out "$out/rna.safetensors" --epochs "$epochs"
+"$rna" evaluate --network "$out/rna.safetensors" --data "$data" --test "$held" --walks "$out/rna-walks.tsv" \
+    --plot "$out/rna.svg"
 
 step "RNA: time for a pair more or less"
-"$python" "$vienna" walks "$out/rna-walks.tsv" --seed 3
 "$python" "$vienna" time "$out/rna-walks.tsv" "$out/rna-vienna-times.tsv"
-"$rna" speed --network "$out/rna.safetensors" --walks "$out/rna-walks.tsv" --vienna "$out/rna-vienna-times.tsv" \
+"$rna" speed --network "$out/rna.safetensors" --data "$data" --walks "$out/rna-walks.tsv" --vienna "$out/rna-vienna-times.tsv" \
     --plot "$out/rna-speed.svg"
 
 step "RNA: structures of least energy"
 "$python" "$vienna" folds "$out/rna-folds.tsv" --each "$each" --seed 4
 "$rna" fold --network "$out/rna.safetensors" --data "$out/rna-folds.tsv" --out "$out/rna-found.tsv" --steps "$steps"
 "$python" "$vienna" energies "$out/rna-found.tsv" "$out/rna-found-energies.tsv"
-"$rna" compare folds --found "$out/rna-found.tsv" --energies "$out/rna-found-energies.tsv" --plot "$out/rna-fold.svg"
+"$rna" compare --found "$out/rna-found.tsv" --energies "$out/rna-found-energies.tsv" --plot "$out/rna-fold.svg"
 
 step "Proteins: energies"
 # Where contacts help each other a network must say more than a sum.
@@ -59,3 +63,9 @@ for energy in additive cooperative; do
     echo "$energy"
     "$protein" fold --energy "$energy" --network "$out/protein-$energy.safetensors" --each "$folds"
 done
+
+if [ -n "$drawings" ]; then
+    for name in rna rna-speed rna-fold protein-cooperative protein-speed; do
+        cp "$out/$name.svg" "$drawings/biology-$name.svg"
+    done
+fi

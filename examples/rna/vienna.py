@@ -2,7 +2,7 @@
 """Asks ViennaRNA for what the study of RNA needs: energies to learn from, walks, times, and structures of least energy.
 
     vienna.py data OUT --sequences N --seed S     structures of random and of structured sequences, with their energies
-    vienna.py walks OUT                           structures and pairs that a walk turns
+    vienna.py walks OUT                           structures, pairs that a walk turns, and energies on the way
     vienna.py time WALKS OUT                      what ViennaRNA takes for each turn of the walks
     vienna.py folds OUT                           sequences with their structure of least energy
     vienna.py energies FOUND OUT                  the energies of structures that a search found
@@ -31,6 +31,8 @@ TURN = 3
 RT = 0.61632
 # ViennaRNA's own number for: prepare nothing but what energies need.
 EVALUATE_ONLY = 1 << 3
+# Turns of a walk that is timed.
+STEPS = 1000
 
 
 def write_whole(path, lines):
@@ -176,10 +178,14 @@ def walks(options):
             molecule = Molecule(KINDS[("random", "structured")[number % 2]](chance, bases))
             molecule.fold_to(molecule.compound.mfe()[0])
             start, turned = molecule.structure(), []
-            while len(turned) < 1000:
-                turned.extend(molecule.walk(chance, 3 * RT, 1000))
-            pairs = " ".join(f"{first}-{last}" for first, last in turned[:1000])
-            lines.append(f"{molecule.sequence}\t{start}\t{pairs}")
+            energies = [molecule.energy()]
+            while len(turned) < STEPS:
+                for pair in molecule.walk(chance, 3 * RT, STEPS):
+                    turned.append(pair)
+                    energies.append(molecule.energy())
+            pairs = " ".join(f"{first}-{last}" for first, last in turned[:STEPS])
+            told = " ".join(f"{energy:.2f}" for energy in energies[: STEPS + 1])
+            lines.append(f"{molecule.sequence}\t{start}\t{pairs}\t{told}")
     write_whole(options.out, lines)
 
 
@@ -205,14 +211,16 @@ def times(options):
     spent, turned = {}, {}
     with open(options.walks) as file:
         lines = [line.rstrip("\n").split("\t") for line in file]
-    for sequence, structure, pairs in lines:
+    for sequence, structure, pairs, energies in lines:
+        energies = [float(energy) for energy in energies.split(" ")]
         bases = len(sequence)
         compound = vienna.vrna_fold_compound(sequence.encode(), None, EVALUATE_ONLY)
         if not compound:
             sys.exit("vienna.py: ViennaRNA refused a sequence")
         flat = [int(base) + 1 for pair in pairs.split(" ") for base in pair.split("-")]
         steps = (ctypes.c_int * len(flat))(*flat)
-        ends = {}
+        # What ViennaRNA says here must be what it said when the walk was made.
+        expected = {"structure": sum(energies[1:]), "move": energies[-1] - energies[0]}
         for way, loop, energy in (
             ("structure", loops.time_structures, vienna.vrna_eval_structure_pt),
             ("move", loops.time_moves, vienna.vrna_eval_move_pt),
@@ -223,9 +231,8 @@ def times(options):
                 seconds = loop(energy, ctypes.c_void_p(compound), table, steps, len(flat) // 2, ctypes.byref(total))
                 spent[bases, way] = spent.get((bases, way), 0.0) + seconds
                 turned[bases, way] = turned.get((bases, way), 0) + len(flat) // 2
-            ends[way] = list(table)
-        if ends["structure"] != ends["move"]:
-            sys.exit("vienna.py: the two ways do not end with the same structure")
+                if abs(total.value / 100 - expected[way]) > 0.01 * len(energies):
+                    sys.exit(f"vienna.py: {way}: {total.value / 100} is not {expected[way]}")
     write_whole(options.out, [f"{b}\t{way}\t{spent[b, way] / turned[b, way] * 1e9:.1f}" for b, way in sorted(spent)])
 
 

@@ -211,6 +211,7 @@ impl<I: Inputs> Architecture<I> {
             return Err(ArchitectureError::new("outputs", problem));
         }
         self.buckets().check()?;
+        within("sides", I::SIDES, 1, 2)?;
         if I::SIDES < 2 && !self.tied {
             return Err(ArchitectureError::new("tied", "one side has no other to share its weights with"));
         }

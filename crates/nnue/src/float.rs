@@ -283,7 +283,8 @@ impl<I: Inputs> FloatNetwork<I> {
             false => None,
         };
         if let Some(psqt) = &psqt {
-            check_psqt(psqt).map_err(QuantiseError::overflow("piece squares"))?;
+            check_psqt(psqt, architecture.features.max_active())
+                .map_err(QuantiseError::overflow("piece squares"))?;
         }
         let first = FirstLayer {
             outputs: architecture.outputs,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A set of inputs that are on or off, few of them at a time.
+/// A set of inputs of which few are on at a time.
 ///
 /// A network, its accumulators and its trainer ask nothing else of what they read, so a set may stand for anything of which a
 /// step changes little: pieces on squares ([`crate::FeatureSet`]), pairs of a molecule. Rows are numbered from zero.
@@ -36,7 +36,8 @@ use std::fmt;
 /// # Ok::<(), tandem_nnue::QuantiseError>(())
 /// ```
 pub trait Inputs: Clone + PartialEq + fmt::Debug {
-    /// How many accumulators judge together: two where two players see the same thing each in their own way, else one.
+    /// How many accumulators judge together: two where two players see the same thing each in their own way, else one. There
+    /// are no others.
     const SIDES: usize;
 
     /// The name, which says all there is to know of the set.
@@ -45,8 +46,13 @@ pub trait Inputs: Clone + PartialEq + fmt::Debug {
     /// How many inputs there are.
     fn inputs(&self) -> usize;
 
-    /// The most that can be on at once, for one side.
+    /// The most that can be on at once, for one side; one that counts several times counts so often here.
     fn max_active(&self) -> usize;
+
+    /// Whether an input may count several times.
+    fn repeats(&self) -> bool {
+        false
+    }
 
     /// Inputs come in groups of so many, of which all that are on at once are in one. All of them, unless something like a
     /// king chooses.

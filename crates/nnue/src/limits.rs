@@ -9,23 +9,25 @@ use thiserror::Error;
 #[error("{0}")]
 pub(crate) struct OverflowError(String);
 
-/// What a bias of a dense layer, or a piece square, may be at most. Sums of products in a dense layer stay below 2^29
-/// (twice 16,384 inputs of at most 127, weights of at most 128), so they fit with such a bias; and so does what a skip
-/// makes of the sum. Thirty-two piece squares, twice, stay below 2^29 too.
+/// What a bias of a dense layer may be at most. Sums of products in a dense layer stay below 2^29 (twice 16,384 inputs of at
+/// most 127, weights of at most 128), so they fit with such a bias; and so does what a skip makes of the sum.
 const LIMIT: u32 = 1 << 23;
+
+/// What the piece squares of a side may add up to. Twice that stays below 2^29 too.
+const PSQT_SUM: u32 = 1 << 28;
 
 /// Refuses biases that could overflow together with the sums they are added to.
 pub(crate) fn check_bias(bias: &[i32]) -> Result<(), OverflowError> {
-    check(bias, "bias")
+    check(bias, "bias", LIMIT)
 }
 
-/// Refuses piece squares whose sums could overflow.
-pub(crate) fn check_psqt(psqt: &[i32]) -> Result<(), OverflowError> {
-    check(psqt, "piece square")
+/// Refuses piece squares of which so many could overflow.
+pub(crate) fn check_psqt(psqt: &[i32], active: usize) -> Result<(), OverflowError> {
+    check(psqt, "piece square", PSQT_SUM / u32::try_from(active.max(1)).unwrap_or(u32::MAX))
 }
 
-fn check(numbers: &[i32], what: &str) -> Result<(), OverflowError> {
-    match numbers.iter().find(|number| number.unsigned_abs() > LIMIT) {
+fn check(numbers: &[i32], what: &str, limit: u32) -> Result<(), OverflowError> {
+    match numbers.iter().find(|number| number.unsigned_abs() > limit) {
         None => Ok(()),
         Some(number) => Err(OverflowError(format!("a {what} of {number} could overflow"))),
     }
@@ -48,7 +50,11 @@ pub(crate) fn check_accumulators<I: Inputs>(features: &I, first: &FirstLayer) ->
         for (column, &most) in greatest.iter().enumerate() {
             let bias = i64::from(first.bias[column]).abs();
             if bias + i64::from(most) * active as i64 > i64::from(i16::MAX) {
-                let sum = bias + greatest_sum(weights, first.width, column, active);
+                let sum = match features.repeats() {
+                    true => i64::from(most) * active as i64,
+                    false => greatest_sum(weights, first.width, column, active),
+                };
+                let sum = bias + sum;
                 if sum > i64::from(i16::MAX) {
                     return Err(OverflowError(format!(
                         "value {column} could reach {sum} with inputs of group {bucket}: it would overflow"
@@ -95,6 +101,43 @@ mod tests {
     fn large_biases_are_refused() {
         assert!(check_bias(&[1 << 23, -(1 << 23)]).is_ok());
         assert!(check_bias(&[0, i32::MIN]).is_err());
-        assert!(check_psqt(&[(1 << 23) + 1]).is_err());
+        assert!(check_psqt(&[1 << 23], 32).is_ok() && check_psqt(&[(1 << 23) + 1], 32).is_err());
+        assert!(check_psqt(&[1 << 23], 33).is_err());
+    }
+
+    /// Inputs that may count more than once.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Coins;
+
+    impl Inputs for Coins {
+        const SIDES: usize = 1;
+
+        fn name(&self) -> &str {
+            "coins"
+        }
+
+        fn inputs(&self) -> usize {
+            40
+        }
+
+        fn max_active(&self) -> usize {
+            30
+        }
+
+        fn repeats(&self) -> bool {
+            true
+        }
+    }
+
+    /// One heavy row is enough, for it may be on as often as anything.
+    #[test]
+    fn what_may_count_twice_is_counted_as_often_as_it_may() {
+        let mut first = test_nets::flat(FeatureSet::plain(), 32, 1).first;
+        first.bias.fill(0);
+        first.weights.fill(0);
+        first.weights[5 * 32 + 7] = 1092;
+        assert!(check_accumulators(&Coins, &first).is_ok());
+        first.weights[5 * 32 + 7] = 1093;
+        assert!(check_accumulators(&Coins, &first).unwrap_err().to_string().contains("value 7"));
     }
 }

@@ -73,9 +73,9 @@ impl<I: Inputs> Layout<I> {
         let rows = architecture.features.inputs() + extra;
         let within = |most: f32| if shape.clipped { Range::within(most) } else { Range::ALL };
         // Where more can be on at once than pieces stand on a board, each may weigh less.
-        let room = f64::from(i16::MAX) / scales.accumulator - f64::from(FIRST_BIAS);
-        let fits = (room / architecture.features.max_active().max(1) as f64) as f32;
-        let first = FIRST_WEIGHT.min(fits.max(0.0)) / if shape.factoriser { 2.0 } else { 1.0 };
+        let room = f64::from(i16::MAX) - f64::from(FIRST_BIAS) * scales.accumulator;
+        let fits = (room / architecture.features.max_active().max(1) as f64).floor() / scales.accumulator;
+        let first = FIRST_WEIGHT.min(fits.max(0.0) as f32) / if shape.factoriser { 2.0 } else { 1.0 };
         let layers = architecture.layers();
         // A flat head's output weights have 16 bits, and so have their products with values that are to be squared, if the
         // kernels are to be fast; those of stacks have 8.

@@ -125,23 +125,21 @@ impl Chain {
     /// All contacts, each once.
     pub fn contacts(&self) -> Vec<(usize, usize)> {
         let mut contacts = Vec::new();
-        for number in 0..self.places.len() {
-            self.contacts_of(number, |other| {
-                if number < other {
-                    contacts.push((number, other));
-                }
-            });
-        }
+        self.each_contact(|first, second| contacts.push((first, second)));
         contacts
     }
 
+    /// Tells all contacts, each once.
     #[inline]
-    fn contacts_of(&self, number: usize, mut found: impl FnMut(usize)) {
-        for direction in DIRECTIONS {
-            if let Some(other) = self.at(self.places[number].shifted(direction))
-                && number.abs_diff(other) > 1
-            {
-                found(other);
+    pub(crate) fn each_contact(&self, mut found: impl FnMut(usize, usize)) {
+        for (number, place) in self.places.iter().enumerate() {
+            // Half of the directions meet every two once.
+            for direction in &DIRECTIONS[..2] {
+                if let Some(other) = self.at(place.shifted(*direction))
+                    && number.abs_diff(other) > 1
+                {
+                    found(number.min(other), number.max(other));
+                }
             }
         }
     }
@@ -254,11 +252,46 @@ impl Chain {
         self.before.clear();
     }
 
+    /// Whether no step can lead beyond the edge, however the chain is stretched: an end goes two places on, and is asked for its
+    /// neighbours there.
+    fn is_central(&self) -> bool {
+        let edge = LONGEST as i16 + 3;
+        let inside = |at: i16| at > edge && at < SIDE as i16 - edge;
+        self.places.first().is_none_or(|first| inside(first.x) && inside(first.y))
+    }
+
+    /// Who moved in the last step, and where to.
+    pub fn moved(&self) -> Vec<(usize, Place)> {
+        self.before.iter().map(|&(number, _)| (number, self.places[number])).collect()
+    }
+
+    /// Makes a step again that [`Self::moved`] told. The contacts that come and go are found, if somebody asks for them.
+    pub fn repeat(&mut self, moved: &[(usize, Place)], contacts: Option<&mut Contacts>) {
+        self.before.clear();
+        self.before.extend(moved.iter().map(|&(number, _)| (number, self.places[number])));
+        for &(number, place) in moved {
+            self.places[number] = place;
+        }
+        match contacts {
+            Some(contacts) => {
+                contacts.added.clear();
+                contacts.removed.clear();
+                self.count(contacts);
+            }
+            None => {
+                for at in 0..self.before.len() {
+                    let cell = Self::cell(self.before[at].1);
+                    self.lattice[cell] = NOBODY;
+                }
+                moved.iter().for_each(|&(number, _)| self.put(number));
+            }
+        }
+    }
+
     /// Puts the chain into the middle if it has come near the edge.
     fn centre(&mut self) {
-        let edge = LONGEST as i16;
         let Some(&first) = self.places.first() else { return };
-        if [first.x, first.y].iter().all(|&at| at > edge && at < SIDE as i16 - edge) {
+        if self.is_central() {
             return;
         }
         self.lift();
@@ -303,6 +336,19 @@ pub(crate) mod tests {
                 assert!(chain.places.windows(2).all(|two| two[0].touches(two[1])), "{:?}", chain.places);
                 assert!(Chain::folded(chain.residues.clone(), &chain.places).is_some());
                 if number % 3 == 0 {
+                    // The same step again, counted or not, leads to the same place.
+                    let moved = chain.moved();
+                    let there = chain.places.clone();
+                    let mut again = Contacts::default();
+                    chain.take_back();
+                    chain.repeat(&moved, Some(&mut again));
+                    assert_eq!((&again, &chain.places), (&change, &there));
+                    chain.take_back();
+                    chain.repeat(&moved, None);
+                    assert_eq!(
+                        sorted(chain.contacts()),
+                        sorted(Chain::folded(chain.residues.clone(), &there).unwrap().contacts())
+                    );
                     chain.take_back();
                     let shift = (before[0].x - chain.places[0].x, before[0].y - chain.places[0].y);
                     let back: Vec<Place> = chain.places.iter().map(|place| place.shifted(shift)).collect();
@@ -333,6 +379,36 @@ pub(crate) mod tests {
             square[..3].to_vec(),
         ] {
             assert!(Chain::folded(residues.clone(), &wrong).is_none());
+        }
+    }
+
+    /// A chain stretched towards the edge, as far out as a step leaves it, is pulled on for as long as it likes.
+    #[test]
+    fn the_edge_is_never_reached() {
+        let mut random = SplitMix::new(7);
+        for direction in DIRECTIONS {
+            let residues = random_residues(LONGEST, &mut random);
+            let mut chain = Chain::straight(residues);
+            chain.lift();
+            let edge = LONGEST as i16 + 4;
+            let near = |step: i16| if step < 0 { edge } else { SIDE as i16 - 1 - edge };
+            let middle = (SIDE / 2) as i16;
+            let first = Place {
+                x: if direction.0 == 0 { middle } else { near(direction.0) },
+                y: if direction.1 == 0 { middle } else { near(direction.1) },
+            };
+            let far = |number: i16| first.shifted((direction.0 * number, direction.1 * number));
+            chain.places = (0..LONGEST as i16).map(far).collect();
+            chain.lay();
+            let mut contacts = Contacts::default();
+            for _ in 0..3000 {
+                let before = chain.clone();
+                chain.step(&mut random, &mut contacts);
+                // Always from the same place, where the edge is nearest.
+                if contacts.added.is_empty() {
+                    chain = before;
+                }
+            }
         }
     }
 }

@@ -3,14 +3,12 @@
 /// How many residues there are.
 pub const RESIDUES: usize = 20;
 
-/// Their letters, in the order of the table.
-const LETTERS: &[u8; RESIDUES] = b"CMFILVWYAGTSNQDEHRKP";
-
 /// Those whose contacts make up the core.
 const CORE: usize = 8;
 
 /// Energies of contacts in units of RT, times 100: Miyazawa and Jernigan, Journal of Molecular Biology 256 (1996), 623-644,
-/// table 3, above the diagonal. A row begins with the residue's contact with itself.
+/// table 3, above the diagonal, in its order: C, M, F, I, L, V, W, Y, A, G, T, S, N, Q, D, E, H, R, K, P. A row begins with the
+/// residue's contact with itself.
 #[rustfmt::skip]
 const CONTACTS: [&[i16]; RESIDUES] = [
     &[-544, -499, -580, -550, -583, -496, -495, -416, -357, -316, -311, -286, -259, -285, -241, -227, -360, -257, -195, -307],
@@ -55,22 +53,6 @@ impl Residue {
     pub fn is_core(self) -> bool {
         self.index() < CORE
     }
-
-    /// Its letter.
-    pub fn letter(self) -> char {
-        char::from(LETTERS[self.index()])
-    }
-}
-
-/// A chain's residues from their letters.
-pub fn parse_residues(text: &str) -> Result<Vec<Residue>, String> {
-    let residue = |(place, letter): (usize, u8)| {
-        let index = LETTERS.iter().position(|&other| other == letter);
-        index
-            .and_then(Residue::new)
-            .ok_or_else(|| format!("{:?} at {place} is no residue", char::from(letter)))
-    };
-    text.bytes().enumerate().map(residue).collect()
 }
 
 /// How the energy of a chain follows from its contacts. Energies are in units of RT.
@@ -120,20 +102,24 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn between(a: &str, b: &str) -> i64 {
+    fn residue(letter: char) -> Residue {
+        Residue::new("CMFILVWYAGTSNQDEHRKP".find(letter).unwrap()).unwrap()
+    }
+
+    fn between(a: char, b: char) -> i64 {
         let mut tally = Tally::default();
-        tally.add(parse_residues(a).unwrap()[0], parse_residues(b).unwrap()[0], 1);
+        tally.add(residue(a), residue(b), 1);
         tally.energy(Energy::Additive, 10)
     }
 
     /// Figures that papers like to quote: the strongest contact, the weakest, and salt bridges.
     #[test]
     fn the_table_is_the_published_one() {
-        assert_eq!(between("L", "L"), -737);
-        assert_eq!(between("F", "L"), -728);
-        assert_eq!(between("K", "K"), -12);
-        assert_eq!((between("D", "R"), between("E", "K")), (-229, -180));
-        assert_eq!((between("P", "C"), between("C", "P")), (-307, -307));
+        assert_eq!(between('L', 'L'), -737);
+        assert_eq!(between('F', 'L'), -728);
+        assert_eq!(between('K', 'K'), -12);
+        assert_eq!((between('D', 'R'), between('E', 'K')), (-229, -180));
+        assert_eq!((between('P', 'C'), between('C', 'P')), (-307, -307));
         for (number, row) in CONTACTS.iter().enumerate() {
             assert_eq!(row.len(), RESIDUES - number);
         }
@@ -141,7 +127,7 @@ mod tests {
 
     #[test]
     fn cooperation_grows_with_pairs_of_contacts() {
-        let leucine = parse_residues("L").unwrap()[0];
+        let leucine = residue('L');
         let mut tally = Tally::default();
         for contacts in 1..=4 {
             tally.add(leucine, leucine, 1);
@@ -151,12 +137,5 @@ mod tests {
         }
         tally.add(leucine, leucine, -1);
         assert_eq!(tally.energy(Energy::Additive, 20), -737 * 3);
-    }
-
-    #[test]
-    fn letters_are_read() {
-        let chain = parse_residues("CMFILVWYAGTSNQDEHRKP").unwrap();
-        assert_eq!(chain.iter().map(|residue| residue.letter()).collect::<String>(), "CMFILVWYAGTSNQDEHRKP");
-        assert!(parse_residues("LXL").unwrap_err().contains("'X' at 1"));
     }
 }

@@ -46,14 +46,24 @@ impl Inputs for Contact {
     fn max_active(&self) -> usize {
         MOST_CONTACTS + 1
     }
+
+    fn repeats(&self) -> bool {
+        true
+    }
 }
 
 /// All rows that a chain turns on.
 pub fn rows_of(chain: &Chain) -> Vec<u32> {
+    let mut rows = Vec::new();
+    add_rows(chain, &mut rows);
+    rows
+}
+
+/// The same, added to those that are there.
+pub(crate) fn add_rows(chain: &Chain, rows: &mut Vec<u32>) {
     let residues = chain.residues();
-    let contacts = chain.contacts().into_iter();
-    let rows = contacts.map(|(first, second)| Contact::row(residues[first], residues[second]));
-    rows.chain([Contact::length(residues.len())]).collect()
+    rows.push(Contact::length(residues.len()));
+    chain.each_contact(|first, second| rows.push(Contact::row(residues[first], residues[second])));
 }
 
 #[cfg(test)]

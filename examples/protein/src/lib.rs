@@ -12,7 +12,7 @@ mod features;
 mod fold;
 
 pub use chain::{Chain, Contacts, Place};
-pub use energy::{Energy, RESIDUES, Residue, parse_residues};
+pub use energy::{Energy, RESIDUES, Residue};
 pub use exhaustive::{Least, least};
 pub use features::{Contact, LONGEST, rows_of};
 pub use fold::{Annealing, Judge, Search};

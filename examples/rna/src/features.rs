@@ -67,6 +67,10 @@ impl Inputs for Loops {
     fn max_active(&self) -> usize {
         MOST_ROWS
     }
+
+    fn repeats(&self) -> bool {
+        true
+    }
 }
 
 /// A molecule as loops see it.

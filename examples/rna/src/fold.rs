@@ -51,6 +51,8 @@ pub struct Search<'a> {
     spare: Accumulator,
     scratch: Scratch,
     energy: i32,
+    /// What was said of the structure that is tried.
+    tried: i32,
     change: Change,
     /// Pairs that the step at hand has turned, so that they can be turned back.
     turned: Vec<(usize, usize)>,
@@ -73,21 +75,22 @@ impl<'a> Search<'a> {
             spare: Accumulator::new(network),
             scratch: network.scratch(),
             energy: 0,
+            tried: 0,
             change: Change::default(),
             turned: Vec::new(),
             partners: partners.collect(),
             stems: stems(sequence),
         };
-        search.energy = search.energy_from_nothing();
-        std::mem::swap(&mut search.accumulator, &mut search.spare);
+        search.energy_from_nothing();
+        search.keep();
         search
     }
 
     /// Goes on from no pairs at all.
     fn restart(&mut self) {
         self.structure = Structure::open(self.sequence.len());
-        self.energy = self.energy_from_nothing();
-        std::mem::swap(&mut self.accumulator, &mut self.spare);
+        self.energy_from_nothing();
+        self.keep();
     }
 
     /// The structure.
@@ -105,7 +108,8 @@ impl<'a> Search<'a> {
         self.change.clear();
         add_rows(self.sequence, &self.structure, &mut self.change.added);
         self.spare.follow(self.network, &self.nothing, &self.change.added, &[]);
-        self.network.judge(&[&self.spare], 0, &mut self.scratch).value()
+        self.tried = self.network.judge(&[&self.spare], 0, &mut self.scratch).value();
+        self.tried
     }
 
     /// Turns a pair on or off and says what the network says then, in hundredths of a kilocalorie per mole. A pair that is to
@@ -138,13 +142,14 @@ impl<'a> Search<'a> {
     fn judge(&mut self) -> i32 {
         self.change.reduce();
         self.spare.follow(self.network, &self.accumulator, &self.change.added, &self.change.removed);
-        self.network.judge(&[&self.spare], 0, &mut self.scratch).value()
+        self.tried = self.network.judge(&[&self.spare], 0, &mut self.scratch).value();
+        self.tried
     }
 
     /// Goes on from what was tried.
-    pub fn keep(&mut self, energy: i32) {
+    pub fn keep(&mut self) {
         std::mem::swap(&mut self.accumulator, &mut self.spare);
-        self.energy = energy;
+        self.energy = self.tried;
     }
 
     /// Goes on from what was before.
@@ -217,13 +222,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Looks for the structure of least energy. Returns the best that was met and its energy in kilocalories per mole, and how
-    /// many steps were judged.
-    pub fn anneal(&mut self, annealing: &Annealing) -> (Structure, f64, u64) {
+    /// Looks for the structure of least energy. Returns the best that was met and its energy in kilocalories per mole.
+    pub fn anneal(&mut self, annealing: &Annealing) -> (Structure, f64) {
         let mut random = SplitMix::new(annealing.seed);
         let mut best = (self.structure.clone(), self.energy);
         let steps = annealing.steps_per_base * self.sequence.len();
-        let mut judged = 0;
         for _ in 0..annealing.starts {
             self.restart();
             for step in 0..steps {
@@ -232,11 +235,10 @@ impl<'a> Search<'a> {
                 if !self.propose(&mut random) {
                     continue;
                 }
-                judged += 1;
                 let energy = self.judge();
                 let rise = f64::from(energy - self.energy) / FINE;
                 if rise <= 0.0 || random.unit() < (-rise / heat).exp() {
-                    self.keep(energy);
+                    self.keep();
                     if energy < best.1 {
                         best = (self.structure.clone(), energy);
                     }
@@ -245,7 +247,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        (best.0, f64::from(best.1) / FINE, judged)
+        (best.0, f64::from(best.1) / FINE)
     }
 }
 
@@ -312,11 +314,11 @@ mod tests {
             if !search.propose(&mut random) {
                 continue;
             }
-            let energy = search.judge();
+            search.judge();
             if step % 3 == 0 {
                 search.take_back();
             } else {
-                search.keep(energy);
+                search.keep();
             }
             let kept = search.energy;
             assert_eq!(search.energy_from_nothing(), kept, "{}", search.structure());
@@ -331,9 +333,9 @@ mod tests {
         let sequence: Sequence = "GGGGGGAAAAACCCCCC".parse().unwrap();
         let open = Structure::open(sequence.len());
         let run = || Search::new(&network, &sequence, open.clone()).anneal(&Annealing::default());
-        let (structure, energy, judged) = run();
+        let (structure, energy) = run();
         assert_eq!(structure.to_string(), "((((((.....))))))");
-        assert!(energy < -5.0 && judged > 0);
-        assert_eq!(run(), (structure, energy, judged));
+        assert!(energy < -5.0);
+        assert_eq!(run(), (structure, energy));
     }
 }

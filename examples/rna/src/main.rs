@@ -1,12 +1,12 @@
 //! The study of RNA: learns energies, says how well, how fast, and what a search finds by them. `docs/study-biology.md` has the
 //! commands in their order.
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tandem_nnue::{FloatNetwork, Network, Quantisation};
+use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_rna::*;
 use tandem_study::{Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, judge_all, learn, load, write_whole};
 
@@ -40,6 +40,9 @@ enum Command {
         /// Other sequences.
         #[arg(long)]
         test: PathBuf,
+        /// Walks with their energies: how near what a step changes is.
+        #[arg(long)]
+        walks: PathBuf,
         /// Where to draw it.
         #[arg(long)]
         plot: Option<PathBuf>,
@@ -61,31 +64,8 @@ enum Command {
         #[arg(long, default_value_t = Annealing::default().steps_per_base)]
         steps: usize,
     },
-    /// Compares what was found with what there is.
-    #[command(subcommand)]
-    Compare(Compare),
-}
-
-#[derive(clap::Args)]
-struct Speed {
-    /// The network.
-    #[arg(long)]
-    network: PathBuf,
-    /// Lines of sequence, structure, pairs to turn.
-    #[arg(long)]
-    walks: PathBuf,
-    /// Lines of length, way, nanoseconds, as `vienna.py time` writes them.
-    #[arg(long)]
-    vienna: PathBuf,
-    /// Where to draw it.
-    #[arg(long)]
-    plot: Option<PathBuf>,
-}
-
-#[derive(Subcommand)]
-enum Compare {
-    /// By energy and by pairs.
-    Folds {
+    /// Compares what was found with what there is, by energy and by pairs.
+    Compare {
         /// What `fold` wrote.
         #[arg(long)]
         found: PathBuf,
@@ -98,17 +78,36 @@ enum Compare {
     },
 }
 
+#[derive(clap::Args)]
+struct Speed {
+    /// The network.
+    #[arg(long)]
+    network: PathBuf,
+    /// What it learnt from: the sum learns from the same.
+    #[arg(long)]
+    data: PathBuf,
+    /// Lines of sequence, structure, pairs to turn, energies.
+    #[arg(long)]
+    walks: PathBuf,
+    /// Lines of length, way, nanoseconds, as `vienna.py time` writes them.
+    #[arg(long)]
+    vienna: PathBuf,
+    /// Where to draw it.
+    #[arg(long)]
+    plot: Option<PathBuf>,
+}
+
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::Train { data, out, width, epochs } => train(&data, &out, width, epochs),
-        Command::Evaluate { network, data, test, plot } => evaluate(&network, &data, &test, plot.as_deref()),
+        Command::Evaluate { network, data, test, walks, plot } => {
+            evaluate(&network, &data, [&test, &walks], plot.as_deref())
+        }
         Command::Speed(speed) => time(&speed),
         Command::Fold { network, data, out, steps } => fold(&network, &data, &out, steps),
-        Command::Compare(Compare::Folds { found, energies, plot }) => {
-            compare(&found, &energies, plot.as_deref())
-        }
+        Command::Compare { found, energies, plot } => compare(&found, &energies, plot.as_deref()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -180,46 +179,39 @@ fn train(data: &Path, out: &Path, width: usize, epochs: usize) -> Done {
     Ok(write_whole(out, &float.to_safetensors()?)?)
 }
 
-fn evaluate(network: &Path, data: &Path, test: &Path, plot: Option<&Path>) -> Done {
+fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option<&Path>) -> Done {
     let network = load_network(network)?;
     let (train, test) = (load_known(data)?, load_known(test)?);
     let train: Vec<Sample> = train.into_iter().map(|known| known.sample).collect();
-    let sum = Sum::fit(&train, tandem_nnue::Inputs::inputs(&Loops));
+    let sum = Sum::fit(&train, Loops.inputs());
     let samples: Vec<Sample> = test.iter().map(|known| known.sample.clone()).collect();
     let by_network = judge_all(&network, &samples);
     let by_sum: Vec<f64> = samples.iter().map(|sample| sum.of(&sample.rows)).collect();
-    println!("| held-out sequences | structures | spread | network: r | rms | mean | sum: r | rms | mean |");
+    println!("| held-out | count | spread | network: r | rms | mean | sum: r | rms | mean |");
     println!("|---|---|---|---|---|---|---|---|---|");
     let row = |name: &str, chosen: &dyn Fn(&Known) -> bool| {
         let pairs = |said: &[f64]| {
             let chosen = test.iter().zip(said).filter(|(known, _)| chosen(known));
             Fit::of(&chosen.map(|(known, &said)| (said, known.sample.value)).collect::<Vec<_>>())
         };
-        let (network, sum) = (pairs(&by_network), pairs(&by_sum));
-        println!(
-            "| {name} | {} | {:.2} | {:.4} | {:.2} | {:.2} | {:.4} | {:.2} | {:.2} |",
-            network.count,
-            network.spread,
-            network.correlation,
-            network.rms,
-            network.mean,
-            sum.correlation,
-            sum.rms,
-            sum.mean
-        );
+        print_fits(name, pairs(&by_network), pairs(&by_sum));
     };
-    row("all", &|_| true);
+    row("all structures", &|_| true);
     let mut kinds: Vec<&str> = test.iter().map(|known| known.kind.as_str()).collect();
     kinds.sort_unstable();
     kinds.dedup();
     for kind in kinds {
-        row(kind, &|known| known.kind == kind);
+        row(&format!("{kind} sequences"), &|known| known.kind == kind);
     }
     for (name, least, most) in
-        [("up to 80 bases", 0, 80), ("81 to 140", 81, 140), ("above 140", 141, MOST_BASES)]
+        [("up to 80 bases", 0, 80), ("81 to 140 bases", 81, 140), ("above 140 bases", 141, MOST_BASES)]
     {
         row(name, &|known| (least..=most).contains(&known.bases));
     }
+    row("energy below zero", &|known| known.sample.value < 0.0);
+    row("energy above zero", &|known| known.sample.value >= 0.0);
+    let (of_network, of_sum) = changes(&network, &sum, &load_walks(walks)?);
+    print_fits("what a pair changes", Fit::of(&of_network), Fit::of(&of_sum));
     let Some(path) = plot else { return Ok(()) };
     // A thousand points say it all.
     let every = (test.len() / 1000).max(1);
@@ -238,16 +230,52 @@ fn evaluate(network: &Path, data: &Path, test: &Path, plot: Option<&Path>) -> Do
     Ok(write_whole(path, plot.to_svg().as_bytes())?)
 }
 
+fn print_fits(name: &str, network: Fit, sum: Fit) {
+    println!(
+        "| {name} | {} | {:.2} | {:.4} | {:.2} | {:.2} | {:.4} | {:.2} | {:.2} |",
+        network.count,
+        network.spread,
+        network.correlation,
+        network.rms,
+        network.mean,
+        sum.correlation,
+        sum.rms,
+        sum.mean
+    );
+}
+
+/// What each turn of the walks changes by the network, by the sum and in truth.
+fn changes(network: &Network<Loops>, sum: &Sum, walks: &[Walk]) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
+    let (mut by_network, mut by_sum) = (Vec::new(), Vec::new());
+    for walk in walks {
+        let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
+        let mut summed = sum.of(&rows_of(&walk.sequence, &walk.structure));
+        for (&pair, energies) in walk.pairs.iter().zip(walk.energies.windows(2)) {
+            let truth = energies[1] - energies[0];
+            let before = search.energy();
+            search.try_pair(pair);
+            search.keep();
+            by_network.push((search.energy() - before, truth));
+            let after = sum.of(&rows_of(&walk.sequence, search.structure()));
+            by_sum.push((after - summed, truth));
+            summed = after;
+        }
+    }
+    (by_network, by_sum)
+}
+
 /// A structure and pairs that are turned one after the other.
 struct Walk {
     sequence: Sequence,
     structure: Structure,
     pairs: Vec<(usize, usize)>,
+    /// Before the first turn and after each.
+    energies: Vec<f64>,
 }
 
 fn load_walks(path: &Path) -> Done<Vec<Walk>> {
     let walks = load(path, |line| {
-        let [sequence, structure, pairs] = fields(line)?;
+        let [sequence, structure, pairs, energies] = fields(line)?;
         let (sequence, structure) = molecule(sequence, structure)?;
         let mut after = structure.clone();
         let mut change = Change::default();
@@ -263,74 +291,108 @@ fn load_walks(path: &Path) -> Done<Vec<Walk>> {
             change.toggle(&sequence, &mut after, (first, last));
             Ok((first, last))
         };
-        let pairs = pairs.split(' ').map(pair).collect::<Result<_, _>>()?;
-        Ok(Walk { sequence: sequence.clone(), structure, pairs })
+        let pairs = pairs.split(' ').map(pair).collect::<Result<Vec<_>, _>>()?;
+        let energies = energies.split(' ').map(number).collect::<Result<Vec<_>, _>>()?;
+        if energies.len() != pairs.len() + 1 {
+            return Err(format!("{} energies for {} pairs", energies.len(), pairs.len()));
+        }
+        Ok(Walk { sequence: sequence.clone(), structure, pairs, energies })
     })?;
     Ok(walks)
 }
 
-/// Runs all walks until a second is over, and says what a turn took, in nanoseconds; the rest is a number that depends on all of
-/// them, so that none can be left out.
-fn nanoseconds(
-    walks: &[&Walk],
-    network: &Network<Loops>,
-    turn: impl Fn(&mut Search<'_>, (usize, usize)) -> i32,
-) -> (f64, i64) {
-    let (mut turns, mut sum, mut spent) = (0u64, 0i64, 0.0);
-    while spent < 1.0 {
+/// Nanoseconds for a turn, when all walks are made until half a second is over. `make` makes a whole walk and says the sum of all
+/// its energies, which comes back too, so that none can be left out.
+fn timed(walks: &[&Walk], mut make: impl FnMut(&Walk) -> (f64, i64)) -> (f64, i64) {
+    let (mut turns, mut sum, mut spent, mut rounds) = (0u64, 0i64, 0.0, 0);
+    while spent < 0.5 {
         for walk in walks {
-            let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
-            let started = Instant::now();
-            for &pair in &walk.pairs {
-                let energy = turn(&mut search, pair);
-                search.keep(energy);
-                sum += i64::from(energy);
-            }
-            spent += started.elapsed().as_secs_f64();
+            let (seconds, energies) = make(walk);
+            spent += seconds;
+            sum += energies;
             turns += walk.pairs.len() as u64;
         }
+        rounds += 1;
     }
-    (spent / turns as f64 * 1e9, sum / turns as i64)
+    (spent / turns as f64 * 1e9, sum / rounds)
+}
+
+/// A walk by the network.
+fn by_network(
+    network: &Network<Loops>,
+    walk: &Walk,
+    turn: impl Fn(&mut Search<'_>, (usize, usize)) -> i32,
+) -> (f64, i64) {
+    let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
+    let started = Instant::now();
+    let sum = walk.pairs.iter().fold(0, |sum, &pair| {
+        let energy = turn(&mut search, pair);
+        search.keep();
+        sum + i64::from(energy)
+    });
+    (started.elapsed().as_secs_f64(), sum)
+}
+
+/// A walk by the sum: the same rows come and go, and each brings a number.
+fn by_sum(sum: &Sum, walk: &Walk) -> (f64, i64) {
+    let mut structure = walk.structure.clone();
+    let mut change = Change::default();
+    let mut energy = sum.of(&rows_of(&walk.sequence, &structure));
+    let started = Instant::now();
+    let all = walk.pairs.iter().fold(0.0, |all, &pair| {
+        change.clear();
+        change.toggle(&walk.sequence, &mut structure, pair);
+        energy += sum.of(&change.added) - sum.of(&change.removed);
+        all + energy
+    });
+    (started.elapsed().as_secs_f64(), all as i64)
 }
 
 fn time(speed: &Speed) -> Done {
     let network = load_network(&speed.network)?;
+    let samples: Vec<Sample> = load_known(&speed.data)?.into_iter().map(|known| known.sample).collect();
+    let sum = Sum::fit(&samples, Loops.inputs());
     let walks = load_walks(&speed.walks)?;
     let vienna = load(&speed.vienna, |line| {
         let [bases, way, taken] = fields(line)?;
         Ok((number(bases)? as usize, way.to_owned(), number(taken)?))
     })?;
+    let of_vienna = |bases: usize, way: &str| {
+        let found = vienna.iter().find(|(other, name, _)| (*other, name.as_str()) == (bases, way));
+        let missing = || format!("{}: no time of {way} for {bases} bases", speed.vienna.display());
+        found.map(|(_, _, taken)| *taken).ok_or_else(missing)
+    };
     let mut lengths: Vec<usize> = walks.iter().map(|walk| walk.sequence.len()).collect();
     lengths.sort_unstable();
     lengths.dedup();
-    let of_vienna = |bases: usize, way: &str| {
-        let found = vienna.iter().find(|(other, name, _)| (*other, name.as_str()) == (bases, way));
-        found.map_or(f64::NAN, |(_, _, taken)| *taken)
-    };
-    println!(
-        "| bases | network, updated | network, from nothing | ViennaRNA, one move | ViennaRNA, from nothing | gain of updating | against ViennaRNA's move |"
-    );
+    let names = [
+        "network, updated",
+        "network, from nothing",
+        "sum, updated",
+        "ViennaRNA, one move",
+        "ViennaRNA, from nothing",
+    ];
+    println!("| bases | {} | gain of updating |", names.join(" | "));
     println!("|---|---|---|---|---|---|---|");
-    let names =
-        ["network, updated", "network, from nothing", "ViennaRNA, one move", "ViennaRNA, from nothing"];
     let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), joined: true });
     for bases in lengths {
         let walks: Vec<&Walk> = walks.iter().filter(|walk| walk.sequence.len() == bases).collect();
-        let (updated, said) = nanoseconds(&walks, &network, |search, pair| search.try_pair(pair));
-        let (anew, said_anew) = nanoseconds(&walks, &network, |search, pair| {
-            search.turn_only(pair);
-            search.energy_from_nothing()
+        let (updated, said) =
+            timed(&walks, |walk| by_network(&network, walk, |search, pair| search.try_pair(pair)));
+        let (anew, said_anew) = timed(&walks, |walk| {
+            by_network(&network, walk, |search, pair| {
+                search.turn_only(pair);
+                search.energy_from_nothing()
+            })
         });
         if said != said_anew {
             return Err(format!("updated and computed from nothing differ: {said} and {said_anew}").into());
         }
-        let (vienna_move, vienna_all) = (of_vienna(bases, "move"), of_vienna(bases, "structure"));
-        println!(
-            "| {bases} | {updated:.0} ns | {anew:.0} ns | {vienna_move:.0} ns | {vienna_all:.0} ns | {:.1} | {:.2} |",
-            anew / updated,
-            vienna_move / updated
-        );
-        for (series, value) in series.iter_mut().zip([updated, anew, vienna_move, vienna_all]) {
+        let (summed, _) = timed(&walks, |walk| by_sum(&sum, walk));
+        let times = [updated, anew, summed, of_vienna(bases, "move")?, of_vienna(bases, "structure")?];
+        let told: Vec<String> = times.iter().map(|time| format!("{time:.0} ns")).collect();
+        println!("| {bases} | {} | {:.1} |", told.join(" | "), anew / updated);
+        for (series, value) in series.iter_mut().zip(times) {
             series.points.push((bases as f64, value));
         }
     }
@@ -359,9 +421,9 @@ fn fold(network: &Path, data: &Path, out: &Path, steps: usize) -> Done {
         let of_wanted = Search::new(&network, sequence, structure.clone()).energy();
         let mut search = Search::new(&network, sequence, Structure::open(sequence.len()));
         let started = Instant::now();
-        let (found, energy, judged) = search.anneal(&annealing);
+        let (found, energy) = search.anneal(&annealing);
         let seconds = started.elapsed().as_secs_f64();
-        text += &format!("{line}\t{found}\t{energy:.2}\t{of_wanted:.2}\t{judged}\t{seconds:.6}\n");
+        text += &format!("{line}\t{found}\t{energy:.2}\t{of_wanted:.2}\t{seconds:.6}\n");
     }
     println!("{} sequences, {steps} steps for each base, {} starts", wanted.len(), annealing.starts);
     Ok(write_whole(out, text.as_bytes())?)
@@ -376,13 +438,12 @@ struct Found {
     exact_seconds: f64,
     said: f64,
     said_of_least: f64,
-    judged: f64,
     seconds: f64,
 }
 
 fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
     let folds = load(found, |line| {
-        let [kind, sequence, structure, least, exact_seconds, found, said, said_of_least, judged, seconds] =
+        let [kind, sequence, structure, least, exact_seconds, found, said, said_of_least, seconds] =
             fields(line)?;
         let (sequence, wanted) = molecule(sequence, structure)?;
         let found = Structure::parse(found, &sequence).map_err(|error| error.to_string())?;
@@ -394,7 +455,6 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
             exact_seconds: number(exact_seconds)?,
             said: number(said)?,
             said_of_least: number(said_of_least)?,
-            judged: number(judged)?,
             seconds: number(seconds)?,
         })
     })?;
@@ -403,9 +463,9 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
         return Err(format!("{} energies for {} structures", energies.len(), folds.len()).into());
     }
     println!(
-        "| bases | sequences | kind | F1 of pairs | energy above the least, kcal/mol | least found | network prefers what was found | search, s | µs a step | exact, s |"
+        "| bases | sequences | kind | F1 of pairs | energy above the least, kcal/mol | least found | network prefers what was found | search, s | exact, s |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut groups: Vec<(usize, &str)> = folds.iter().map(|fold| (fold.bases, fold.kind.as_str())).collect();
     groups.sort_unstable();
     groups.dedup();
@@ -425,7 +485,7 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
         let preferred = of(&|(fold, _)| f64::from(u8::from(fold.said <= fold.said_of_least)));
         let seconds = of(&|(fold, _)| fold.seconds);
         println!(
-            "| {bases} | {} | {kind} | {:.2} ± {:.2} | {:.2} ± {:.2} | {:.0} % | {:.0} % | {:.2} | {:.2} | {:.4} |",
+            "| {bases} | {} | {kind} | {:.2} ± {:.2} | {:.2} ± {:.2} | {:.0} % | {:.0} % | {:.2} | {:.4} |",
             chosen.len(),
             same.mean,
             same.error,
@@ -434,7 +494,6 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
             100.0 * reached.mean,
             100.0 * preferred.mean,
             seconds.mean,
-            seconds.mean / of(&|(fold, _)| fold.judged).mean.max(1.0) * 1e6,
             of(&|(fold, _)| fold.exact_seconds).mean
         );
         let mut add = |name: String, value: f64| {

@@ -2,7 +2,8 @@
 
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{
-    Activation, Architecture, Buckets, FloatNetwork, HeadShape, Inputs, Network, Quantisation, QuantiseError,
+    Activation, Architecture, ArchitectureError, Buckets, FloatNetwork, HeadShape, Inputs, Network,
+    Quantisation, QuantiseError,
 };
 use tandem_train::{Averaging, CpuTrainer, Job, Layout, Loss, Optimiser, Rows, Shape, Target};
 use thiserror::Error;
@@ -33,6 +34,9 @@ pub struct Recipe {
     pub seed: u64,
 }
 
+/// The greatest number that is learnt, up or down: more cannot be meant.
+const GREATEST: f64 = 1e6;
+
 /// Values of an integer network that make one unit of the numbers.
 const FINE: f64 = 100.0;
 
@@ -50,13 +54,19 @@ pub enum LearnError {
         /// Why.
         problem: String,
     },
+    /// There is nothing to learn from.
+    #[error("there are no samples")]
+    Nothing,
+    /// No network has this shape.
+    #[error(transparent)]
+    Architecture(#[from] ArchitectureError),
     /// What was learnt does not fit into integers.
     #[error(transparent)]
     Quantise(#[from] QuantiseError),
 }
 
 impl Recipe {
-    fn job<I: Inputs>(&self, inputs: I) -> Job<I> {
+    fn job<I: Inputs>(&self, inputs: I) -> Result<Job<I>, LearnError> {
         let architecture = Architecture {
             features: inputs,
             outputs: self.width,
@@ -64,10 +74,10 @@ impl Recipe {
             psqt: false,
             head: HeadShape::Flat { activation: Activation::Relu, buckets: Buckets::ONE },
         };
-        // The finest grid that the sums of all rows leave room for.
+        architecture.check()?;
         let quantisation = Quantisation { qa: 255, qb: 64 };
         let shape = Shape { factoriser: false, clipped: true, rounded: true };
-        Job {
+        Ok(Job {
             layout: Layout::new(architecture, quantisation, shape),
             optimiser: Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
             loss: Loss::Score,
@@ -77,7 +87,7 @@ impl Recipe {
             quantisation,
             scale: (self.unit * FINE) as i32,
             pawn: FINE as i32,
-        }
+        })
     }
 }
 
@@ -88,7 +98,7 @@ pub fn learn<I: Inputs + Sync>(
     recipe: &Recipe,
     tell: Teller<'_>,
 ) -> Result<(FloatNetwork<I>, Network<I>), LearnError> {
-    let job = recipe.job(inputs);
+    let job = recipe.job(inputs)?;
     check(&job.layout, samples)?;
     let mut trainer = CpuTrainer::new(job.clone(), job.start(recipe.seed));
     let mut random = SplitMix::new(recipe.seed);
@@ -120,8 +130,14 @@ pub fn learn<I: Inputs + Sync>(
 }
 
 fn check<I: Inputs>(layout: &Layout<I>, samples: &[Sample]) -> Result<(), LearnError> {
+    if samples.is_empty() {
+        return Err(LearnError::Nothing);
+    }
     let inputs = &layout.architecture().features;
-    for (sample, Sample { rows, .. }) in samples.iter().enumerate() {
+    for (sample, Sample { rows, value }) in samples.iter().enumerate() {
+        if value.is_nan() || value.abs() > GREATEST {
+            return Err(LearnError::Sample { sample, problem: format!("{value} is beyond {GREATEST}") });
+        }
         if rows.len() > inputs.max_active() {
             let problem = format!("{} rows are on, {} at most", rows.len(), inputs.max_active());
             return Err(LearnError::Sample { sample, problem });
@@ -166,6 +182,10 @@ mod tests {
         fn max_active(&self) -> usize {
             12
         }
+
+        fn repeats(&self) -> bool {
+            true
+        }
     }
 
     fn samples(count: usize, seed: u64) -> Vec<Sample> {
@@ -203,6 +223,15 @@ mod tests {
         for rows in [vec![30], vec![1; 13]] {
             let error = learn(Marks, &[Sample { rows, value: 0.0 }], &recipe, &mut |_, _| {});
             assert!(error.unwrap_err().to_string().starts_with("sample 0"));
+        }
+        let wrong = |recipe: &Recipe, samples: &[Sample]| {
+            learn(Marks, samples, recipe, &mut |_, _| {}).unwrap_err().to_string()
+        };
+        let sample = |value| [Sample { rows: vec![1], value }];
+        assert!(wrong(&recipe, &sample(1e30)).contains("beyond"));
+        assert!(wrong(&recipe, &[]).contains("no samples"));
+        for width in [0, 48, usize::MAX] {
+            assert!(wrong(&Recipe { width, ..recipe }, &sample(0.0)).contains("outputs"));
         }
     }
 }

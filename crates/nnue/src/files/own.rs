@@ -64,7 +64,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     }
     let features = architecture.features;
     if let Some(psqt) = &first.psqt {
-        check_psqt(psqt).map_err(|error| Reader::error("piece squares", psqt_at, error.to_string()))?;
+        check_psqt(psqt, features.max_active())
+            .map_err(|error| Reader::error("piece squares", psqt_at, error.to_string()))?;
     }
     if !wraps {
         check_accumulators(&features, &first)

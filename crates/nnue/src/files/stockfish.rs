@@ -194,7 +194,8 @@ pub(super) fn read_first_layer(
     let psqt = if architecture.psqt {
         let offset = reader.at();
         let psqt = read_array(reader, "piece squares", inputs * PSQT_BUCKETS)?;
-        check_psqt(&psqt).map_err(|error| Reader::error("piece squares", offset, error.to_string()))?;
+        check_psqt(&psqt, architecture.features.max_active())
+            .map_err(|error| Reader::error("piece squares", offset, error.to_string()))?;
         Some(psqt)
     } else {
         None
