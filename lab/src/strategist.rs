@@ -2,45 +2,24 @@
 
 use crate::error::LabError;
 use tandem_chess::{Move, Position};
-use tandem_transformer::encoding::{buckets::Buckets, planes, squares, text};
+use tandem_transformer::encoding::{buckets::Buckets, text};
 use tandem_transformer::legal::{Temperature, probabilities};
-use tandem_transformer::{Architecture, Input, Inputs, Network, Observer, Outputs, Scratch};
+use tandem_transformer::{Architecture, Batch, Network, Observer, Outputs, Scratch};
 
 /// A position as a network reads it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reading {
-    tokens: Vec<u16>,
+    batch: Batch,
     actions: Option<Vec<u16>>,
-    squares: Vec<f32>,
 }
 
 impl Reading {
     /// A position, with these of its moves for a network that reads moves. Moves that have no number are left out.
     pub(crate) fn new(architecture: &Architecture, position: &Position, moves: &[Move]) -> Self {
-        let board = position.board();
-        let mut reading = Self::default();
-        match architecture.input {
-            Input::Text => {
-                reading.tokens.resize(text::TOKENS, 0);
-                text::encode(board, &mut reading.tokens);
-                if architecture.heads.action_value.is_some() {
-                    reading.actions = Some(moves.iter().filter_map(|&mv| text::action(board, mv)).collect());
-                }
-            }
-            Input::Squares => {
-                reading.squares.resize(64 * squares::CHANNELS, 0.0);
-                squares::encode(board, &mut reading.squares);
-            }
-            Input::Planes => {
-                reading.squares.resize(64 * planes::CHANNELS, 0.0);
-                planes::encode(position, planes::HistoryFill::FenOnly, &mut reading.squares);
-            }
-            Input::LonePlanes => {
-                reading.squares.resize(64 * planes::CHANNELS, 0.0);
-                planes::encode_lone(board, &mut reading.squares);
-            }
-        }
-        reading
+        let mut batch = Batch::new(architecture.input);
+        batch.push(position);
+        let numbers = || moves.iter().filter_map(|&mv| text::action(position.board(), mv)).collect();
+        Self { batch, actions: architecture.heads.action_value.map(|_| numbers()) }
     }
 
     /// Lets a network read it, and somebody look on.
@@ -54,11 +33,7 @@ impl Reading {
             Some(actions) => &[actions],
             None => &[],
         };
-        let inputs = match network.architecture().input {
-            Input::Text => Inputs::Text { tokens: &self.tokens, actions },
-            Input::Squares | Input::Planes | Input::LonePlanes => Inputs::Squares(&self.squares),
-        };
-        Ok(network.run_observed(&inputs, scratch, observer)?)
+        Ok(network.run_observed(&self.batch.inputs(actions), scratch, observer)?)
     }
 }
 

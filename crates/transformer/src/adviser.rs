@@ -1,6 +1,5 @@
 //! Moves without search: what a network thinks of each that can be played.
 
-mod batch;
 mod method;
 mod prospect;
 
@@ -8,8 +7,7 @@ pub use method::{Method, UnfitMethod, UnknownMethod};
 pub use prospect::Prospect;
 
 use crate::legal::{self, Temperature, allows_repetition};
-use crate::{Mask, Network, Scratch};
-use batch::Batch;
+use crate::{Batch, Mask, Network, Outputs, Scratch};
 use std::sync::Arc;
 use tandem_chess::move_map::lc0;
 use tandem_chess::{Move, Position};
@@ -79,11 +77,11 @@ impl Adviser {
     pub fn new(network: Arc<Network>, method: Method) -> Result<Self, UnfitMethod> {
         method.check(&network.architecture().heads)?;
         Ok(Self {
+            batch: Batch::new(network.architecture().input),
             network,
             method,
             temperature: Temperature::ONE,
             scratch: Scratch::default(),
-            batch: Batch::default(),
             moves: Vec::new(),
             asked: Vec::new(),
             actions: Vec::new(),
@@ -150,7 +148,7 @@ impl Adviser {
     fn ask_policy(&mut self, game: &mut Position) -> usize {
         let Self { network, temperature, scratch, batch, moves, .. } = self;
         let Some(head) = &network.architecture().heads.policy else { return 0 };
-        let answer = &batch.of(network, game).ask(network, &[], scratch)[0];
+        let answer = &ask(network, batch.of(game), &[], scratch)[0];
         let probabilities = legal::probabilities(game.board(), head.kind, &answer.policy, *temperature);
         let prospect = Prospect::told(answer);
         let better = prospect.is_some_and(|prospect| prospect.chance() > 0.5);
@@ -183,10 +181,10 @@ impl Adviser {
             batch.clear();
             for &index in some {
                 game.play(moves[index].mv);
-                batch.push(network, game);
+                batch.push(game);
                 game.undo();
             }
-            for (&index, answer) in some.iter().zip(batch.ask(network, &[], scratch)) {
+            for (&index, answer) in some.iter().zip(ask(network, batch, &[], scratch)) {
                 if let Some(prospect) = Prospect::told(answer) {
                     // What the opponent, who is to move there, can expect.
                     moves[index].promise(prospect.turned());
@@ -212,13 +210,13 @@ impl Adviser {
             Mask::Full => AT_A_TIME,
             Mask::Prefix => actions.len().max(1),
         };
-        batch.of(network, game);
+        batch.of(game);
         let mut judged = 0;
         for (some, actions) in asked.chunks(at_a_time).zip(actions.chunks(at_a_time)) {
             if judged > 0 && stop() {
                 break;
             }
-            for (&index, answer) in some.iter().zip(batch.ask(network, &[actions], scratch)) {
+            for (&index, answer) in some.iter().zip(ask(network, batch, &[actions], scratch)) {
                 moves[index].promise(Prospect::of_buckets(&answer.action_value));
             }
             judged += some.len();
@@ -230,7 +228,7 @@ impl Adviser {
     /// One look at the position, at all moves together.
     fn ask_move_values(&mut self, game: &mut Position) -> usize {
         let Self { network, scratch, batch, moves, .. } = self;
-        let answer = &batch.of(network, game).ask(network, &[], scratch)[0];
+        let answer = &ask(network, batch.of(game), &[], scratch)[0];
         for weighed in moves.iter_mut() {
             let value = answer.move_value[lc0::index_of(game.board(), weighed.mv).get()];
             weighed.promise(Prospect::Chance((1.0 + f64::from(value)) / 2.0));
@@ -238,6 +236,13 @@ impl Adviser {
         draw_repetitions(moves, game);
         1
     }
+}
+
+/// What a network says of positions that were encoded for it: of each, or of each action of each.
+fn ask<'a>(network: &Network, batch: &Batch, actions: &[&[u16]], scratch: &'a mut Scratch) -> &'a [Outputs] {
+    network
+        .run(&batch.inputs(actions), scratch)
+        .expect("positions are encoded for the network that reads them")
 }
 
 /// Takes moves after which a draw can be claimed for that draw.

@@ -440,6 +440,15 @@ impl Architecture {
         }
     }
 
+    /// Numbers of the code of the whole board that the embedding joins to the squares: somebody else's can be added to it
+    /// ([`crate::Inputs::Coded`]). None where the embedding looks at each square alone.
+    pub fn board_code(&self) -> Option<usize> {
+        match self.embedding {
+            Embedding::DenseBoard(board) => Some(SQUARES * board.channels),
+            Embedding::Positions => None,
+        }
+    }
+
     /// The factor of each branch before it joins the row.
     pub fn branch_factor(&self) -> f32 {
         if self.body.norm.deepnorm { (2.0 * self.body.layers as f32).powf(-0.25) } else { 1.0 }

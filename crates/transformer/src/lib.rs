@@ -3,6 +3,7 @@
 //! - [`Architecture`]: what a network is made of, as data that travels in its file;
 //! - [`Weights`]: its numbers, by the names and shapes of [`Architecture::tensors`];
 //! - [`encoding`]: positions as it reads them, and chances to win as it tells them;
+//! - [`Batch`]: such positions, ready for a network;
 //! - [`Network`]: the numbers packed to be run on a processor, in a [`Precision`] and with the instructions of an [`Isa`];
 //! - [`Outputs`]: what it says of a position;
 //! - [`legal`]: what that means for the moves that can be played;
@@ -24,6 +25,7 @@
 mod adviser;
 mod aligned;
 mod architecture;
+mod batch;
 pub mod encoding;
 mod files;
 mod floats;
@@ -43,6 +45,7 @@ pub use architecture::{
     FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
     PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
 };
+pub use batch::Batch;
 pub use files::{
     FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnfitNetwork, reseal,
 };

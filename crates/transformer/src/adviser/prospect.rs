@@ -37,7 +37,7 @@ impl Prospect {
     }
 
     /// What the network says of a position, for the side to move; by the first of its heads that does.
-    pub(super) fn told(answer: &Outputs) -> Option<Self> {
+    pub fn told(answer: &Outputs) -> Option<Self> {
         match answer.values.iter().flatten().next() {
             Some(value) => Some(Self::of_outcomes(value.wdl)),
             None if answer.state_value.is_empty() => None,
@@ -57,7 +57,7 @@ impl Prospect {
     }
 
     /// By the logits of buckets.
-    pub(super) fn of_buckets(logits: &[f32]) -> Self {
+    pub fn of_buckets(logits: &[f32]) -> Self {
         Self::Chance(Buckets::new(logits.len()).map_or(0.5, |buckets| buckets.chance(logits)))
     }
 

@@ -84,8 +84,15 @@ impl EmbeddingLayer {
                 }
             }
             (Self::Board(layer), Inputs::Squares(numbers)) => {
-                let joined = layer.squares.inputs() - layer.board.outputs() / SQUARES;
-                layer.apply(kernels, of_group(numbers, joined, rows), rows);
+                let own = Some(of_group(numbers, layer.channels(), rows));
+                layer.apply(kernels, own, None, rows);
+            }
+            (Self::Board(layer), Inputs::Coded { squares, codes }) => {
+                let own = Some(of_group(squares, layer.channels(), rows));
+                layer.apply(kernels, own, Some(of_group(codes, layer.made(), rows)), rows);
+            }
+            (Self::Board(layer), Inputs::Codes(codes)) => {
+                layer.apply(kernels, None, Some(of_group(codes, layer.made(), rows)), rows);
             }
             // Inputs are checked before they come here.
             _ => {}
@@ -128,25 +135,45 @@ fn embed_text(table: &[f32], positions: &[f32], tokens: &[u16], actions: &[&[u16
 }
 
 impl BoardLayer {
-    fn apply(&self, kernels: &Kernels, numbers: &[f32], rows: &mut Rows) {
-        let made = self.board.outputs() / SQUARES;
-        let joined = self.squares.inputs();
-        let channels = joined - made;
+    /// Numbers that the layer over the whole board makes for each square.
+    fn made(&self) -> usize {
+        self.board.outputs() / SQUARES
+    }
+
+    /// Numbers that each square has of its own.
+    fn channels(&self) -> usize {
+        self.squares.inputs() - self.made()
+    }
+
+    /// Embeds squares with their own numbers, with a code of somebody else's, or with both.
+    fn apply(&self, kernels: &Kernels, own: Option<&[f32]>, code: Option<&[f32]>, rows: &mut Rows) {
+        let (made, channels) = (self.made(), self.channels());
+        let joined = made + channels;
         let len = rows.count * rows.width;
         let Rows { x, prepared, embedding, feed_forward, count, .. } = rows;
         let x = &mut x[..len];
-        // 1. The pieces of the whole board.
-        let pieces = embedding.pieces.room(*count * PIECES);
-        for (to, from) in pieces.chunks_exact_mut(PIECES).zip(numbers.chunks_exact(channels)) {
-            to.copy_from_slice(&from[..PIECES]);
-        }
+        // 1. The pieces of the whole board, and what else is known of it.
         let board = embedding.board.room(*count * made);
-        self.board.apply(kernels, pieces, prepared, Store::Set, board);
-        // 2. What they make, after each square's own numbers.
+        if let Some(own) = own {
+            let pieces = embedding.pieces.room(*count * PIECES);
+            for (to, from) in pieces.chunks_exact_mut(PIECES).zip(own.chunks_exact(channels)) {
+                to.copy_from_slice(&from[..PIECES]);
+            }
+            self.board.apply(kernels, pieces, prepared, Store::Set, board);
+        } else {
+            board.fill(0.0);
+        }
+        if let Some(code) = code {
+            add(board, code);
+        }
+        // 2. All that, after each square's own numbers.
         let squares = embedding.joined.room(*count * joined);
         for (index, to) in squares.chunks_exact_mut(joined).enumerate() {
-            let (own, of_board) = to.split_at_mut(channels);
-            own.copy_from_slice(&numbers[index * channels..][..channels]);
+            let (of_square, of_board) = to.split_at_mut(channels);
+            match own {
+                Some(own) => of_square.copy_from_slice(&own[index * channels..][..channels]),
+                None => of_square.fill(0.0),
+            }
             of_board.copy_from_slice(&board[index * made..][..made]);
         }
         self.squares.apply(kernels, squares, prepared, Store::Activate(self.activation), x);

@@ -17,6 +17,16 @@ pub enum Inputs<'a> {
     /// For networks with a token for each square: for each position 64 rows of as many numbers as the architecture's
     /// input has, a1 first, as the side to move sees the board. The first 12 are the pieces.
     Squares(&'a [f32]),
+    /// The same, with a code of each board that somebody else has made: [`Architecture::board_code`] numbers, a1's first,
+    /// which are added to what the network's own layer over the whole board makes.
+    Coded {
+        /// The squares.
+        squares: &'a [f32],
+        /// The codes.
+        codes: &'a [f32],
+    },
+    /// Such a code and nothing else: the squares are empty, and the network's own layer over the board is silent.
+    Codes(&'a [f32]),
 }
 
 /// Why numbers are no input of a network.
@@ -32,6 +42,17 @@ pub enum InputError {
         len: usize,
         /// How many a position has.
         each: usize,
+    },
+    /// A code for a network that has no place for it.
+    #[error("the network has no code of the whole board that another could be added to")]
+    NoCode,
+    /// Not a code for each position.
+    #[error("{codes} codes for {positions} positions; each needs one")]
+    Codes {
+        /// How many codes.
+        codes: usize,
+        /// How many positions.
+        positions: usize,
     },
     /// A token or a move that is none.
     #[error("token {0} is not below 1968")]
@@ -54,8 +75,17 @@ impl Inputs<'_> {
         let whole = |len: usize, each: usize| {
             if len.is_multiple_of(each) { Ok(len / each) } else { Err(InputError::Length { len, each }) }
         };
+        let code = || architecture.board_code().ok_or(InputError::NoCode);
         match (self, architecture.input.channels()) {
             (Self::Squares(numbers), Some(channels)) => whole(numbers.len(), SQUARES * channels),
+            (Self::Coded { squares, codes }, Some(channels)) => {
+                let positions = whole(squares.len(), SQUARES * channels)?;
+                match whole(codes.len(), code()?)? {
+                    codes if codes == positions => Ok(positions),
+                    codes => Err(InputError::Codes { codes, positions }),
+                }
+            }
+            (Self::Codes(codes), Some(_)) => whole(codes.len(), code()?),
             (Self::Text { tokens, actions }, None) => {
                 let positions = whole(tokens.len(), TEXT_TOKENS)?;
                 let expected = if architecture.heads.action_value.is_some() { positions } else { 0 };

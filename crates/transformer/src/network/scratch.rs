@@ -153,7 +153,7 @@ impl Rows {
                     cursor = Cursor { position: cursor.position + 1, action: 0 };
                 }
             }
-            (Inputs::Squares(_), _) => {
+            (Inputs::Squares(_) | Inputs::Coded { .. } | Inputs::Codes(_), _) => {
                 while cursor.position < positions && self.count + SQUARES <= most_rows {
                     self.add(SQUARES, cursor.position, None);
                     cursor.position += 1;
