@@ -13,7 +13,8 @@ fuzz_target!(|bytes: &[u8]| {
         let path = std::env::temp_dir().join(format!("tandem-fuzz-{}.{format}", std::process::id()));
         std::fs::write(&path, bytes).expect("room for a file");
         for bag in [BagKind::ActionValue, BagKind::StateValue, BagKind::BehavioralCloning] {
-            let source = Source { path: path.clone(), format, options: Options { bag: Some(bag), ..options.clone() } };
+            let source =
+                Source { path: path.clone(), format, options: Options { bag: Some(bag), ..options.clone() } };
             let mut reader = Reader::new(vec![source], 1, OnError::Skip, None, Cursor::default());
             while let Some(Ok(_)) = reader.next_block() {}
         }
@@ -36,7 +37,9 @@ fuzz_target!(|bytes: &[u8]| {
         // Positions that break the rules may be written by formats that do not ask, and refused by the reader.
         if problems.is_empty() {
             assert_eq!(again.len(), fit.len());
-            assert!(again.iter().zip(&fit).all(|(again, record)| again.mv == record.mv || record.mv.is_none()));
+            assert!(
+                again.iter().zip(&fit).all(|(again, record)| again.mv == record.mv || record.mv.is_none())
+            );
         }
     }
 });

@@ -1,0 +1,287 @@
+//! Counsel: the strategist is asked for a search, and what it says is there when the search comes by again.
+
+mod queue;
+mod statistics;
+
+pub use statistics::Statistics;
+
+use crate::opinion::Opinion;
+use crate::opinions::Opinions;
+use crate::selector::{Circumstances, Features, Threshold};
+use crate::strategist::{Minds, Strategist};
+use queue::{Question, Queue};
+use statistics::Tally;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_chess::Position;
+
+/// Who does the strategist's thinking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// So many threads of its own. The search goes on meanwhile.
+    Threads(usize),
+    /// The search itself stands still for it, once in so many nodes at most. One thread then always finds the same.
+    Slices {
+        /// Nodes between two questions of one search thread.
+        nodes: u64,
+    },
+}
+
+/// How counsel is held.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounselSettings {
+    /// Who thinks.
+    pub mode: Mode,
+    /// Every position that the search names is asked about, whatever the selector says of it.
+    pub always: bool,
+    /// From which probability on the selector says yes, if not from the one that comes with it.
+    pub threshold: Option<f32>,
+    /// How much of a blended value is the strategist's, if not as much as comes with the networks.
+    pub blend: Option<f32>,
+    /// How many opinions are kept.
+    pub capacity: usize,
+}
+
+impl CounselSettings {
+    /// As many as a long search asks for: a few megabytes.
+    const CAPACITY: usize = 1 << 15;
+    /// Few enough questions that the search keeps nine tenths of its speed with a strategist that takes five milliseconds.
+    pub const SLICE: Mode = Mode::Slices { nodes: 50_000 };
+
+    /// The usual ones.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, always: false, threshold: None, blend: None, capacity: Self::CAPACITY }
+    }
+}
+
+/// The strategist's side of a search. It is shared by the search's threads, each of which has a [`Seat`].
+///
+/// Threads of its own end when it is dropped, after what they are thinking about.
+#[derive(Debug)]
+pub struct Counsel {
+    settings: CounselSettings,
+    room: Arc<Room>,
+}
+
+/// What the strategist's threads see.
+#[derive(Debug)]
+struct Room {
+    minds: Arc<Minds>,
+    opinions: Opinions,
+    queue: Queue,
+    tally: Tally,
+}
+
+impl Counsel {
+    /// Counsel of these minds. Threads that the system refuses are missed by nobody: fewer questions are answered.
+    pub fn new(minds: Arc<Minds>, settings: CounselSettings) -> Self {
+        let room = Arc::new(Room {
+            opinions: Opinions::new(settings.capacity),
+            queue: Queue::default(),
+            tally: Tally::default(),
+            minds,
+        });
+        match settings.mode {
+            Mode::Threads(threads) => {
+                for _ in 0..threads.max(1) {
+                    let room = Arc::clone(&room);
+                    let _ = std::thread::Builder::new().name("strategist".into()).spawn(move || room.serve());
+                }
+            }
+            Mode::Slices { .. } => {
+                // How long an answer takes must be known before a clock runs.
+                room.answer(&mut Strategist::new(Arc::clone(&room.minds)), &Position::startpos());
+            }
+        }
+        let counsel = Self { settings, room };
+        counsel.clear();
+        counsel.begin();
+        counsel
+    }
+
+    /// Counsel of the same minds that has heard nothing yet, and always finds the same: for measurements.
+    pub fn in_step(&self) -> Self {
+        let mode = match self.settings.mode {
+            Mode::Threads(_) => CounselSettings::SLICE,
+            slices => slices,
+        };
+        Self::new(Arc::clone(&self.room.minds), CounselSettings { mode, ..self.settings })
+    }
+
+    /// Both minds.
+    pub fn minds(&self) -> &Arc<Minds> {
+        &self.room.minds
+    }
+
+    /// How much of a blended value is the strategist's.
+    pub fn blend(&self) -> f32 {
+        self.settings.blend.unwrap_or(self.minds().blend())
+    }
+
+    /// From which probability of the selector's on the strategist is asked.
+    pub fn threshold(&self) -> Threshold {
+        self.settings.threshold.map_or(self.minds().threshold(), Threshold::new)
+    }
+
+    /// A new search begins: questions of the last one are dropped, and counting starts anew.
+    pub fn begin(&self) {
+        self.room.queue.clear();
+        self.room.tally.clear();
+    }
+
+    /// Nobody searches any more: what was not answered yet need not be.
+    pub fn end(&self) {
+        self.room.queue.clear();
+    }
+
+    /// Forgets all opinions, for a new game.
+    pub fn clear(&self) {
+        self.room.queue.clear();
+        self.room.opinions.clear();
+    }
+
+    /// What was said of a position.
+    pub fn opinion(&self, key: u64) -> Option<Arc<Opinion>> {
+        self.room.opinions.get(key)
+    }
+
+    /// What happened since the search began.
+    pub fn statistics(&self) -> Statistics {
+        self.room.tally.read()
+    }
+
+    /// The search judged so many positions by the tactician.
+    pub fn note_evaluations(&self, evaluations: u64) {
+        self.room.tally.evaluations.add(evaluations);
+    }
+}
+
+impl Drop for Counsel {
+    fn drop(&mut self) {
+        self.room.queue.close();
+    }
+}
+
+impl Room {
+    /// Answers questions until there will be no more.
+    fn serve(&self) {
+        let mut strategist = Strategist::new(Arc::clone(&self.minds));
+        while let Some(question) = self.queue.take() {
+            self.answer(&mut strategist, &question.position);
+            self.queue.done(question.key());
+        }
+    }
+
+    fn answer(&self, strategist: &mut Strategist, position: &Position) -> Arc<Opinion> {
+        let start = Instant::now();
+        let opinion = Arc::new(strategist.judge(position));
+        self.opinions.insert(position.key(), Arc::clone(&opinion));
+        self.tally.answered(start.elapsed());
+        opinion
+    }
+}
+
+/// Why and when a position is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Occasion {
+    /// Plies that are still to be searched.
+    pub depth: i32,
+    /// It is the position that the whole search is about: no selector is asked.
+    pub root: bool,
+    /// Nodes that the thread has searched so far.
+    pub nodes: u64,
+    /// How long the search may still take, if a clock runs.
+    pub time_left: Option<Duration>,
+}
+
+/// Answers that must still fit into the time that is left, for one more to be waited for.
+const ANSWERS_TO_SPARE: u32 = 8;
+
+/// A search thread's place in counsel.
+pub struct Seat {
+    counsel: Arc<Counsel>,
+    /// Where the search thinks for the strategist.
+    own: Option<Box<Strategist>>,
+    /// Nodes before which that does not happen again.
+    next: u64,
+}
+
+impl Seat {
+    /// A place for a search thread.
+    pub fn new(counsel: Arc<Counsel>) -> Self {
+        let in_step = matches!(counsel.settings.mode, Mode::Slices { .. });
+        let own = in_step.then(|| Box::new(Strategist::new(Arc::clone(counsel.minds()))));
+        Self { counsel, own, next: 0 }
+    }
+
+    /// Counsel itself.
+    pub fn counsel(&self) -> &Counsel {
+        &self.counsel
+    }
+
+    /// A new search begins.
+    pub fn begin(&mut self) {
+        self.next = 0;
+    }
+
+    /// What was said of a position that the search comes by.
+    #[inline]
+    pub fn opinion(&self, key: u64) -> Option<Arc<Opinion>> {
+        let opinion = self.counsel.opinion(key)?;
+        self.counsel.room.tally.hits.add(1);
+        Some(opinion)
+    }
+
+    /// Asks about a position of which nothing was said yet, if the selector thinks that it is worth it. The answer comes at
+    /// once where the search thinks for the strategist, and otherwise some time later. `discord` tells how far apart the
+    /// parts of the tactician's value are, in pawns, if that is needed.
+    pub fn ask(
+        &mut self,
+        position: &Position,
+        occasion: Occasion,
+        discord: impl FnOnce() -> f32,
+    ) -> Option<Arc<Opinion>> {
+        let room = &*self.counsel.room;
+        let slice = match self.counsel.settings.mode {
+            Mode::Threads(_) => None,
+            // Whom nobody would answer is not chosen either.
+            Mode::Slices { nodes } if occasion.nodes >= self.next && room.has_time(occasion) => Some(nodes),
+            Mode::Slices { .. } => return None,
+        };
+        room.tally.considered.add(1);
+        let chosen = occasion.root
+            || self.counsel.settings.always
+            || room.minds.selector().is_none_or(|selector| {
+                let circumstances = Circumstances { depth: occasion.depth, discord: discord() };
+                selector.chooses(&Features::of(position, circumstances), self.counsel.threshold())
+            });
+        if !chosen {
+            return None;
+        }
+        match (slice, &mut self.own) {
+            (Some(nodes), Some(strategist)) => {
+                room.tally.asked.add(1);
+                self.next = occasion.nodes.saturating_add(nodes);
+                Some(room.answer(strategist, position))
+            }
+            _ => {
+                let weight = (occasion.root, occasion.depth);
+                let question = || Question::new(position, weight, room.minds.reads_history());
+                if room.queue.put(position.key(), weight, question) {
+                    room.tally.asked.add(1);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Room {
+    /// Whether an answer can be waited for.
+    fn has_time(&self, occasion: Occasion) -> bool {
+        occasion.time_left.is_none_or(|left| left >= ANSWERS_TO_SPARE * self.tally.longest())
+    }
+}
+
+#[cfg(test)]
+mod tests;

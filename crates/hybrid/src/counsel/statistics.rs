@@ -1,0 +1,107 @@
+//! What is counted while counsel is held.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What happened in a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Positions that the tactician judged.
+    pub evaluations: u64,
+    /// Positions that were looked at by the selector, or would have been if there were one.
+    pub considered: u64,
+    /// Questions to the strategist.
+    pub asked: u64,
+    /// Those that it answered.
+    pub answered: u64,
+    /// How often the search came by a position of which something was said.
+    pub hits: u64,
+    /// How long the strategist thought, all its threads together.
+    pub time: Duration,
+}
+
+impl Statistics {
+    /// The strategist's part of all evaluations.
+    pub fn share(&self) -> f64 {
+        self.answered as f64 / (self.answered + self.evaluations).max(1) as f64
+    }
+
+    /// How long an answer took.
+    pub fn time_each(&self) -> Duration {
+        self.time / u32::try_from(self.answered.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { evaluations, considered, asked, answered, hits, .. } = self;
+        write!(
+            f,
+            "considered {considered}, asked {asked}, answered {answered} in {:.1} ms each, {hits} hits, {:.3} % of {} \
+             evaluations",
+            1e3 * self.time_each().as_secs_f64(),
+            100.0 * self.share(),
+            answered + evaluations,
+        )
+    }
+}
+
+/// A number that threads count up.
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(super) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// [`Statistics`] in the making.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) evaluations: Counter,
+    pub(super) considered: Counter,
+    pub(super) asked: Counter,
+    pub(super) hits: Counter,
+    answered: Counter,
+    nanoseconds: Counter,
+    /// The longest that an answer ever took, which a new search does not forget.
+    longest: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn answered(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.answered.add(1);
+        self.nanoseconds.add(nanoseconds);
+        self.longest.fetch_max(nanoseconds, Relaxed);
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest.load(Relaxed))
+    }
+
+    pub(super) fn clear(&self) {
+        let Self { evaluations, considered, asked, hits, answered, nanoseconds, longest: _ } = self;
+        for counter in [evaluations, considered, asked, hits, answered, nanoseconds] {
+            counter.0.store(0, Relaxed);
+        }
+    }
+
+    pub(super) fn read(&self) -> Statistics {
+        Statistics {
+            evaluations: self.evaluations.get(),
+            considered: self.considered.get(),
+            asked: self.asked.get(),
+            answered: self.answered.get(),
+            hits: self.hits.get(),
+            time: Duration::from_nanos(self.nanoseconds.get()),
+        }
+    }
+}

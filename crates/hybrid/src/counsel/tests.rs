@@ -1,0 +1,139 @@
+//! Counsel as a search holds it.
+
+use super::*;
+use crate::file::Hybrid;
+use crate::fingerprint::Fingerprint;
+use crate::test_nets;
+use tandem_chess::random::SplitMix;
+
+fn counsel(mode: Mode) -> Arc<Counsel> {
+    let minds = Minds::new(test_nets::transformer(1), None).unwrap();
+    Arc::new(Counsel::new(Arc::new(minds), CounselSettings::new(mode)))
+}
+
+fn occasion(nodes: u64) -> Occasion {
+    Occasion { depth: 8, root: false, nodes, time_left: None }
+}
+
+/// Positions of a game by chance.
+fn game(plies: usize) -> Vec<Position> {
+    let mut random = SplitMix::new(5);
+    let mut position = Position::startpos();
+    let mut positions = Vec::new();
+    for _ in 0..plies {
+        positions.push(position.clone());
+        let moves = position.legal_moves();
+        position.play(moves[random.below(moves.len() as u32) as usize]);
+    }
+    positions
+}
+
+fn never() -> f32 {
+    panic!("nobody needs it")
+}
+
+#[test]
+fn in_step_it_answers_at_once_and_once_in_so_many_nodes() {
+    let counsel = counsel(Mode::Slices { nodes: 100 });
+    let mut seat = Seat::new(Arc::clone(&counsel));
+    let positions = game(10);
+    let heard = |seat: &mut Seat| -> Vec<bool> {
+        let ask = |(index, position): (usize, &Position)| {
+            seat.ask(position, occasion(30 * index as u64), never).is_some()
+        };
+        positions.iter().enumerate().map(ask).collect()
+    };
+    let expected = [true, false, false, false, true, false, false, false, true, false];
+    assert_eq!(heard(&mut seat), expected);
+    seat.begin();
+    assert_eq!(heard(&mut seat), expected);
+    for (position, heard) in positions.iter().zip(expected) {
+        assert_eq!(seat.opinion(position.key()).is_some(), heard);
+    }
+    let Statistics { considered, asked, answered, hits, time, .. } = counsel.statistics();
+    assert_eq!((considered, asked, answered, hits), (6, 6, 6, 3));
+    assert!(time > Duration::ZERO);
+    counsel.clear();
+    assert!(positions.iter().all(|position| counsel.opinion(position.key()).is_none()));
+}
+
+#[test]
+fn in_step_it_says_the_same_each_time() {
+    let positions = game(6);
+    let first = counsel(Mode::Threads(1));
+    let said = || -> Vec<Arc<Opinion>> {
+        let counsel = Arc::new(first.in_step());
+        let mut seat = Seat::new(Arc::clone(&counsel));
+        let ask = |(index, position): (usize, &Position)| {
+            seat.ask(position, occasion(1_000_000 * index as u64), never).unwrap()
+        };
+        positions.iter().enumerate().map(ask).collect()
+    };
+    assert_eq!(said(), said());
+}
+
+#[test]
+fn nobody_waits_for_an_answer_that_the_clock_forbids() {
+    let mut seat = Seat::new(counsel(Mode::Slices { nodes: 1 }));
+    let position = Position::startpos();
+    let hurried = Occasion { time_left: Some(Duration::from_nanos(10)), ..occasion(0) };
+    assert!(seat.ask(&position, hurried, never).is_none());
+    let calm = Occasion { time_left: Some(Duration::from_secs(3600)), ..occasion(0) };
+    assert!(seat.ask(&position, calm, never).is_some());
+}
+
+#[test]
+fn threads_of_its_own_answer_later() {
+    let counsel = counsel(Mode::Threads(2));
+    let mut seat = Seat::new(Arc::clone(&counsel));
+    let positions = game(12);
+    let start = Instant::now();
+    while positions.iter().any(|position| counsel.opinion(position.key()).is_none()) {
+        for position in &positions {
+            if seat.opinion(position.key()).is_none() {
+                assert!(seat.ask(position, occasion(0), never).is_none());
+            }
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", counsel.statistics());
+    }
+    let in_step = counsel.in_step();
+    let mut seat = Seat::new(Arc::new(in_step));
+    for (index, position) in positions.iter().enumerate() {
+        let expected = seat.ask(position, occasion(1_000_000 * index as u64), never);
+        assert_eq!(counsel.opinion(position.key()), expected);
+    }
+    assert!(counsel.statistics().answered >= 12);
+}
+
+#[test]
+fn the_selector_chooses_unless_it_is_the_root_or_always() {
+    let nobody = Fingerprint::of(b"");
+    let hybrid = |threshold| Hybrid {
+        selector: Some(test_nets::selector(1)),
+        threshold,
+        ..Hybrid::new(nobody, nobody)
+    };
+    let heard = |threshold: f32, always: bool, root: bool| {
+        let minds =
+            Minds::new(test_nets::transformer(1), None).unwrap().with_hybrid(hybrid(threshold)).unwrap();
+        let settings = CounselSettings { always, ..CounselSettings::new(Mode::Slices { nodes: 1 }) };
+        let mut seat = Seat::new(Arc::new(Counsel::new(Arc::new(minds), settings)));
+        seat.ask(&Position::startpos(), Occasion { root, ..occasion(0) }, || 0.5).is_some()
+    };
+    assert!(heard(0.0, false, false));
+    assert!(!heard(1.0, false, false));
+    assert!(heard(1.0, true, false) && heard(1.0, false, true));
+}
+
+#[test]
+fn settings_come_before_what_was_learnt() {
+    let nobody = Fingerprint::of(b"");
+    let hybrid = Hybrid { blend: 0.25, threshold: 0.75, ..Hybrid::new(nobody, nobody) };
+    let minds = Minds::new(test_nets::transformer(1), None).unwrap().with_hybrid(hybrid).unwrap();
+    let minds = Arc::new(minds);
+    let usual = CounselSettings::new(Mode::Slices { nodes: 1 });
+    let learnt = Counsel::new(Arc::clone(&minds), usual);
+    assert_eq!((learnt.blend(), learnt.threshold().probability()), (0.25, 0.75));
+    let told = Counsel::new(minds, CounselSettings { blend: Some(1.0), threshold: Some(0.5), ..usual });
+    assert_eq!((told.blend(), told.threshold().probability()), (1.0, 0.5));
+}

@@ -1,0 +1,78 @@
+//! Which file it is.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The SHA-256 of a network's file, as it stands on the network's card and as `sha256sum` tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+/// Text that is no fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a SHA-256 has 64 hexadecimal digits")]
+pub struct BadFingerprint;
+
+impl Fingerprint {
+    /// That of a file's bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// That of a file.
+    pub fn of_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        let path = path.as_ref();
+        // Before it is opened: a pipe would let us wait.
+        if !path.metadata()?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        Ok(Self::of(&std::fs::read(path)?))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = BadFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, BadFingerprint> {
+        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or(BadFingerprint);
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if pairs.len() != 32 || !rest.is_empty() {
+            return Err(BadFingerprint);
+        }
+        let mut bytes = [0; 32];
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_what_sha256sum_tells() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(Fingerprint::of(b"").to_string(), empty);
+        assert_eq!(empty.parse(), Ok(Fingerprint::of(b"")));
+        for text in ["", "e3b0", &empty[1..], &format!("{empty}0"), &empty.replace('e', "g")] {
+            assert_eq!(text.parse::<Fingerprint>(), Err(BadFingerprint));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! All that the strategist has said, shared by threads.
+
+use crate::Opinion;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Opinions by the keys of their positions.
+///
+/// Positions are spread over many small parts, each behind a lock of its own that is held for a few instructions, so that
+/// threads hardly ever wait for each other. A new opinion takes the place of an old one whose key falls on the same place.
+#[derive(Debug)]
+pub struct Opinions {
+    parts: Box<[Mutex<Part>]>,
+    places: usize,
+}
+
+type Part = Box<[Option<(u64, Arc<Opinion>)>]>;
+
+const PARTS: usize = 64;
+
+impl Opinions {
+    /// Room for about so many.
+    pub fn new(capacity: usize) -> Self {
+        let places = capacity.div_ceil(PARTS).max(1);
+        let part = || Mutex::new(vec![None; places].into_boxed_slice());
+        Self { parts: (0..PARTS).map(|_| part()).collect(), places }
+    }
+
+    fn part(&self, key: u64) -> (MutexGuard<'_, Part>, usize) {
+        let part = &self.parts[(key >> 58) as usize % PARTS];
+        // What is in it is whole at any time, whoever failed while holding it.
+        let part = part.lock().unwrap_or_else(PoisonError::into_inner);
+        (part, key as usize % self.places)
+    }
+
+    /// What was said of a position.
+    pub fn get(&self, key: u64) -> Option<Arc<Opinion>> {
+        let (part, place) = self.part(key);
+        part[place].as_ref().filter(|(known, _)| *known == key).map(|(_, opinion)| Arc::clone(opinion))
+    }
+
+    /// Keeps what was said of a position.
+    pub fn insert(&self, key: u64, opinion: Arc<Opinion>) {
+        let (mut part, place) = self.part(key);
+        part[place] = Some((key, opinion));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for part in &self.parts {
+            part.lock().unwrap_or_else(PoisonError::into_inner).fill(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::Position;
+    use tandem_chess::random::SplitMix;
+
+    /// An opinion that can be told by its key.
+    fn marked(key: u64) -> Arc<Opinion> {
+        let moves = Position::startpos().legal_moves();
+        Arc::new(Opinion::new(None, &[(moves[key as usize % moves.len()], 1.0)]))
+    }
+
+    #[test]
+    fn what_was_said_is_found_until_it_is_forgotten() {
+        let opinions = Opinions::new(1000);
+        let mut random = SplitMix::new(1);
+        let keys: Vec<u64> = (0..100).map(|_| random.next_u64()).collect();
+        for &key in &keys {
+            assert_eq!(opinions.get(key), None);
+            opinions.insert(key, marked(key));
+            assert_eq!(opinions.get(key), Some(marked(key)));
+        }
+        let kept = keys.iter().filter(|&&key| opinions.get(key).is_some()).count();
+        assert!(kept > 80, "{kept}");
+        opinions.clear();
+        assert!(keys.iter().all(|&key| opinions.get(key).is_none()));
+    }
+
+    #[test]
+    fn two_threads_never_read_another_positions_opinion() {
+        let opinions = Opinions::new(128);
+        std::thread::scope(|scope| {
+            for seed in 0..2 {
+                let opinions = &opinions;
+                scope.spawn(move || {
+                    let mut random = SplitMix::new(seed);
+                    let mut found = 0;
+                    for _ in 0..20_000 {
+                        // Both meet the same keys again and again, more than there is room for.
+                        let key = SplitMix::new(u64::from(random.below(512))).next_u64();
+                        match opinions.get(key) {
+                            Some(opinion) => {
+                                assert_eq!(opinion, marked(key));
+                                found += 1;
+                            }
+                            None => opinions.insert(key, marked(key)),
+                        }
+                    }
+                    assert!(found > 1000, "{found}");
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,53 @@
+//! Files of what was learnt between two networks: whatever the bytes are, they are refused with a message or read; good
+//! files with a few bytes changed likewise. What was read can be written, and comes back.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use std::sync::OnceLock;
+use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid, Selector};
+
+/// Good files, of bridges small enough that files are tried by the thousand.
+fn files() -> &'static [Vec<u8>; 4] {
+    static FILES: OnceLock<[Vec<u8>; 4]> = OnceLock::new();
+    FILES.get_or_init(|| {
+        let unlearnt = Hybrid::new(Fingerprint::of(b"nnue"), Fingerprint::of(b"transformer"));
+        let bridge = |form| Some(Bridge::random(form, 6, 4, 1));
+        let selector = Some(Selector::random(1));
+        [
+            Hybrid { bridge: bridge(BridgeForm::Gated), selector: selector.clone(), ..unlearnt.clone() },
+            Hybrid { bridge: bridge(BridgeForm::Plain), ..unlearnt.clone() },
+            Hybrid { selector, ..unlearnt.clone() },
+            unlearnt,
+        ]
+        .map(|hybrid| hybrid.to_bytes())
+    })
+}
+
+/// Changes bytes of a good file: three bytes of the input say where and what.
+fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
+    for change in changes.chunks_exact(3) {
+        // The header is worth more tries than numbers.
+        let reach = if change[0] & 1 == 0 { file.len().min(1 << 11) } else { file.len() };
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % reach.max(1);
+        if let Some(byte) = file.get_mut(at) {
+            *byte = change[2];
+        }
+    }
+    file
+}
+
+fn read(bytes: &[u8]) {
+    let Ok(hybrid) = Hybrid::from_bytes(bytes) else { return };
+    let written = hybrid.to_bytes();
+    let again = Hybrid::from_bytes(&written).expect("what was written can be read");
+    assert_eq!(again, hybrid);
+    assert_eq!(again.to_bytes(), written);
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let [kind, rest @ ..] = bytes else { return };
+    if kind & 0x80 == 0 {
+        return read(rest);
+    }
+    read(&changed(files()[usize::from(kind & 3)].clone(), rest));
+});
