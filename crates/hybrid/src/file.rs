@@ -62,7 +62,7 @@ pub enum HybridError {
 
 /// A network that a hybrid was not learnt with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the hybrid belongs to the {which} with SHA-256 {expected}, and {}", match .found { Some(found) => format!("the one in use has {found}"), None => "there is none in use".into() })]
+#[error("the hybrid belongs to the {which} with SHA-256 {expected}, and {}", in_use(.found))]
 pub struct UnfitBase {
     /// NNUE or transformer.
     pub which: &'static str,
@@ -70,6 +70,10 @@ pub struct UnfitBase {
     pub expected: Fingerprint,
     /// The one that is there, if any.
     pub found: Option<Fingerprint>,
+}
+
+fn in_use(found: &Option<Fingerprint>) -> String {
+    found.map_or("there is none in use".into(), |found| format!("the one in use has {found}"))
 }
 
 /// The metadata's keys.

@@ -194,13 +194,16 @@ mod tests {
             let selector = Selector::random(seed);
             let features = features("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1");
             let mut row: Vec<f64> = features.numbers().iter().copied().map(f64::from).collect();
-            for layer in selector.tensors().chunks_exact(2) {
+            for (index, layer) in selector.tensors().chunks_exact(2).enumerate() {
                 let [(_, _, weights), (_, _, biases)] = layer else { unreachable!() };
+                if index > 0 {
+                    row.iter_mut().for_each(|number| *number = number.max(0.0));
+                }
                 let sums = weights.chunks_exact(row.len()).zip(biases).map(|(weights, &bias)| {
-                    f64::from(bias)
-                        + weights.iter().zip(&row).map(|(w, x)| f64::from(*w) * x.max(0.0)).sum::<f64>()
+                    let products =
+                        weights.iter().zip(&row).map(|(&weight, number)| f64::from(weight) * number);
+                    f64::from(bias) + products.sum::<f64>()
                 });
-                // The first row may be less than zero, and the positions above have none that is.
                 row = sums.collect();
             }
             let expected = 1.0 / (1.0 + (-row[0]).exp());

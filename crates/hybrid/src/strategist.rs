@@ -52,13 +52,17 @@ pub enum UnfitMinds {
         nnue: usize,
     },
     /// It leads to another transformer.
-    #[error("the bridge makes a code of {bridge} numbers, and the transformer reads {}", match .transformer { Some(code) => format!("one of {code}"), None => "none".into() })]
+    #[error("the bridge makes a code of {bridge} numbers, and the transformer reads {}", or_none(.transformer))]
     Code {
         /// What the bridge makes.
         bridge: usize,
         /// What the transformer reads.
         transformer: Option<usize>,
     },
+}
+
+fn or_none(code: &Option<usize>) -> String {
+    code.map_or("none".into(), |code| format!("one of {code}"))
 }
 
 impl Minds {
