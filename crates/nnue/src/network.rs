@@ -198,6 +198,12 @@ impl Evaluation {
         self.value().wrapping_sub(self.psqt())
     }
 
+    /// How far apart the two parts are, in centipawns. Without piece squares, that is the size of the value.
+    pub fn discord(self) -> i32 {
+        let apart = i64::from(self.psqt()) - i64::from(self.positional());
+        within_i32(apart.abs() * 100 / i64::from(self.pawn))
+    }
+
     /// The sums that both parts come from. Those of stacks are 16 times the network's units.
     pub fn raw_parts(self) -> (i32, i32) {
         (self.psqt, self.positional)

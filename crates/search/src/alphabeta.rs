@@ -1,5 +1,6 @@
 //! The search proper: principal variation search with everything that lets it look away from what does not matter.
 
+use crate::counsel::reduction_change;
 use crate::credit::bonus;
 use crate::history::{PieceTo, Threats};
 use crate::movepick::{MovePicker, is_noisy};
@@ -170,7 +171,10 @@ impl Worker {
             }
         }
 
-        // Step 8. Static evaluation, corrected by experience and by the table where it knows better.
+        // The second mind, if there is one: what it has said of the position, or a question to it.
+        let opinion = self.consult::<N>(depth, ply, excluded.is_none());
+
+        // Step 8. Static evaluation, corrected by the second mind, by experience, and by the table where it knows better.
         let correction = self.histories.correction(&self.position, &self.line);
         let mut raw_eval = NONE;
         let (static_eval, eval) = if in_check {
@@ -182,7 +186,8 @@ impl Worker {
                 Some(entry) if entry.eval != NONE => entry.eval,
                 _ => self.raw_eval(),
             };
-            let static_eval = self.adjusted_eval(raw_eval, correction);
+            let judged = self.counselled(raw_eval, opinion.as_deref());
+            let static_eval = self.adjusted_eval(judged, correction);
             let trusted =
                 tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
             (static_eval, if trusted { tt_score } else { static_eval })
@@ -309,7 +314,8 @@ impl Worker {
         // Step 16. Through the moves, best first.
         let threats = Threats::of(&self.position);
         self.frames[ply].threats = threats.all;
-        let mut picker = MovePicker::all(tt_move);
+        let first = tt_move.or_else(|| self.favourite(opinion.as_deref()));
+        let mut picker = MovePicker::all(first).advised(opinion.as_ref());
         let mut best_move = None;
         let mut move_count = 0;
         let mut quiets = Tried::new();
@@ -498,6 +504,9 @@ impl Worker {
                 reduction -= lmr_check();
             }
             reduction += lmr_alpha_raised() * alpha_raised;
+            if let Some(opinion) = &opinion {
+                reduction += reduction_change(opinion, mv);
+            }
             reduction -= correction.abs() * lmr_correction();
             reduction -= history * if noisy { lmr_noisy_history() } else { lmr_quiet_history() } / 100;
 

@@ -59,6 +59,7 @@ impl Worker {
                 best_share: best.nodes as f64 / self.nodes.max(1) as f64,
                 stable_for,
                 drop,
+                doubt: self.doubt_at_root(),
                 forced: self.root_moves.len() == 1,
             };
             let score = best.score;

@@ -17,6 +17,11 @@ pub trait Evaluator: Send {
 
     /// The value of the position, for the side to move. The position is the one that the calls above led to.
     fn evaluate(&mut self, position: &Position) -> Centipawns;
+
+    /// How far apart the parts are that a value is made of, where they are known: a sign that a position is hard to judge.
+    fn discord(&mut self, _position: &Position) -> Centipawns {
+        Centipawns(0)
+    }
 }
 
 /// Makes an evaluator for each search thread.

@@ -21,6 +21,7 @@
 mod alphabeta;
 mod bootstrap;
 mod committee;
+mod counsel;
 mod credit;
 mod deepening;
 mod evaluator;

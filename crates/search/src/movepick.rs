@@ -1,12 +1,15 @@
 //! The order in which moves are tried, produced in stages so that a cutoff spares the rest of the work.
 
+use crate::counsel::order_bonus;
 use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
+use std::sync::Arc;
 use tandem_chess::{
     BitBoard, MAX_MOVES, Move, Piece, Position, Rank, exchange_value, generate_noisy, get_bishop_moves,
     get_bishop_rays, get_knight_moves, get_pawn_attacks, get_rook_moves, get_rook_rays,
 };
+use tandem_hybrid::Opinion;
 
 /// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
 /// that the search for the greatest is a few vector instructions. Quiet moves follow the noisy ones in the same
@@ -98,6 +101,8 @@ pub(crate) struct MovePicker {
     bad_noisy: ArrayVec<Move, 32>,
     bad_index: usize,
     quiets: Quiets,
+    /// What the strategist says of the position.
+    opinion: Option<Arc<Opinion>>,
 }
 
 impl MovePicker {
@@ -126,7 +131,13 @@ impl MovePicker {
             bad_noisy: ArrayVec::new(),
             bad_index: 0,
             quiets: Quiets::All,
+            opinion: None,
         }
+    }
+
+    /// With the strategist's word on quiet moves.
+    pub(crate) fn advised(self, opinion: Option<&Arc<Opinion>>) -> Self {
+        Self { opinion: opinion.filter(|_| use_counsel_order() != 0).cloned(), ..self }
     }
 
     /// No more quiet moves, please.
@@ -283,6 +294,9 @@ impl MovePicker {
                 }
                 if mv.promotion.is_some() {
                     score -= 20_000;
+                }
+                if let Some(opinion) = &self.opinion {
+                    score += order_bonus(opinion, mv);
                 }
                 self.scores.push(mv, score);
             }

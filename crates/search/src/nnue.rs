@@ -39,4 +39,8 @@ impl Evaluator for Nnue {
     fn evaluate(&mut self, position: &Position) -> Centipawns {
         Centipawns(self.accumulators.evaluate(&self.network, position.board()).centipawns())
     }
+
+    fn discord(&mut self, position: &Position) -> Centipawns {
+        Centipawns(self.accumulators.evaluate(&self.network, position.board()).discord())
+    }
 }

@@ -114,6 +114,11 @@ params! {
     use_upcoming_repetition = 1 in 0..=1, step 1;
     use_mate_distance = 1 in 0..=1, step 1;
     use_fifty_damping = 1 in 0..=1, step 1;
+    // What the strategist's word is used for, where there is a strategist.
+    use_counsel_order = 1 in 0..=1, step 1;
+    use_counsel_lmr = 1 in 0..=1, step 1;
+    use_counsel_value = 1 in 0..=1, step 1;
+    use_counsel_time = 1 in 0..=1, step 1;
 
     // --- Aspiration windows.
     /// Half-width of the first window.
@@ -243,6 +248,26 @@ params! {
     good_capture_see = 24 in 8..=80, step 4;
     threat_escape = 9000 in 0..=25000, step 1200;
     check_bonus = 8000 in 0..=25000, step 1200;
+
+    // --- Counsel: the strategist's word.
+    /// Depth left from which it is asked, on a principal variation and elsewhere.
+    counsel_pv_depth = 4 in 1..=20, step 1;
+    counsel_depth = 8 in 1..=20, step 1;
+    /// What a policy of one is worth in the order of quiet moves, and the share, in 1/1024, from which its favourite comes
+    /// first of all.
+    counsel_order = 16000 in 0..=60000, step 2000;
+    counsel_first = 256 in 0..=1024, step 48;
+    /// What a policy of one takes off a reduction; what is added below a share, in 1/1024.
+    counsel_lmr_share = 1500 in 0..=4000, step 150;
+    counsel_lmr_doubt = 400 in 0..=2000, step 100;
+    counsel_lmr_doubt_below = 8 in 0..=200, step 4;
+    /// Its centipawns, in percent of the curve's; how far they may move an evaluation, and up to which one.
+    counsel_scale = 100 in 20..=300, step 10;
+    counsel_value_max = 80 in 0..=400, step 10;
+    counsel_value_range = 800 in 100..=4000, step 100;
+    /// Share of the usual time when the policy has no doubt, and what a nat of doubt adds, in percent.
+    counsel_time_base = 75 in 30..=150, step 5;
+    counsel_time_doubt = 15 in 0..=60, step 3;
 
     // --- Time, in percent unless said otherwise.
     /// Share of the remaining time that an ordinary move may take, in thousandths.

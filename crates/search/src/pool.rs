@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tandem_chess::{Color, Move, PackedMove, Position};
+use tandem_hybrid::{Counsel, Seat};
 
 /// Settings of a searcher that may change between two searches.
 #[derive(Clone, Debug)]
@@ -61,6 +62,7 @@ pub struct Searcher {
     table: Arc<Table>,
     signals: Arc<Signals>,
     tablebases: Option<Arc<Tablebases>>,
+    counsel: Option<Arc<Counsel>>,
 }
 
 impl Searcher {
@@ -73,6 +75,7 @@ impl Searcher {
             table: Arc::new(Table::new(hash_mib)?),
             signals: Arc::default(),
             tablebases: None,
+            counsel: None,
         };
         searcher.set_threads(1);
         Ok(searcher)
@@ -113,8 +116,23 @@ impl Searcher {
         self.workers.truncate(threads);
         let shared = Arc::new(self.shared(threads));
         for id in self.workers.len()..threads {
-            self.workers.push(Worker::new(id, Arc::clone(&shared), (self.factory)()));
+            let mut worker = Worker::new(id, Arc::clone(&shared), (self.factory)());
+            worker.counsel = self.counsel.clone().map(Seat::new);
+            self.workers.push(worker);
         }
+    }
+
+    /// Searches with a second mind from now on, or without one.
+    pub fn set_counsel(&mut self, counsel: Option<Arc<Counsel>>) {
+        self.counsel = counsel;
+        for worker in &mut self.workers {
+            worker.counsel = self.counsel.clone().map(Seat::new);
+        }
+    }
+
+    /// The second mind, if there is one.
+    pub fn counsel(&self) -> Option<&Arc<Counsel>> {
+        self.counsel.as_ref()
     }
 
     /// Makes the evaluators of the threads.
@@ -166,6 +184,9 @@ impl Searcher {
         for worker in &mut self.workers {
             worker.histories.clear();
         }
+        if let Some(counsel) = &self.counsel {
+            counsel.clear();
+        }
     }
 
     /// The evaluator's word on a position, without search.
@@ -209,6 +230,9 @@ impl Searcher {
         let time = TimeManager::new(start, &limits, self.settings.move_overhead);
         let root_moves = self.root_moves(position, &limits);
         self.table.new_search();
+        if let Some(counsel) = &self.counsel {
+            counsel.begin();
+        }
         let shared = Arc::new(self.shared(self.workers.len()));
         let draw_for_white = match position.side_to_move() {
             Color::White => -self.settings.contempt,
@@ -248,6 +272,11 @@ impl Searcher {
             wait_for_leave(&self.signals, &limits);
             self.signals.stop();
         });
+
+        if let Some(counsel) = &self.counsel {
+            counsel.end();
+            counsel.note_evaluations(self.workers.iter().map(|worker| worker.evaluations).sum());
+        }
 
         let limited = self.settings.strength.is_some();
         let chosen = if limited || multipv > 1 || limits.depth.is_some() { 0 } else { self.vote() };

@@ -25,6 +25,8 @@ pub(crate) struct Clarity {
     pub(crate) stable_for: u32,
     /// How far the score has fallen from its recent average, in centipawns.
     pub(crate) drop: i32,
+    /// How unsure the strategist is of the move, in nats, if it was asked.
+    pub(crate) doubt: Option<f64>,
     /// There is only one legal move.
     pub(crate) forced: bool,
 }
@@ -61,6 +63,11 @@ impl TimeManager {
         self.start.elapsed()
     }
 
+    /// How long the search may still take.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.hard.map(|hard| hard.saturating_sub(self.elapsed()))
+    }
+
     /// Whether the search must break off now.
     pub(crate) fn is_over(&self) -> bool {
         self.hard.is_some_and(|hard| self.elapsed() >= hard)
@@ -81,7 +88,10 @@ impl TimeManager {
             - f64::from(clarity.stable_for.min(10)) * percent(tm_stability_step()))
         .max(0.6);
         let falling = 1.0 + f64::from(clarity.drop.clamp(-20, 50)) * percent(tm_drop()) / 10.0;
-        self.elapsed().as_secs_f64() >= soft.as_secs_f64() * nodes * stability * falling
+        let doubt = clarity.doubt.map_or(1.0, |nats| {
+            (percent(counsel_time_base()) + nats * percent(counsel_time_doubt())).clamp(0.5, 1.5)
+        });
+        self.elapsed().as_secs_f64() >= soft.as_secs_f64() * nodes * stability * falling * doubt
     }
 }
 
@@ -124,9 +134,26 @@ mod tests {
     }
 
     #[test]
+    fn doubt_takes_more_of_the_clock() {
+        let mut manager = manager(100_000, 0, None);
+        let enough = |manager: &TimeManager, doubt| {
+            manager.is_enough(Clarity { best_share: 0.7, stable_for: 5, drop: 0, doubt, forced: false })
+        };
+        let seconds = |doubt| {
+            (1..40).find(|&seconds| {
+                let ago = Duration::from_millis(250 * seconds);
+                manager.start = Instant::now().checked_sub(ago).unwrap();
+                enough(&manager, doubt)
+            })
+        };
+        let taken = [Some(0.0), None, Some(3.0)].map(seconds);
+        assert!(taken[0] < taken[1] && taken[1] < taken[2], "{taken:?}");
+    }
+
+    #[test]
     fn without_a_clock_there_is_no_end() {
         let manager = TimeManager::new(Instant::now(), &Limits::default(), Duration::ZERO);
-        let unclear = Clarity { best_share: 1.0, stable_for: 100, drop: 0, forced: true };
+        let unclear = Clarity { best_share: 1.0, stable_for: 100, drop: 0, doubt: None, forced: true };
         assert!(!manager.is_over() && !manager.is_enough(unclear));
     }
 }

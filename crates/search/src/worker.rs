@@ -12,6 +12,7 @@ use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position};
+use tandem_hybrid::Seat;
 
 /// What a thread keeps for each ply of the line it is looking at.
 #[derive(Clone)]
@@ -84,6 +85,8 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) position: Position,
     pub(crate) evaluator: Box<dyn Evaluator>,
+    /// The second mind, if there is one.
+    pub(crate) counsel: Option<Seat>,
     pub(crate) histories: Box<Histories>,
     pub(crate) frames: Box<[Frame]>,
     /// The best line from each ply of an open window.
@@ -104,6 +107,8 @@ pub(crate) struct Worker {
 
     pub(crate) nodes: u64,
     pub(crate) tb_hits: u64,
+    /// Positions that the evaluator was asked about.
+    pub(crate) evaluations: u64,
     /// When to look at clock and limits again.
     next_check: u64,
     pub(crate) stopped: bool,
@@ -125,6 +130,7 @@ impl Worker {
             shared,
             position: Position::startpos(),
             evaluator,
+            counsel: None,
             histories: Box::new(Histories::new()),
             frames: vec![Frame::default(); MAX_PLY + 4].into_boxed_slice(),
             lines: vec![ArrayVec::new(); MAX_PLY + 4].into_boxed_slice(),
@@ -139,6 +145,7 @@ impl Worker {
             null_min_ply: 0,
             nodes: 0,
             tb_hits: 0,
+            evaluations: 0,
             next_check: 0,
             stopped: false,
             enough: false,
@@ -168,6 +175,10 @@ impl Worker {
         self.null_min_ply = 0;
         self.nodes = 0;
         self.tb_hits = 0;
+        self.evaluations = 0;
+        if let Some(seat) = &mut self.counsel {
+            seat.begin();
+        }
         self.stopped = false;
         self.enough = false;
         self.limits = limits.clone();
@@ -228,6 +239,7 @@ impl Worker {
     /// The evaluator's word on the position, kept clear of proven scores.
     #[inline]
     pub(crate) fn raw_eval(&mut self) -> Value {
+        self.evaluations += 1;
         self.evaluator.evaluate(&self.position).0.clamp(-MAX_EVAL, MAX_EVAL)
     }
 
@@ -281,6 +293,11 @@ impl Worker {
             self.check_limits();
         }
         self.stopped
+    }
+
+    /// Looks at clock and limits at the next node.
+    pub(crate) fn check_soon(&mut self) {
+        self.next_check = self.nodes;
     }
 
     #[cold]
