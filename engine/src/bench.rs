@@ -57,6 +57,8 @@ fn search_all(
 ) -> Result<(u64, Duration), OutOfMemory> {
     let mut searcher = parent.sibling(bench.hash)?;
     searcher.set_threads(bench.threads);
+    // A second mind that thinks in step with the search, so that nodes can be compared.
+    searcher.set_counsel(parent.counsel().map(|counsel| std::sync::Arc::new(counsel.in_step())));
     let signals = searcher.signals();
     let (mut nodes, mut time) = (0, Duration::ZERO);
     for (index, fen) in BENCH.iter().enumerate() {

@@ -10,6 +10,7 @@ mod help;
 mod options;
 mod output;
 mod positions;
+mod second_mind;
 mod speaker;
 mod strategist;
 mod uci;

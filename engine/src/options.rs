@@ -1,6 +1,7 @@
 //! The UCI options: their names, kinds and ranges.
 
 use crate::output::say;
+use crate::second_mind::{Bases, SecondMind};
 use crate::strategist::Strategist;
 use std::time::Duration;
 use tandem_nets::Judge;
@@ -13,6 +14,7 @@ pub(crate) const DEFAULT_HASH: usize = 16;
 /// A terabyte, in MiB.
 const MAX_HASH: i64 = 1 << 20;
 const MAX_THREADS: i64 = 1024;
+const MAX_STRATEGIST_THREADS: i64 = 64;
 
 /// Settings of the protocol rather than of the search.
 #[derive(Clone, Debug)]
@@ -24,10 +26,14 @@ pub(crate) struct Options {
     pub(crate) hash: usize,
     /// Who judges positions.
     pub(crate) judge: Judge,
+    /// The file of its network, or what else `EvalFile` takes.
+    eval_file: String,
     /// The instructions a network is computed with.
     isa: Isa,
     /// Who plays without search, if anyone does.
     pub(crate) strategist: Strategist,
+    /// Who is asked by the search, if anyone is.
+    pub(crate) second_mind: SecondMind,
 }
 
 impl Default for Options {
@@ -39,8 +45,10 @@ impl Default for Options {
             elo: Strength::MAX,
             hash: DEFAULT_HASH,
             judge: Judge::built_in(),
+            eval_file: String::new(),
             isa: Isa::best(),
             strategist: Strategist::default(),
+            second_mind: SecondMind::default(),
         }
     }
 }
@@ -62,6 +70,10 @@ pub(crate) enum OptionError {
     Transformer(#[from] tandem_transformer::FileError),
     #[error("TransformerFile {0}: an NNUE is no transformer, but EvalFile takes it; what was in use stays")]
     Nnue(String),
+    #[error("option Strategist takes off, auto or always, not '{0}'")]
+    Strategist(String),
+    #[error("HybridFile {0}; what was in use stays")]
+    Hybrid(#[from] tandem_hybrid::HybridError),
     #[error("option Search takes alphabeta, policy, value or action-value, not '{0}'")]
     Search(String),
     #[error("Kernels: {0}")]
@@ -84,6 +96,11 @@ pub(crate) fn list() {
         "option name Search type combo default alphabeta var alphabeta var policy var value var action-value",
     );
     say("option name TransformerFile type string default <empty>");
+    say("option name Strategist type combo default off var off var auto var always");
+    say(format_args!("option name StrategistThreads type spin default 0 min 0 max {MAX_STRATEGIST_THREADS}"));
+    say("option name SelectorThreshold type spin default -1 min -1 max 1000");
+    say("option name Blend type spin default -1 min -1 max 100");
+    say("option name HybridFile type string default <empty>");
     say("option name Kernels type combo default auto var auto var portable var sse41 var avx2 var avx512");
     say("option name SyzygyPath type string default <empty>");
     say("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
@@ -126,9 +143,28 @@ pub(crate) fn set(
         }
         "evalfile" => {
             judge_with(Judge::named(path(value))?, options, searcher, cancel);
+            options.eval_file = path(value).into();
+            options.unite();
         }
         "search" => options.strategist.set_search(value)?,
-        "transformerfile" => options.strategist.set_file(path(value))?,
+        "transformerfile" => {
+            options.strategist.set_file(path(value))?;
+            options.unite();
+        }
+        "strategist" => options.second_mind.set_presence(value)?,
+        "strategistthreads" => {
+            let threads = number("StrategistThreads", value, 0, MAX_STRATEGIST_THREADS)?;
+            options.second_mind.set_threads(threads as usize);
+        }
+        "selectorthreshold" => {
+            let thousandths = number("SelectorThreshold", value, -1, 1000)?;
+            options.second_mind.set_threshold(share(thousandths, 1000.0));
+        }
+        "blend" => options.second_mind.set_blend(share(number("Blend", value, -1, 100)?, 100.0)),
+        "hybridfile" => {
+            options.second_mind.set_file(path(value))?;
+            options.unite();
+        }
         "kernels" => {
             options.isa = match value {
                 "auto" => Isa::best(),
@@ -136,6 +172,7 @@ pub(crate) fn set(
             };
             options.strategist.set_kernels(value)?;
             judge_with(options.judge.clone(), options, searcher, cancel);
+            options.unite();
         }
         "syzygypath" => {
             let pieces = searcher.set_syzygy(path(value))?;
@@ -157,8 +194,23 @@ pub(crate) fn set(
         "clear hash" => searcher.clear(cancel),
         _ => set_tuned(name, value, searcher)?,
     }
+    searcher.set_counsel(options.second_mind.counsel().cloned());
     searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
     Ok(())
+}
+
+impl Options {
+    /// Brings the networks that are in use now together.
+    fn unite(&mut self) {
+        let bases =
+            Bases { judge: &self.judge, eval_file: &self.eval_file, transformer: self.strategist.network() };
+        self.second_mind.unite(&bases);
+    }
+}
+
+/// A part of one; a negative number leaves it to whatever is in use.
+fn share(number: i64, one: f32) -> Option<f32> {
+    (number >= 0).then_some(number as f32 / one)
 }
 
 fn judge_with(

@@ -81,6 +81,11 @@ impl Strategist {
         }
     }
 
+    /// The network, and the file it is from.
+    pub(crate) fn network(&self) -> Option<(&str, &Arc<Network>)> {
+        self.network.as_ref().map(|(path, network)| (path.as_str(), network))
+    }
+
     fn renew(&mut self) {
         let (Some(method), Some((_, network))) = (self.method, &self.network) else {
             self.adviser = None;
@@ -179,7 +184,7 @@ fn deadline(start: Instant, limits: &Limits, overhead: Duration) -> Option<Insta
 }
 
 /// What a prospect is as an evaluation, and as chances of win, draw and loss.
-fn score(prospect: Prospect) -> (Score, Wdl) {
+pub(crate) fn score(prospect: Prospect) -> (Score, Wdl) {
     let score = match prospect {
         Prospect::Mate => Score::Mate(1),
         other => Score::Centipawns(Centipawns(centipawns_of_chance(other.chance()).round() as i32)),

@@ -191,10 +191,17 @@ impl Uci {
         let bounded = limits.is_bounded();
         let ponder = limits.ponder;
         match self.options.strategist.choice() {
-            Choice::Search => self.work(bounded, ponder, move |searcher| {
-                let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
-                speaker.best_move(&result);
-            }),
+            Choice::Search => {
+                let absence = self.options.second_mind.absence();
+                self.work(bounded, ponder, move |searcher| {
+                    absence.into_iter().for_each(complain);
+                    let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
+                    if let Some(counsel) = searcher.counsel() {
+                        complain(format_args!("strategist: {}", counsel.statistics()));
+                    }
+                    speaker.best_move(&result);
+                });
+            }
             Choice::Transformer(adviser) => self.work(bounded, ponder, move |searcher| {
                 strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
             }),
@@ -253,7 +260,12 @@ impl Uci {
         };
         let judge = self.options.judge.clone();
         let Some(searcher) = self.searcher() else { return };
+        let value = searcher.evaluate(&position);
         say(eval_text::describe(&judge, &position, |position| searcher.evaluate(position)));
+        if let Some(both) = self.options.second_mind.describe(&position, value, &judge, self.options.chess960)
+        {
+            say(format_args!("\n{both}"));
+        }
     }
 
     fn bench(&mut self, arguments: &str) {
@@ -372,7 +384,9 @@ impl Uci {
             .or_else(|_| Searcher::new(factory, DEFAULT_HASH));
         // The reader holds the signals that there are, so the new searcher must obey the same.
         if let Ok(searcher) = made {
-            self.work = Work::Idle(Box::new(searcher.listening_to(Arc::clone(&self.signals))));
+            let mut searcher = searcher.listening_to(Arc::clone(&self.signals));
+            searcher.set_counsel(self.options.second_mind.counsel().cloned());
+            self.work = Work::Idle(Box::new(searcher));
         }
     }
 }

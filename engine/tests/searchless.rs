@@ -2,11 +2,9 @@
 
 mod common;
 
-use common::{Engine, last};
-use std::path::PathBuf;
+use common::{Engine, NetworkFile, after, last};
 use std::time::Duration;
 use tandem_chess::{Position, uci};
-use tandem_transformer::{Architecture, Storage, Weights};
 
 /// A tiny network that can be asked in every way.
 const SQUARES: &str = r#"
@@ -49,28 +47,6 @@ fn policy_alone() -> String {
     heads.iter().fold(SQUARES.to_owned(), |text, head| text.replace(head, ""))
 }
 
-/// A network file that is gone after the test.
-struct NetworkFile(PathBuf);
-
-impl NetworkFile {
-    fn new(name: &str, architecture: &str) -> Self {
-        let weights = Weights::random(Architecture::from_toml(architecture).unwrap(), 7);
-        Self::of_bytes(name, &weights.to_bytes(Storage::F32, "made for a test"))
-    }
-
-    fn of_bytes(name: &str, bytes: &[u8]) -> Self {
-        let path = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
-        std::fs::write(&path, bytes).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for NetworkFile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// An engine that plays by a method.
 fn engine(file: &NetworkFile, method: &str) -> Engine {
     let mut engine = Engine::start();
@@ -78,11 +54,6 @@ fn engine(file: &NetworkFile, method: &str) -> Engine {
     let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
     assert!(told[0].starts_with("info string strategist: 1 layers of width 8"), "{told:?}");
     engine
-}
-
-/// The word after another one.
-fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
-    line.split(' ').skip_while(|other| *other != word).nth(1)
 }
 
 #[test]

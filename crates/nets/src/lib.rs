@@ -7,6 +7,11 @@ use tandem_search::{Bootstrap, Evaluator, EvaluatorFactory, Nnue};
 /// The network built in: the one that ships unless the build was told otherwise by `EVALFILE`.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/network"));
 
+/// The bytes of the network built in: what its file's hash is of. Empty if there is none.
+pub fn built_in_bytes() -> &'static [u8] {
+    EMBEDDED
+}
+
 /// The word that stands for the hand-written evaluation where a network's file may be named.
 pub const BOOTSTRAP: &str = "bootstrap";
 

@@ -2,9 +2,11 @@
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+use tandem_transformer::{Architecture, Storage, Weights};
 
 /// Far longer than any answer should take, even unoptimised on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -97,4 +99,37 @@ impl Drop for Engine {
 /// The last line of an answer.
 pub fn last(lines: &[String]) -> &str {
     lines.last().map_or("", String::as_str)
+}
+
+/// The word after another one.
+pub fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
+    line.split(' ').skip_while(|other| *other != word).nth(1)
+}
+
+/// A file that is gone after the test.
+pub struct NetworkFile(pub PathBuf);
+
+impl NetworkFile {
+    /// A network by chance of an architecture in TOML.
+    pub fn new(name: &str, architecture: &str) -> Self {
+        Self::random(name, Architecture::from_toml(architecture).unwrap())
+    }
+
+    /// A network by chance.
+    pub fn random(name: &str, architecture: Architecture) -> Self {
+        let weights = Weights::random(architecture, 7);
+        Self::of_bytes(name, &weights.to_bytes(Storage::F32, "made for a test"))
+    }
+
+    pub fn of_bytes(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("tandem-{name}-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for NetworkFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }

@@ -1,0 +1,202 @@
+//! The engine whose search asks a transformer, as a GUI sees it.
+
+mod common;
+
+use common::{Engine, NetworkFile, after, last};
+use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid, Selector};
+use tandem_nets::Judge;
+use tandem_transformer::Preset;
+
+/// A tiny network that judges positions and nothing else.
+const OTHER: &str = r#"
+    input = "squares"
+    embedding = { kind = "positions" }
+    [body]
+    width = 8
+    layers = 1
+    heads = 2
+    activation = "relu"
+    norm = { kind = "layer", place = "pre" }
+    attention = { kind = "plain", biases = false }
+    feed_forward = { kind = "dense", width = 8, biases = true }
+    [heads]
+    value = { channels = 2, hidden = 8 }
+"#;
+
+/// A network of bt-small's kind by chance, with fewer layers than the real one, for an unoptimised build has no time.
+fn strategist(name: &str) -> NetworkFile {
+    let mut architecture = Preset::BtSmall.architecture();
+    architecture.body.layers = 2;
+    NetworkFile::random(name, architecture)
+}
+
+/// An engine with some options, which it takes without complaint.
+fn engine(file: &NetworkFile, options: &[&str]) -> Engine {
+    let mut engine = Engine::start();
+    engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    for option in options {
+        assert_eq!(engine.ask(&format!("setoption name {option}")), [""; 0], "{option}");
+    }
+    engine
+}
+
+/// What a hybrid of the shipped network and this file would be.
+fn hybrid(file: &NetworkFile) -> Hybrid {
+    let Judge::Network(network) = Judge::built_in() else { panic!("no network is built in") };
+    let inputs = 2 * network.architecture().outputs;
+    let nnue = Fingerprint::of(tandem_nets::built_in_bytes());
+    Hybrid {
+        bridge: Some(Bridge::random(BridgeForm::Gated, inputs, 512, 1)),
+        selector: Some(Selector::random(1)),
+        threshold: 0.0,
+        ..Hybrid::new(nnue, Fingerprint::of_file(&file.0).unwrap())
+    }
+}
+
+/// The statistics at the end of a search: asked, answered.
+fn counted(answer: &[String]) -> (u64, u64) {
+    let line = &answer[answer.len() - 2];
+    assert!(line.starts_with("info string strategist: considered "), "{answer:?}");
+    let number = |word| after(line, word).unwrap().trim_end_matches(',').parse().unwrap();
+    (number("asked"), number("answered"))
+}
+
+#[test]
+fn options_are_listed() {
+    let mut engine = Engine::start();
+    engine.send("uci");
+    let hello = engine.until("uciok");
+    for option in [
+        "Strategist type combo default off var off var auto var always",
+        "StrategistThreads type spin default 0 min 0 max 64",
+        "SelectorThreshold type spin default -1 min -1 max 1000",
+        "Blend type spin default -1 min -1 max 100",
+        "HybridFile type string default <empty>",
+    ] {
+        assert!(hello.iter().any(|line| *line == format!("option name {option}")), "{option}");
+    }
+}
+
+#[test]
+fn every_limit_ends_a_search_with_two_minds() {
+    let file = strategist("limits");
+    for options in [
+        &["Strategist value always"][..],
+        &["StrategistThreads value 2", "Strategist value auto", "Threads value 2"],
+    ] {
+        let mut engine = engine(&file, options);
+        for limits in [
+            "depth 7",
+            "nodes 20000",
+            "movetime 100",
+            "wtime 2000 btime 2000 winc 10 binc 10",
+            "wtime 1 btime 1",
+            "wtime -100 btime -100",
+        ] {
+            engine.send("position startpos moves e2e4 e7e5 g1f3");
+            engine.send(&format!("go {limits}"));
+            let answer = engine.until("bestmove");
+            assert!(last(&answer).len() > "bestmove ".len(), "{answer:?}");
+            counted(&answer);
+        }
+        engine.send("position fen 7k/5Q2/6K1/8/8/8/8/8 b - - 0 1");
+        engine.send("go depth 5");
+        assert_eq!(last(&engine.until("bestmove")), "bestmove (none)");
+        engine.send("go infinite");
+        engine.send("stop");
+        engine.until("bestmove");
+        engine.send("go infinite");
+        engine.send("quit");
+        engine.wait_for_end();
+    }
+}
+
+#[test]
+fn the_root_is_asked_about_at_once_and_remembered_until_a_new_game() {
+    let file = strategist("root");
+    let mut engine = engine(&file, &["Strategist value auto"]);
+    let mut search = || {
+        engine.send("go depth 6");
+        let counts = counted(&engine.until("bestmove"));
+        engine.ask("setoption name Clear Hash");
+        counts
+    };
+    let (asked, answered) = search();
+    assert!(asked >= 1 && asked == answered);
+    assert_eq!(search(), (asked, answered), "clearing forgets opinions too");
+}
+
+#[test]
+fn without_it_the_search_is_the_same_and_in_step_it_always_finds_the_same() {
+    let nodes = |engine: &mut Engine| {
+        engine.send("bench 6");
+        after(last(&engine.until("Bench:")), "Bench:").unwrap().parse::<u64>().unwrap()
+    };
+    let file = strategist("bench");
+    let alone = nodes(&mut Engine::start());
+    assert_eq!(nodes(&mut engine(&file, &["Strategist value off"])), alone);
+    let mut both = engine(&file, &["StrategistThreads value 1", "Strategist value always"]);
+    let together = nodes(&mut both);
+    assert_eq!(nodes(&mut both), together);
+    assert_eq!(nodes(&mut engine(&file, &["Strategist value always"])), together);
+    assert_ne!(together, alone, "a mind by chance must be heard");
+}
+
+#[test]
+fn eval_shows_both_minds() {
+    let file = strategist("eval");
+    let mut engine = engine(&file, &["Blend value 25"]);
+    let text = engine.ask("eval");
+    let line = |start: &str| {
+        text.iter().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {text:?}"))
+    };
+    assert!(line("Tactician: ").ends_with("(White's side)"));
+    assert!(line("Strategist: ").ends_with("of 1000"));
+    assert_eq!(line("Its moves: ").matches('%').count(), 5);
+    assert_eq!(line("Selector: "), "Selector: none, depth alone decides");
+    assert!(line("Blend: ").starts_with("Blend: 0.25 of the strategist, "));
+
+    let learnt = NetworkFile::of_bytes("eval-hybrid", &hybrid(&file).to_bytes());
+    assert_eq!(engine.ask(&format!("setoption name HybridFile value {}", learnt.0.display())), [""; 0]);
+    let text = engine.ask("eval");
+    assert!(
+        text.iter().any(|line| line.starts_with("Selector: 0.") && line.ends_with("asked from 0.000 on")),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn a_hybrid_of_other_networks_is_refused_with_the_hash_that_it_needs() {
+    let (file, other) = (strategist("bases"), NetworkFile::new("other", OTHER));
+    let learnt = hybrid(&file);
+    let saved = NetworkFile::of_bytes("bases-hybrid", &learnt.to_bytes());
+    let mut engine = Engine::start();
+    // In whatever order options come, nothing is said before there is something to say.
+    assert_eq!(engine.ask(&format!("setoption name HybridFile value {}", saved.0.display())), [""; 0]);
+    assert_eq!(engine.ask("setoption name Strategist value always"), [""; 0]);
+    engine.send("go depth 2");
+    let answer = engine.until("bestmove");
+    assert!(answer[0].contains("Strategist needs a transformer; set TransformerFile"), "{answer:?}");
+
+    let told = engine.ask(&format!("setoption name TransformerFile value {}", other.0.display()));
+    assert!(told[1].contains(&format!("the transformer with SHA-256 {}", learnt.transformer)), "{told:?}");
+    engine.send("go depth 2");
+    let answer = engine.until("bestmove");
+    assert!(answer[0].ends_with("the search goes on without a strategist"), "{answer:?}");
+    assert!(last(&answer).starts_with("bestmove "));
+
+    assert_eq!(engine.ask(&format!("setoption name TransformerFile value {}", file.0.display())).len(), 1);
+    engine.send("go depth 4");
+    let answer = engine.until("bestmove");
+    assert!(counted(&answer).1 >= 1);
+
+    let told = engine.ask("setoption name EvalFile value bootstrap");
+    assert!(told[1].contains(&format!("the NNUE with SHA-256 {}", learnt.nnue)), "{told:?}");
+    let junk = NetworkFile::of_bytes("bases-junk", b"no hybrid");
+    let told = engine.ask(&format!("setoption name HybridFile value {}", junk.0.display()));
+    assert!(
+        told.len() == 1
+            && told[0].contains(&junk.0.display().to_string())
+            && told[0].ends_with("what was in use stays")
+    );
+}
