@@ -67,13 +67,21 @@ const OFFSET: &str = "bridge.norm.offset";
 const GATE: &str = "bridge.gate";
 
 impl Bridge {
-    /// A bridge of tensors that are asked for by name and shape.
-    pub(crate) fn of_tensors<E>(
+    /// A bridge of tensors that are asked for by name and shape, as [`Self::tensors`] gives them.
+    ///
+    /// # Panics
+    /// If a tensor has more or fewer numbers than its shape.
+    pub fn of_tensors<E>(
         form: BridgeForm,
         inputs: usize,
         outputs: usize,
         mut tensor: impl FnMut(&'static str, &[usize]) -> Result<Vec<f32>, E>,
     ) -> Result<Self, E> {
+        let mut tensor = |name, shape: &[usize]| -> Result<Vec<f32>, E> {
+            let numbers = tensor(name, shape)?;
+            assert_eq!(numbers.len(), shape.iter().product::<usize>(), "numbers of {name}");
+            Ok(numbers)
+        };
         Ok(Self {
             form,
             inputs,

@@ -190,12 +190,23 @@ pub struct Occasion {
     pub root: bool,
     /// Nodes that the thread has searched so far.
     pub nodes: u64,
-    /// How long the search may still take, if a clock runs.
-    pub time_left: Option<Duration>,
+    /// The clock, if one runs.
+    pub clock: Option<SearchClock>,
+}
+
+/// How a search stands with the clock.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchClock {
+    /// How long it has taken.
+    pub taken: Duration,
+    /// How long it may still take.
+    pub left: Duration,
 }
 
 /// Answers that must still fit into the time that is left, for one more to be waited for.
 const ANSWERS_TO_SPARE: u32 = 8;
+/// With a clock, no more than a part of the time is spent on answers, but for the root's: a slow strategist is asked less.
+const PART_OF_TIME: u32 = 10;
 
 /// A search thread's place in counsel.
 pub struct Seat {
@@ -204,6 +215,8 @@ pub struct Seat {
     own: Option<Box<Strategist>>,
     /// Nodes before which that does not happen again.
     next: u64,
+    /// How long it has taken so far.
+    spent: Duration,
 }
 
 impl Seat {
@@ -211,7 +224,7 @@ impl Seat {
     pub fn new(counsel: Arc<Counsel>) -> Self {
         let in_step = matches!(counsel.settings.mode, Mode::Slices { .. });
         let own = in_step.then(|| Box::new(Strategist::new(Arc::clone(counsel.minds()))));
-        Self { counsel, own, next: 0 }
+        Self { counsel, own, next: 0, spent: Duration::ZERO }
     }
 
     /// Counsel itself.
@@ -221,7 +234,7 @@ impl Seat {
 
     /// A new search begins.
     pub fn begin(&mut self) {
-        self.next = 0;
+        (self.next, self.spent) = (0, Duration::ZERO);
     }
 
     /// What was said of a position that the search comes by.
@@ -245,7 +258,7 @@ impl Seat {
         let slice = match self.counsel.settings.mode {
             Mode::Threads(_) => None,
             // Whom nobody would answer is not chosen either.
-            Mode::Slices { nodes } if occasion.nodes >= self.next && room.has_time(occasion) => Some(nodes),
+            Mode::Slices { nodes } if occasion.nodes >= self.next && self.has_time(occasion) => Some(nodes),
             Mode::Slices { .. } => return None,
         };
         room.tally.considered.add(1);
@@ -262,7 +275,10 @@ impl Seat {
             (Some(nodes), Some(strategist)) => {
                 room.tally.asked.add(1);
                 self.next = occasion.nodes.saturating_add(nodes);
-                Some(room.answer(strategist, position))
+                let start = Instant::now();
+                let opinion = room.answer(strategist, position);
+                self.spent += start.elapsed();
+                Some(opinion)
             }
             _ => {
                 let weight = (occasion.root, occasion.depth);
@@ -274,12 +290,13 @@ impl Seat {
             }
         }
     }
-}
 
-impl Room {
     /// Whether an answer can be waited for.
     fn has_time(&self, occasion: Occasion) -> bool {
-        occasion.time_left.is_none_or(|left| left >= ANSWERS_TO_SPARE * self.tally.longest())
+        occasion.clock.is_none_or(|clock| {
+            clock.left >= ANSWERS_TO_SPARE * self.counsel.room.tally.longest()
+                && (occasion.root || PART_OF_TIME * self.spent <= clock.taken)
+        })
     }
 }
 

@@ -35,7 +35,7 @@ mod strategist;
 mod test_nets;
 
 pub use bridge::{Bridge, BridgeForm, read_accumulators};
-pub use counsel::{Counsel, CounselSettings, Mode, Occasion, Seat, Statistics};
+pub use counsel::{Counsel, CounselSettings, Mode, Occasion, SearchClock, Seat, Statistics};
 pub use file::{Hybrid, HybridError, UnfitBase, UnfitFile};
 pub use fingerprint::{BadFingerprint, Fingerprint};
 pub use opinion::{Opinion, Share};

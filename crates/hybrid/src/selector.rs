@@ -10,15 +10,22 @@ use tandem_chess::random::SplitMix;
 const FIRST: usize = 64;
 const SECOND: usize = 32;
 
+/// Outputs that the machine adds to at once.
+const BLOCK: usize = 16;
+
+/// Some outputs of a layer, with their weights by input, where the machine likes to read them.
+#[derive(Clone, Debug, PartialEq)]
+#[repr(align(64))]
+struct Block<const I: usize> {
+    weights: [[f32; BLOCK]; I],
+    bias: [f32; BLOCK],
+}
+
 /// A small network on [`Features`]: 20 numbers, 64, 32, and the probability that the strategist knows better.
-///
-/// Weights stand by input, so that all outputs of a layer are added to at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selector {
-    first: Box<[[f32; FIRST]; COUNT]>,
-    first_bias: [f32; FIRST],
-    second: Box<[[f32; SECOND]; FIRST]>,
-    second_bias: [f32; SECOND],
+    first: Box<[Block<COUNT>; FIRST / BLOCK]>,
+    second: Box<[Block<FIRST>; SECOND / BLOCK]>,
     last: [f32; SECOND],
     last_bias: f32,
 }
@@ -52,22 +59,26 @@ impl Selector {
         ["selector.2.weight", "selector.2.bias"],
     ];
 
-    /// A selector of tensors that are asked for by name and shape; weights have a row for each output.
-    pub(crate) fn of_tensors<E>(
+    /// A selector of tensors that are asked for by name and shape, as [`Self::tensors`] gives them: weights have a row for
+    /// each output.
+    ///
+    /// # Panics
+    /// If a tensor has more or fewer numbers than its shape.
+    pub fn of_tensors<E>(
         mut tensor: impl FnMut(&'static str, &[usize]) -> Result<Vec<f32>, E>,
     ) -> Result<Self, E> {
-        let mut layer = |index: usize| -> Result<(Vec<f32>, Vec<f32>), E> {
+        let mut numbers = |index: usize| -> Result<(Vec<f32>, Vec<f32>), E> {
             let (shape, [weight, bias]) = (Self::SHAPES[index], Self::NAMES[index]);
-            Ok((tensor(weight, &shape)?, tensor(bias, &shape[..1])?))
+            let (weights, biases) = (tensor(weight, &shape)?, tensor(bias, &shape[..1])?);
+            assert_eq!((weights.len(), biases.len()), (shape[0] * shape[1], shape[0]), "numbers of {weight}");
+            Ok((weights, biases))
         };
-        let (first, first_bias) = layer(0)?;
-        let (second, second_bias) = layer(1)?;
-        let (last, last_bias) = layer(2)?;
+        let (first, first_bias) = numbers(0)?;
+        let (second, second_bias) = numbers(1)?;
+        let (last, last_bias) = numbers(2)?;
         Ok(Self {
-            first: by_input(&first),
-            first_bias: std::array::from_fn(|at| first_bias[at]),
-            second: by_input(&second),
-            second_bias: std::array::from_fn(|at| second_bias[at]),
+            first: layer(&first, &first_bias),
+            second: layer(&second, &second_bias),
             last: std::array::from_fn(|at| last[at]),
             last_bias: last_bias[0],
         })
@@ -91,8 +102,8 @@ impl Selector {
     /// Its tensors with their names and shapes, as files hold them and trainers change them.
     pub fn tensors(&self) -> Vec<(&'static str, Vec<usize>, Vec<f32>)> {
         let numbers = [
-            [by_output(&self.first), self.first_bias.to_vec()],
-            [by_output(&self.second), self.second_bias.to_vec()],
+            by_output(&self.first[..]),
+            by_output(&self.second[..]),
             [self.last.to_vec(), vec![self.last_bias]],
         ];
         let mut tensors = Vec::new();
@@ -107,12 +118,18 @@ impl Selector {
 
     /// The logit of the probability that the strategist knows better.
     fn logit(&self, features: &Features) -> f32 {
-        let mut hidden = self.first_bias;
-        add_products(&mut hidden, features.numbers(), &self.first);
-        let mut second = self.second_bias;
-        add_products(&mut second, &hidden.map(|number| number.max(0.0)), &self.second);
-        let products = second.iter().zip(&self.last).map(|(number, weight)| number.max(0.0) * weight);
-        self.last_bias + products.sum::<f32>()
+        let mut hidden = [0.0; FIRST];
+        for (numbers, block) in hidden.as_chunks_mut().0.iter_mut().zip(&*self.first) {
+            *numbers = block.apply(features.numbers());
+        }
+        let mut second = [0.0; SECOND];
+        for (numbers, block) in second.as_chunks_mut().0.iter_mut().zip(&*self.second) {
+            *numbers = block.apply(&hidden);
+        }
+        for (number, weight) in second.iter_mut().zip(&self.last) {
+            *number *= weight;
+        }
+        self.last_bias + folded(second)
     }
 
     /// The probability that the strategist knows better.
@@ -127,27 +144,60 @@ impl Selector {
     }
 }
 
-#[inline]
-fn add_products<const I: usize, const O: usize>(
-    sums: &mut [f32; O],
-    inputs: &[f32; I],
-    weights: &[[f32; O]; I],
-) {
-    for (input, row) in inputs.iter().zip(weights) {
-        for (sum, weight) in sums.iter_mut().zip(row) {
-            *sum += input * weight;
+impl<const I: usize> Block<I> {
+    /// The positive parts of its outputs. Compiled together with what comes after it, it would take several times as long.
+    #[inline(never)]
+    fn apply(&self, inputs: &[f32; I]) -> [f32; BLOCK] {
+        // Four sums for each output, so that none waits for another.
+        let [mut a, mut b, mut c, mut d] = [self.bias, [0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]];
+        let inputs = inputs.as_chunks::<4>().0;
+        for ([i, j, k, l], [w, x, y, z]) in inputs.iter().zip(self.weights.as_chunks::<4>().0) {
+            a = add_products(a, *i, w);
+            b = add_products(b, *j, x);
+            c = add_products(c, *k, y);
+            d = add_products(d, *l, z);
         }
+        std::array::from_fn(|output| ((a[output] + b[output]) + (c[output] + d[output])).max(0.0))
     }
 }
 
-/// Rows for each output as rows for each input.
-fn by_input<const I: usize, const O: usize>(rows: &[f32]) -> Box<[[f32; O]; I]> {
-    Box::new(std::array::from_fn(|input| std::array::from_fn(|output| rows[output * I + input])))
+/// In one step where the program was built for machines that have it, which rounds once instead of twice. So builds may
+/// differ in the last bit, and on a position that stands at the very threshold.
+#[inline(always)]
+fn add_products(sums: [f32; BLOCK], input: f32, weights: &[f32; BLOCK]) -> [f32; BLOCK] {
+    std::array::from_fn(|output| match cfg!(target_feature = "fma") {
+        true => input.mul_add(weights[output], sums[output]),
+        false => sums[output] + input * weights[output],
+    })
 }
 
-/// And back.
-fn by_output<const I: usize, const O: usize>(columns: &[[f32; O]; I]) -> Vec<f32> {
-    (0..O).flat_map(|output| columns.iter().map(move |column| column[output])).collect()
+/// A layer of weights with a row for each output.
+fn layer<const I: usize, const B: usize>(rows: &[f32], bias: &[f32]) -> Box<[Block<I>; B]> {
+    let weight = |input: usize, output: usize| rows[output * I + input];
+    let block = |first: usize| Block {
+        weights: std::array::from_fn(|input| std::array::from_fn(|at| weight(input, first + at))),
+        bias: std::array::from_fn(|at| bias[first + at]),
+    };
+    Box::new(std::array::from_fn(|index| block(index * BLOCK)))
+}
+
+/// The weights of a layer, with a row for each output, and its biases.
+fn by_output<const I: usize>(layer: &[Block<I>]) -> [Vec<f32>; 2] {
+    let row = |block: &Block<I>, output: usize| block.weights.map(|weights| weights[output]);
+    let rows = layer.iter().flat_map(|block| (0..BLOCK).flat_map(move |output| row(block, output)));
+    [rows.collect(), layer.iter().flat_map(|block| block.bias).collect()]
+}
+
+/// The sum of numbers, by halves.
+fn folded(mut numbers: [f32; SECOND]) -> f32 {
+    let mut width = SECOND / 2;
+    while width > 0 {
+        for at in 0..width {
+            numbers[at] += numbers[at + width];
+        }
+        width /= 2;
+    }
+    numbers[0]
 }
 
 /// The least threshold that asks the strategist about no more than a part of all positions, by the probabilities that a

@@ -40,7 +40,7 @@ impl Worker {
         if !ask {
             return None;
         }
-        let occasion = Occasion { depth, root, nodes: self.nodes, time_left: self.time.left() };
+        let occasion = Occasion { depth, root, nodes: self.nodes, clock: self.time.clock() };
         let opinion = seat.ask(position, occasion, || evaluator.discord(position).0 as f32 / 100.0);
         if opinion.is_some() {
             // That took as long as thousands of nodes.

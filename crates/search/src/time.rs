@@ -3,6 +3,7 @@
 use crate::limits::Limits;
 use crate::params::*;
 use std::time::{Duration, Instant};
+use tandem_hybrid::SearchClock;
 
 /// Measures a search against its share of the clock.
 #[derive(Clone, Debug)]
@@ -63,9 +64,10 @@ impl TimeManager {
         self.start.elapsed()
     }
 
-    /// How long the search may still take.
-    pub(crate) fn left(&self) -> Option<Duration> {
-        self.hard.map(|hard| hard.saturating_sub(self.elapsed()))
+    /// How the search stands with the clock, if one runs.
+    pub(crate) fn clock(&self) -> Option<SearchClock> {
+        let taken = self.elapsed();
+        self.hard.map(|hard| SearchClock { taken, left: hard.saturating_sub(taken) })
     }
 
     /// Whether the search must break off now.

@@ -19,11 +19,20 @@ fn counsel(mode: Mode) -> Arc<Counsel> {
 
 /// Searches positions one after the other, and tells what came of it and what counsel counted in the last.
 fn search(counsel: Option<Arc<Counsel>>, threads: usize) -> (Vec<SearchResult>, Option<Statistics>) {
+    search_with(counsel, threads, |_| ())
+}
+
+fn search_with(
+    counsel: Option<Arc<Counsel>>,
+    threads: usize,
+    prepare: impl FnOnce(&mut Searcher) + Send,
+) -> (Vec<SearchResult>, Option<Statistics>) {
     let work = || {
         let evaluator = || Box::new(Bootstrap::default()) as Box<dyn Evaluator>;
         let mut searcher = Searcher::new(Arc::new(evaluator), 16).unwrap();
         searcher.set_threads(threads);
         searcher.set_counsel(counsel);
+        prepare(&mut searcher);
         let limits = Limits { depth: Some(10), ..Limits::default() };
         let results = [
             "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
@@ -69,4 +78,25 @@ fn threads_of_search_and_strategist_get_along() {
     let (results, counted) = search(Some(counsel(Mode::Threads(2))), 2);
     assert!(results.iter().all(|result| result.best.is_some() && result.depth == 10));
     assert!(counted.unwrap().asked > 0);
+}
+
+/// Each use of the strategist's word has a switch, and there is no other use.
+#[test]
+#[cfg(feature = "tune")]
+fn with_all_uses_switched_off_it_is_asked_for_nothing() {
+    const USES: [&str; 4] = ["use_counsel_order", "use_counsel_lmr", "use_counsel_value", "use_counsel_time"];
+    let with = |uses: &[&str]| {
+        let off = USES.into_iter().filter(|name| !uses.contains(name));
+        let switch = |searcher: &mut Searcher| {
+            off.for_each(|name| assert!(searcher.settings.params.set(name, 0), "{name}"));
+        };
+        nodes(&search_with(Some(counsel(OFTEN)), 1, switch).0)
+    };
+    let alone = nodes(&search(None, 1).0);
+    assert_eq!(with(&[]), alone);
+    // Time is no matter where depth is the limit.
+    assert_eq!(with(&["use_counsel_time"]), alone);
+    for name in &USES[..3] {
+        assert_ne!(with(&[name]), alone, "{name}");
+    }
 }

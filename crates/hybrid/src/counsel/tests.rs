@@ -12,7 +12,7 @@ fn counsel(mode: Mode) -> Arc<Counsel> {
 }
 
 fn occasion(nodes: u64) -> Occasion {
-    Occasion { depth: 8, root: false, nodes, time_left: None }
+    Occasion { depth: 8, root: false, nodes, clock: None }
 }
 
 /// Positions of a game by chance.
@@ -76,10 +76,17 @@ fn in_step_it_says_the_same_each_time() {
 fn nobody_waits_for_an_answer_that_the_clock_forbids() {
     let mut seat = Seat::new(counsel(Mode::Slices { nodes: 1 }));
     let position = Position::startpos();
-    let hurried = Occasion { time_left: Some(Duration::from_nanos(10)), ..occasion(0) };
-    assert!(seat.ask(&position, hurried, never).is_none());
-    let calm = Occasion { time_left: Some(Duration::from_secs(3600)), ..occasion(0) };
-    assert!(seat.ask(&position, calm, never).is_some());
+    let clock = |taken: u64, left: u64| {
+        let clock = SearchClock { taken: Duration::from_micros(taken), left: Duration::from_micros(left) };
+        Occasion { clock: Some(clock), ..occasion(taken) }
+    };
+    const HOUR: u64 = 3_600_000_000;
+    assert!(seat.ask(&position, clock(0, 1), never).is_none());
+    assert!(seat.ask(&position, clock(0, HOUR), never).is_some());
+    // The first answer took more than a tenth of what was taken.
+    assert!(seat.ask(&position, clock(1, HOUR), never).is_none());
+    assert!(seat.ask(&position, Occasion { root: true, ..clock(1, HOUR) }, never).is_some());
+    assert!(seat.ask(&position, clock(HOUR, HOUR), never).is_some());
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub const FEATURES: [Feature; COUNT] = [
     feature("depth", 0.0, 2.0),
     // Plies without capture or pawn move, in fifties.
     feature("clock", 0.0, 2.0),
-    // Squares that are attacked more than the other side attacks, in 64s.
+    // Squares that pieces can go to and pawns attack, more than the other side's, in 64s.
     feature("mobility", -1.0, 1.0),
     // The part of the moves that takes, promotes or gives check.
     feature("forcing", 0.0, 1.0),
@@ -83,7 +83,8 @@ impl Features {
         let number = |count: u32, unit: f32| count as f32 / unit;
         let pawns = |side| board.colored_pieces(side, Piece::Pawn);
         let [own_pawns, other_pawns] = [us, !us].map(|side| pawns(side).len());
-        let [own_reach, other_reach] = [us, !us].map(|side| attacks_by(board, side));
+        let own_reach = moves.reach | pawn_attacks(board, us) & !board.colors(us);
+        let other_reach = attacks_by(board, !us) & !board.colors(!us);
         let pressed = |side: Color, by: BitBoard| (get_king_moves(board.king(side)) & by).len();
         let rights = |side: Color| {
             let rights = board.castle_rights(side);
@@ -146,6 +147,8 @@ struct Moves {
     /// Moves that take, promote or give check at once, and all moves, each promotion counted once.
     forcing: u32,
     targets: u32,
+    /// Squares that pieces can go to.
+    reach: BitBoard,
 }
 
 impl Moves {
@@ -172,13 +175,22 @@ impl Moves {
         ];
         let mut counted = Self::default();
         board.generate_moves(|moves| {
-            let takes = moves.to & if moves.piece == Piece::Pawn { pawn_takes } else { theirs };
-            counted.legal += moves.len() as u32;
+            let takes = if moves.piece == Piece::Pawn {
+                // Each promotion is four moves.
+                counted.legal += 3 * (moves.to & last).len();
+                moves.to & pawn_takes
+            } else {
+                counted.reach |= moves.to;
+                moves.to & theirs
+            };
+            counted.targets += moves.to.len();
             counted.captures += takes.len();
             counted.forcing += (takes | moves.to & checks[moves.piece as usize]).len();
-            counted.targets += moves.to.len();
             false
         });
+        counted.legal += counted.targets;
+        // Castling is the king taking its own rook.
+        counted.reach &= !board.colors(us);
         counted
     }
 }
