@@ -71,7 +71,8 @@ pub(super) struct Tally {
     pub(super) hits: Counter,
     answered: Counter,
     nanoseconds: Counter,
-    /// The longest that an answer ever took, which a new search does not forget.
+    /// About the longest that an answer took lately. A new search does not forget it, but one that took long by chance is
+    /// forgotten little by little.
     longest: AtomicU64,
 }
 
@@ -80,7 +81,8 @@ impl Tally {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.answered.add(1);
         self.nanoseconds.add(nanoseconds);
-        self.longest.fetch_max(nanoseconds, Relaxed);
+        let longest = self.longest.load(Relaxed);
+        self.longest.store(nanoseconds.max(longest - longest / 8), Relaxed);
     }
 
     pub(super) fn longest(&self) -> Duration {
@@ -103,5 +105,34 @@ impl Tally {
             hits: self.hits.get(),
             time: Duration::from_nanos(self.nanoseconds.get()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_slow_answer_is_forgotten_little_by_little() {
+        let tally = Tally::default();
+        tally.answered(Duration::from_millis(800));
+        tally.clear();
+        assert_eq!(tally.longest(), Duration::from_millis(800));
+        tally.answered(Duration::from_millis(10));
+        assert_eq!(tally.longest(), Duration::from_millis(700));
+        (0..60).for_each(|_| tally.answered(Duration::from_millis(10)));
+        assert_eq!(tally.longest(), Duration::from_millis(10));
+        let statistics = tally.read();
+        assert_eq!((statistics.answered, statistics.time_each()), (61, Duration::from_millis(10)));
+    }
+
+    #[test]
+    fn statistics_read_as_a_sentence() {
+        let time = Duration::from_millis(30);
+        let statistics =
+            Statistics { evaluations: 990, considered: 20, asked: 12, answered: 10, hits: 44, time };
+        let text =
+            "considered 20, asked 12, answered 10 in 3.0 ms each, 44 hits, 1.000 % of 1000 evaluations";
+        assert_eq!(statistics.to_string(), text);
     }
 }
