@@ -203,7 +203,7 @@ pub struct SearchClock {
     pub left: Duration,
 }
 
-/// Answers that must still fit into the time that is left, for one more to be waited for.
+/// Answers that must still fit into the time that is left, for one more to be asked for.
 const ANSWERS_TO_SPARE: u32 = 8;
 /// With a clock, no more than a part of the time is spent on answers, but for the root's: a slow strategist is asked less.
 const PART_OF_TIME: u32 = 10;
@@ -257,10 +257,13 @@ impl Seat {
         let room = &*self.counsel.room;
         let slice = match self.counsel.settings.mode {
             Mode::Threads(_) => None,
-            // Whom nobody would answer is not chosen either.
-            Mode::Slices { nodes } if occasion.nodes >= self.next && self.has_time(occasion) => Some(nodes),
+            Mode::Slices { nodes } if occasion.nodes >= self.next => Some(nodes),
             Mode::Slices { .. } => return None,
         };
+        // Even threads of the strategist's own may take the core away that the search needs to answer in time.
+        if !self.has_time(occasion) {
+            return None;
+        }
         room.tally.considered.add(1);
         let chosen = occasion.root
             || self.counsel.settings.always
@@ -291,7 +294,7 @@ impl Seat {
         }
     }
 
-    /// Whether an answer can be waited for.
+    /// Whether there is time for an answer.
     fn has_time(&self, occasion: Occasion) -> bool {
         occasion.clock.is_none_or(|clock| {
             clock.left >= ANSWERS_TO_SPARE * self.counsel.room.tally.longest()
