@@ -13,7 +13,7 @@ enum Kind<'a> {
     Network {
         network: &'a Network<Contact>,
         /// For the fold at hand, for the one that is tried, and for none.
-        accumulators: [Accumulator; 3],
+        accumulators: Box<[Accumulator; 3]>,
         scratch: Scratch,
         added: Vec<u32>,
         removed: Vec<u32>,
@@ -30,7 +30,7 @@ impl<'a> Judge<'a> {
     pub fn network(network: &'a Network<Contact>) -> Self {
         Self(Kind::Network {
             network,
-            accumulators: [(); 3].map(|()| Accumulator::new(network)),
+            accumulators: Box::new([(); 3].map(|()| Accumulator::new(network))),
             scratch: network.scratch(),
             added: Vec::new(),
             removed: Vec::new(),
@@ -46,7 +46,8 @@ impl<'a> Judge<'a> {
     pub fn from_nothing(&mut self, chain: &Chain) -> i64 {
         let residues = chain.residues();
         let value = match &mut self.0 {
-            Kind::Network { network, accumulators: [_, tried, nothing], scratch, added, .. } => {
+            Kind::Network { network, accumulators, scratch, added, .. } => {
+                let [_, tried, nothing] = &mut **accumulators;
                 added.clear();
                 add_rows(chain, added);
                 tried.follow(network, nothing, added, &[]);
@@ -66,7 +67,8 @@ impl<'a> Judge<'a> {
     #[inline]
     pub fn after(&mut self, residues: &[Residue], contacts: &Contacts) -> i64 {
         match &mut self.0 {
-            Kind::Network { network, accumulators: [kept, tried, _], scratch, added, removed } => {
+            Kind::Network { network, accumulators, scratch, added, removed } => {
+                let [kept, tried, _] = &mut **accumulators;
                 let row = |&(first, second): &(usize, usize)| Contact::row(residues[first], residues[second]);
                 added.clear();
                 removed.clear();

@@ -210,8 +210,8 @@ fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option
     }
     row("energy below zero", &|known| known.sample.value < 0.0);
     row("energy above zero", &|known| known.sample.value >= 0.0);
-    let (of_network, of_sum) = changes(&network, &sum, &load_walks(walks)?);
-    print_fits("what a pair changes", Fit::of(&of_network), Fit::of(&of_sum));
+    let [of_network, of_sum] = changes(&network, &sum, &load_walks(walks)?);
+    print_fits("what a pair changes", of_network, of_sum);
     let Some(path) = plot else { return Ok(()) };
     // A thousand points say it all.
     let every = (test.len() / 1000).max(1);
@@ -244,8 +244,8 @@ fn print_fits(name: &str, network: Fit, sum: Fit) {
     );
 }
 
-/// What each turn of the walks changes by the network, by the sum and in truth.
-fn changes(network: &Network<Loops>, sum: &Sum, walks: &[Walk]) -> (Vec<(f64, f64)>, Vec<(f64, f64)>) {
+/// How near the network and the sum are to what each turn of the walks changes.
+fn changes(network: &Network<Loops>, sum: &Sum, walks: &[Walk]) -> [Fit; 2] {
     let (mut by_network, mut by_sum) = (Vec::new(), Vec::new());
     for walk in walks {
         let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
@@ -261,7 +261,7 @@ fn changes(network: &Network<Loops>, sum: &Sum, walks: &[Walk]) -> (Vec<(f64, f6
             summed = after;
         }
     }
-    (by_network, by_sum)
+    [Fit::of(&by_network), Fit::of(&by_sum)]
 }
 
 /// A structure and pairs that are turned one after the other.
