@@ -10,7 +10,9 @@ use std::time::Instant;
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_protein::*;
-use tandem_study::{Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, judge_all, learn, write_whole};
+use tandem_study::{
+    Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, fastest, judge_all, learn, write_whole,
+};
 
 /// Energies of lattice proteins by an efficiently updatable network.
 #[derive(Parser)]
@@ -266,40 +268,47 @@ fn walk(len: usize, random: &mut SplitMix) -> Walk {
     Walk { start, steps }
 }
 
-/// What a way of judging takes.
-struct Timed {
-    /// Nanoseconds for each step.
-    nanoseconds: f64,
-    /// The sum of all energies, of each walk once.
-    sum: i64,
+/// Makes the steps of a walk: moves the chain, finds what changed or everything, judges. Returns the seconds and the sum of all
+/// energies.
+fn made(walk: &Walk, judge: &mut Judge<'_>, updated: bool) -> (f64, i64) {
+    let mut chain = walk.start.clone();
+    let mut contacts = Contacts::default();
+    judge.from_nothing(&chain);
+    let started = Instant::now();
+    let sum = walk.steps.iter().fold(0, |sum, moved| {
+        sum + if updated {
+            chain.repeat(moved, Some(&mut contacts));
+            let energy = judge.after(chain.residues(), &contacts);
+            judge.keep();
+            energy
+        } else {
+            chain.repeat(moved, None);
+            judge.from_nothing(&chain)
+        }
+    });
+    (started.elapsed().as_secs_f64(), sum)
 }
 
-/// Times the steps of all walks until half a second is over: moving the chain, finding what changed or everything, judging.
-fn timed(walks: &[Walk], judge: &mut Judge<'_>, updated: bool) -> Timed {
-    let (mut steps, mut spent, mut sum, mut rounds) = (0u64, 0.0, 0i64, 0);
-    let mut contacts = Contacts::default();
-    while spent < 0.5 {
-        for walk in walks {
-            let mut chain = walk.start.clone();
-            judge.from_nothing(&chain);
-            let started = Instant::now();
-            for moved in &walk.steps {
-                sum += if updated {
-                    chain.repeat(moved, Some(&mut contacts));
-                    let energy = judge.after(chain.residues(), &contacts);
-                    judge.keep();
-                    energy
-                } else {
-                    chain.repeat(moved, None);
-                    judge.from_nothing(&chain)
-                };
+/// Nanoseconds of a step by each judge, updated and from nothing: the fastest of many rounds, in which all take turns, so that
+/// busy moments of the machine meet them all.
+fn timed<const N: usize>(walks: &[Walk], mut judges: [Judge<'_>; N]) -> Done<[[f64; 2]; N]> {
+    let steps: usize = walks.iter().map(|walk| walk.steps.len()).sum();
+    let mut rounds = [(); N].map(|()| [Vec::new(), Vec::new()]);
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < 2.0 * N as f64 {
+        for (judge, rounds) in judges.iter_mut().zip(&mut rounds) {
+            let mut sums = [0; 2];
+            for ((updated, rounds), sum) in [true, false].into_iter().zip(rounds).zip(&mut sums) {
+                let all: Vec<(f64, i64)> = walks.iter().map(|walk| made(walk, judge, updated)).collect();
+                rounds.push(all.iter().map(|(seconds, _)| seconds).sum::<f64>() / steps as f64 * 1e9);
+                *sum = all.iter().map(|(_, sum)| sum).sum::<i64>();
             }
-            spent += started.elapsed().as_secs_f64();
-            steps += walk.steps.len() as u64;
+            if sums[0] != sums[1] {
+                return Err("updated and computed from nothing differ".into());
+            }
         }
-        rounds += 1;
     }
-    Timed { nanoseconds: spent / steps as f64 * 1e9, sum: sum / rounds }
+    Ok(rounds.map(|ways| ways.map(|rounds| fastest(&rounds))))
 }
 
 /// Contacts of a walk's folds, and those that its steps change, each a mean over all steps.
@@ -329,16 +338,8 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
     for len in [16, 25, 36, 48, 64] {
         let walks: Vec<Walk> = (0..10).map(|_| walk(len, &mut random)).collect();
         let (contacts, changed) = contacts_of(&walks);
-        let by_network = [true, false].map(|updated| timed(&walks, &mut Judge::network(&network), updated));
-        let by_energy =
-            [true, false].map(|updated| timed(&walks, &mut Judge::exact(Energy::Cooperative), updated));
-        for [updated, anew] in [&by_network, &by_energy] {
-            if updated.sum != anew.sum {
-                return Err("updated and computed from nothing differ".into());
-            }
-        }
-        let [network_updated, network_anew] = by_network.map(|timed| timed.nanoseconds);
-        let [energy_updated, energy_anew] = by_energy.map(|timed| timed.nanoseconds);
+        let judges = [Judge::network(&network), Judge::exact(Energy::Cooperative)];
+        let [[network_updated, network_anew], [energy_updated, energy_anew]] = timed(&walks, judges)?;
         println!(
             "| {len} | {contacts:.1} | {changed:.1} | {network_updated:.0} ns | {network_anew:.0} ns | {energy_updated:.0} ns | {energy_anew:.0} ns | {:.1} |",
             network_anew / network_updated

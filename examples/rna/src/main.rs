@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_rna::*;
-use tandem_study::{Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, judge_all, learn, load, write_whole};
+use tandem_study::{
+    Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, fastest, judge_all, learn, load, write_whole,
+};
 
 /// Free energies of RNA structures by an efficiently updatable network.
 #[derive(Parser)]
@@ -301,20 +303,25 @@ fn load_walks(path: &Path) -> Done<Vec<Walk>> {
     Ok(walks)
 }
 
-/// Nanoseconds for a turn, when all walks are made until half a second is over. `make` makes a whole walk and says the sum of all
-/// its energies, which comes back too, so that none can be left out.
-fn timed(walks: &[&Walk], mut make: impl FnMut(&Walk) -> (f64, i64)) -> (f64, i64) {
-    let (mut turns, mut sum, mut spent, mut rounds) = (0u64, 0i64, 0.0, 0);
-    while spent < 0.5 {
-        for walk in walks {
-            let (seconds, energies) = make(walk);
-            spent += seconds;
-            sum += energies;
-            turns += walk.pairs.len() as u64;
+/// Makes a whole walk, and says the seconds it took and the sum of all its energies, so that none can be left out.
+type Way<'a> = &'a dyn Fn(&Walk) -> (f64, i64);
+
+/// For each way the nanoseconds for a turn, of the fastest of many rounds of all walks, and the sum of all energies. The
+/// ways take turns, so that busy moments of the machine meet them all.
+fn timed<const N: usize>(walks: &[&Walk], ways: [Way<'_>; N]) -> [(f64, i64); N] {
+    let turns: usize = walks.iter().map(|walk| walk.pairs.len()).sum();
+    let (mut rounds, mut sums) = ([(); N].map(|()| Vec::new()), [0; N]);
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < N as f64 {
+        for ((way, rounds), sum) in ways.iter().zip(&mut rounds).zip(&mut sums) {
+            let made: Vec<(f64, i64)> = walks.iter().map(|walk| way(walk)).collect();
+            let seconds: f64 = made.iter().map(|(seconds, _)| seconds).sum();
+            rounds.push(seconds / turns.max(1) as f64 * 1e9);
+            *sum = made.iter().map(|(_, energies)| energies).sum();
         }
-        rounds += 1;
     }
-    (spent / turns as f64 * 1e9, sum / rounds)
+    let mut sums = sums.into_iter();
+    rounds.map(|rounds| (fastest(&rounds), sums.next().unwrap_or_default()))
 }
 
 /// A walk by the network.
@@ -377,18 +384,21 @@ fn time(speed: &Speed) -> Done {
     let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), joined: true });
     for bases in lengths {
         let walks: Vec<&Walk> = walks.iter().filter(|walk| walk.sequence.len() == bases).collect();
-        let (updated, said) =
-            timed(&walks, |walk| by_network(&network, walk, |search, pair| search.try_pair(pair)));
-        let (anew, said_anew) = timed(&walks, |walk| {
-            by_network(&network, walk, |search, pair| {
-                search.turn_only(pair);
-                search.energy_from_nothing()
-            })
-        });
+        let anew = |search: &mut Search<'_>, pair: (usize, usize)| {
+            search.turn_only(pair);
+            search.energy_from_nothing()
+        };
+        let [(updated, said), (anew, said_anew), (summed, _)] = timed(
+            &walks,
+            [
+                &|walk| by_network(&network, walk, |search, pair| search.try_pair(pair)),
+                &|walk| by_network(&network, walk, anew),
+                &|walk| by_sum(&sum, walk),
+            ],
+        );
         if said != said_anew {
             return Err(format!("updated and computed from nothing differ: {said} and {said_anew}").into());
         }
-        let (summed, _) = timed(&walks, |walk| by_sum(&sum, walk));
         let times = [updated, anew, summed, of_vienna(bases, "move")?, of_vienna(bases, "structure")?];
         let told: Vec<String> = times.iter().map(|time| format!("{time:.0} ns")).collect();
         println!("| {bases} | {} | {:.1} |", told.join(" | "), anew / updated);

@@ -10,7 +10,7 @@ mod learn;
 mod plot;
 mod sum;
 
-pub use figures::{Fit, Spread, f1};
+pub use figures::{Fit, Spread, f1, fastest};
 pub use file::{FileError, load, write_whole};
 pub use learn::{LearnError, Recipe, Sample, Teller, judge_all, learn};
 pub use plot::{Plot, Series};
