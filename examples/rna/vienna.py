@@ -208,35 +208,44 @@ def compiled():
 
 def times(options):
     loops, vienna = compiled()
-    fastest = {}
+    ways = {
+        "structure": (loops.time_structures, vienna.vrna_eval_structure_pt),
+        "move": (loops.time_moves, vienna.vrna_eval_move_pt),
+    }
     with open(options.walks) as file:
-        lines = [line.rstrip("\n").split("\t") for line in file]
-    for sequence, structure, pairs, energies in lines:
-        energies = [float(energy) for energy in energies.split(" ")]
-        bases = len(sequence)
-        compound = vienna.vrna_fold_compound(sequence.encode(), None, EVALUATE_ONLY)
-        if not compound:
-            sys.exit("vienna.py: ViennaRNA refused a sequence")
-        flat = [int(base) + 1 for pair in pairs.split(" ") for base in pair.split("-")]
-        steps = (ctypes.c_int * len(flat))(*flat)
-        # What ViennaRNA says here must be what it said when the walk was made.
-        expected = {"structure": sum(energies[1:]), "move": energies[-1] - energies[0]}
-        for way, loop, energy in (
-            ("structure", loops.time_structures, vienna.vrna_eval_structure_pt),
-            ("move", loops.time_moves, vienna.vrna_eval_move_pt),
-        ):
-            taken = []
-            for _ in range(options.repeat):
-                table = (ctypes.c_short * (bases + 1))(*list(RNA.ptable(structure))[: bases + 1])
-                total = ctypes.c_long(0)
-                seconds = loop(energy, ctypes.c_void_p(compound), table, steps, len(flat) // 2, ctypes.byref(total))
-                taken.append(seconds / (len(flat) // 2))
+        walked = [line.rstrip("\n").split("\t") for line in file]
+    walked = [
+        (
+            len(sequence),
+            vienna.vrna_fold_compound(sequence.encode(), None, EVALUATE_ONLY),
+            list(RNA.ptable(structure))[: len(sequence) + 1],
+            [int(base) + 1 for pair in pairs.split(" ") for base in pair.split("-")],
+            [float(energy) for energy in energies.split(" ")],
+        )
+        for sequence, structure, pairs, energies in walked
+    ]
+    # What each walk takes when nobody is in its way: the fastest of rounds in which all take turns.
+    fastest = {}
+    for _ in range(options.repeat):
+        for number, (bases, compound, table, flat, energies) in enumerate(walked):
+            if not compound:
+                sys.exit("vienna.py: ViennaRNA refused a sequence")
+            steps, turns = (ctypes.c_int * len(flat))(*flat), len(flat) // 2
+            # What ViennaRNA says here must be what it said when the walk was made.
+            expected = {"structure": sum(energies[1:]), "move": energies[-1] - energies[0]}
+            for way, (loop, energy) in ways.items():
+                copy, total = (ctypes.c_short * (bases + 1))(*table), ctypes.c_long(0)
+                seconds = loop(energy, ctypes.c_void_p(compound), copy, steps, turns, ctypes.byref(total))
                 if abs(total.value / 100 - expected[way]) > 0.01 * len(energies):
                     sys.exit(f"vienna.py: {way}: {total.value / 100} is not {expected[way]}")
-            # What it takes when nobody is in its way, as the mean over the walks.
-            share = sum(len(row[0]) == bases for row in lines)
-            fastest[bases, way] = fastest.get((bases, way), 0.0) + min(taken) / share
-    write_whole(options.out, [f"{b}\t{way}\t{fastest[b, way] * 1e9:.1f}" for b, way in sorted(fastest)])
+                place = bases, way, number
+                fastest[place] = min(fastest.get(place, math.inf), seconds / turns)
+    lines = []
+    for bases in sorted({row[0] for row in walked}):
+        for way in ways:
+            taken = [fastest[place] for place in fastest if place[:2] == (bases, way)]
+            lines.append(f"{bases}\t{way}\t{sum(taken) / len(taken) * 1e9:.1f}")
+    write_whole(options.out, lines)
 
 
 def folds(options):
