@@ -89,8 +89,11 @@ impl Counsel {
                 }
             }
             Mode::Slices { .. } => {
-                // How long an answer takes must be known before a clock runs.
-                room.answer(&mut Strategist::new(Arc::clone(&room.minds)), &Position::startpos());
+                // How long an answer takes must be known before a clock runs. The first one also fetches the network.
+                let mut strategist = Strategist::new(Arc::clone(&room.minds));
+                room.answer(&mut strategist, &Position::startpos());
+                room.tally.forget();
+                room.answer(&mut strategist, &Position::startpos());
             }
         }
         let counsel = Self { settings, room };

@@ -186,7 +186,7 @@ impl Worker {
                 Some(entry) if entry.eval != NONE => entry.eval,
                 _ => self.raw_eval(),
             };
-            let judged = self.counselled(raw_eval, opinion.as_deref());
+            let judged = opinion.as_ref().map_or(raw_eval, |opinion| self.counselled(raw_eval, opinion));
             let static_eval = self.adjusted_eval(judged, correction);
             let trusted =
                 tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
@@ -315,7 +315,8 @@ impl Worker {
         let threats = Threats::of(&self.position);
         self.frames[ply].threats = threats.all;
         let first = tt_move.or_else(|| self.favourite(opinion.as_deref()));
-        let mut picker = MovePicker::all(first).advised(opinion.as_ref());
+        let mut picker = MovePicker::all(first);
+        picker.advise(opinion.as_deref());
         let mut best_move = None;
         let mut move_count = 0;
         let mut quiets = Tried::new();
@@ -629,14 +630,17 @@ impl Worker {
             self.shared.table.store(key, ply, entry);
         }
 
-        // Step 28. Remember how far the evaluation was off, unless captures explain it.
-        if !in_check
-            && excluded.is_none()
-            && best_move.is_none_or(|mv| !is_noisy(&self.position, mv))
-            && !(bound == Bound::Lower && best_score <= static_eval)
-            && !(bound == Bound::Upper && best_score >= static_eval)
-        {
-            self.histories.update_correction(&self.position, &self.line, best_score - static_eval, depth);
+        // Step 28. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
+        // error of the first.
+        if !in_check && excluded.is_none() && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
+            let alone = match opinion {
+                Some(_) => self.adjusted_eval(raw_eval, correction),
+                None => static_eval,
+            };
+            if !(bound == Bound::Lower && best_score <= alone || bound == Bound::Upper && best_score >= alone)
+            {
+                self.histories.update_correction(&self.position, &self.line, best_score - alone, depth);
+            }
         }
         best_score
     }

@@ -40,7 +40,9 @@ impl Worker {
         if !ask {
             return None;
         }
-        let occasion = Occasion { depth, root, nodes: self.nodes, clock: self.time.clock() };
+        // While pondering the clock is not ours.
+        let clock = self.time.clock().filter(|_| !self.shared.signals.is_pondering());
+        let occasion = Occasion { depth, root, nodes: self.nodes, clock };
         let opinion = seat.ask(position, occasion, || evaluator.discord(position).0 as f32 / 100.0);
         if opinion.is_some() {
             // That took as long as thousands of nodes.
@@ -51,9 +53,8 @@ impl Worker {
 
     /// The evaluator's value, drawn towards the strategist's. Where one side is as good as winning a chance says little of
     /// how much, so that the evaluator has the word there.
-    pub(crate) fn counselled(&self, raw: Value, opinion: Option<&Opinion>) -> Value {
-        let (Some(seat), Some(opinion)) = (&self.counsel, opinion) else { return raw };
-        let Some(told) = opinion.centipawns() else { return raw };
+    pub(crate) fn counselled(&self, raw: Value, opinion: &Opinion) -> Value {
+        let (Some(seat), Some(told)) = (&self.counsel, opinion.centipawns()) else { return raw };
         if use_counsel_value() == 0 || raw.abs() > counsel_value_range() {
             return raw;
         }

@@ -4,7 +4,6 @@ use crate::counsel::order_bonus;
 use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
-use std::sync::Arc;
 use tandem_chess::{
     BitBoard, MAX_MOVES, Move, Piece, Position, Rank, exchange_value, generate_noisy, get_bishop_moves,
     get_bishop_rays, get_knight_moves, get_pawn_attacks, get_rook_moves, get_rook_rays,
@@ -92,7 +91,7 @@ enum Stage {
 }
 
 /// Hands out the moves of one position, the most promising first.
-pub(crate) struct MovePicker {
+pub(crate) struct MovePicker<'a> {
     kind: Kind,
     stage: Stage,
     tt_move: Option<Move>,
@@ -102,10 +101,10 @@ pub(crate) struct MovePicker {
     bad_index: usize,
     quiets: Quiets,
     /// What the strategist says of the position.
-    opinion: Option<Arc<Opinion>>,
+    opinion: Option<&'a Opinion>,
 }
 
-impl MovePicker {
+impl<'a> MovePicker<'a> {
     /// All moves. The table's move must be legal.
     pub(crate) fn all(tt_move: Option<Move>) -> Self {
         Self::new(Kind::All, tt_move)
@@ -135,9 +134,10 @@ impl MovePicker {
         }
     }
 
-    /// With the strategist's word on quiet moves.
-    pub(crate) fn advised(self, opinion: Option<&Arc<Opinion>>) -> Self {
-        Self { opinion: opinion.filter(|_| use_counsel_order() != 0).cloned(), ..self }
+    /// The strategist has a word on quiet moves.
+    #[inline]
+    pub(crate) fn advise(&mut self, opinion: Option<&'a Opinion>) {
+        self.opinion = opinion.filter(|_| use_counsel_order() != 0);
     }
 
     /// No more quiet moves, please.
@@ -295,7 +295,7 @@ impl MovePicker {
                 if mv.promotion.is_some() {
                     score -= 20_000;
                 }
-                if let Some(opinion) = &self.opinion {
+                if let Some(opinion) = self.opinion {
                     score += order_bonus(opinion, mv);
                 }
                 self.scores.push(mv, score);

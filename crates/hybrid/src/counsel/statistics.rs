@@ -71,8 +71,8 @@ pub(super) struct Tally {
     pub(super) hits: Counter,
     answered: Counter,
     nanoseconds: Counter,
-    /// About the longest that an answer took lately. A new search does not forget it, but one that took long by chance is
-    /// forgotten little by little.
+    /// About the longest that an answer took lately. One that took long by chance is forgotten little by little, by other
+    /// answers and by new searches.
     longest: AtomicU64,
 }
 
@@ -85,11 +85,19 @@ impl Tally {
         self.longest.store(nanoseconds.max(longest - longest / 8), Relaxed);
     }
 
+    /// Nothing is known of how long an answer takes.
+    pub(super) fn forget(&self) {
+        self.longest.store(0, Relaxed);
+    }
+
     pub(super) fn longest(&self) -> Duration {
         Duration::from_nanos(self.longest.load(Relaxed))
     }
 
+    /// A new search begins. What took long once is forgotten a little even if nobody dares to ask: else nobody would again.
     pub(super) fn clear(&self) {
+        let longest = self.longest.load(Relaxed);
+        self.longest.store(longest - longest / 4, Relaxed);
         let Self { evaluations, considered, asked, hits, answered, nanoseconds, longest: _ } = self;
         for counter in [evaluations, considered, asked, hits, answered, nanoseconds] {
             counter.0.store(0, Relaxed);
@@ -117,13 +125,22 @@ mod tests {
         let tally = Tally::default();
         tally.answered(Duration::from_millis(800));
         tally.clear();
-        assert_eq!(tally.longest(), Duration::from_millis(800));
+        assert_eq!(tally.longest(), Duration::from_millis(600));
         tally.answered(Duration::from_millis(10));
-        assert_eq!(tally.longest(), Duration::from_millis(700));
+        assert_eq!(tally.longest(), Duration::from_millis(525));
         (0..60).for_each(|_| tally.answered(Duration::from_millis(10)));
         assert_eq!(tally.longest(), Duration::from_millis(10));
         let statistics = tally.read();
         assert_eq!((statistics.answered, statistics.time_each()), (61, Duration::from_millis(10)));
+    }
+
+    /// As long as it is remembered nobody is asked, and without an answer nothing else would make it shorter.
+    #[test]
+    fn searches_alone_forget_it_too() {
+        let tally = Tally::default();
+        tally.answered(Duration::from_secs(1));
+        (0..20).for_each(|_| tally.clear());
+        assert!(tally.longest() < Duration::from_millis(5));
     }
 
     #[test]
