@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// What is wrong with a state file.
@@ -175,6 +176,10 @@ fn is_torn_header(text: &[u8]) -> bool {
     text[..length] == START[..length]
 }
 
+/// A process that is being started holds the files of the one that starts it until it is a program of its own. So the lock of a
+/// match that has just ended may outlive it, where engines of another are started at that moment on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// A file that nobody else writes, and that grows by whole pieces.
 #[derive(Debug)]
 struct Growing {
@@ -191,8 +196,12 @@ impl Growing {
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(io_error)?;
         // A file system that knows no locks cannot guard the file; that is no reason to refuse a match.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            return Err(JournalError::InUse { kind, path: path.display().to_string() });
+        let asked = Instant::now();
+        while let Err(TryLockError::WouldBlock) = file.try_lock() {
+            if asked.elapsed() > PATIENCE {
+                return Err(JournalError::InUse { kind, path: path.display().to_string() });
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
         let end = file.metadata().map_err(io_error)?.len();
         let mut growing = Self { file, path: path.to_owned(), end };
