@@ -18,7 +18,7 @@ protein=$programs/tandem-protein
 vienna=examples/rna/vienna.py
 mkdir -p "$out"
 if [ "${STUDY:-whole}" = small ]; then
-    train=120 test=20 each=2 epochs=10 chains=300 folds=2 steps=200
+    train=120 test=20 each=2 epochs=30 chains=1000 folds=2 steps=200
 else
     train=3000 test=400 each=20 epochs=30 chains=2000 folds=20 steps=1500
 fi
