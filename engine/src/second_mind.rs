@@ -10,7 +10,7 @@ use tandem_hybrid::{
     Circumstances, Counsel, CounselSettings, Features, Fingerprint, Hybrid, Minds, Mode, Strategist,
 };
 use tandem_nets::{BOOTSTRAP, Judge};
-use tandem_search::{Centipawns, Score, Wdl};
+use tandem_search::{Centipawns, Wdl};
 use tandem_transformer::Network;
 
 /// When the strategist is asked.
@@ -173,10 +173,9 @@ impl SecondMind {
         };
         let opinion = Strategist::new(Arc::clone(minds)).judge(position);
         let mut text = format!("Tactician: {}\n", for_white(tactician));
-        let told = opinion.prospect().map(score);
-        match told {
-            Some((Score::Centipawns(value), Wdl { win, draw, loss })) => {
-                let value = for_white(value);
+        match (opinion.centipawns(), opinion.prospect().map(score)) {
+            (Some(value), Some((_, Wdl { win, draw, loss }))) => {
+                let value = for_white(Centipawns(value));
                 let _ = writeln!(text, "Strategist: {value}, win {win} draw {draw} loss {loss} of 1000");
             }
             _ => text += "Strategist: no opinion of positions\n",
@@ -203,11 +202,8 @@ impl SecondMind {
             None => text += "Selector: none, depth alone decides\n",
         }
         let blend = self.blend.unwrap_or(minds.blend());
-        let _ = write!(text, "Blend: {blend:.2} of the strategist");
-        if let Some((Score::Centipawns(Centipawns(told)), _)) = told {
-            let value = tactician.0 as f32 + blend * (told - tactician.0) as f32;
-            let _ = write!(text, ", {}", for_white(Centipawns(value.round() as i32)));
-        }
+        let value = for_white(tandem_search::blended(tactician, &opinion, blend));
+        let _ = write!(text, "Blend: {blend:.2} of the strategist, {value} where a search asks it");
         Some(text)
     }
 }

@@ -1,6 +1,7 @@
 //! What a network is trained on.
 
 use crate::error::LabError;
+use std::fmt;
 use std::str::FromStr;
 use tandem_train::{CpuTrainer, CudaTrainer, Job, State, TrainError, Trainer};
 
@@ -15,6 +16,17 @@ pub(crate) enum Device {
     Cuda(usize),
     /// Apple's card, for transformers.
     Mps,
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(card) => write!(f, "cuda:{card}"),
+            Self::Mps => f.write_str("mps"),
+        }
+    }
 }
 
 impl FromStr for Device {

@@ -49,6 +49,10 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Run(#[from] tandem_train::RunError),
     #[error(transparent)]
+    Selector(#[from] tandem_train::selector::SelectorError),
+    #[error(transparent)]
+    Hybrid(#[from] tandem_hybrid::HybridError),
+    #[error(transparent)]
     Load(#[from] tandem_train::LoadDataError),
     #[error(transparent)]
     Checkpoint(#[from] tandem_train::CheckpointError),

@@ -35,7 +35,7 @@ use tandem_train::{Figures, Judgement, Loss, Metrics, PIECE_GROUPS, Phase, Targe
 #[derive(Args, Debug)]
 pub(crate) struct EvaluateArgs {
     /// Network files, NNUEs or transformers (.ttn, .safetensors, .pb.gz); the word bootstrap stands for the hand-written
-    /// evaluation
+    /// evaluation, and a hybrid (.hybrid) for its transformer with the bridge to it: its two networks are named beside it
     #[arg(required = true)]
     nets: Vec<String>,
     /// A file of positions, in any format of `tandem-lab data`; may be given more than once

@@ -1,6 +1,8 @@
 //! `tandem-lab train`.
 
 mod display;
+mod hybrids;
+mod selectors;
 #[cfg_attr(not(feature = "torch"), path = "train_command/no_transformers.rs")]
 mod transformers;
 
@@ -68,8 +70,55 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
         AnyRecipe::Transformer(recipe) if args.explain => say!("{}", recipe.explain()),
         AnyRecipe::Nnue(recipe) => train_nnue(args, &recipe)?,
         AnyRecipe::Transformer(recipe) => transformers::train(args, &recipe)?,
+        AnyRecipe::Selector(recipe) if args.explain => say!("{}", recipe.explain()),
+        AnyRecipe::Selector(recipe) => selectors::train(args, &recipe)?,
+        AnyRecipe::Phases(recipes) => train_phases(args, &recipes)?,
     }
     Ok(())
+}
+
+/// Follows recipes one after the other, each in a process and a folder of its own within the run's. One that has written its
+/// network is passed over, so that the same command goes on after an interruption.
+fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
+    if !args.set.is_empty() {
+        return Err(LabError::Usage("set keys of the recipes that this one names, one by one".into()));
+    }
+    for recipe in recipes {
+        let name = recipe.file_stem().unwrap_or_default();
+        let folder = args.run.clone().unwrap_or_else(|| PathBuf::from("runs")).join(name);
+        if !args.explain && has_network(&folder) {
+            sayln!("{}: done before", folder.display());
+            continue;
+        }
+        let mut command =
+            std::process::Command::new(std::env::current_exe().map_err(LabError::file(recipe))?);
+        command.arg("train").arg(recipe).arg("--device").arg(args.device.to_string());
+        if args.explain {
+            command.arg("--explain");
+        } else {
+            command
+                .arg("--run")
+                .arg(&folder)
+                .args(args.threads.iter().flat_map(|threads| ["--threads".to_owned(), threads.to_string()]));
+        }
+        // Selectors are taught in one go; others go on where they were.
+        if args.resume && folder.join("log.jsonl").exists() {
+            command.arg("--resume");
+        }
+        let status = command.status().map_err(LabError::file(recipe))?;
+        if !status.success() || !(args.explain || has_network(&folder)) {
+            return Err(LabError::Usage(format!("{} did not come to its end", recipe.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run in a folder has come to its end.
+fn has_network(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_network =
+        |path: PathBuf| path.extension().is_some_and(|end| end == "hybrid" || end == "ttn" || end == "tnn");
+    entries.into_iter().any(|entry| is_network(entry.path()))
 }
 
 fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {

@@ -65,10 +65,12 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
             AnyRecipe::Transformer(recipe) => {
                 measure_transformer(&recipe, args.device, args.threads, args.steps)
             }
-            AnyRecipe::Nnue(_) => Err(LabError::Usage(format!(
-                "{} is no transformer's recipe; NNUE are described by --features, --accumulator, --buckets, --stacks",
-                path.display()
-            ))),
+            AnyRecipe::Nnue(_) | AnyRecipe::Selector(_) | AnyRecipe::Phases(_) => {
+                Err(LabError::Usage(format!(
+                    "{} is no transformer's recipe; NNUE are described by --features, --accumulator, --buckets, --stacks",
+                    path.display()
+                )))
+            }
         };
     }
     let stacks =

@@ -3,17 +3,21 @@
 //! The accumulators of both sides pass through one layer, a norm and the positive part. What comes out has the shape of
 //! the transformer's own code of the whole board, so that it can be added to it, or stand in its place.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use tandem_chess::Position;
+use std::sync::Arc;
+use tandem_chess::Board;
 use tandem_chess::random::SplitMix;
-use tandem_nnue::{Accumulators, Scales};
+use tandem_nnue::{Accumulators, Network, Scales};
 
 /// How a transformer is given what a bridge makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BridgeForm {
     /// Added to the transformer's own code, each number through a gate. Gates start at zero, so that nothing is lost
     /// before something is learnt.
+    #[default]
     Gated,
     /// Alone: the transformer sees nothing else of the board.
     Plain,
@@ -182,19 +186,49 @@ fn sum(numbers: &[f32]) -> f32 {
     numbers.iter().sum()
 }
 
-/// The accumulators of the side to move and of the other, as the NNUE's later layers see them: from 0 to 1.
-pub fn read_accumulators(
-    network: &tandem_nnue::Network,
-    accumulators: &mut Accumulators,
-    position: &Position,
-    out: &mut Vec<f32>,
-) {
-    let one = Scales::of(&network.architecture(), network.quantisation()).accumulator as f32;
-    let us = position.side_to_move();
-    out.clear();
-    for side in [us, !us] {
-        let values = accumulators.values(network, position.board(), side);
-        out.extend(values.iter().map(|&value| (f32::from(value) / one).clamp(0.0, 1.0)));
+/// One who reads what an NNUE sees of a position: the accumulators of the side to move and of the other, as the NNUE's later
+/// layers see them, from 0 to 1.
+pub struct Onlooker {
+    network: Arc<Network>,
+    accumulators: Accumulators,
+    /// What an accumulator has for one.
+    one: f32,
+}
+
+impl Onlooker {
+    /// What stands for one where numbers are kept in bytes.
+    pub const BYTE: f32 = 255.0;
+
+    /// Reads an NNUE's.
+    pub fn new(network: Arc<Network>) -> Self {
+        let one = Scales::of(&network.architecture(), network.quantisation()).accumulator as f32;
+        Self { accumulators: Accumulators::new(&network), network, one }
+    }
+
+    /// Numbers of a position.
+    pub fn numbers(network: &Network) -> usize {
+        2 * network.architecture().outputs
+    }
+
+    /// The numbers of a position.
+    pub fn read(&mut self, board: &Board, out: &mut Vec<f32>) {
+        out.clear();
+        self.each(board, |number| out.push(number));
+    }
+
+    /// Adds the numbers of a position, as bytes: without loss where the NNUE's own steps are 255ths, and to the nearest
+    /// elsewhere.
+    pub fn add_bytes(&mut self, board: &Board, out: &mut Vec<u8>) {
+        self.each(board, |number| out.push((number * Self::BYTE).round() as u8));
+    }
+
+    fn each(&mut self, board: &Board, mut say: impl FnMut(f32)) {
+        self.accumulators.reset(&self.network, board);
+        let us = board.side_to_move();
+        for side in [us, !us] {
+            let values = self.accumulators.values(&self.network, board, side);
+            values.iter().for_each(|&value| say((f32::from(value) / self.one).clamp(0.0, 1.0)));
+        }
     }
 }
 
@@ -239,15 +273,17 @@ mod tests {
 
     #[test]
     fn both_sides_are_read_and_the_side_to_move_comes_first() {
-        let network = test_nets::nnue(32, 1);
-        let mut accumulators = Accumulators::new(&network);
+        let mut onlooker = Onlooker::new(Arc::new(test_nets::nnue(32, 1)));
         let mut read = |fen: &str| {
-            let position = Position::from_fen(fen).unwrap();
-            accumulators.reset(&network, position.board());
-            let mut out = vec![7.0];
-            read_accumulators(&network, &mut accumulators, &position, &mut out);
-            assert_eq!(out.len(), 64);
+            let board = Board::from_fen(fen, false).unwrap();
+            let (mut out, mut bytes) = (vec![7.0], vec![9]);
+            onlooker.read(&board, &mut out);
+            onlooker.add_bytes(&board, &mut bytes);
+            assert_eq!((out.len(), bytes.len()), (64, 65));
             assert!(out.iter().all(|number| (0.0..=1.0).contains(number)));
+            assert!(out.iter().any(|&number| number > 0.0));
+            let whole = bytes[1..].iter().map(|&byte| f32::from(byte) / Onlooker::BYTE);
+            assert!(whole.zip(&out).all(|(byte, number)| (byte - number).abs() <= 0.5 / Onlooker::BYTE));
             out
         };
         let white = read("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1");

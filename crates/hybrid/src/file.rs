@@ -7,6 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -25,6 +26,8 @@ pub struct Hybrid {
     pub blend: f32,
     /// From which probability of the selector's on the transformer is asked, from 0 to 1.
     pub threshold: f32,
+    /// How many centipawns of the curve that the transformer was taught by one of the NNUE's is worth.
+    pub factor: f32,
     /// What the file says of itself.
     pub description: String,
 }
@@ -84,8 +87,9 @@ const BRIDGE: &str = "bridge";
 const SELECTOR: &str = "selector";
 const BLEND: &str = "blend";
 const THRESHOLD: &str = "threshold";
+const FACTOR: &str = "factor";
 const DESCRIPTION: &str = "description";
-const KEYS: [&str; 8] = [FORMAT, NNUE, TRANSFORMER, BRIDGE, SELECTOR, BLEND, THRESHOLD, DESCRIPTION];
+const KEYS: [&str; 9] = [FORMAT, NNUE, TRANSFORMER, BRIDGE, SELECTOR, BLEND, THRESHOLD, FACTOR, DESCRIPTION];
 /// The metadata's word on what the file is.
 const OURS: &str = "tandem-hybrid-1";
 /// And on a bridge or a selector that is not there.
@@ -103,8 +107,9 @@ fn unfit(field: impl Into<String>, problem: impl Into<String>) -> UnfitFile {
 impl Hybrid {
     /// Nothing learnt between two networks yet.
     pub fn new(nnue: Fingerprint, transformer: Fingerprint) -> Self {
-        let (blend, threshold) = (0.7, 0.5);
-        Self { nnue, transformer, bridge: None, selector: None, blend, threshold, description: String::new() }
+        let (blend, threshold, factor) = (0.7, 0.5, 1.0);
+        let (bridge, selector, description) = (None, None, String::new());
+        Self { nnue, transformer, bridge, selector, blend, threshold, factor, description }
     }
 
     /// Whether these are the networks that it was learnt with.
@@ -147,6 +152,7 @@ impl Hybrid {
             (SELECTOR, if self.selector.is_some() { feature_names() } else { NONE.into() }),
             (BLEND, self.blend.to_string()),
             (THRESHOLD, self.threshold.to_string()),
+            (FACTOR, self.factor.to_string()),
             (DESCRIPTION, self.description.clone()),
         ]);
         let mut header = BTreeMap::from([("__metadata__", json!(metadata))]);
@@ -204,8 +210,9 @@ impl Hybrid {
             transformer: metadata.fingerprint(TRANSFORMER)?,
             bridge,
             selector,
-            blend: metadata.share(BLEND)?,
-            threshold: metadata.share(THRESHOLD)?,
+            blend: metadata.number(BLEND, 0.0..=1.0)?,
+            threshold: metadata.number(THRESHOLD, 0.0..=1.0)?,
+            factor: metadata.number(FACTOR, 0.01..=100.0)?,
             description: metadata.text(DESCRIPTION).unwrap_or_default().into(),
         })
     }
@@ -266,11 +273,14 @@ impl<'a> Metadata<'a> {
         text.parse().map_err(|error| unfit(key, format!("{error}, not {:?}", clip(text))))
     }
 
-    /// A number from 0 to 1.
-    fn share(&self, key: &'static str) -> Result<f32, UnfitFile> {
+    /// A number within a range.
+    fn number(&self, key: &'static str, range: RangeInclusive<f32>) -> Result<f32, UnfitFile> {
         let text = self.text(key)?;
-        let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-        number.ok_or_else(|| unfit(key, format!("a number from 0 to 1 expected, not {:?}", clip(text))))
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        number.ok_or_else(|| {
+            unfit(key, format!("a number from {least} to {most} expected, not {:?}", clip(text)))
+        })
     }
 }
 
@@ -334,6 +344,7 @@ mod tests {
             selector: Some(test_nets::selector(3)),
             blend: 0.35,
             threshold: 0.625,
+            factor: 1.75,
             description: "made for a test \"so\"\n".into(),
             ..Hybrid::new(Fingerprint::of(b"nnue"), Fingerprint::of(b"transformer"))
         }
@@ -397,6 +408,7 @@ mod tests {
         );
         assert_eq!(with("\"0.35\"", "\"1.35\""), "blend: a number from 0 to 1 expected, not \"1.35\"");
         assert_eq!(with("\"0.625\"", "\"aNaN!\""), "threshold: a number from 0 to 1 expected, not \"aNaN!\"");
+        assert_eq!(with("\"1.75\"", "\"0.00\""), "factor: a number from 0.01 to 100 expected, not \"0.00\"");
         assert_eq!(with("\"gated\"", "\"wobbl\""), "bridge: gated, plain or none, not \"wobbl\"");
         assert_eq!(with("\"gated\"", "\"plain\""), "bridge.bias: the header has no use for this tensor");
         assert_eq!(with("bridge.gate", "bridge.gift"), "bridge.gate: this tensor is missing");

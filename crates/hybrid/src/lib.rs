@@ -1,7 +1,7 @@
 //! Two minds about one position: the tactician, an NNUE that judges every position of a search, and the strategist, a
 //! transformer that is asked where it pays.
 //!
-//! - [`Bridge`]: what the NNUE sees, as a code of the board that the transformer reads;
+//! - [`Bridge`]: what the NNUE sees, told by an [`Onlooker`], as a code of the board that the transformer reads;
 //! - [`Selector`]: whether a position is worth the strategist's time, by twenty [`Features`];
 //! - [`Minds`]: both networks and what joins them; a [`Strategist`] speaks for them;
 //! - [`Opinion`]: what it says of a position; [`Opinions`]: all it has said, shared by threads;
@@ -34,7 +34,7 @@ mod strategist;
 #[cfg(test)]
 mod test_nets;
 
-pub use bridge::{Bridge, BridgeForm, read_accumulators};
+pub use bridge::{Bridge, BridgeForm, Onlooker};
 pub use counsel::{Counsel, CounselSettings, Mode, Occasion, SearchClock, Seat, Statistics};
 pub use file::{Hybrid, HybridError, UnfitBase, UnfitFile};
 pub use fingerprint::{BadFingerprint, Fingerprint};

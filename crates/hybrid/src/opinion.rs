@@ -3,11 +3,14 @@
 use tandem_chess::{Move, PackedMove};
 use tandem_transformer::Prospect;
 use tandem_transformer::encoding::buckets::centipawns_of_chance;
+use tandem_transformer::encoding::outcomes::centipawns_of_outcomes;
 
 /// What the strategist says of a position, in little room, for a search keeps thousands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Opinion {
     prospect: Option<Prospect>,
+    /// What the prospect is worth in the NNUE's centipawns.
+    centipawns: Option<i32>,
     /// The legal moves, the most probable first.
     policy: Box<[(PackedMove, Share)]>,
     entropy: f32,
@@ -47,7 +50,14 @@ impl Opinion {
         let packed = sorted.iter().map(|&(mv, share)| (PackedMove::new(Some(mv)), Share::new(share)));
         let terms = moves.iter().map(|&(_, share)| f64::from(share)).filter(|&share| share > 0.0);
         let entropy = -terms.map(|share| share * share.ln()).sum::<f64>();
-        Self { prospect, policy: packed.collect(), entropy: entropy.max(0.0) as f32 }
+        let centipawns = prospect.map(|prospect| centipawns_of(prospect).round() as i32);
+        Self { prospect, centipawns, policy: packed.collect(), entropy: entropy.max(0.0) as f32 }
+    }
+
+    /// The same for a search whose NNUE counts otherwise: one of its centipawns is worth so many of the curve's.
+    pub(crate) fn in_units_of(self, factor: f32) -> Self {
+        let counted = |prospect: Prospect| (centipawns_of(prospect) / f64::from(factor)).round() as i32;
+        Self { centipawns: self.prospect.map(counted), ..self }
     }
 
     /// What the side to move can expect, if the network says so.
@@ -55,9 +65,9 @@ impl Opinion {
         self.prospect
     }
 
-    /// The same as an evaluation in centipawns, by the curve that Lichess measured.
+    /// The same as an evaluation in the NNUE's centipawns, by the curve that such networks are taught by.
     pub fn centipawns(&self) -> Option<i32> {
-        self.prospect.map(|prospect| centipawns_of_chance(prospect.chance()).round() as i32)
+        self.centipawns
     }
 
     /// The legal moves, the most probable first; none if the network has no opinion of moves.
@@ -83,6 +93,14 @@ impl Opinion {
     /// alike. `None` if it has no opinion of moves.
     pub fn entropy(&self) -> Option<f32> {
         (!self.policy.is_empty()).then_some(self.entropy)
+    }
+}
+
+/// By the curve that value heads are taught by; chances that buckets tell of are on the one that Lichess measured.
+fn centipawns_of(prospect: Prospect) -> f64 {
+    match prospect {
+        Prospect::Outcomes { .. } => centipawns_of_outcomes(prospect.chance()),
+        Prospect::Mate | Prospect::Draw | Prospect::Chance(_) => centipawns_of_chance(prospect.chance()),
     }
 }
 
@@ -112,6 +130,16 @@ mod tests {
         assert_eq!(sure.favourite().map(|(mv, share)| (mv, share.in_1024())), Some((moves[7], 1023)));
         assert_eq!(Opinion::default().entropy(), None);
         assert_eq!(Opinion::default().favourite(), None);
+    }
+
+    #[test]
+    fn a_value_is_told_in_the_units_of_the_nnue() {
+        let [win, draw, loss] = tandem_transformer::encoding::outcomes::chances_of_outcomes(150.0);
+        let opinion = Opinion::new(Some(Prospect::Outcomes { win, draw, loss }), &[]);
+        assert_eq!(opinion.centipawns(), Some(150));
+        assert_eq!(opinion.in_units_of(1.5).centipawns(), Some(100));
+        let even = Opinion::new(Some(Prospect::Chance(0.5)), &[]);
+        assert_eq!((even.centipawns(), Opinion::default().centipawns()), (Some(0), None));
     }
 
     proptest! {

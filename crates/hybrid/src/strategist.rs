@@ -1,12 +1,11 @@
 //! Both minds: the networks, what joins them, and one who speaks for them.
 
-use crate::bridge::{Bridge, BridgeForm, read_accumulators};
+use crate::bridge::{Bridge, BridgeForm, Onlooker};
 use crate::file::Hybrid;
 use crate::opinion::Opinion;
 use crate::selector::{Selector, Threshold};
 use std::sync::Arc;
 use tandem_chess::{Move, Position};
-use tandem_nnue::Accumulators;
 use tandem_transformer::encoding::text;
 use tandem_transformer::legal::{Temperature, probabilities, share_out};
 use tandem_transformer::{Batch, Input, Inputs, Method, Network, Outputs, Prospect, Scratch};
@@ -30,6 +29,7 @@ pub struct Minds {
     selector: Option<Selector>,
     blend: f32,
     threshold: Threshold,
+    factor: f32,
 }
 
 /// Why networks cannot be joined.
@@ -79,16 +79,16 @@ impl Minds {
             return Err(UnfitMinds::NoOpinion);
         }
         let threshold = Threshold::new(THRESHOLD);
-        Ok(Self { strategist, tactician, bridge: None, selector: None, blend: BLEND, threshold })
+        Ok(Self { strategist, tactician, bridge: None, selector: None, blend: BLEND, threshold, factor: 1.0 })
     }
 
     /// The same with what was learnt between them, if it was between networks of their shapes. Whether it was between
     /// these very networks is [`Hybrid::check`]'s business.
     pub fn with_hybrid(mut self, hybrid: Hybrid) -> Result<Self, UnfitMinds> {
-        let Hybrid { bridge, selector, blend, threshold, .. } = hybrid;
+        let Hybrid { bridge, selector, blend, threshold, factor, .. } = hybrid;
         if let Some(bridge) = &bridge {
             let tactician = self.tactician.as_ref().ok_or(UnfitMinds::NoTactician)?;
-            let nnue = 2 * tactician.architecture().outputs;
+            let nnue = Onlooker::numbers(tactician);
             if nnue != bridge.inputs() {
                 return Err(UnfitMinds::Accumulators { bridge: bridge.inputs(), nnue });
             }
@@ -98,7 +98,7 @@ impl Minds {
             }
         }
         (self.bridge, self.selector) = (bridge, selector);
-        (self.blend, self.threshold) = (blend, Threshold::new(threshold));
+        (self.blend, self.threshold, self.factor) = (blend, Threshold::new(threshold), factor);
         Ok(self)
     }
 
@@ -138,8 +138,8 @@ pub struct Strategist {
     minds: Arc<Minds>,
     scratch: Scratch,
     batch: Batch,
-    /// The NNUE's accumulators, where a bridge reads them.
-    accumulators: Option<Accumulators>,
+    /// Who tells the bridge what the NNUE sees, where there is one.
+    onlooker: Option<Onlooker>,
     seen: Vec<f32>,
     code: Vec<f32>,
 }
@@ -151,7 +151,7 @@ impl Strategist {
         Self {
             scratch: Scratch::default(),
             batch: Batch::new(minds.strategist.architecture().input),
-            accumulators: tactician.map(|network| Accumulators::new(network)),
+            onlooker: tactician.map(|network| Onlooker::new(Arc::clone(network))),
             seen: Vec::new(),
             code: vec![0.0; minds.bridge.as_ref().map_or(0, Bridge::outputs)],
             minds,
@@ -160,23 +160,21 @@ impl Strategist {
 
     /// What the strategist says of a position.
     pub fn judge(&mut self, position: &Position) -> Opinion {
-        if self.minds.strategist.architecture().heads.action_value.is_some() {
+        let opinion = if self.minds.strategist.architecture().heads.action_value.is_some() {
             self.judge_actions(position)
         } else {
             self.judge_position(position)
-        }
+        };
+        opinion.in_units_of(self.minds.factor)
     }
 
     /// One look at the position.
     fn judge_position(&mut self, position: &Position) -> Opinion {
-        let Self { minds, scratch, batch, accumulators, seen, code } = self;
+        let Self { minds, scratch, batch, onlooker, seen, code } = self;
         batch.of(position);
         let mut inputs = batch.inputs(&[]);
-        if let (Some(bridge), Some(network), Some(accumulators)) =
-            (&minds.bridge, &minds.tactician, accumulators)
-        {
-            accumulators.reset(network, position.board());
-            read_accumulators(network, accumulators, position, seen);
+        if let (Some(bridge), Some(onlooker)) = (&minds.bridge, onlooker) {
+            onlooker.read(position.board(), seen);
             bridge.forward(seen, code);
             inputs = match bridge.form() {
                 BridgeForm::Gated => batch.coded(code),

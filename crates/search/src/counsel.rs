@@ -7,7 +7,7 @@
 
 use crate::alphabeta::NodeType;
 use crate::params::*;
-use crate::value::{MAX_EVAL, Value};
+use crate::value::{Centipawns, MAX_EVAL, Value};
 use crate::worker::Worker;
 use std::sync::Arc;
 use tandem_chess::Move;
@@ -51,17 +51,9 @@ impl Worker {
         opinion
     }
 
-    /// The evaluator's value, drawn towards the strategist's. Where one side is as good as winning a chance says little of
-    /// how much, so that the evaluator has the word there.
+    /// The evaluator's value, drawn towards the strategist's.
     pub(crate) fn counselled(&self, raw: Value, opinion: &Opinion) -> Value {
-        let (Some(seat), Some(told)) = (&self.counsel, opinion.centipawns()) else { return raw };
-        if use_counsel_value() == 0 || raw.abs() > counsel_value_range() {
-            return raw;
-        }
-        let told = told * counsel_scale() / 100;
-        let blend = (seat.counsel().blend() * 1024.0) as Value;
-        let change = ((told - raw) * blend / 1024).clamp(-counsel_value_max(), counsel_value_max());
-        (raw + change).clamp(-MAX_EVAL, MAX_EVAL)
+        self.counsel.as_ref().map_or(raw, |seat| drawn(raw, opinion, seat.counsel().blend()))
     }
 
     /// The strategist's move, to be tried first where nothing better is known.
@@ -76,6 +68,24 @@ impl Worker {
         let seat = self.counsel.as_ref().filter(|_| use_counsel_time() != 0)?;
         seat.counsel().opinion(self.position.key())?.entropy().map(f64::from)
     }
+}
+
+/// An evaluation as a search takes it where the strategist has an opinion, of which so much is to be the strategist's.
+pub fn blended(evaluation: Centipawns, opinion: &Opinion, blend: f32) -> Centipawns {
+    Centipawns(drawn(evaluation.0, opinion, blend))
+}
+
+/// A value, drawn towards the strategist's. Where one side is as good as winning a chance says little of how much, so that
+/// the evaluator has the word there.
+fn drawn(raw: Value, opinion: &Opinion, blend: f32) -> Value {
+    let Some(told) = opinion.centipawns() else { return raw };
+    if use_counsel_value() == 0 || raw.abs() > counsel_value_range() {
+        return raw;
+    }
+    let told = told * counsel_scale() / 100;
+    let blend = (blend * 1024.0) as Value;
+    let change = ((told - raw) * blend / 1024).clamp(-counsel_value_max(), counsel_value_max());
+    (raw + change).clamp(-MAX_EVAL, MAX_EVAL)
 }
 
 /// What a policy adds to a quiet move's place in the order.

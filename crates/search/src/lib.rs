@@ -44,6 +44,7 @@ mod worker;
 
 pub use bootstrap::Bootstrap;
 pub use committee::Committee;
+pub use counsel::blended;
 pub use evaluator::{Evaluator, EvaluatorFactory};
 pub use limits::{Clock, Limits};
 pub use nnue::Nnue;

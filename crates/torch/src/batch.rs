@@ -11,6 +11,7 @@ pub(crate) struct Batch {
     actions: Option<Tensor>,
     masks: Option<Tensor>,
     levels: Option<Tensor>,
+    seen: Option<Tensor>,
     pub(crate) policy: Option<Tensor>,
     pub(crate) legal: Option<Tensor>,
     pub(crate) opponent: Option<Tensor>,
@@ -38,6 +39,7 @@ impl Batch {
             actions: there(shape.actions, &|| numbers(&samples.actions).view([len, 1])),
             masks: there(!text, &|| words(&samples.masks)),
             levels: there(!text, &|| Tensor::from_slice(&samples.levels).view([len, -1])),
+            seen: there(shape.seen > 0, &|| Tensor::from_slice(&samples.seen).view([len, -1])),
             policy: there(!samples.policy.is_empty(), &|| numbers(&samples.policy)),
             legal: there(!samples.legal.is_empty(), &|| words(&samples.legal)),
             opponent: there(!samples.opponent.is_empty(), &|| numbers(&samples.opponent)),
@@ -57,6 +59,7 @@ impl Batch {
             &self.actions,
             &self.masks,
             &self.levels,
+            &self.seen,
             &self.policy,
             &self.legal,
             &self.opponent,
@@ -84,6 +87,7 @@ impl Batch {
             actions: maybe(&self.actions),
             masks: maybe(&self.masks),
             levels: maybe(&self.levels),
+            seen: maybe(&self.seen),
             policy: maybe(&self.policy),
             legal: maybe(&self.legal),
             opponent: maybe(&self.opponent),
@@ -107,7 +111,8 @@ impl Batch {
                 ModelInputs::Text(all.to_kind(Kind::Int64))
             }
             (None, Some(masks), Some(levels)) => {
-                ModelInputs::Squares { masks: masks.shallow_clone(), levels: levels.shallow_clone() }
+                let seen = self.seen.as_ref().map(Tensor::shallow_clone);
+                ModelInputs::Squares { masks: masks.shallow_clone(), levels: levels.shallow_clone(), seen }
             }
             _ => unreachable!("a network reads text or squares"),
         }

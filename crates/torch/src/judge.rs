@@ -81,11 +81,11 @@ impl Resident {
         caught(&compute, || {
             let _guard = tch::no_grad_guard();
             let architecture = weights.architecture();
-            let (row, kind) = (Row::of(architecture), kind_of(precision));
+            let (row, kind) = (Row::of(architecture, None), kind_of(precision));
             Ok(Self {
                 shape: SampleShape::of(architecture),
                 model: Model::new(architecture, kind, compute.device()),
-                tensors: row.split(&row.join(weights, compute.device()).to_kind(kind)),
+                tensors: row.split(&row.join(weights, None, compute.device()).to_kind(kind)),
                 compute,
             })
         })

@@ -1,6 +1,7 @@
 //! The forward pass, as tensors that know their slopes. It must say what `tandem_transformer::Network` says.
 
 mod attention;
+mod bridge;
 mod embedding;
 mod feed_forward;
 mod heads;
@@ -14,6 +15,7 @@ use crate::parameters::Named;
 use crate::shim::{Joined, NormNumbers};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use tandem_hybrid::BridgeForm;
 use tandem_transformer::{Activation, Architecture, Input, NormKind, NormPlace};
 use tch::{Device, Kind, Tensor};
 
@@ -24,7 +26,8 @@ pub(crate) enum ModelInputs {
     /// Tokens of the text, and of the action where there is one: `[batch, 78 or 79]`.
     Text(Tensor),
     /// For each position and channel the squares that have it as bits of a number, and what they have: `[batch, channels]`.
-    Squares { masks: Tensor, levels: Tensor },
+    /// And for a bridge what an NNUE sees, in bytes: `[batch, numbers]`.
+    Squares { masks: Tensor, levels: Tensor, seen: Option<Tensor> },
 }
 
 /// What a network says, by the names of its heads, and how its experts were chosen.
@@ -45,6 +48,8 @@ pub(crate) struct Model {
     mask: Option<Tensor>,
     /// Kernels of our own, where there are some.
     fused: Option<Fused>,
+    /// How the network is given what a bridge makes, where there is one.
+    bridge: Option<BridgeForm>,
 }
 
 impl Model {
@@ -56,7 +61,13 @@ impl Model {
             moves: Tensor::from_slice(&heads::places_of_moves()).to_device(device),
             mask: attention::mask(architecture, kind, device),
             fused: Fused::of(architecture, kind, device),
+            bridge: None,
         }
+    }
+
+    /// The same with a bridge to it.
+    pub(crate) fn with_bridge(self, form: Option<BridgeForm>) -> Self {
+        Self { bridge: form, ..self }
     }
 
     /// Computes with libtorch's kernels alone.
@@ -73,10 +84,19 @@ impl Model {
 
     /// What the network with these tensors says.
     pub(crate) fn forward(&self, tensors: &Named, inputs: &ModelInputs) -> Said {
+        self.forward_without(tensors, inputs, 0.0)
+    }
+
+    /// The same while it learns, without a share of the bridge's numbers, which are chosen by chance.
+    pub(crate) fn forward_without(&self, tensors: &Named, inputs: &ModelInputs, dropout: f64) -> Said {
         let pass = Pass { model: self, tensors, routing: RefCell::default() };
         let x = match inputs {
             ModelInputs::Text(tokens) => pass.embed_text(tokens),
-            ModelInputs::Squares { masks, levels } => pass.embed_squares(&self.expand(masks, levels)),
+            ModelInputs::Squares { masks, levels, seen } => {
+                let code = seen.as_ref().zip(self.bridge);
+                let code = code.map(|(seen, form)| (form, pass.cross(seen, dropout)));
+                pass.embed_squares(&self.expand(masks, levels), code)
+            }
         };
         let x = pass.blocks(x);
         let heads = match self.architecture.input {

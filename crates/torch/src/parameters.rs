@@ -6,6 +6,7 @@
 use crate::shim::TorchError;
 use crate::sparsity::two_of_four;
 use std::collections::HashMap;
+use tandem_hybrid::Bridge;
 use tandem_transformer::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use tch::{Device, Kind, Tensor};
 
@@ -24,18 +25,26 @@ impl Named {
     }
 }
 
-/// Where the numbers of a network are in the row: those that an optimiser lets decay come first.
+/// Where the numbers of a network, and of a bridge to it, are in the row: those that an optimiser lets decay come first.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     specs: Vec<TensorSpec>,
     decayed: usize,
 }
 
+/// Whether a tensor is a bridge's and not the network's.
+pub(crate) fn is_of_bridge(name: &str) -> bool {
+    name.starts_with("bridge.")
+}
+
 impl Row {
-    pub(crate) fn of(architecture: &Architecture) -> Self {
+    pub(crate) fn of(architecture: &Architecture, bridge: Option<&Bridge>) -> Self {
+        let of_bridge = bridge.iter().flat_map(|bridge| bridge.tensors());
+        let of_bridge = of_bridge.map(|(name, shape, _)| TensorSpec { name: name.into(), shape });
         // Scales, offsets, biases and rows of places stay as they are learnt.
         let decays = |spec: &TensorSpec| spec.shape.len() > 1 && !spec.name.starts_with("embedding.gate");
-        let (mut specs, rest): (Vec<_>, Vec<_>) = architecture.tensors().into_iter().partition(decays);
+        let (mut specs, rest): (Vec<_>, Vec<_>) =
+            architecture.tensors().into_iter().chain(of_bridge).partition(decays);
         let decayed = specs.iter().map(TensorSpec::len).sum();
         specs.extend(rest);
         Self { specs, decayed }
@@ -65,14 +74,18 @@ impl Row {
         Named(shaped.collect())
     }
 
-    /// A row with the numbers of a network.
-    pub(crate) fn join(&self, weights: &Weights, device: Device) -> Tensor {
+    /// A row with the numbers of a network, and of a bridge if the row has one.
+    pub(crate) fn join(&self, weights: &Weights, bridge: Option<&Bridge>, device: Device) -> Tensor {
+        let of_bridge = bridge.map(Bridge::tensors).unwrap_or_default();
         let parts: Vec<Tensor> = self
             .specs
             .iter()
-            .map(|spec| match weights.get(&spec.name) {
-                Some(numbers) => Tensor::from_slice(numbers),
-                None => unreachable!("the architecture has {}", spec.name),
+            .map(|spec| {
+                let beside = of_bridge.iter().find(|(name, ..)| *name == spec.name);
+                match weights.get(&spec.name).or(beside.map(|&(_, _, numbers)| numbers)) {
+                    Some(numbers) => Tensor::from_slice(numbers),
+                    None => unreachable!("the architecture or the bridge has {}", spec.name),
+                }
             })
             .collect();
         Tensor::cat(&parts, 0).to_device(device)
@@ -80,15 +93,30 @@ impl Row {
 
     /// The network of a row.
     pub(crate) fn weights(&self, architecture: &Architecture, row: &Tensor) -> Result<Weights, WeightsError> {
+        Weights::new(architecture.clone(), self.named_numbers(row, |name| !is_of_bridge(name)))
+    }
+
+    /// The bridge of a row that begins as another does; none where the row has none.
+    pub(crate) fn bridge(&self, start: &Bridge, row: &Tensor) -> Option<Bridge> {
+        let mut tensors = self.named_numbers(row, is_of_bridge);
+        let (form, inputs, outputs) = (start.form(), start.inputs(), start.outputs());
+        let taken = |name: &str, _: &[usize]| tensors.remove(name).map(|(_, numbers)| numbers).ok_or(());
+        Bridge::of_tensors(form, inputs, outputs, taken).ok()
+    }
+
+    /// The tensors of a row that are wanted.
+    fn named_numbers(&self, row: &Tensor, wanted: impl Fn(&str) -> bool) -> NamedTensors {
         let numbers = numbers_of(row);
         let mut at = 0;
         let mut tensors = NamedTensors::new();
         for spec in &self.specs {
-            let part = numbers[at..at + spec.len()].to_vec();
-            at += spec.len();
-            tensors.insert(spec.name.clone(), (spec.shape.clone(), part));
+            let part = at..at + spec.len();
+            at = part.end;
+            if wanted(&spec.name) {
+                tensors.insert(spec.name.clone(), (spec.shape.clone(), numbers[part].to_vec()));
+            }
         }
-        Weights::new(architecture.clone(), tensors)
+        tensors
     }
 
     /// A row of ones and, for the tensors that are named, of zeros.

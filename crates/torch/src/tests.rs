@@ -1,5 +1,7 @@
 //! Whole runs of small networks.
 
+mod bridge;
+
 use crate::shim::{Group, Meeting};
 use crate::{Compute, Processes, TorchJudge, TorchTrainer};
 use std::path::{Path, PathBuf};
@@ -78,10 +80,10 @@ const TEXT: &str = include_str!("../../transformer/tests/architectures/text.toml
 
 fn alone(
     recipe: &TransformerRecipe,
-    weights: &Weights,
+    start: Start<'_>,
     state: Option<&TransformerState>,
 ) -> Result<Box<dyn TransformerTrainer>, TrainError> {
-    let trainer = TorchTrainer::new(recipe, weights, state, Compute::processor(), Processes::one())?;
+    let trainer = TorchTrainer::new(recipe, start, state, Compute::processor(), Processes::one())?;
     Ok(Box::new(trainer))
 }
 
@@ -125,7 +127,7 @@ fn losses_are_what_metrics_find() {
         );
         let recipe = folder.recipe(&tables, network);
         let architecture = recipe.network.architecture().unwrap();
-        let mut trainer = alone(&recipe, &Weights::random(architecture.clone(), 4), None).unwrap();
+        let mut trainer = alone(&recipe, (&Weights::random(architecture.clone(), 4)).into(), None).unwrap();
         let samples = samples(&recipe);
         let judged = trainer.judge(&samples).unwrap();
         trainer.learn(&samples, 0.0).unwrap();
@@ -196,7 +198,7 @@ fn a_small_network_learns_some_positions_by_heart() {
         SQUARES,
     );
     let weights = Weights::random(recipe.network.architecture().unwrap(), 2);
-    let mut trainer = alone(&recipe, &weights, None).unwrap();
+    let mut trainer = alone(&recipe, (&weights).into(), None).unwrap();
     let samples = samples(&recipe);
     for _ in 0..300 {
         trainer.learn(&samples, 0.004).unwrap();
@@ -294,7 +296,7 @@ fn what_is_frozen_stays_and_two_of_four_are_nothing() {
         SQUARES,
     );
     let start = Weights::random(recipe.network.architecture().unwrap(), 6);
-    let mut trainer = alone(&recipe, &start, None).unwrap();
+    let mut trainer = alone(&recipe, (&start).into(), None).unwrap();
     let samples = samples(&recipe);
     for _ in 0..10 {
         trainer.learn(&samples, 1e-2).unwrap();

@@ -7,16 +7,19 @@ use crate::judge::{judged, kind_of};
 use crate::losses::wrong;
 use crate::model::{Model, Routing, Said};
 use crate::optimiser::Optimiser;
-use crate::parameters::{Parameters, Row, numbers_of};
+use crate::parameters::{Parameters, Row, is_of_bridge, numbers_of};
 use crate::shim::{Graph, TorchError, peak_memory, synchronise};
 use crate::sparsity::two_of_four;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
+use tandem_chess::random::SplitMix;
+use tandem_hybrid::Bridge;
 use tandem_train::TrainError;
 use tandem_train::transformer::{
-    Judged, SampleShape, Samples, StepTold, TransformerRecipe, TransformerState, TransformerTrainer,
+    Join, Judged, Reading, SampleShape, Samples, Start, StepTold, TransformerRecipe, TransformerState,
+    TransformerTrainer,
 };
 use tandem_transformer::{Architecture, FeedForward, Weights};
 use tch::{Device, Kind, Tensor};
@@ -36,6 +39,8 @@ pub struct TorchTrainer {
     recipe: TransformerRecipe,
     architecture: Architecture,
     shape: SampleShape,
+    /// What the network is joined to. Then the bridge alone is learnt.
+    join: Option<Join>,
     row: Row,
     model: Model,
     parameters: Parameters,
@@ -60,33 +65,35 @@ pub struct TorchTrainer {
 
 impl TorchTrainer {
     /// Begins with the numbers of a network, or goes on from a state.
-    pub fn new(
+    pub fn new<'a>(
         recipe: &TransformerRecipe,
-        start: &Weights,
+        start: impl Into<Start<'a>>,
         state: Option<&TransformerState>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TrainError> {
+        let start = start.into();
         let work = || Self::begin(recipe, start, state, compute, processes);
         caught(&compute, work)
     }
 
     fn begin(
         recipe: &TransformerRecipe,
-        start: &Weights,
+        Start { weights, join }: Start<'_>,
         state: Option<&TransformerState>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TorchError> {
-        let architecture = start.architecture().clone();
+        let architecture = weights.architecture().clone();
         let device = compute.device();
-        let row = Row::of(&architecture);
+        let bridge = join.map(|join| &join.bridge);
+        let row = Row::of(&architecture, bridge);
         let kind = kind_of(recipe.training.precision);
         let saved = |name: &str| {
             let numbers = state.and_then(|state| state.rows.get(name));
             numbers.map(|numbers| Tensor::from_slice(numbers).to_device(device))
         };
-        let masters = saved("numbers").unwrap_or_else(|| row.join(start, device));
+        let masters = saved("numbers").unwrap_or_else(|| row.join(weights, bridge, device));
         processes.same(&masters)?;
         let mut optimiser = Optimiser::new(recipe.optimiser, &row, device);
         let step = state.map_or(0, |state| state.step);
@@ -95,9 +102,9 @@ impl TorchTrainer {
         }
         let training = &recipe.training;
         let following = (training.ema > 0.0).then(|| saved("following").unwrap_or_else(|| masters.copy()));
-        let is_frozen = |name: &str| training.is_frozen(name);
+        let is_frozen = |name: &str| training.is_frozen(name) || (bridge.is_some() && !is_of_bridge(name));
         let any_frozen = row.specs().iter().any(|spec| is_frozen(&spec.name));
-        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), row.join(start, device)));
+        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), row.join(weights, bridge, device)));
         let mask = training.two_of_four.then(|| row.clone());
         let is_fixed = !matches!(architecture.body.feed_forward, FeedForward::Experts(_));
         let records = training.graph
@@ -106,8 +113,9 @@ impl TorchTrainer {
             && optimiser.can_be_recorded()
             && processes.alone();
         Ok(Self {
-            shape: SampleShape::of(&architecture),
-            model: Model::new(&architecture, kind, device),
+            shape: Reading::of(&architecture, join).shape,
+            model: Model::new(&architecture, kind, device).with_bridge(bridge.map(Bridge::form)),
+            join: join.cloned(),
             parameters: Parameters::new(masters, kind, mask),
             optimiser,
             following,
@@ -157,7 +165,8 @@ impl TorchTrainer {
             let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
             let share = (next - first) as f64 / batch.len as f64;
             let batch = batch.part(first, next - first);
-            let mut said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
+            let tensors = self.row.split(self.parameters.working());
+            let mut said = self.model.forward_without(&tensors, &batch.inputs(), self.dropout());
             for layer in &mut said.routing {
                 // Experts are to be used alike by all processes together.
                 self.processes.mean(&mut layer.load)?;
@@ -204,6 +213,11 @@ impl TorchTrainer {
     fn make_step(&mut self, samples: &Samples, rate: f64) -> Result<(), TorchError> {
         let batch = Batch::new(samples, &self.shape, self.compute.device());
         self.optimiser.set_rate(rate);
+        if self.dropout() > 0.0 {
+            // The same step of a process draws the same, also when a run goes on.
+            let place = SplitMix::new(self.step).next_u64() ^ self.processes.rank() as u64;
+            tch::manual_seed((self.recipe.seed ^ SplitMix::new(place).next_u64()) as i64);
+        }
         let told = if let Some(recorded) = &mut self.recorded {
             recorded.batch.refill(&batch);
             recorded.graph.replay()?;
@@ -231,6 +245,11 @@ impl TorchTrainer {
         self.told.push(told);
         self.step += 1;
         Ok(())
+    }
+
+    /// The share of a bridge's numbers that a step leaves out.
+    fn dropout(&self) -> f64 {
+        self.join.as_ref().map_or(0.0, |join| join.dropout)
     }
 
     /// Steps since the last look, which tells when there is enough to record.
@@ -373,6 +392,13 @@ impl TransformerTrainer for TorchTrainer {
         let compute = self.compute;
         let weights = caught(&compute, || Ok(self.row.weights(&self.architecture, &self.best())))?;
         weights.map_err(|error| TrainError(error.to_string()))
+    }
+
+    fn bridge(&mut self) -> Result<Option<Bridge>, TrainError> {
+        let compute = self.compute;
+        caught(&compute, || {
+            Ok(self.join.as_ref().and_then(|join| self.row.bridge(&join.bridge, &self.best())))
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 //! that faster ways are measured by ([`reference`](mod@reference)); [`Metrics`], which say what a network is worth. What a run
 //! tells of itself is in [`log`]; what a transformer's training needs before any tensor is in [`transformer`].
 
+mod base;
 mod batch;
 mod checkpoint;
 mod cpu;
@@ -21,11 +22,13 @@ pub mod reference;
 mod run;
 mod saturation;
 mod schedule;
+pub mod selector;
 pub mod speed;
 mod state;
 mod trainer;
 pub mod transformer;
 
+pub use base::BaseNetwork;
 pub use batch::{Batch, Rows};
 pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
 pub use cpu::CpuTrainer;

@@ -1,18 +1,12 @@
 //! What a network's judgements are worth against data.
 
-use crate::loss::sigmoid;
 use tandem_chess::Piece;
 use tandem_data::{Outcome, Packed};
+use tandem_transformer::encoding::outcomes::chances_of_outcomes;
 
 /// Labels further from zero than this, in centipawns, are left out of the mean error and of the correlation: mates and won
 /// games would outweigh everything that a search has to decide.
 pub const CLEAR_LABEL: f64 = 2000.0;
-
-/// The chance of a win is one half at so many centipawns, of a loss at as many below zero; what is left is a draw's. Both
-/// numbers are a fit to engines' tournament games and the scores that the engines gave.
-const WDL_HALF: f64 = 120.0;
-/// How many centipawns it takes from one half to 73 %.
-const WDL_SCALE: f64 = 60.0;
 
 /// How much of the game is left, by pieces that are no pawns, kings among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,14 +69,6 @@ pub struct Judgement {
     pub pieces: usize,
     /// How much of the game is left.
     pub phase: Phase,
-}
-
-/// The chances of a win, a draw and a loss at a score in centipawns. A win's is 1 / (1 + e^((120 − score) / 60)), a loss's
-/// the same for the other side, a draw has the rest.
-pub fn chances_of_outcomes(centipawns: f64) -> [f64; 3] {
-    let win = sigmoid((centipawns - WDL_HALF) / WDL_SCALE);
-    let loss = sigmoid((-centipawns - WDL_HALF) / WDL_SCALE);
-    [win, 1.0 - win - loss, loss]
 }
 
 /// The most likely end of a game at a score in centipawns, by [`chances_of_outcomes`].
@@ -325,6 +311,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss::sigmoid;
 
     fn judgement(centipawns: f64, score: f64, result: Outcome, pieces: usize) -> Judgement {
         let chance = sigmoid(centipawns / 400.0);

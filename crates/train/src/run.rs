@@ -75,6 +75,9 @@ pub enum RunError {
         /// What it said.
         loss: f32,
     },
+    /// A network that should stay as it is did not.
+    #[error("the network under the bridge has changed, which must not be: please report this")]
+    Changed,
     /// The validation loss is no number.
     #[error("the validation loss after step {step} is {loss}: the learning rate may be too high")]
     Validation {

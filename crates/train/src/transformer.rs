@@ -4,6 +4,7 @@
 //! - [`SampleLoader`]: batches without end, as [`Samples`], plain arrays that are small enough to be sent to a card;
 //! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth; [`judge_samples`] asks it
 //!   on the processor;
+//! - [`Join`]: a bridge from an NNUE, which is learnt while both networks stay as they are;
 //! - [`run_transformer`]: steps, looks at the validation data and checkpoints, with whatever [`TransformerTrainer`] computes.
 //!
 //! Nothing here knows of a training framework.
@@ -13,9 +14,11 @@ mod any_recipe;
 mod blind;
 mod checkpoint;
 mod figures;
+mod join;
 mod loader;
 mod metrics;
 mod neighbours;
+mod optimiser;
 mod processor;
 mod recipe;
 mod run;
@@ -26,12 +29,15 @@ mod trainer;
 pub use any_recipe::AnyRecipe;
 pub use checkpoint::{TransformerCheckpoint, TransformerStanding};
 pub use figures::{Figure, Head};
+pub use join::{BridgeRecipe, Join, Reading, Start};
+pub(crate) use loader::first_records;
 pub use loader::{SampleLoader, Share, load_samples};
 pub use metrics::{
     Answers, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures, TransformerMetrics,
     ValueAnswers,
 };
-pub use processor::judge_samples;
+pub use optimiser::TransformerOptimiser;
+pub use processor::{judge_joined, judge_samples};
 pub use recipe::*;
 pub use run::{
     MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, answers_of,

@@ -3,7 +3,8 @@
 //! - [`text`]: the 77 tokens of searchless chess;
 //! - [`squares`]: 19 numbers for each square;
 //! - [`planes`]: lc0's 112 planes, as so many numbers for each square;
-//! - [`buckets`]: chances to win as equal parts of what lies between losing and winning.
+//! - [`buckets`]: chances to win as equal parts of what lies between losing and winning;
+//! - [`outcomes`]: scores as chances of a win, a draw and a loss.
 //!
 //! All write into memory of the caller's, every number of it. What has numbers for each square can also be written as
 //! [`Masks`], a twentieth of the size: a set of squares and one number for each channel.
@@ -18,6 +19,7 @@
 //! ```
 
 pub mod buckets;
+pub mod outcomes;
 pub mod planes;
 pub mod squares;
 pub mod text;

@@ -4,7 +4,9 @@ use crate::any_network::AnyNetwork;
 use crate::error::LabError;
 use crate::transformer_file::{is_transformer, outline};
 use std::path::Path;
+use std::sync::Arc;
 use tandem_chess::{Board, Position};
+use tandem_hybrid::{Bridge, Fingerprint, Hybrid, Minds, Onlooker};
 use tandem_nnue::{Accumulators, FloatNetwork, Network};
 use tandem_search::{Bootstrap, Evaluator};
 use tandem_transformer::Isa;
@@ -25,6 +27,8 @@ enum Mind {
     Bootstrap,
     Nnue(AnyNetwork),
     Transformer(Box<tandem_transformer::Network>),
+    /// A transformer, an NNUE that it is joined to, and the bridge between them.
+    Hybrid(Arc<tandem_transformer::Network>, Arc<Network>, Box<Bridge>),
 }
 
 /// A contender that scores positions, at work on one thread.
@@ -45,6 +49,7 @@ impl Contender {
             let path = Path::new(text);
             let mind = match text.as_str() {
                 BOOTSTRAP => Mind::Bootstrap,
+                _ if path.extension().is_some_and(|end| end == "hybrid") => hybrid(path, names)?,
                 _ if is_transformer(path)? => {
                     Mind::Transformer(Box::new(tandem_transformer::Network::load(path, Isa::best())?))
                 }
@@ -56,6 +61,13 @@ impl Contender {
                 Mind::Transformer(network) => {
                     format!("{}, {}", outline(network.architecture()), network.precision().name())
                 }
+                Mind::Hybrid(network, nnue, bridge) => format!(
+                    "{}, {}, with a {} bridge from {}",
+                    outline(network.architecture()),
+                    network.precision().name(),
+                    bridge.form(),
+                    nnue.architecture()
+                ),
             };
             contenders.push(Self { name, told, mind });
         }
@@ -66,7 +78,16 @@ impl Contender {
     pub(super) fn transformer(&self) -> Option<&tandem_transformer::Network> {
         match &self.mind {
             Mind::Transformer(network) => Some(network),
+            Mind::Hybrid(network, ..) => Some(network),
             Mind::Bootstrap | Mind::Nnue(_) => None,
+        }
+    }
+
+    /// What the transformer is joined to, if it is to anything: the bridge, and one who tells it what the NNUE sees.
+    pub(super) fn bridge(&self) -> Option<(&Bridge, Onlooker)> {
+        match &self.mind {
+            Mind::Hybrid(_, nnue, bridge) => Some((bridge, Onlooker::new(Arc::clone(nnue)))),
+            Mind::Transformer(_) | Mind::Bootstrap | Mind::Nnue(_) => None,
         }
     }
 
@@ -78,9 +99,42 @@ impl Contender {
                 Seat::Integer(network, Box::new(Accumulators::new(network)))
             }
             Mind::Nnue(AnyNetwork::Float(network, _)) => Seat::Float(network),
-            Mind::Transformer(_) => return None,
+            Mind::Transformer(_) | Mind::Hybrid(..) => return None,
         })
     }
+}
+
+/// A hybrid, whose networks are among the files that are named; the NNUE may also be the one built in.
+fn hybrid(path: &Path, names: &[String]) -> Result<Mind, LabError> {
+    let hybrid = Hybrid::load(path)?;
+    let Hybrid { nnue, transformer, .. } = hybrid;
+    let told = path.display();
+    let Some(bridge) = hybrid.bridge.clone() else {
+        return Err(LabError::Usage(format!(
+            "{told}: it has no bridge, so that its transformer says all there is"
+        )));
+    };
+    let found = |wanted: Fingerprint| {
+        names.iter().find(|name| Fingerprint::of_file(name).is_ok_and(|hash| hash == wanted))
+    };
+    let missing = |which: &str, hash: Fingerprint| {
+        LabError::Usage(format!("{told}: name its {which} as well, the file with SHA-256 {hash}"))
+    };
+    let network = found(transformer).ok_or_else(|| missing("transformer", transformer))?;
+    let built_in = Fingerprint::of(tandem_nets::built_in_bytes()) == nnue;
+    let nnue = match found(nnue) {
+        Some(name) => Network::load(name)?,
+        None if built_in => Network::from_bytes(tandem_nets::built_in_bytes())
+            .map_err(|error| LabError::Usage(format!("the network built in: {error}")))?,
+        None => return Err(missing("NNUE", nnue)),
+    };
+    let network = tandem_transformer::Network::load(network, Isa::best())?;
+    let (nnue, network) = (Arc::new(nnue), Arc::new(network));
+    // Who joins them looks whether they fit.
+    let minds = Minds::new(Arc::clone(&network), Some(Arc::clone(&nnue)));
+    let joined = minds.and_then(|minds| minds.with_hybrid(hybrid));
+    joined.map_err(|error| LabError::Usage(format!("{told}: {error}")))?;
+    Ok(Mind::Hybrid(network, nnue, Box::new(bridge)))
 }
 
 impl Seat<'_> {

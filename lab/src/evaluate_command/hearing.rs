@@ -7,6 +7,7 @@ use crate::error::LabError;
 use crate::said::{chance_after_move, chance_of, row_of};
 use tandem_chess::{Board, Move, Position};
 use tandem_data::Record;
+use tandem_hybrid::{Bridge, Onlooker};
 use tandem_train::Phase;
 use tandem_train::transformer::*;
 use tandem_transformer::legal::{Temperature, probabilities};
@@ -61,12 +62,43 @@ pub(super) struct Heard {
 /// A contender at work on one thread.
 pub(super) enum Speaker<'a> {
     Scores(Seat<'a>),
-    Weighs(&'a Network, Box<Scratch>),
+    Weighs(Weigher<'a>),
+}
+
+/// A transformer at work, with what it is joined to.
+pub(super) struct Weigher<'a> {
+    network: &'a Network,
+    bridge: Option<(&'a Bridge, Onlooker)>,
+    scratch: Box<Scratch>,
+}
+
+impl Weigher<'_> {
+    /// The arrays that it reads.
+    fn shape(&self) -> SampleShape {
+        let seen = self.bridge.as_ref().map_or(0, |(bridge, _)| bridge.inputs());
+        SampleShape { seen, ..SampleShape::of(self.network.architecture()) }
+    }
+
+    /// Adds a record as it reads it; whether it can.
+    fn push(&mut self, samples: &mut Samples, place: (&[Record], usize), aim: &Aim) -> bool {
+        let pushed = samples.push(&self.shape(), place, false, View::default(), aim);
+        if let (Ok(board), Some((_, onlooker))) = (&pushed, &mut self.bridge) {
+            onlooker.add_bytes(board, &mut samples.seen);
+        }
+        pushed.is_ok()
+    }
+
+    fn judge(&mut self, samples: &Samples) -> Result<Judged, LabError> {
+        let bridge = self.bridge.as_ref().map(|&(bridge, _)| bridge);
+        Ok(judge_joined(self.network, bridge, samples, &mut self.scratch)?)
+    }
 }
 
 impl<'a> Speaker<'a> {
     pub(super) fn new(contender: &'a Contender) -> Option<Self> {
-        let weighs = contender.transformer().map(|network| Self::Weighs(network, Box::default()));
+        let weighs = contender.transformer().map(|network| {
+            Self::Weighs(Weigher { network, bridge: contender.bridge(), scratch: Box::default() })
+        });
         weighs.or_else(|| contender.seat().map(Self::Scores))
     }
 
@@ -74,10 +106,10 @@ impl<'a> Speaker<'a> {
     pub(super) fn hear(&mut self, unit: &Unit, aim: &Aim) -> Result<Heard, LabError> {
         match self {
             Self::Scores(seat) => Ok(scores(seat, unit)),
-            Self::Weighs(network, scratch) => {
-                let mut heard = of_samples(network, scratch, unit, aim)?;
-                if network.architecture().heads.action_value.is_some() && !unit.has_all_moves() {
-                    weigh_all_moves(network, scratch, unit, aim, &mut heard)?;
+            Self::Weighs(weigher) => {
+                let mut heard = of_samples(weigher, unit, aim)?;
+                if weigher.network.architecture().heads.action_value.is_some() && !unit.has_all_moves() {
+                    weigh_all_moves(weigher, unit, aim, &mut heard)?;
                 }
                 Ok(heard)
             }
@@ -94,17 +126,15 @@ fn scores(seat: &mut Seat<'_>, unit: &Unit) -> Heard {
 }
 
 /// What a transformer says of the positions, each with its move where it reads one.
-fn of_samples(network: &Network, scratch: &mut Scratch, unit: &Unit, aim: &Aim) -> Result<Heard, LabError> {
-    let shape = SampleShape::of(network.architecture());
+fn of_samples(weigher: &mut Weigher<'_>, unit: &Unit, aim: &Aim) -> Result<Heard, LabError> {
+    let (network, shape) = (weigher.network, weigher.shape());
     let mut samples = Samples::default();
     // What has no move, or one without a number, says nothing to those who read moves.
-    let is_read = |samples: &mut Samples, at: usize| {
-        samples.push(&shape, (&unit.records, at), false, View::default(), aim).is_ok()
-    };
+    let mut is_read = |samples: &mut Samples, at: usize| weigher.push(samples, (&unit.records, at), aim);
     let kept = unit.kept.iter().enumerate();
     let read: Vec<(usize, usize)> =
         kept.filter(|&(_, &at)| is_read(&mut samples, at)).map(|(place, &at)| (place, at)).collect();
-    let judged = judge_samples(network, &samples, scratch)?;
+    let judged = weigher.judge(&samples)?;
     let answers = answers_of(&judged);
     let mut metrics = TransformerMetrics::default();
     metrics.add(&samples, &shape, &Targets::default(), &answers);
@@ -148,13 +178,11 @@ fn liked_best(moves: &[(Move, f32)]) -> Option<Move> {
 /// What a network that reads moves thinks of positions: it is asked about every move. The best one says what the position is
 /// worth, and the move that was played has its place among all.
 fn weigh_all_moves(
-    network: &Network,
-    scratch: &mut Scratch,
+    weigher: &mut Weigher<'_>,
     unit: &Unit,
     aim: &Aim,
     heard: &mut Heard,
 ) -> Result<(), LabError> {
-    let shape = SampleShape::of(network.architecture());
     for (&at, opinion) in unit.kept.iter().zip(&mut heard.opinions) {
         let record = &unit.records[at];
         let Ok(board) = record.position.board() else { continue };
@@ -163,11 +191,11 @@ fn weigh_all_moves(
         for mv in Position::from(board).legal_moves() {
             let asked = Record { mv: Some(mv), ..*record };
             // Castling in Chess960 has no number.
-            if samples.push(&shape, (&[asked], 0), false, View::default(), aim).is_ok() {
+            if weigher.push(&mut samples, (&[asked], 0), aim) {
                 moves.push((mv, 0.0));
             }
         }
-        let judged = judge_samples(network, &samples, scratch)?;
+        let judged = weigher.judge(&samples)?;
         let answers = answers_of(&judged);
         for (row, (_, chance)) in moves.iter_mut().enumerate() {
             *chance = chance_after_move(&answers, samples.len(), row).unwrap_or(0.5) as f32;

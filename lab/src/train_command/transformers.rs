@@ -1,7 +1,7 @@
 //! Transformers, with libtorch.
 
-use super::TrainArgs;
 use super::display::Display;
+use super::{TrainArgs, hybrids};
 use crate::card::{Card, sha256};
 use crate::device::Device;
 use crate::error::LabError;
@@ -9,6 +9,7 @@ use crate::interrupt;
 use std::path::Path;
 use std::time::Instant;
 use tandem_chess::output;
+use tandem_hybrid::Hybrid;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
 use tandem_transformer::{Storage, Weights};
@@ -26,7 +27,15 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
     let architecture = recipe.network.architecture()?;
     if is_first {
         let together = if share.ranks > 1 { format!(", {} processes", share.ranks) } else { String::new() };
-        sayln!("{}: {} parameters, on {}{together}", recipe.name, architecture.parameters(), compute.name());
+        let bridge = recipe.bridge.as_ref();
+        let bridge =
+            bridge.map_or_else(String::new, |bridge| format!(", and a {} bridge to it", bridge.form));
+        sayln!(
+            "{}: {} parameters{bridge}, on {}{together}",
+            recipe.name,
+            architecture.parameters(),
+            compute.name()
+        );
         sayln!(
             "{} positions in steps of {}, in {}",
             recipe.training.positions,
@@ -38,10 +47,10 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
     let options = TransformerOptions { folder: &folder, resume: args.resume, threads, share, stop: &stop };
     let mut display = Display::new(recipe.training.batch as u64);
     let processes = std::cell::RefCell::new(Some(processes));
-    let make = |recipe: &TransformerRecipe, weights: &_, state: Option<&TransformerState>| {
+    let make = |recipe: &TransformerRecipe, start: Start<'_>, state: Option<&TransformerState>| {
         // Only the network that a run begins with is trained by all.
         let processes = processes.borrow_mut().take().unwrap_or_else(Processes::one);
-        let trainer = TorchTrainer::new(recipe, weights, state, compute, processes)?;
+        let trainer = TorchTrainer::new(recipe, start, state, compute, processes)?;
         Ok(Box::new(trainer) as Box<dyn TransformerTrainer>)
     };
     let outcome = run_transformer(recipe, &options, &make, &mut |event| {
@@ -71,7 +80,25 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
         sayln!("stopped after step {}; --resume goes on", outcome.steps);
         return Ok(());
     }
-    write_network(recipe, &folder, &outcome)
+    match &outcome.hybrid {
+        Some(hybrid) => write_hybrid(recipe, &folder, &outcome, hybrid),
+        None => write_network(recipe, &folder, &outcome),
+    }
+}
+
+/// What was learnt between two networks, and its card.
+fn write_hybrid(
+    recipe: &TransformerRecipe,
+    folder: &Path,
+    outcome: &TransformerOutcome,
+    hybrid: &Hybrid,
+) -> Result<(), LabError> {
+    let mut card = Card { recipe: Some(recipe.explain()), ..Card::default() };
+    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    if let Some(metrics) = &outcome.metrics {
+        card.fact("validation", figures(metrics, metrics.whole().loss(&recipe.targets.weights)));
+    }
+    hybrids::write(folder, &recipe.name, hybrid, card).map(drop)
 }
 
 /// What computes on a device.
@@ -99,6 +126,7 @@ pub(crate) fn measure(
     let compute = compute_of(device)?;
     compute.use_threads(threads);
     let weights = Weights::random(recipe.network.architecture()?, recipe.seed);
+    let join = Join::of(recipe, weights.architecture())?;
     sayln!(
         "{}: {} parameters, steps of {}, on {}",
         recipe.name,
@@ -106,14 +134,15 @@ pub(crate) fn measure(
         recipe.training.batch,
         compute.name()
     );
-    let shape = SampleShape::of(weights.architecture());
-    let mut loader = SampleLoader::new(recipe, shape, Share::WHOLE, threads, 0, None);
+    let reading = Reading::of(weights.architecture(), join.as_ref());
+    let mut loader = SampleLoader::new(recipe, reading, Share::WHOLE, threads, 0, None);
     let mut batches = Vec::new();
     for _ in 0..BATCHES {
         batches.push(loader.next_batch()?.batch);
     }
     drop(loader);
-    let mut trainer = TorchTrainer::new(recipe, &weights, None, compute, Processes::one())?;
+    let start = Start { weights: &weights, join: join.as_ref() };
+    let mut trainer = TorchTrainer::new(recipe, start, None, compute, Processes::one())?;
     for step in 0..WARM_UP {
         trainer.learn(&batches[step % BATCHES], 1e-3)?;
     }

@@ -1,6 +1,7 @@
 //! How the input becomes rows of numbers.
 
 use super::{Pass, SQUARES};
+use tandem_hybrid::BridgeForm;
 use tandem_transformer::Embedding;
 use tch::Tensor;
 
@@ -14,14 +15,25 @@ impl Pass<'_> {
         rows * width.sqrt() + self.tensors.get("embedding.positions")
     }
 
-    pub(super) fn embed_squares(&self, squares: &Tensor) -> Tensor {
+    /// Squares, with somebody else's code of the whole board where there is one.
+    pub(super) fn embed_squares(&self, squares: &Tensor, code: Option<(BridgeForm, Tensor)>) -> Tensor {
         let Embedding::DenseBoard(sizes) = &self.architecture().embedding else {
             return self.linear(squares, "embedding.squares") + self.tensors.get("embedding.positions");
         };
         let batch = squares.size()[0];
-        let pieces = squares.narrow(2, 0, PIECES).reshape([batch, SQUARES * PIECES]);
-        let board = self.linear(&pieces, "embedding.board").view([batch, SQUARES, sizes.channels as i64]);
-        let x = self.bent_linear(&Tensor::cat(&[squares, &board], 2), "embedding.squares");
+        let by_square = |code: &Tensor| code.view([batch, SQUARES, sizes.channels as i64]);
+        let own = || {
+            let pieces = squares.narrow(2, 0, PIECES).reshape([batch, SQUARES * PIECES]);
+            by_square(&self.linear(&pieces, "embedding.board"))
+        };
+        let joined = match code {
+            None => Tensor::cat(&[squares, &own()], 2),
+            Some((BridgeForm::Gated, code)) => Tensor::cat(&[squares, &(own() + by_square(&code))], 2),
+            Some((BridgeForm::Plain, code)) => {
+                Tensor::cat(&[Tensor::zeros_like(squares), by_square(&code)], 2)
+            }
+        };
+        let x = self.bent_linear(&joined, "embedding.squares");
         let x = self.norm(&x, "embedding.norm");
         let x = x * self.tensors.get("embedding.gate.scale") + self.tensors.get("embedding.gate.offset");
         let factor = f64::from(self.architecture().branch_factor());

@@ -1,6 +1,7 @@
 use super::*;
 use crate::parameters::{Row, numbers_of};
 use tandem_chess::random::SplitMix;
+use tandem_hybrid::Bridge;
 use tandem_transformer::{Inputs, Isa, Network, Outputs, Precision, Preset, Scratch, Weights};
 
 /// The small architectures of the transformers' own tests, which have every part between them.
@@ -61,6 +62,7 @@ fn given(architecture: &Architecture, batch: usize, seed: u64) -> Given {
     given.model = ModelInputs::Squares {
         masks: Tensor::from_slice(&masks).view(shape),
         levels: Tensor::from_slice(&levels).view(shape),
+        seen: None,
     };
     given
 }
@@ -104,9 +106,9 @@ fn libtorch_says_what_our_own_inference_says() {
         };
         let mut scratch = Scratch::default();
         let expected = network.run(&inputs, &mut scratch).unwrap();
-        let row = Row::of(&architecture);
+        let row = Row::of(&architecture, None);
         let model = Model::new(&architecture, Kind::Float, Device::Cpu);
-        let said = model.forward(&row.split(&row.join(&weights, Device::Cpu)), &given.model);
+        let said = model.forward(&row.split(&row.join(&weights, None, Device::Cpu)), &given.model);
         for (position, expected) in expected.iter().enumerate() {
             let expected = named(expected);
             assert_eq!(expected.keys().collect::<Vec<_>>(), said.heads.keys().collect::<Vec<_>>());
@@ -126,8 +128,8 @@ fn libtorch_says_what_our_own_inference_says() {
 fn a_row_holds_a_network_and_gives_it_back() {
     for architecture in architectures() {
         let weights = Weights::random(architecture.clone(), 3);
-        let row = Row::of(&architecture);
-        let joined = row.join(&weights, Device::Cpu);
+        let row = Row::of(&architecture, None);
+        let joined = row.join(&weights, None, Device::Cpu);
         assert_eq!(joined.size(), [row.len()]);
         assert_eq!(row.weights(&architecture, &joined).unwrap(), weights);
         assert!(row.decayed() > 0 && row.decayed() < row.len());
@@ -145,13 +147,27 @@ fn a_row_holds_a_network_and_gives_it_back() {
 /// Every tensor's slopes against the difference that a small step makes, in numbers of 64 bits.
 #[test]
 fn slopes_are_those_of_small_steps() {
-    for architecture in architectures().into_iter().take(4) {
+    let all = architectures();
+    let bare = all.iter().take(4).map(|architecture| (architecture.clone(), None));
+    // The first has a code of the board that a bridge can lead to.
+    let joined = [BridgeForm::Gated, BridgeForm::Plain].map(|form| (all[0].clone(), Some(form)));
+    for (architecture, form) in bare.chain(joined) {
         let weights = Weights::random(architecture.clone(), 5);
-        let row = Row::of(&architecture);
-        let numbers = row.join(&weights, Device::Cpu).to_kind(Kind::Double).set_requires_grad(true);
-        let mut model = Model::new(&architecture, Kind::Double, Device::Cpu);
+        let bridge = form.zip(architecture.board_code()).map(|(form, code)| Bridge::random(form, 6, code, 4));
+        let row = Row::of(&architecture, bridge.as_ref());
+        let numbers = row.join(&weights, bridge.as_ref(), Device::Cpu).to_kind(Kind::Double);
+        if bridge.is_some() {
+            // Gates are closed at first, and all that is before them is without effect.
+            let _ = numbers.narrow(0, row.decayed(), row.len() - row.decayed()).g_add_scalar_(0.03);
+        }
+        let numbers = numbers.set_requires_grad(true);
+        let mut model = Model::new(&architecture, Kind::Double, Device::Cpu).with_bridge(form);
         model.mask = attention::mask(&architecture, Kind::Double, Device::Cpu);
-        let given = given(&architecture, 2, 21);
+        let mut given = given(&architecture, 2, 21);
+        if let ModelInputs::Squares { seen, .. } = &mut given.model {
+            let bytes: [u8; 12] = std::array::from_fn(|at| (at * 53 % 256) as u8);
+            *seen = form.map(|_| Tensor::from_slice(&bytes).view([2, 6]));
+        }
         // A sum of all that is said, each number with a weight of its own.
         let sum = |numbers: &Tensor| {
             let said = model.forward(&row.split(numbers), &given.model);

@@ -1,20 +1,26 @@
-//! Which kind of network a recipe is for.
+//! What a recipe is for.
 
 use super::TransformerRecipe;
 use crate::recipe::{Recipe, RecipeError};
-use std::path::Path;
+use crate::selector::SelectorRecipe;
+use std::path::{Path, PathBuf};
 
-/// A recipe of either kind.
+/// A recipe of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AnyRecipe {
     /// For an NNUE.
     Nnue(Box<Recipe>),
     /// For a transformer.
     Transformer(Box<TransformerRecipe>),
+    /// For a selector between the two.
+    Selector(Box<SelectorRecipe>),
+    /// Other recipes, one after the other.
+    Phases(Vec<PathBuf>),
 }
 
 impl AnyRecipe {
-    /// Reads a recipe. An NNUE's has features for its network, a transformer's has not.
+    /// Reads a recipe. One with a table `selector` is a selector's, one with a list `phases` names others; of the rest an
+    /// NNUE's has features for its network, a transformer's has not.
     pub fn load(path: &Path) -> Result<Self, RecipeError> {
         Self::load_with(path, &[])
     }
@@ -32,6 +38,15 @@ impl AnyRecipe {
         }
         // A message about the file itself shows its own lines.
         let text = if settings.is_empty() { text } else { table.to_string() };
+        if table.contains_key("phases") {
+            let phases: Phases = toml::from_str(&text)?;
+            // Beside the recipe that names them.
+            let folder = path.parent().unwrap_or(Path::new(""));
+            return Ok(Self::Phases(phases.phases.iter().map(|name| folder.join(name)).collect()));
+        }
+        if table.contains_key("selector") {
+            return Ok(Self::Selector(Box::new(SelectorRecipe::parse(&text)?)));
+        }
         let network = table.get("network").and_then(toml::Value::as_table);
         let of_transformer = |network: &toml::Table| {
             network.contains_key("preset")
@@ -43,6 +58,13 @@ impl AnyRecipe {
             false => Self::Nnue(Box::new(Recipe::parse(&text)?)),
         })
     }
+}
+
+/// A recipe that names others.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Phases {
+    phases: Vec<PathBuf>,
 }
 
 /// Sets a key to a value, or takes it out; says why where that cannot be done.
@@ -118,9 +140,14 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
         let parameters = |name: &str, settings: &[&str]| {
             let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-            match AnyRecipe::load_with(&folder.join(name), &settings).unwrap() {
-                AnyRecipe::Nnue(_) => 0,
+            let recipe = match AnyRecipe::load_with(&folder.join(name), &settings) {
+                // It begins with a network that this test has not.
+                Err(RecipeError::Wrong { key: "network.start", .. }) => return 0,
+                recipe => recipe.unwrap(),
+            };
+            match recipe {
                 AnyRecipe::Transformer(recipe) => recipe.network.architecture().unwrap().parameters(),
+                AnyRecipe::Nnue(_) | AnyRecipe::Selector(_) | AnyRecipe::Phases(_) => 0,
             }
         };
         for entry in std::fs::read_dir(&folder).unwrap() {

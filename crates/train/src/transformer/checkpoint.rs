@@ -41,16 +41,16 @@ impl TransformerCheckpoint {
             Architecture::from_toml(about.get("architecture")?).map_err(|error| error.to_string())?;
         let state =
             TransformerState { step: about.number("step")?, averaged: about.number("averaged")?, rows };
-        let numbers = architecture.parameters();
+        let recipe = TransformerRecipe::parse(about.get("recipe")?).map_err(|error| error.to_string())?;
+        let Some(row) = state.rows.get("numbers") else { return Err("it has no numbers".into()) };
+        // A bridge is as long as its NNUE makes it, which a run that goes on finds out.
+        let numbers = match &recipe.bridge {
+            None => architecture.parameters(),
+            Some(_) => row.len().max(architecture.parameters()),
+        };
         match state.rows.iter().find(|(_, row)| row.len() != numbers) {
             Some((name, row)) => Err(format!("{name} has {} numbers, not {numbers}", row.len())),
-            None if !state.rows.contains_key("numbers") => Err("it has no numbers".into()),
-            None => Ok(Self {
-                recipe: TransformerRecipe::parse(about.get("recipe")?).map_err(|error| error.to_string())?,
-                architecture,
-                state,
-                standing: about.json("standing")?,
-            }),
+            None => Ok(Self { recipe, architecture, state, standing: about.json("standing")? }),
         }
     }
 

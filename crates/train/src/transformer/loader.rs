@@ -1,6 +1,7 @@
 //! Batches of samples, made by threads of their own while a trainer works: see [`pool`](crate::pool) for how.
 
-use super::recipe::TransformerRecipe;
+use super::join::Reading;
+use super::recipe::{Broken, TransformerRecipe};
 use super::samples::{Aim, SampleShape, Samples, View};
 use super::select::Selection;
 use crate::loader::check_scores;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tandem_chess::random::SplitMix;
-use tandem_data::{Part, Split};
+use tandem_data::{Part, Record, Split};
+use tandem_hybrid::Onlooker;
 
 /// What one of several processes makes of each batch.
 ///
@@ -62,13 +64,13 @@ impl Origin {
 
     fn feeds(
         &self,
-        recipe: &TransformerRecipe,
+        broken: Broken,
         shape: SampleShape,
         skipped: &Arc<Skipped>,
     ) -> Result<Vec<Feed>, LoadDataError> {
         let feed = |source: &SourceRecipe| {
             let (files, filter) = source.open()?;
-            let (seen, broken) = (Arc::new(AtomicU64::new(0)), recipe.data.broken);
+            let seen = Arc::new(AtomicU64::new(0));
             let (part, skipped) = (self.part, Arc::clone(skipped));
             let selection = Selection {
                 shape,
@@ -108,7 +110,7 @@ fn part(recipe: &TransformerRecipe, part: Part) -> Option<(Split, Part)> {
 /// Makes samples of records.
 struct SampleMaker {
     recipe: TransformerRecipe,
-    shape: SampleShape,
+    reading: Reading,
     sources: Vec<SourceRecipe>,
     /// Positions are shown as they are, and turned, by chance.
     flip: bool,
@@ -127,12 +129,15 @@ impl SampleMaker {
 
     /// What the targets of each source are made of, at a step.
     fn aims(&self, step: u64) -> Vec<Aim> {
-        let targets = &self.recipe.targets;
-        let share = |source: &SourceRecipe| source.share(&targets.result_share).at(step, self.recipe.steps());
-        let aim = |source| Aim {
+        let (targets, steps) = (&self.recipe.targets, self.recipe.steps());
+        let aim = |source: &SourceRecipe| Aim {
             scale: targets.scale,
-            result_share: share(source),
-            value_result_share: targets.value_result_share,
+            result_share: source.share(&targets.result_share).at(step, steps),
+            // What a source says of itself holds for everything that is taught.
+            value_result_share: source
+                .result_share
+                .as_ref()
+                .map_or(targets.value_result_share, |share| share.at(step, steps)),
         };
         self.sources.iter().map(aim).collect()
     }
@@ -157,17 +162,21 @@ impl Maker for SampleMaker {
         batch: &mut Samples,
     ) -> Result<(), LoadDataError> {
         let aims = self.aims(step);
+        let Reading { shape, nnue } = &self.reading;
+        let mut onlooker = nnue.clone().map(Onlooker::new);
         batch.clear();
         for (row, taken) in (first_row..).zip(records) {
             let Taken { records, at, ends_game, source } = taken;
-            let pushed =
-                batch.push(&self.shape, (records, at), ends_game, self.view(step, row), &aims[source]);
+            let pushed = batch.push(shape, (records, at), ends_game, self.view(step, row), &aims[source]);
             // Records were looked through when they were chosen.
-            pushed.map_err(|problem| LoadDataError::Nonsense {
+            let board = pushed.map_err(|problem| LoadDataError::Nonsense {
                 path: self.sources[source].path.clone().into(),
                 record: at as u64 + 1,
                 problem,
             })?;
+            if let Some(onlooker) = &mut onlooker {
+                onlooker.add_bytes(&board, &mut batch.seen);
+            }
         }
         Ok(())
     }
@@ -183,7 +192,7 @@ impl SampleLoader {
     /// Begins with the samples of a step, in the pool that a cursor of that run led to, or from the start of the data.
     pub fn new(
         recipe: &TransformerRecipe,
-        shape: SampleShape,
+        reading: impl Into<Reading>,
         share: Share,
         threads: usize,
         first_step: u64,
@@ -200,10 +209,12 @@ impl SampleLoader {
         };
         let origin = Origin::of_training(recipe);
         let sources = origin.sources.clone();
-        let maker = SampleMaker { recipe: recipe.clone(), shape, sources, flip: recipe.data.flip };
+        let reading = reading.into();
+        let shape = reading.shape;
+        let maker = SampleMaker { recipe: recipe.clone(), reading, sources, flip: recipe.data.flip };
         let skipped = Arc::<Skipped>::default();
-        let (recipe, counted) = (recipe.clone(), Arc::clone(&skipped));
-        let feeds = move || origin.feeds(&recipe, shape, &counted);
+        let (broken, counted) = (recipe.data.broken, Arc::clone(&skipped));
+        let feeds = move || origin.feeds(broken, shape, &counted);
         Self { batches: Batches::new(plan, feeds, maker, cursor.unwrap_or_default()), skipped }
     }
 
@@ -235,12 +246,13 @@ impl SampleLoader {
 /// that its moves can be ranked; the processes take whole batches, in turns.
 pub fn load_samples(
     recipe: &TransformerRecipe,
-    shape: SampleShape,
+    reading: impl Into<Reading>,
     share: Share,
     threads: usize,
 ) -> Result<Vec<Samples>, LoadDataError> {
+    let reading = reading.into();
     let origin = Origin::of_validation(recipe);
-    let feeds = origin.feeds(recipe, shape, &Arc::default())?;
+    let feeds = origin.feeds(recipe.data.broken, reading.shape, &Arc::default())?;
     let streams = Streams::new(feeds, threads, &DataCursor::default());
     let first = streams.first(recipe.training.validation_positions)?;
     let keys: Vec<u64> = first.records(first.places()).map(|taken| taken.record().position.hash()).collect();
@@ -249,13 +261,26 @@ pub fn load_samples(
     let ranges = cut_between(&keys, size);
     let mine: Vec<&[Place]> =
         ranges.into_iter().skip(share.rank).step_by(ranks).map(|range| &first.places()[range]).collect();
-    let maker = SampleMaker { recipe: recipe.clone(), shape, sources: origin.sources, flip: false };
+    let maker = SampleMaker { recipe: recipe.clone(), reading, sources: origin.sources, flip: false };
     let last_step = recipe.steps().saturating_sub(1);
     let make = |places: &&[Place]| {
         let mut samples = Samples::default();
         maker.make(last_step, 0, first.records(places), &mut samples).map(|()| samples)
     };
     mine.par_iter().map(make).collect()
+}
+
+/// The first records of some sources, in their order, that have a score or a result; of a part of the games, if one is named.
+pub(crate) fn first_records(
+    sources: &[SourceRecipe],
+    threads: usize,
+    count: u64,
+    part: Option<(Split, Part)>,
+) -> Result<Vec<Record>, LoadDataError> {
+    let origin = Origin { sources: read_sources(sources), part };
+    let feeds = origin.feeds(Broken::Stop, SampleShape::VALUES, &Arc::default())?;
+    let first = Streams::new(feeds, threads, &DataCursor::default()).first(count)?;
+    Ok(first.records(first.places()).map(|taken| *taken.record()).collect())
 }
 
 /// Cuts a row of numbers into parts of at most so many, if that can be done between two that differ.

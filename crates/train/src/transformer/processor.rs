@@ -2,6 +2,7 @@
 
 use super::samples::Samples;
 use super::trainer::Judged;
+use tandem_hybrid::{Bridge, BridgeForm, Onlooker};
 use tandem_transformer::encoding::Masks;
 use tandem_transformer::{InputError, Inputs, Network, Outputs, Scratch};
 
@@ -19,19 +20,40 @@ pub fn judge_samples(
     samples: &Samples,
     scratch: &mut Scratch,
 ) -> Result<Judged, InputError> {
+    judge_joined(network, None, samples, scratch)
+}
+
+/// The same of a network that a bridge leads to, where there is one: then samples have what the bridge reads.
+pub fn judge_joined(
+    network: &Network,
+    bridge: Option<&Bridge>,
+    samples: &Samples,
+    scratch: &mut Scratch,
+) -> Result<Judged, InputError> {
     let mut judged = Judged::new();
     let mut say = |outputs: &[Outputs]| outputs.iter().for_each(|outputs| add(&mut judged, outputs));
     if let Some(channels) = network.architecture().input.channels() {
-        let mut rows = Vec::new();
+        let (mut rows, mut codes) = (Vec::new(), Vec::new());
         let (masks, levels) =
             (samples.masks.chunks(AT_A_TIME * channels), samples.levels.chunks(AT_A_TIME * channels));
-        for (masks, levels) in masks.zip(levels) {
+        for (group, (masks, levels)) in masks.zip(levels).enumerate() {
             rows.resize(SQUARES * masks.len(), 0.0);
             let positions = masks.chunks_exact(channels).zip(levels.chunks_exact(channels));
             for ((masks, levels), rows) in positions.zip(rows.chunks_exact_mut(SQUARES * channels)) {
                 Masks::expand(masks, levels, rows);
             }
-            say(network.run(&Inputs::Squares(&rows), scratch)?);
+            let inputs = match bridge {
+                None => Inputs::Squares(&rows),
+                Some(bridge) => {
+                    let seen = samples.seen.chunks_exact(bridge.inputs()).skip(group * AT_A_TIME);
+                    cross(bridge, seen.take(AT_A_TIME), &mut codes);
+                    match bridge.form() {
+                        BridgeForm::Gated => Inputs::Coded { squares: &rows, codes: &codes },
+                        BridgeForm::Plain => Inputs::Codes(&codes),
+                    }
+                }
+            };
+            say(network.run(&inputs, scratch)?);
         }
         return Ok(judged);
     }
@@ -51,6 +73,17 @@ pub fn judge_samples(
         say(network.run(&Inputs::Text { tokens, actions }, scratch)?);
     }
     Ok(judged)
+}
+
+/// The codes of some boards, by what an NNUE sees of them.
+fn cross<'a>(bridge: &Bridge, seen: impl Iterator<Item = &'a [u8]>, codes: &mut Vec<f32>) {
+    codes.clear();
+    for bytes in seen {
+        let numbers: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / Onlooker::BYTE).collect();
+        let start = codes.len();
+        codes.resize(start + bridge.outputs(), 0.0);
+        bridge.forward(&numbers, &mut codes[start..]);
+    }
 }
 
 /// Adds what was said of one more sample.

@@ -1,5 +1,8 @@
 //! Everything about a transformer's run, in a file that a person can read in one screen.
 
+use super::join::{BridgeRecipe, read_start};
+use super::optimiser::TransformerOptimiser;
+use crate::base::check_sha256;
 use crate::recipe::{
     ALMOST_ONE, RecipeError, SourceRecipe, check_name, check_rate, check_share, check_sources, within,
 };
@@ -10,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 use std::path::Path;
 use tandem_data::OnError;
+use tandem_hybrid::Fingerprint;
 use tandem_transformer::encoding::buckets;
 use tandem_transformer::{Architecture, PolicyTarget, Preset, Weights};
 
@@ -38,6 +42,9 @@ pub struct TransformerRecipe {
     /// The optimiser.
     #[serde(default)]
     pub optimiser: TransformerOptimiser,
+    /// A bridge from an NNUE, which is then all that is learnt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bridge: Option<BridgeRecipe>,
 }
 
 /// What a transformer learns from.
@@ -93,6 +100,9 @@ impl From<Broken> for OnError {
 pub struct TransformerNetwork {
     /// A network file to begin with; chance begins where there is none.
     pub start: Option<String>,
+    /// The SHA-256 that this file must have; any will do where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_sha256: Option<String>,
     /// A network that is known by a name.
     pub preset: Option<String>,
     /// A description: a TOML file that has it, or the description itself.
@@ -291,54 +301,6 @@ pub enum TrainingPrecision {
     Bf16,
 }
 
-/// A rule for the next step of a transformer.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum TransformerOptimiser {
-    /// Adam whose weights decay by themselves (Loshchilov and Hutter, 2017).
-    AdamW {
-        /// How long slopes are remembered.
-        #[serde(default = "beta1")]
-        beta1: f64,
-        /// How long their squares are.
-        #[serde(default = "adamw_beta2")]
-        beta2: f64,
-        /// Slopes that are smaller than this move a weight less than others do.
-        #[serde(default = "adamw_epsilon")]
-        epsilon: f64,
-        /// So much of each weight is lost at every step, times the learning rate.
-        #[serde(default = "adamw_decay")]
-        decay: f64,
-    },
-    /// Adam that looks a step ahead (Dozat, 2016), as lc0's networks are trained.
-    NAdam {
-        /// How long slopes are remembered.
-        #[serde(default = "beta1")]
-        beta1: f64,
-        /// How long their squares are.
-        #[serde(default = "nadam_beta2")]
-        beta2: f64,
-        /// As for AdamW.
-        #[serde(default = "nadam_epsilon")]
-        epsilon: f64,
-        /// As for AdamW.
-        #[serde(default)]
-        decay: f64,
-    },
-    /// Steps as large as the last ones were (Zeiler, 2012).
-    Adadelta {
-        /// How long squares are remembered.
-        #[serde(default = "rho")]
-        rho: f64,
-        /// What keeps the first steps from being nothing.
-        #[serde(default = "adadelta_epsilon")]
-        epsilon: f64,
-        /// As for AdamW.
-        #[serde(default)]
-        decay: f64,
-    },
-}
-
 fn one() -> u64 {
     1
 }
@@ -350,30 +312,6 @@ fn usual_sigma() -> f64 {
 }
 fn usual_rate() -> Schedule {
     Schedule::WarmUp { steps: 500, then: Box::new(Schedule::Cosine { start: 5e-4, end: 5e-6 }) }
-}
-fn beta1() -> f64 {
-    0.9
-}
-fn adamw_beta2() -> f64 {
-    0.999
-}
-fn adamw_epsilon() -> f64 {
-    1e-8
-}
-fn adamw_decay() -> f64 {
-    0.01
-}
-fn nadam_beta2() -> f64 {
-    0.98
-}
-fn nadam_epsilon() -> f64 {
-    1e-7
-}
-fn rho() -> f64 {
-    0.9
-}
-fn adadelta_epsilon() -> f64 {
-    1e-6
 }
 
 impl Default for Targets {
@@ -440,12 +378,6 @@ impl Default for Swa {
     }
 }
 
-impl Default for TransformerOptimiser {
-    fn default() -> Self {
-        Self::AdamW { beta1: beta1(), beta2: adamw_beta2(), epsilon: adamw_epsilon(), decay: adamw_decay() }
-    }
-}
-
 impl TransformerNetwork {
     /// The architecture that is asked for. Files that the recipe names are read.
     pub fn architecture(&self) -> Result<Architecture, RecipeError> {
@@ -465,6 +397,11 @@ impl TransformerNetwork {
             Ok(weights) => Ok(weights.architecture().clone()),
             Err(error) => Err(wrong("network.start", error.to_string())),
         }
+    }
+
+    /// The bytes of the file to begin with, and which file it is.
+    pub(super) fn read_start(&self) -> Result<(Vec<u8>, Fingerprint), RecipeError> {
+        read_start(self.start.as_deref().unwrap_or_default(), self.start_sha256.as_deref())
     }
 
     /// The architecture where the recipe itself has it; whether it has one at all, and only one.
@@ -574,23 +511,37 @@ impl TransformerRecipe {
             within("training.swa.from", swa.from, 0.0, 1.0)?;
             within("training.swa.every", swa.every as f64, 1.0, u64::MAX as f64)?;
         }
-        self.check_optimiser()
+        for (key, sha256) in [
+            ("network.start_sha256", self.network.start_sha256.as_deref()),
+            ("bridge.nnue.sha256", self.bridge.as_ref().and_then(|bridge| bridge.nnue.sha256.as_deref())),
+        ] {
+            check_sha256(key, sha256)?;
+        }
+        if let Some(bridge) = &self.bridge {
+            self.check_bridge(bridge)?;
+        }
+        self.optimiser.check()
     }
 
-    fn check_optimiser(&self) -> Result<(), RecipeError> {
-        match self.optimiser {
-            TransformerOptimiser::AdamW { beta1, beta2, epsilon, decay }
-            | TransformerOptimiser::NAdam { beta1, beta2, epsilon, decay } => {
-                within("optimiser.beta1", beta1, 0.0, ALMOST_ONE)?;
-                within("optimiser.beta2", beta2, 0.0, ALMOST_ONE)?;
-                within("optimiser.epsilon", epsilon, 1e-30, 1.0)?;
-                within("optimiser.decay", decay, 0.0, 1e6)
-            }
-            TransformerOptimiser::Adadelta { rho, epsilon, decay } => {
-                within("optimiser.rho", rho, 0.0, ALMOST_ONE)?;
-                within("optimiser.epsilon", epsilon, 1e-30, 1.0)?;
-                within("optimiser.decay", decay, 0.0, 1e6)
-            }
+    /// A bridge is learnt beside a network that stays as it is.
+    fn check_bridge(&self, bridge: &BridgeRecipe) -> Result<(), RecipeError> {
+        within("bridge.dropout", bridge.dropout, 0.0, ALMOST_ONE)?;
+        let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
+        if self.network.start.is_none() {
+            return wrong(
+                "network.start",
+                "a bridge leads to a network that is there already: name its file",
+            );
+        }
+        if !self.training.freeze.is_empty() {
+            return wrong(
+                "training.freeze",
+                "with a bridge everything but the bridge stays as it is: leave this out",
+            );
+        }
+        match self.training.two_of_four {
+            true => wrong("training.two_of_four", "with a bridge the network stays as it is: leave this out"),
+            false => Ok(()),
         }
     }
 
@@ -734,6 +685,12 @@ mod tests {
             ("[targets.weights]\npolicy = -1.0", "targets.weights.policy: "),
             ("[targets.weights]\naction_value = 0.0", "targets.weights: no head"),
             ("[optimiser]\nkind = \"nadam\"\nbeta2 = 1.0", "optimiser.beta2: "),
+            ("[bridge]\nnnue = { path = \"x.tnn\" }", "network.start: a bridge leads to a network"),
+            ("[bridge]\nnnue = { path = \"x.tnn\" }\ndropout = 1.0", "bridge.dropout: "),
+            (
+                "[bridge]\nnnue = { path = \"x.tnn\", sha256 = \"12\" }",
+                "bridge.nnue.sha256: a SHA-256 has 64",
+            ),
         ] {
             let message = told(more);
             assert!(message.starts_with(start), "{message}");

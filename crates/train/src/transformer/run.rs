@@ -4,8 +4,9 @@
 
 use super::checkpoint::{TransformerCheckpoint, TransformerStanding};
 use super::{
-    Answers, Figure, Head, Judged, SampleLoader, SampleShape, Samples, Share, StepTold, TransformerMetrics,
-    TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, blind, load_samples,
+    Answers, Figure, Head, Join, Judged, Reading, SampleLoader, SampleShape, Samples, Share, Start, StepTold,
+    TransformerMetrics, TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, blind,
+    load_samples,
 };
 use crate::checkpoint::{Checkpoints, Kept};
 use crate::log::RunLog;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tandem_chess::output;
+use tandem_hybrid::Hybrid;
 use tandem_transformer::Weights;
 
 /// How a transformer's run is made.
@@ -78,6 +80,8 @@ pub enum TransformerEvent<'a> {
 pub struct TransformerOutcome {
     /// The network.
     pub weights: Weights,
+    /// What was learnt between it and an NNUE, where that was asked for.
+    pub hybrid: Option<Hybrid>,
     /// Steps that were made.
     pub steps: u64,
     /// Whether it came to its end; else it was stopped and can go on.
@@ -92,7 +96,7 @@ const LOOK: u64 = 32;
 /// Makes a trainer that begins with a network, or goes on from a state.
 pub type MakeTransformerTrainer<'a> = dyn Fn(
         &TransformerRecipe,
-        &Weights,
+        Start<'_>,
         Option<&TransformerState>,
     ) -> Result<Box<dyn TransformerTrainer>, TrainError>
     + 'a;
@@ -107,21 +111,27 @@ pub fn run_transformer(
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
     let is_first = options.share.rank == 0;
-    let weights = match is_first && finished && recipe.training.patience > 0 && run.standing.best.is_some() {
+    if is_first && finished && recipe.training.patience > 0 && run.standing.best.is_some() {
         // What was learnt after the best look made it worse. The others' networks are not asked for.
-        true => {
-            let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
-            trainer(recipe, &run.start, Some(&best.state))?.weights()?
-        }
-        false => run.trainer.weights()?,
-    };
-    Ok(TransformerOutcome { weights, steps: run.step, finished, metrics: run.metrics })
+        let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
+        let start = Start { weights: &run.start, join: run.join.as_ref() };
+        run.trainer = trainer(recipe, start, Some(&best.state))?;
+    }
+    let weights = run.trainer.weights()?;
+    let bridge = run.trainer.bridge()?;
+    let hybrid = run.join.zip(bridge).map(|(join, bridge)| join.hybrid(bridge, &recipe.name));
+    if hybrid.is_some() && weights != run.start {
+        return Err(RunError::Changed);
+    }
+    Ok(TransformerOutcome { weights, hybrid, steps: run.step, finished, metrics: run.metrics })
 }
 
 struct Run<'a> {
     recipe: &'a TransformerRecipe,
     /// The network before the first step.
     start: Weights,
+    /// What it is joined to.
+    join: Option<Join>,
     trainer: Box<dyn TransformerTrainer>,
     loader: SampleLoader,
     validation: Vec<Samples>,
@@ -178,10 +188,19 @@ impl<'a> Run<'a> {
             }
         };
         let step = state.as_ref().map_or(0, |state| state.step);
-        let shape = SampleShape::of(start.architecture());
+        let join = Join::of(recipe, start.architecture())?;
+        let learnt = start.architecture().parameters() + join.as_ref().map_or(0, Join::len);
+        if let Some(row) =
+            state.as_ref().and_then(|state| state.rows.values().find(|row| row.len() != learnt))
+        {
+            let problem = format!("its newest checkpoint has {} numbers, and {learnt} are learnt", row.len());
+            return Err(wrong(problem));
+        }
+        let reading = Reading::of(start.architecture(), join.as_ref());
+        let shape = reading.shape;
         let cursor = (step > 0).then(|| standing.cursor.clone());
-        let loader = SampleLoader::new(recipe, shape, options.share, options.threads, step, cursor);
-        let validation = load_samples(recipe, shape, options.share, options.threads)?;
+        let loader = SampleLoader::new(recipe, reading.clone(), options.share, options.threads, step, cursor);
+        let validation = load_samples(recipe, reading, options.share, options.threads)?;
         let writes = match lock {
             Some(lock) => {
                 let path = folder.join(RECIPE);
@@ -192,9 +211,10 @@ impl<'a> Run<'a> {
             None => None,
         };
         Ok(Self {
-            trainer: trainer(recipe, &start, state.as_ref())?,
+            trainer: trainer(recipe, Start { weights: &start, join: join.as_ref() }, state.as_ref())?,
             recipe,
             start,
+            join,
             loader,
             validation,
             shape,
@@ -430,6 +450,7 @@ pub fn answers_of(judged: &Judged) -> Answers<'_> {
 fn first_weights(recipe: &TransformerRecipe) -> Result<Weights, RunError> {
     let architecture = recipe.network.architecture()?;
     let Some(path) = &recipe.network.start else { return Ok(Weights::random(architecture, recipe.seed)) };
+    recipe.network.read_start()?;
     Weights::load(path, Some(&architecture))
         .map_err(|error| RecipeError::Wrong { key: "network.start", problem: error.to_string() }.into())
 }

@@ -2,10 +2,11 @@
 
 use super::neighbours::{following, plies_left, with_history};
 use crate::loss::sigmoid;
-use crate::metrics::{Phase, chances_of_outcomes};
+use crate::metrics::Phase;
 use tandem_chess::move_map::{lc0, searchless};
 use tandem_chess::{BitBoard, Board, Move};
 use tandem_data::{Outcome, Record, Score};
+use tandem_transformer::encoding::outcomes::chances_of_outcomes;
 use tandem_transformer::encoding::{planes, squares, text};
 use tandem_transformer::{Architecture, Input, PolicyKind, PolicyTarget};
 
@@ -37,9 +38,23 @@ pub struct SampleShape {
     pub short_term: bool,
     /// It is taught how many plies are left.
     pub moves_left: bool,
+    /// Numbers that an NNUE sees of a position, for a bridge to read.
+    pub seen: usize,
 }
 
 impl SampleShape {
+    /// A position and what it is worth, and nothing of moves.
+    pub(crate) const VALUES: Self = Self {
+        input: Input::Squares,
+        actions: false,
+        moves: None,
+        opponent: false,
+        search: false,
+        short_term: false,
+        moves_left: false,
+        seen: 0,
+    };
+
     /// What the heads of a network need.
     pub fn of(architecture: &Architecture) -> Self {
         let heads = &architecture.heads;
@@ -53,6 +68,7 @@ impl SampleShape {
             search: heads.search_value.is_some(),
             short_term: heads.short_term.is_some(),
             moves_left: heads.moves_left.is_some(),
+            seen: 0,
         }
     }
 
@@ -197,6 +213,9 @@ pub struct Samples {
     pub short_term: Vec<[f32; 3]>,
     /// Plies that are left; NaN where the data does not tell.
     pub moves_left: Vec<f32>,
+    /// What an NNUE sees of the position, in 255ths. Who makes samples for a bridge adds it, by the board that
+    /// [`Samples::push`] hands out.
+    pub seen: Vec<u8>,
     /// How much of the game is left, for figures.
     pub phases: Vec<Phase>,
     /// A number for each position: the same one, the same position.
@@ -221,11 +240,12 @@ impl Samples {
         [masks, legal, &mut self.keys].into_iter().for_each(Vec::clear);
         [levels, &mut self.chance, &mut self.moves_left].into_iter().for_each(Vec::clear);
         [&mut self.wdl, &mut self.search, &mut self.short_term].into_iter().for_each(Vec::clear);
+        self.seen.clear();
         self.phases.clear();
     }
 
     /// Adds a record, one of several that were read together: those around it may be its game, which ends with the last of
-    /// them or not. Says what is wrong with it, if anything is; then nothing is added.
+    /// them or not. Hands out the board as it is shown, or says what is wrong with the record; then nothing is added.
     pub fn push(
         &mut self,
         shape: &SampleShape,
@@ -233,7 +253,7 @@ impl Samples {
         ends_game: bool,
         view: View,
         aim: &Aim,
-    ) -> Result<(), String> {
+    ) -> Result<Board, String> {
         let record = &records[at];
         let turned = if view.flipped { record.flipped() } else { *record };
         let mirrored = if view.mirrored { turned.mirrored() } else { None };
@@ -299,7 +319,7 @@ impl Samples {
         self.chance.push(aim.chance(record).map_or(f32::NAN, |chance| chance as f32));
         self.phases.push(Phase::of(&record.position));
         self.keys.push(seen.position.hash());
-        Ok(())
+        Ok(board)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Samples;
 use crate::trainer::TrainError;
 use std::collections::BTreeMap;
+use tandem_hybrid::Bridge;
 use tandem_transformer::Weights;
 
 /// Everything that a trainer would need to go on as if nothing had happened: rows of numbers by name.
@@ -52,4 +53,7 @@ pub trait TransformerTrainer {
 
     /// The network, with averaged numbers where there are any.
     fn weights(&mut self) -> Result<Weights, TrainError>;
+
+    /// The bridge that is learnt beside it, if one is, likewise.
+    fn bridge(&mut self) -> Result<Option<Bridge>, TrainError>;
 }
