@@ -146,12 +146,18 @@ pub(crate) fn set(
             options.eval_file = path(value).into();
             options.unite();
         }
-        "search" => options.strategist.set_search(value)?,
+        "search" => {
+            options.strategist.set_search(value)?;
+            options.unite();
+        }
         "transformerfile" => {
             options.strategist.set_file(path(value))?;
             options.unite();
         }
-        "strategist" => options.second_mind.set_presence(value)?,
+        "strategist" => {
+            options.second_mind.set_presence(value)?;
+            options.unite();
+        }
         "strategistthreads" => {
             let threads = number("StrategistThreads", value, 0, MAX_STRATEGIST_THREADS)?;
             options.second_mind.set_threads(threads as usize);
@@ -202,6 +208,9 @@ pub(crate) fn set(
 impl Options {
     /// Brings the networks that are in use now together.
     fn unite(&mut self) {
+        if self.second_mind.is_wanted() {
+            self.strategist.fetch();
+        }
         let bases =
             Bases { judge: &self.judge, eval_file: &self.eval_file, transformer: self.strategist.network() };
         self.second_mind.unite(&bases);

@@ -41,11 +41,11 @@ pub(crate) struct SecondMind {
     counsel: Option<Arc<Counsel>>,
 }
 
-/// The networks in use, with the files they are from.
+/// The networks in use, and which files they are.
 pub(crate) struct Bases<'a> {
     pub(crate) judge: &'a Judge,
     pub(crate) eval_file: &'a str,
-    pub(crate) transformer: Option<(&'a str, &'a Arc<Network>)>,
+    pub(crate) transformer: Option<(Fingerprint, &'a Arc<Network>)>,
 }
 
 impl SecondMind {
@@ -59,6 +59,11 @@ impl SecondMind {
         };
         self.renew();
         Ok(())
+    }
+
+    /// Whether a strategist is wanted.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.presence != Presence::Off
     }
 
     /// Sets the option `StrategistThreads`; without any, the search thinks for the strategist.
@@ -90,8 +95,8 @@ impl SecondMind {
 
     /// Brings the networks together that are in use now.
     pub(crate) fn unite(&mut self, bases: &Bases<'_>) {
-        self.minds = bases.transformer.map(|(path, network)| {
-            let minds = self.united(bases, path, network);
+        self.minds = bases.transformer.map(|(file, network)| {
+            let minds = self.united(bases, file, network);
             if let (Err(why), Some(_)) = (&minds, &self.hybrid) {
                 complain(why);
             }
@@ -100,7 +105,12 @@ impl SecondMind {
         self.renew();
     }
 
-    fn united(&self, bases: &Bases<'_>, path: &str, network: &Arc<Network>) -> Result<Minds, String> {
+    fn united(
+        &self,
+        bases: &Bases<'_>,
+        transformer: Fingerprint,
+        network: &Arc<Network>,
+    ) -> Result<Minds, String> {
         let tactician = match bases.judge {
             Judge::Bootstrap => None,
             Judge::Network(network) => Some(Arc::clone(network)),
@@ -113,7 +123,7 @@ impl SecondMind {
             BOOTSTRAP => None,
             path => Fingerprint::of_file(path).ok(),
         };
-        hybrid.check(nnue, Fingerprint::of_file(path).ok()).map_err(|error| problem(&error))?;
+        hybrid.check(nnue, Some(transformer)).map_err(|error| problem(&error))?;
         minds.with_hybrid(hybrid.clone()).map_err(|error| problem(&error))
     }
 

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
+use tandem_hybrid::Fingerprint;
 use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher, Wdl};
 use tandem_transformer::encoding::buckets::centipawns_of_chance;
 use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect, UnfitMethod};
@@ -14,14 +15,19 @@ use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect, Unf
 /// The value of the option `Search` with which no transformer plays.
 const ALPHABETA: &str = "alphabeta";
 
+/// The value of the option `TransformerFile` with which there is no transformer, not even the one built in.
+const NONE: &str = "none";
+
 /// The options `Search` and `TransformerFile`. They may come in any order, so that each is taken for itself, and what
 /// they lack together is said when a move is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Strategist {
     /// How the network is asked; if by none, the search plays.
     method: Option<Method>,
-    /// The network, and the file it is from.
-    network: Option<(String, Arc<Network>)>,
+    /// The value of `TransformerFile`; nothing is the network built in.
+    file: String,
+    /// The network in use, and which file it is. The one built in is unpacked when it is first wanted.
+    network: Option<(Fingerprint, Arc<Network>)>,
     isa: Isa,
     /// Both together, with the memory that is kept from move to move.
     adviser: Option<Result<Arc<Mutex<Adviser>>, UnfitMethod>>,
@@ -39,7 +45,7 @@ pub(crate) enum Choice {
 
 impl Default for Strategist {
     fn default() -> Self {
-        Self { method: None, network: None, isa: Isa::best(), adviser: None }
+        Self { method: None, file: String::new(), network: None, isa: Isa::best(), adviser: None }
     }
 }
 
@@ -51,21 +57,46 @@ impl Strategist {
             ALPHABETA => None,
             name => Some(name.parse().map_err(|_| OptionError::Search(clip(name)))?),
         };
+        if self.method.is_some() {
+            self.fetch();
+        }
         self.renew();
         Ok(())
     }
 
-    /// Sets the option `TransformerFile`; nothing is none.
+    /// Sets the option `TransformerFile`; nothing is the network built in, and the word none is none.
     pub(crate) fn set_file(&mut self, path: &str) -> Result<(), OptionError> {
-        self.network = match path {
-            "" => None,
-            path => Some((path.into(), Arc::new(load(path, self.isa)?))),
+        let network = match path {
+            "" | NONE => None,
+            path => Some(load(path, self.isa)?),
         };
-        if let Some((_, network)) = &self.network {
-            complain(format_args!("strategist: {}", describe(network)));
+        self.file = path.into();
+        self.put(network);
+        if self.method.is_some() {
+            self.fetch();
         }
         self.renew();
         Ok(())
+    }
+
+    /// Unpacks the network built in, if there is one and no other was asked for.
+    pub(crate) fn fetch(&mut self) {
+        let bytes = tandem_nets::built_in_transformer();
+        if self.network.is_some() || !self.file.is_empty() || bytes.is_empty() {
+            return;
+        }
+        match Network::from_bytes(bytes, self.isa) {
+            Ok(network) => self.put(Some((Fingerprint::of(bytes), Arc::new(network)))),
+            Err(error) => complain(format_args!("the transformer built in: {error}")),
+        }
+        self.renew();
+    }
+
+    fn put(&mut self, network: Option<(Fingerprint, Arc<Network>)>) {
+        if let Some((_, network)) = &network {
+            complain(format_args!("strategist: {}", describe(network)));
+        }
+        self.network = network;
     }
 
     /// Sets the instructions to compute with, by the names of the option `Kernels`.
@@ -75,15 +106,18 @@ impl Strategist {
             // Not every instruction set that serves an NNUE serves a transformer.
             name => Isa::ALL.into_iter().find(|isa| isa.name() == name).unwrap_or(Isa::Portable),
         };
-        match self.network.take() {
-            Some((path, _)) => self.set_file(&path),
-            None => Ok(()),
+        if self.network.take().is_none() {
+            return Ok(());
         }
+        let file = self.file.clone();
+        self.set_file(&file)?;
+        self.fetch();
+        Ok(())
     }
 
-    /// The network, and the file it is from.
-    pub(crate) fn network(&self) -> Option<(&str, &Arc<Network>)> {
-        self.network.as_ref().map(|(path, network)| (path.as_str(), network))
+    /// The network, and which file it is.
+    pub(crate) fn network(&self) -> Option<(Fingerprint, &Arc<Network>)> {
+        self.network.as_ref().map(|(file, network)| (*file, network))
     }
 
     fn renew(&mut self) {
@@ -111,10 +145,15 @@ impl Strategist {
     }
 }
 
-/// Reads a network.
-fn load(path: &str, isa: Isa) -> Result<Network, OptionError> {
-    Network::load(path, isa).map_err(|error| {
-        // What could be mapped is a file, so that reading it again does not wait.
+/// Reads a network, and tells which file it is.
+fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), OptionError> {
+    let loaded = Fingerprint::read(path).map_err(|source| FileError::Io { path: path.into(), source });
+    let loaded = loaded.and_then(|(bytes, file)| match Network::from_bytes(&bytes, isa) {
+        Ok(network) => Ok((file, Arc::new(network))),
+        Err(source) => Err(FileError::Load { path: path.into(), source }),
+    });
+    loaded.map_err(|error| {
+        // What could be read is a file, so that reading it again does not wait.
         let is_nnue = || {
             let mut start = [0; 16];
             let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));

@@ -209,6 +209,7 @@ fn who_is_not_there_does_not_move() {
         assert_eq!(answer[1..], ["bestmove (none)"]);
     };
     let mut engine = Engine::start();
+    engine.ask("setoption name TransformerFile value none");
     engine.ask("setoption name Search value policy");
     nobody(&mut engine, "Search policy needs a transformer; set TransformerFile to one");
 
@@ -238,7 +239,7 @@ fn who_is_not_there_does_not_move() {
     assert!(engine.until("bestmove")[0].starts_with("info depth 1 "));
 
     // Without the file, and with the search again.
-    engine.ask("setoption name TransformerFile value <empty>");
+    engine.ask("setoption name TransformerFile value none");
     nobody(&mut engine, "needs a transformer");
     engine.ask("setoption name Search value alphabeta");
     engine.send("go depth 4");

@@ -171,6 +171,7 @@ fn a_hybrid_of_other_networks_is_refused_with_the_hash_that_it_needs() {
     let learnt = hybrid(&file);
     let saved = NetworkFile::of_bytes("bases-hybrid", &learnt.to_bytes());
     let mut engine = Engine::start();
+    engine.ask("setoption name TransformerFile value none");
     // In whatever order options come, nothing is said before there is something to say.
     assert_eq!(engine.ask(&format!("setoption name HybridFile value {}", saved.0.display())), [""; 0]);
     assert_eq!(engine.ask("setoption name Strategist value always"), [""; 0]);

@@ -24,12 +24,19 @@ impl Fingerprint {
 
     /// That of a file.
     pub fn of_file(path: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self::read(path)?.1)
+    }
+
+    /// The bytes of a file, and their fingerprint.
+    pub fn read(path: impl AsRef<Path>) -> io::Result<(Vec<u8>, Self)> {
         let path = path.as_ref();
         // Before it is opened: a pipe would let us wait.
         if !path.metadata()?.is_file() {
             return Err(io::Error::other("not a file"));
         }
-        Ok(Self::of(&std::fs::read(path)?))
+        let bytes = std::fs::read(path)?;
+        let hash = Self::of(&bytes);
+        Ok((bytes, hash))
     }
 }
 

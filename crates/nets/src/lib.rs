@@ -12,6 +12,12 @@ pub fn built_in_bytes() -> &'static [u8] {
     EMBEDDED
 }
 
+/// The bytes of the transformer built in: the one that ships, if one does, unless the build was told otherwise by
+/// `TRANSFORMERFILE`. Empty if there is none.
+pub fn built_in_transformer() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/transformer"))
+}
+
 /// The word that stands for the hand-written evaluation where a network's file may be named.
 pub const BOOTSTRAP: &str = "bootstrap";
 

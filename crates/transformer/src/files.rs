@@ -163,19 +163,21 @@ impl Network {
     pub fn load(path: impl AsRef<Path>, isa: Isa) -> Result<Self, FileError> {
         let path = path.as_ref();
         let bytes = map(path)?;
-        let read = || -> Result<Self, LoadError> {
-            if Format::of(&bytes) != Some(Format::Tandem) {
-                return Ok(Self::new(&Weights::from_bytes(&bytes, None)?, Precision::F32, isa));
-            }
-            let file = NetworkFile::new(&bytes)?;
-            let precision = file.iter().find_map(|(_, stored)| match stored {
-                Stored::F32(_) => None,
-                Stored::Bf16(_) => Some(Precision::Bf16),
-                Stored::Int8 { .. } => Some(Precision::Int8),
-            });
-            Ok(Self::new(&file.to_weights()?, precision.unwrap_or(Precision::F32), isa))
-        };
-        read().map_err(|source| FileError::Load { path: path.into(), source })
+        Self::from_bytes(&bytes, isa).map_err(|source| FileError::Load { path: path.into(), source })
+    }
+
+    /// The same from memory.
+    pub fn from_bytes(bytes: &[u8], isa: Isa) -> Result<Self, LoadError> {
+        if Format::of(bytes) != Some(Format::Tandem) {
+            return Ok(Self::new(&Weights::from_bytes(bytes, None)?, Precision::F32, isa));
+        }
+        let file = NetworkFile::new(bytes)?;
+        let precision = file.iter().find_map(|(_, stored)| match stored {
+            Stored::F32(_) => None,
+            Stored::Bf16(_) => Some(Precision::Bf16),
+            Stored::Int8 { .. } => Some(Precision::Int8),
+        });
+        Ok(Self::new(&file.to_weights()?, precision.unwrap_or(Precision::F32), isa))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::quantise::{MOST_INPUTS, quantise_row};
 pub enum Precision {
     /// Floating point of 32 bits.
     F32,
-    /// Bytes: a scale for each output of a layer, and one for each row that it reads.
+    /// Bytes: a scale for each output of a layer, and one for each row that it reads. Where much depends on a row it is read
+    /// twice, as bytes and as what they leave.
     Int8,
     /// Floating point of 16 bits with 8 bits of precision; sums have 32 bits.
     Bf16,
@@ -41,6 +42,8 @@ pub(crate) struct Linear {
     panels: Panels,
     /// A number for each column of the panels.
     bias: Aligned<f32>,
+    /// Rows are read in two bytes where weights are bytes.
+    fine: bool,
 }
 
 /// Weights in panels of 32 outputs; what is missing in the last one is zero.
@@ -72,9 +75,14 @@ pub(crate) struct Plain<'a> {
 pub(crate) struct Prepared {
     bytes: Aligned<u8>,
     scales: Aligned<f32>,
+    /// What the bytes leave of the rows, and that as bytes.
+    rest: Aligned<f32>,
+    rest_bytes: Aligned<u8>,
+    rest_scales: Aligned<f32>,
     halves: Aligned<u16>,
     sums: Aligned<f32>,
     whole_sums: Aligned<i32>,
+    rest_sums: Aligned<i32>,
 }
 
 impl Linear {
@@ -100,7 +108,12 @@ impl Linear {
             Precision::Bf16 => Panels::bf16(&rows, inputs),
             _ => Panels::f32(&rows, inputs),
         };
-        Self { inputs, outputs, panels, bias }
+        Self { inputs, outputs, panels, bias, fine: false }
+    }
+
+    /// The same layer, which reads rows in two bytes where its weights are bytes: twice the products, and hardly an error.
+    pub(crate) fn fine(self) -> Self {
+        Self { fine: true, ..self }
     }
 
     /// Numbers of a row that it makes.
@@ -113,7 +126,7 @@ impl Linear {
         self.inputs
     }
 
-    /// Makes rows ready to be read by this layer, and by others of its precision.
+    /// Makes rows ready to be read by this layer, and by others of its precision and as fine.
     pub(crate) fn prepare(&self, kernels: &Kernels, x: &[f32], prepared: &mut Prepared) {
         let count = x.len() / self.inputs;
         let whole = count.next_multiple_of(TILE_ROWS);
@@ -123,6 +136,15 @@ impl Linear {
                 let bytes = prepared.bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
                 let scales = prepared.scales.room(count);
                 kernels.quantise(bytes, scales, x, self.inputs, self.inputs);
+                if self.fine {
+                    let rest = prepared.rest.room(x.len());
+                    for (rest, row) in rest.chunks_exact_mut(self.inputs).zip(x.chunks_exact(self.inputs)) {
+                        left_by_bytes(row, rest);
+                    }
+                    let bytes = prepared.rest_bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
+                    let scales = prepared.rest_scales.room(count);
+                    kernels.quantise(bytes, scales, rest, self.inputs, self.inputs);
+                }
             }
             Panels::Bf16(_) => {
                 let halves = prepared.halves.room(whole * self.inputs.next_multiple_of(TILE_BYTES / 2));
@@ -155,7 +177,9 @@ impl Linear {
     ) {
         let (inputs, stride) = (self.inputs, self.outputs);
         let count = x.len() / inputs;
-        let Prepared { bytes, scales: row_scales, halves, sums, whole_sums } = prepared;
+        let Prepared { bytes, scales: row_scales, halves, sums: float_sums, whole_sums, .. } = prepared;
+        let (rest_bytes, rest_scales, rest_sums) =
+            (&prepared.rest_bytes, &prepared.rest_scales, &mut prepared.rest_sums);
         for first in (0..count).step_by(ROWS) {
             let rows = ROWS.min(count - first);
             for (panel, (bias, columns)) in self.columns().enumerate() {
@@ -163,7 +187,7 @@ impl Linear {
                 let out = &mut out[first * stride + panel * PANEL..];
                 match &self.panels {
                     Panels::F32(weights) => {
-                        let sums = sums.room(ROWS * PANEL);
+                        let sums = float_sums.room(ROWS * PANEL);
                         let weights = &weights[panel * inputs * PANEL..][..inputs * PANEL];
                         kernels.multiply(sums, PANEL, &x[first * inputs..], inputs, rows, weights);
                         kernels.finish(out, stride, size, store, sums, bias);
@@ -174,11 +198,21 @@ impl Linear {
                         let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
                         let start = &starts.as_chunks().0[panel];
                         kernels.multiply_int8(sums, &bytes[first * depth..], rows, weights, start);
-                        let scales = (&row_scales[first..], &scales.as_chunks().0[panel], bias);
-                        kernels.finish_int8(out, stride, size, store, sums, scales);
+                        let scales = &scales.as_chunks().0[panel];
+                        if self.fine {
+                            let rest = rest_sums.room(ROWS * PANEL);
+                            kernels.multiply_int8(rest, &rest_bytes[first * depth..], rows, weights, start);
+                            let both = float_sums.room(ROWS * PANEL);
+                            let row_scales = row_scales[first..].iter().zip(&rest_scales[first..]);
+                            add_up(both, [sums, rest], row_scales.take(rows), scales);
+                            kernels.finish(out, stride, size, store, both, bias);
+                        } else {
+                            let scales = (&row_scales[first..], scales, bias);
+                            kernels.finish_int8(out, stride, size, store, sums, scales);
+                        }
                     }
                     Panels::Bf16(weights) => {
-                        let sums = sums.room(ROWS * PANEL);
+                        let sums = float_sums.room(ROWS * PANEL);
                         let depth = inputs.next_multiple_of(TILE_BYTES / 2);
                         let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
                         kernels.multiply_bf16(sums, &halves[first * depth..], rows, weights);
@@ -193,6 +227,36 @@ impl Linear {
     fn columns(&self) -> impl Iterator<Item = (&[f32; PANEL], usize)> {
         let counts = (0..self.outputs).step_by(PANEL).map(|first| PANEL.min(self.outputs - first));
         self.bias.as_chunks::<PANEL>().0.iter().zip(counts)
+    }
+}
+
+/// Greater than any number of which the fraction should go: what is added and taken away again rounds, ties to even.
+const ROUND: f32 = 12_582_912.0;
+
+/// What is left of a row after [`Kernels::quantise`] has made bytes of it.
+fn left_by_bytes(row: &[f32], rest: &mut [f32]) {
+    let most = row.iter().fold(0f32, |most, number| most.max(number.abs()));
+    let (scale, factor) = (most / 127.0, if most > 0.0 { 127.0 / most } else { 0.0 });
+    for (rest, &number) in rest.iter_mut().zip(row) {
+        *rest = number - ((number * factor + ROUND) - ROUND) * scale;
+    }
+}
+
+/// The sums of rows in bytes and of what those leave, with the scales of both for each row and those of the columns.
+fn add_up<'a>(
+    to: &mut [f32],
+    [sums, rest]: [&[i32]; 2],
+    row_scales: impl Iterator<Item = (&'a f32, &'a f32)>,
+    scales: &[f32; PANEL],
+) {
+    let sums = sums.as_chunks::<PANEL>().0.iter().zip(rest.as_chunks::<PANEL>().0);
+    for ((to, (sums, rest)), (scale, rest_scale)) in
+        to.as_chunks_mut::<PANEL>().0.iter_mut().zip(sums).zip(row_scales)
+    {
+        for column in 0..PANEL {
+            let sum = sums[column] as f32 * scale + rest[column] as f32 * rest_scale;
+            to[column] = sum * scales[column];
+        }
     }
 }
 
@@ -236,5 +300,48 @@ impl Panels {
             }
         }
         Self::Bf16(panels)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Isa;
+    use tandem_chess::random::SplitMix;
+
+    /// Two bytes for each number of a row leave next to nothing of the error that one leaves; what is left is the weights'.
+    #[test]
+    fn rows_in_two_bytes_are_nearly_as_good_as_whole_numbers() {
+        let mut random = SplitMix::new(5);
+        let mut numbers =
+            |count: usize| -> Vec<f32> { (0..count).map(|_| random.unit() as f32 - 0.5).collect() };
+        let (inputs, outputs, rows) = (100, 70, 83);
+        let (weights, bias, x) = (numbers(inputs * outputs), numbers(outputs), numbers(inputs * rows));
+        // Weights that are bytes already, so that rows alone are to blame.
+        let (bytes, scales) = crate::quantise_rows(&weights, outputs, inputs);
+        let weights = crate::restore_rows(&bytes, &scales);
+        let layer = |precision| {
+            let plain = Plain { weights: &weights, bias: Some(&bias), inputs, factor: 2.0 };
+            Linear::new(&[plain], precision)
+        };
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let kernels = Kernels::start(isa);
+            for store in [Store::Set, Store::Activate(crate::Activation::Mish), Store::Add(0.5), Store::Times]
+            {
+                let run = |layer: Linear| {
+                    let mut out = vec![0.25; rows * outputs];
+                    layer.apply(&kernels, &x, &mut Prepared::default(), store, &mut out);
+                    out
+                };
+                let exact = run(layer(Precision::F32));
+                let worst = |found: Vec<f32>| {
+                    let off = found.iter().zip(&exact).map(|(found, exact)| (found - exact).abs());
+                    off.fold(0f32, f32::max)
+                };
+                let (one, two) =
+                    (worst(run(layer(Precision::Int8))), worst(run(layer(Precision::Int8).fine())));
+                assert!(two < one / 60.0, "{}, {store:?}: {one} and {two}", isa.name());
+            }
+        }
     }
 }

@@ -77,6 +77,13 @@ pub(crate) fn is_exact(layer: &str) -> bool {
     EXACT.iter().any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
 }
 
+/// Whether a layer whose weights are bytes reads its rows in two bytes. Measured on a network of 9.6 M numbers: half of what
+/// bytes cost comes from the rows that queries, keys and values read, which are always read so, and a third from those that
+/// the first layer after attention reads.
+pub(crate) fn reads_finely(layer: &str) -> bool {
+    layer.ends_with("feed_forward.in") || layer.ends_with("feed_forward.gate")
+}
+
 /// Whether a tensor is stored as bytes when a network is: the weights of layers are, but for the few where much depends
 /// on each number, and what has more inputs than sums of bytes have room for.
 pub fn is_quantised(spec: &TensorSpec) -> bool {

@@ -4,7 +4,7 @@ use super::copied;
 use super::norm::NormLayer;
 use crate::aligned::Aligned;
 use crate::linear::{Linear, Plain, Precision};
-use crate::quantise::is_exact;
+use crate::quantise::{is_exact, reads_finely};
 use crate::{Architecture, Attention, NormKind, Weights};
 use std::sync::Arc;
 
@@ -37,12 +37,13 @@ impl<'a> Builder<'a> {
     /// A layer in the network's precision, or in full where that is kept.
     pub(super) fn linear(&self, name: &str, inputs: usize) -> Linear {
         let precision = if is_exact(name) { Precision::F32 } else { self.precision };
-        Linear::new(&[self.plain(name, inputs, 1.0)], precision)
+        let layer = Linear::new(&[self.plain(name, inputs, 1.0)], precision);
+        if reads_finely(name) { layer.fine() } else { layer }
     }
 
-    /// Several layers that read the same rows, in the network's precision.
+    /// Several layers that read the same rows, in the network's precision: queries, keys and values.
     pub(super) fn joined(&self, layers: &[Plain<'_>]) -> Linear {
-        Linear::new(layers, self.precision)
+        Linear::new(layers, self.precision).fine()
     }
 
     /// A norm of the architecture's kind.

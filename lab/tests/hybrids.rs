@@ -1,0 +1,113 @@
+//! Hybrids as a user meets them: a selector is taught, and a bridge is judged beside its networks. Networks here are small and
+//! know nothing.
+
+mod common;
+
+use common::{badly, directory, well};
+use std::path::Path;
+use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid};
+use tandem_transformer::Weights;
+
+fn shipped() -> String {
+    format!("{}/../nets/tandem.tnn", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder with games, a small transformer, and an open bridge between it and the NNUE that ships.
+fn prepared(name: &str) -> std::path::PathBuf {
+    let dir = directory(name);
+    let selfplay =
+        ["data", "selfplay", "games", "--games", "12", "--nodes", "60", "--workers", "1", "--hash", "1"];
+    well(&selfplay, &dir);
+    let board =
+        format!("{}/../crates/transformer/tests/architectures/board.toml", env!("CARGO_MANIFEST_DIR"));
+    well(&["new", &board, "-o", "net.ttn"], &dir);
+    bridged(&dir, 0.5).save(dir.join("open.hybrid")).unwrap();
+    bridged(&dir, 0.0).save(dir.join("closed.hybrid")).unwrap();
+    dir
+}
+
+/// A bridge whose gates are all open so far.
+fn bridged(dir: &Path, gate: f32) -> Hybrid {
+    let code = Weights::load(dir.join("net.ttn"), None).unwrap().architecture().board_code().unwrap();
+    let start = Bridge::random(BridgeForm::Gated, 1024, code, 3);
+    let bridge = Bridge::of_tensors(BridgeForm::Gated, 1024, code, |name, shape| {
+        let tensors = start.tensors();
+        let (_, _, numbers) = tensors.iter().find(|(other, ..)| *other == name).ok_or(())?;
+        Ok::<_, ()>(if name == "bridge.gate" { vec![gate; shape[0]] } else { numbers.to_vec() })
+    });
+    let [nnue, transformer] = [shipped(), dir.join("net.ttn").display().to_string()];
+    let [nnue, transformer] = [nnue, transformer].map(|path| Fingerprint::of_file(path).unwrap());
+    Hybrid { bridge: bridge.ok(), ..Hybrid::new(nnue, transformer) }
+}
+
+#[test]
+fn a_hybrid_is_judged_beside_its_networks() {
+    let dir = prepared("hybrids-evaluate");
+    let data = ["--data", "games-0-of-1.vf", "--positions", "200"];
+    let evaluate = ["evaluate", "net.ttn", "open.hybrid", "closed.hybrid"];
+    let told = well(&[&evaluate[..], &data].concat(), &dir);
+    let row = |name: &str| -> Vec<&str> {
+        let line = told.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {told}")).split_whitespace().skip(1).collect()
+    };
+    // A closed gate changes nothing, an open one does.
+    assert_eq!(row("closed.hybrid"), row("net.ttn"));
+    assert_ne!(row("open.hybrid"), row("net.ttn"));
+    // Its transformer is asked for by its hash.
+    let hash = Fingerprint::of_file(dir.join("net.ttn")).unwrap();
+    let error = badly(&[&["evaluate", "open.hybrid"][..], &data].concat(), &dir);
+    assert!(error.contains("name its transformer as well") && error.contains(&hash.to_string()), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_selector_is_taught_and_joins_the_bridge() {
+    let dir = prepared("hybrids-selector");
+    let recipe = |nnue: &str| {
+        format!(
+            "name = \"taught\"\n[selector]\nnnue = {{ path = {:?}{nnue} }}\ntransformer = {{ path = \"net.ttn\" }}\n\
+             hybrid = \"open.hybrid\"\nusage = 0.25\n[data]\ntrain = [{{ path = \"games-0-of-1.vf\" }}]\n\
+             validation_share = 0.3\ncases = 500\nvalidation_cases = 200\n[training]\nepochs = 3\nbatch = 50\n",
+            shipped()
+        )
+    };
+    std::fs::write(dir.join("selector.toml"), recipe("")).unwrap();
+    let told = well(&["train", "selector.toml"], &dir);
+    for what in ["epoch 3: loss", "precision", "recall", "AUC", "decided first", "taught.hybrid"] {
+        assert!(told.contains(what), "no {what} in {told}");
+    }
+    let taught = Hybrid::load(dir.join("runs/taught/taught.hybrid")).unwrap();
+    assert_eq!(taught.bridge, bridged(&dir, 0.5).bridge);
+    assert!(taught.selector.is_some() && taught.factor > 0.0);
+    let facts = std::fs::read_to_string(dir.join("runs/taught/taught.json")).unwrap();
+    let facts: serde_json::Value = serde_json::from_str(&facts).unwrap();
+    assert!(facts["usage"].as_f64().unwrap() < 0.5, "{facts}");
+    assert_eq!(
+        facts["errors"]["selector"].as_array().unwrap().len(),
+        facts["shares"].as_array().unwrap().len()
+    );
+    // Who chooses is all the same where nobody or everybody is asked about.
+    let errors = facts["errors"].as_object().unwrap();
+    for at in [0, 10] {
+        let ends: Vec<f64> = errors.values().map(|errors| errors[at].as_f64().unwrap()).collect();
+        assert!(ends.iter().all(|end| (end - ends[0]).abs() < 1e-9), "{ends:?}");
+    }
+    let error = badly(&["train", "selector.toml"], &dir);
+    assert!(error.contains("is there already"), "{error}");
+    // Another NNUE than the one that is expected.
+    let other = Fingerprint::of(b"another").to_string();
+    std::fs::write(dir.join("selector.toml"), recipe(&format!(", sha256 = \"{other}\""))).unwrap();
+    let error = badly(&["train", "selector.toml", "--run", "other"], &dir);
+    assert!(
+        error.contains("selector.nnue: ") && error.contains(&format!("SHA-256 {other} is expected")),
+        "{error}"
+    );
+    // Phases that are done are passed over.
+    std::fs::write(dir.join("taught.toml"), recipe("")).unwrap();
+    std::fs::write(dir.join("both.toml"), "phases = [\"taught.toml\", \"second.toml\"]").unwrap();
+    let second = recipe("").replace("name = \"taught\"", "name = \"second\"");
+    std::fs::write(dir.join("second.toml"), second).unwrap();
+    let told = well(&["train", "both.toml"], &dir);
+    assert!(told.contains("done before") && dir.join("runs/second/second.hybrid").exists(), "{told}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
