@@ -8,9 +8,10 @@ fn main() {
     let shipped = nets.join("tandem.tnn");
     let nnue = named("EVALFILE").or(Some(shipped)).filter(|path| path != Path::new(NONE));
     put("network", nnue.map_or_else(Vec::new, |path| read("EVALFILE", &path, is_nnue)));
-    // Whether it ships is seen by whether it is there.
+    // Whether it ships is seen by whether it is there. What is not there would be held for changed every time, so that the
+    // folder is watched.
+    println!("cargo:rerun-if-changed={}", nets.display());
     let shipped = nets.join("strategist.ttn");
-    println!("cargo:rerun-if-changed={}", shipped.display());
     let transformer = named("TRANSFORMERFILE").or(shipped.exists().then_some(shipped));
     let transformer = transformer.filter(|path| path != Path::new(NONE));
     put(

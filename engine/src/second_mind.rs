@@ -13,6 +13,9 @@ use tandem_nets::{BOOTSTRAP, Judge};
 use tandem_search::{Centipawns, Wdl};
 use tandem_transformer::Network;
 
+/// The depth at which `eval` asks the selector: one that a search may be at when it does.
+const DEPTH_SHOWN: i32 = 12;
+
 /// When the strategist is asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Presence {
@@ -205,9 +208,12 @@ impl SecondMind {
                     Judge::Network(network) => network.evaluate(position.board()).discord(),
                     Judge::Bootstrap => 0,
                 };
-                let circumstances = Circumstances { depth: 0, discord: discord as f32 / 100.0 };
+                let circumstances = Circumstances { depth: DEPTH_SHOWN, discord: discord as f32 / 100.0 };
                 let probability = selector.probability(&Features::of(position, circumstances));
-                let _ = writeln!(text, "Selector: {probability:.3} at depth 0, asked from {threshold:.3} on");
+                let _ = writeln!(
+                    text,
+                    "Selector: {probability:.3} at depth {DEPTH_SHOWN}, asked from {threshold:.3} on"
+                );
             }
             None => text += "Selector: none, depth alone decides\n",
         }

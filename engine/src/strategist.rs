@@ -58,7 +58,7 @@ impl Strategist {
             name => Some(name.parse().map_err(|_| OptionError::Search(clip(name)))?),
         };
         if self.method.is_some() {
-            self.fetch();
+            self.unpack();
         }
         self.renew();
         Ok(())
@@ -73,23 +73,30 @@ impl Strategist {
         self.file = path.into();
         self.put(network);
         if self.method.is_some() {
-            self.fetch();
+            self.unpack();
         }
         self.renew();
         Ok(())
     }
 
-    /// Unpacks the network built in, if there is one and no other was asked for.
+    /// The network built in is wanted, if no other was asked for.
     pub(crate) fn fetch(&mut self) {
+        if self.unpack() {
+            self.renew();
+        }
+    }
+
+    /// Unpacks the network built in, if there is one and none is in use; whether it has.
+    fn unpack(&mut self) -> bool {
         let bytes = tandem_nets::built_in_transformer();
         if self.network.is_some() || !self.file.is_empty() || bytes.is_empty() {
-            return;
+            return false;
         }
         match Network::from_bytes(bytes, self.isa) {
             Ok(network) => self.put(Some((Fingerprint::of(bytes), Arc::new(network)))),
             Err(error) => complain(format_args!("the transformer built in: {error}")),
         }
-        self.renew();
+        self.network.is_some()
     }
 
     fn put(&mut self, network: Option<(Fingerprint, Arc<Network>)>) {

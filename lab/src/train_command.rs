@@ -77,37 +77,44 @@ pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Follows recipes one after the other, each in a process and a folder of its own within the run's. One that has written its
-/// network is passed over, so that the same command goes on after an interruption.
+/// Follows recipes one after the other, each in a process of its own and in the folder that it would have alone. One that has
+/// written its network is passed over and one that was interrupted goes on, so that the same command ends what it began.
 fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
-    if !args.set.is_empty() {
-        return Err(LabError::Usage("set keys of the recipes that this one names, one by one".into()));
+    if !args.set.is_empty() || args.run.is_some() {
+        let problem = "recipes that are named by another one know of each other's folders: leave out --set and --run, or follow \
+                       them one by one";
+        return Err(LabError::Usage(problem.into()));
     }
-    for recipe in recipes {
-        let name = recipe.file_stem().unwrap_or_default();
-        let folder = args.run.clone().unwrap_or_else(|| PathBuf::from("runs")).join(name);
+    // Ctrl-C is meant for the one at work, which stops after a checkpoint and is waited for.
+    let _stop = interrupt::flag();
+    for path in recipes {
+        let name = match AnyRecipe::load(path)? {
+            AnyRecipe::Nnue(recipe) => recipe.name,
+            AnyRecipe::Transformer(recipe) => recipe.name,
+            AnyRecipe::Selector(recipe) => recipe.name,
+            AnyRecipe::Phases(_) => {
+                return Err(LabError::Usage(format!("{}: a phase cannot have phases", path.display())));
+            }
+        };
+        let folder = args.folder(&name);
         if !args.explain && has_network(&folder) {
             sayln!("{}: done before", folder.display());
             continue;
         }
-        let mut command =
-            std::process::Command::new(std::env::current_exe().map_err(LabError::file(recipe))?);
-        command.arg("train").arg(recipe).arg("--device").arg(args.device.to_string());
+        let program = std::env::current_exe().map_err(LabError::file(path))?;
+        let mut command = std::process::Command::new(program);
+        command.arg("train").arg(path).arg("--device").arg(args.device.to_string());
+        if let Some(threads) = args.threads {
+            command.arg("--threads").arg(threads.to_string());
+        }
         if args.explain {
             command.arg("--explain");
-        } else {
-            command
-                .arg("--run")
-                .arg(&folder)
-                .args(args.threads.iter().flat_map(|threads| ["--threads".to_owned(), threads.to_string()]));
-        }
-        // Selectors are taught in one go; others go on where they were.
-        if args.resume && folder.join("log.jsonl").exists() {
+        } else if folder.join("log.jsonl").exists() {
             command.arg("--resume");
         }
-        let status = command.status().map_err(LabError::file(recipe))?;
+        let status = command.status().map_err(LabError::file(path))?;
         if !status.success() || !(args.explain || has_network(&folder)) {
-            return Err(LabError::Usage(format!("{} did not come to its end", recipe.display())));
+            return Err(LabError::Usage(format!("{} did not come to its end", path.display())));
         }
     }
     Ok(())

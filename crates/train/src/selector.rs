@@ -143,10 +143,12 @@ fn teach(
         let selector = learner.selector();
         let loss = judgement::loss(&selector, validation, training.by_gain);
         watch(SelectorEvent::Epoch(epoch, sum / train.len() as f64, loss));
-        if best.as_ref().is_none_or(|(least, ..)| loss < *least) {
+        if loss.is_finite() && best.as_ref().is_none_or(|(least, ..)| loss < *least) {
             best = Some((loss, selector, epoch));
         }
     }
-    let (_, selector, epoch) = best.ok_or_else(|| SelectorError::Cases("no loss was a number".into()))?;
+    let (_, selector, epoch) = best.ok_or_else(|| {
+        SelectorError::Cases("no loss was a number: the learning rate may be too high".into())
+    })?;
     Ok((selector, epoch))
 }

@@ -166,12 +166,13 @@ impl Network {
         Self::from_bytes(&bytes, isa).map_err(|source| FileError::Load { path: path.into(), source })
     }
 
-    /// The same from memory.
+    /// The same from memory, wherever the bytes begin.
     pub fn from_bytes(bytes: &[u8], isa: Isa) -> Result<Self, LoadError> {
         if Format::of(bytes) != Some(Format::Tandem) {
             return Ok(Self::new(&Weights::from_bytes(bytes, None)?, Precision::F32, isa));
         }
-        let file = NetworkFile::new(bytes)?;
+        let mut copy = Vec::new();
+        let file = NetworkFile::new(own::in_place(bytes, &mut copy))?;
         let precision = file.iter().find_map(|(_, stored)| match stored {
             Stored::F32(_) => None,
             Stored::Bf16(_) => Some(Precision::Bf16),

@@ -26,6 +26,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 pub(crate) use curves::{sigmoid, tanh};
+pub(crate) use rows::left_by_bytes;
 
 /// Outputs of a panel of weights.
 pub(crate) const PANEL: usize = 32;

@@ -2,7 +2,7 @@
 
 use crate::aligned::Aligned;
 use crate::floats::to_bf16;
-use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS};
+use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS, left_by_bytes};
 use crate::quantise::{MOST_INPUTS, quantise_row};
 
 /// In what numbers a network computes its products.
@@ -138,9 +138,7 @@ impl Linear {
                 kernels.quantise(bytes, scales, x, self.inputs, self.inputs);
                 if self.fine {
                     let rest = prepared.rest.room(x.len());
-                    for (rest, row) in rest.chunks_exact_mut(self.inputs).zip(x.chunks_exact(self.inputs)) {
-                        left_by_bytes(row, rest);
-                    }
+                    left_by_bytes(rest, x, self.inputs);
                     let bytes = prepared.rest_bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
                     let scales = prepared.rest_scales.room(count);
                     kernels.quantise(bytes, scales, rest, self.inputs, self.inputs);
@@ -227,18 +225,6 @@ impl Linear {
     fn columns(&self) -> impl Iterator<Item = (&[f32; PANEL], usize)> {
         let counts = (0..self.outputs).step_by(PANEL).map(|first| PANEL.min(self.outputs - first));
         self.bias.as_chunks::<PANEL>().0.iter().zip(counts)
-    }
-}
-
-/// Greater than any number of which the fraction should go: what is added and taken away again rounds, ties to even.
-const ROUND: f32 = 12_582_912.0;
-
-/// What is left of a row after [`Kernels::quantise`] has made bytes of it.
-fn left_by_bytes(row: &[f32], rest: &mut [f32]) {
-    let most = row.iter().fold(0f32, |most, number| most.max(number.abs()));
-    let (scale, factor) = (most / 127.0, if most > 0.0 { 127.0 / most } else { 0.0 });
-    for (rest, &number) in rest.iter_mut().zip(row) {
-        *rest = number - ((number * factor + ROUND) - ROUND) * scale;
     }
 }
 

@@ -84,6 +84,12 @@ fn bytes_of_a_file_run_as_bytes_made_of_it() {
         let [read, packed] = [&stored, &weights]
             .map(|weights| run(&Network::new(weights, Precision::Int8, Isa::best()), &positions));
         assert_eq!(read, packed, "{name}");
+        // What is built into a program begins anywhere.
+        for shift in 0..4 {
+            let shifted = [vec![0; shift], file.clone()].concat();
+            let network = Network::from_bytes(&shifted[shift..], Isa::best()).unwrap();
+            assert_eq!(run(&network, &positions), packed, "{name}, {shift}");
+        }
     }
 }
 

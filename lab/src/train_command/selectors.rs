@@ -26,10 +26,11 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
         return Err(LabError::Usage(format!("{path} is there already: --run names another folder")));
     }
     let stop = interrupt::flag();
-    let all = recipe.data.cases + recipe.data.validation_cases;
-    let mut progress = Some(Progress::new("cases", Some(all)));
+    let mut progress = None;
     let taught = teach_selector(recipe, threads, &stop, &mut |event| match event {
-        SelectorEvent::Cases(done, _) => progress.iter_mut().for_each(|progress| progress.set(done as u64)),
+        SelectorEvent::Cases(done, all) => {
+            progress.get_or_insert_with(|| Progress::new("cases", Some(all as u64))).set(done as u64);
+        }
         SelectorEvent::Epoch(epoch, learnt, validation) => {
             if let Some(progress) = progress.take() {
                 eprintln!("{}", progress.finish());

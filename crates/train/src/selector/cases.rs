@@ -13,8 +13,9 @@ use tandem_chess::random::SplitMix;
 use tandem_data::Record;
 use tandem_hybrid::{Circumstances, Features, Hybrid, Minds, Strategist};
 use tandem_nnue::Accumulators;
+use tandem_transformer::encoding::buckets::centipawns_of_chance;
 use tandem_transformer::encoding::outcomes::chances_of_outcomes;
-use tandem_transformer::{Isa, Network};
+use tandem_transformer::{Isa, Network, Prospect};
 
 /// A position, what either mind says of it, and its deep value. Chances are the side to move's; a draw counts half.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +56,9 @@ impl Weighed {
     pub fn new(case: Case, factor: f64, margin: f64) -> Self {
         let Case { features, centipawns, strategist, deep, phase } = case;
         let nnue = chance_of(factor * centipawns);
-        let knows_better = (nnue - deep).abs() - (strategist - deep).abs() >= margin;
-        Self { features, centipawns, nnue, strategist, deep, phase, knows_better }
+        let mut weighed = Self { features, centipawns, nnue, strategist, deep, phase, knows_better: false };
+        weighed.knows_better = weighed.gain() >= margin;
+        weighed
     }
 
     /// How much nearer the strategist is.
@@ -152,12 +154,19 @@ impl Bench {
         strategist: &mut Strategist,
     ) -> Option<Case> {
         let position = Position::from(record.position.board().ok()?);
+        if position.legal_moves().is_empty() {
+            return None;
+        }
         // What a deep search found; the game's end is another matter.
         let by_score = Aim { value_result_share: 0.0, ..Aim::default() };
         let [win, draw, _] = record.score.and(by_score.end(record))?;
         accumulators.reset(&self.nnue, position.board());
         let evaluation = accumulators.evaluate(&self.nnue, position.board());
-        let strategist = strategist.judge(&position).prospect()?.chance();
+        let strategist = match strategist.judge(&position).prospect()? {
+            told @ Prospect::Outcomes { .. } => told.chance(),
+            // Buckets are taught by another curve.
+            told => chance_of(centipawns_of_chance(told.chance())),
+        };
         let width = DEPTHS.end() - DEPTHS.start() + 1;
         // The search asks at many depths, and the deep value knows none of them.
         let depth = DEPTHS.start() + random.below(width as u32) as i32;

@@ -40,6 +40,9 @@ impl AnyRecipe {
         let text = if settings.is_empty() { text } else { table.to_string() };
         if table.contains_key("phases") {
             let phases: Phases = toml::from_str(&text)?;
+            if phases.phases.is_empty() {
+                return Err(RecipeError::Wrong { key: "phases", problem: "no recipe is named".into() });
+            }
             // Beside the recipe that names them.
             let folder = path.parent().unwrap_or(Path::new(""));
             return Ok(Self::Phases(phases.phases.iter().map(|name| folder.join(name)).collect()));
@@ -142,7 +145,11 @@ mod tests {
             let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
             let recipe = match AnyRecipe::load_with(&folder.join(name), &settings) {
                 // It begins with a network that this test has not.
-                Err(RecipeError::Wrong { key: "network.start", .. }) => return 0,
+                Err(RecipeError::Wrong { key: "network.start", problem })
+                    if problem.contains("runs/strategist/strategist.ttn") =>
+                {
+                    return 0;
+                }
                 recipe => recipe.unwrap(),
             };
             match recipe {

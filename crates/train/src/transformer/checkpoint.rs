@@ -17,6 +17,9 @@ pub struct TransformerStanding {
     pub best: Option<(f64, u64)>,
     /// Looks at the validation data since then.
     pub stale: u32,
+    /// The NNUE and the transformer that a bridge is learnt between, by the SHA-256 of their files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bases: Option<[String; 2]>,
 }
 
 /// A transformer's run at a step.

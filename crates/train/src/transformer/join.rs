@@ -64,6 +64,11 @@ impl Join {
         Hybrid { bridge: Some(bridge), description: description.into(), ..hybrid }
     }
 
+    /// Which files both networks are: the NNUE's first.
+    pub(super) fn bases(&self) -> [String; 2] {
+        [self.nnue_is, self.transformer_is].map(|file| file.to_string())
+    }
+
     /// Numbers that are learnt.
     pub fn len(&self) -> usize {
         self.bridge.tensors().iter().map(|(_, _, numbers)| numbers.len()).sum()

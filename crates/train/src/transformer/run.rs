@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
         let newest: Option<TransformerCheckpoint> = checkpoints.newest()?;
-        let (state, standing) = match (newest, options.resume) {
+        let (state, mut standing) = match (newest, options.resume) {
             (Some(_), false) => {
                 return Err(wrong(
                     "there is a run in this folder: --resume goes on with it, --run names another folder"
@@ -189,6 +189,15 @@ impl<'a> Run<'a> {
         };
         let step = state.as_ref().map_or(0, |state| state.step);
         let join = Join::of(recipe, start.architecture())?;
+        let bases = join.as_ref().map(Join::bases);
+        if state.is_some() && standing.bases != bases {
+            return Err(wrong(
+                "the networks that its bridge was learnt between are not those that are there now: bring them back, or \
+                 name another folder"
+                    .into(),
+            ));
+        }
+        standing.bases = bases;
         let learnt = start.architecture().parameters() + join.as_ref().map_or(0, Join::len);
         if let Some(row) =
             state.as_ref().and_then(|state| state.rows.values().find(|row| row.len() != learnt))

@@ -268,13 +268,19 @@ impl<B: AsRef<[u8]>> NetworkFile<B> {
 
 /// Reads a file into memory, wherever its bytes begin.
 pub(super) fn read(bytes: &[u8]) -> Result<Weights, LoadError> {
+    let mut copy = Vec::new();
+    Ok(NetworkFile::new(in_place(bytes, &mut copy))?.to_weights()?)
+}
+
+/// Bytes that begin where numbers can be read in place: these, or a copy.
+pub(super) fn in_place<'a>(bytes: &'a [u8], copy: &'a mut Vec<u64>) -> &'a [u8] {
     if bytes.as_ptr().addr().is_multiple_of(align_of::<f32>()) {
-        return Ok(NetworkFile::new(bytes)?.to_weights()?);
+        return bytes;
     }
-    let mut words = vec![0u64; bytes.len().div_ceil(8)];
-    let copy = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut words)[..bytes.len()];
+    copy.resize(bytes.len().div_ceil(8), 0);
+    let copy = &mut bytemuck::cast_slice_mut::<u64, u8>(copy)[..bytes.len()];
     copy.copy_from_slice(bytes);
-    Ok(NetworkFile::new(&*copy)?.to_weights()?)
+    copy
 }
 
 /// What the header says.

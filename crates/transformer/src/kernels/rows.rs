@@ -204,12 +204,28 @@ fn put_in_tiles<T: Copy, const COLUMNS: usize>(
 pub(super) fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], stride: usize, depth: usize) {
     for (index, scale) in scales.iter_mut().enumerate() {
         let row = &rows[index * stride..][..depth];
-        let most = largest(row, 0.0, f32::abs);
-        *scale = most / 127.0;
-        let factor = if most > 0.0 { 127.0 / most } else { 0.0 };
+        let factor;
+        (*scale, factor) = step(row);
         // The lowest byte of the rounded number is the whole number itself.
         let byte = |value: f32| (value * factor + (ROUND + 128.0)).to_bits() as u8;
         put_in_tiles::<u8, TILE_BYTES>(tiles, index, row, 128, byte);
+    }
+}
+
+/// What one of a row's bytes is worth, and how many of them one is.
+#[inline(always)]
+fn step(row: &[f32]) -> (f32, f32) {
+    let most = largest(row, 0.0, f32::abs);
+    (most / 127.0, if most > 0.0 { 127.0 / most } else { 0.0 })
+}
+
+/// What is left of rows after [`quantise`] has made bytes of them.
+pub(crate) fn left_by_bytes(rest: &mut [f32], rows: &[f32], depth: usize) {
+    for (rest, row) in rest.chunks_exact_mut(depth).zip(rows.chunks_exact(depth)) {
+        let (scale, factor) = step(row);
+        for (rest, &number) in rest.iter_mut().zip(row) {
+            *rest = number - ((number * factor + ROUND) - ROUND) * scale;
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl AttentionLayer {
             _ => Added::Nothing,
         };
         let out = builder.linear(&format!("{name}.out"), body.width);
-        Self { project: builder.joined(&parts), out, heads: body.heads, added }
+        Self { project: builder.joined(&format!("{name}.query"), &parts), out, heads: body.heads, added }
     }
 
     /// Lets each row see the others of its sequence, or only those rows that heads read. What they saw waits to be

@@ -37,13 +37,17 @@ impl<'a> Builder<'a> {
     /// A layer in the network's precision, or in full where that is kept.
     pub(super) fn linear(&self, name: &str, inputs: usize) -> Linear {
         let precision = if is_exact(name) { Precision::F32 } else { self.precision };
-        let layer = Linear::new(&[self.plain(name, inputs, 1.0)], precision);
-        if reads_finely(name) { layer.fine() } else { layer }
+        self.layer(name, &[self.plain(name, inputs, 1.0)], precision)
     }
 
-    /// Several layers that read the same rows, in the network's precision: queries, keys and values.
-    pub(super) fn joined(&self, layers: &[Plain<'_>]) -> Linear {
-        Linear::new(layers, self.precision).fine()
+    /// Several layers that read the same rows, in the network's precision; the first is called so.
+    pub(super) fn joined(&self, name: &str, layers: &[Plain<'_>]) -> Linear {
+        self.layer(name, layers, self.precision)
+    }
+
+    fn layer(&self, name: &str, layers: &[Plain<'_>], precision: Precision) -> Linear {
+        let layer = Linear::new(layers, precision);
+        if reads_finely(name) { layer.fine() } else { layer }
     }
 
     /// A norm of the architecture's kind.

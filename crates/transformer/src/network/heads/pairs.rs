@@ -43,7 +43,7 @@ impl PairsLayer {
             let query = builder.plain(&format!("{name}.query"), width, factor);
             let key = builder.plain(&format!("{name}.key"), width, 1.0);
             let promotion = builder.linear(&format!("{name}.promotion"), width);
-            Pairs { project: builder.joined(&[query, key]), promotion }
+            Pairs { project: builder.joined(&format!("{name}.query"), &[query, key]), promotion }
         };
         let beside = beside.iter().map(|&target| (Some(target), pairs(target.name())));
         Self {
