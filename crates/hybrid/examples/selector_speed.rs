@@ -1,7 +1,7 @@
 //! How long the selector takes to look at a position, its features included.
 //!
 //! ```sh
-//! cargo run --release --package tandem-hybrid --example speed
+//! cargo run --release --package tandem-hybrid --example selector_speed
 //! ```
 
 use std::hint::black_box;
