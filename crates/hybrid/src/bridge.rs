@@ -61,9 +61,6 @@ pub struct Bridge {
     gate: Vec<f32>,
 }
 
-/// What is added to the variance.
-const EPSILON: f32 = 1e-5;
-
 const WEIGHT: &str = "bridge.weight";
 const BIAS: &str = "bridge.bias";
 const SCALE: &str = "bridge.norm.scale";
@@ -71,6 +68,9 @@ const OFFSET: &str = "bridge.norm.offset";
 const GATE: &str = "bridge.gate";
 
 impl Bridge {
+    /// What its norm adds to the variance.
+    pub const EPSILON: f32 = 1e-5;
+
     /// A bridge of tensors that are asked for by name and shape, as [`Self::tensors`] gives them.
     ///
     /// # Panics
@@ -155,7 +155,7 @@ impl Bridge {
         }
         let mean = sum(code) / code.len() as f32;
         code.iter_mut().for_each(|number| *number -= mean);
-        let deviation = (dot(code, code) / code.len() as f32 + EPSILON).sqrt();
+        let deviation = (dot(code, code) / code.len() as f32 + Self::EPSILON).sqrt();
         for (number, (scale, offset)) in code.iter_mut().zip(self.scale.iter().zip(&self.offset)) {
             *number = (*number / deviation * scale + offset).max(0.0);
         }

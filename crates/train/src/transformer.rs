@@ -24,6 +24,7 @@ mod recipe;
 mod run;
 mod samples;
 mod select;
+mod targets;
 mod trainer;
 
 pub use any_recipe::AnyRecipe;
@@ -44,4 +45,5 @@ pub use run::{
     run_transformer,
 };
 pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
+pub use targets::{BucketTarget, HeadWeights, Targets};
 pub use trainer::{Judged, StepTold, TransformerState, TransformerTrainer};

@@ -75,9 +75,9 @@ pub struct Report {
     pub recall: Option<f64>,
     /// How probable it is that a case in which it knows better is held for likelier than one in which it does not.
     pub auc: Option<f64>,
-    /// The threshold, and the strategist's share of the value where it is asked.
+    /// The probability from which on it is asked.
     pub threshold: f64,
-    /// See there.
+    /// Its share of the value where it is asked.
     pub blend: f64,
     /// The factor on the NNUE's centipawns.
     pub factor: f64,

@@ -33,7 +33,7 @@ impl Layer {
         }
     }
 
-    /// Adds the slopes of its numbers, and those of its inputs where they are asked for.
+    /// Adds the slopes of its numbers, and finds those of its inputs.
     fn backward(
         self,
         numbers: &[f32],

@@ -2,8 +2,8 @@
 //! anything been learnt of chess.
 
 use super::figures::Head;
-use super::recipe::{BucketTarget, Targets};
 use super::samples::Samples;
+use super::targets::{BucketTarget, Targets};
 use tandem_transformer::Architecture;
 use tandem_transformer::encoding::buckets::Buckets;
 

@@ -1,6 +1,6 @@
 //! What is measured of a transformer.
 
-use super::recipe::HeadWeights;
+use super::targets::HeadWeights;
 
 /// A part of a network that has a loss of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,8 +2,8 @@
 
 use super::agreement::{greatest, kendall, searchless_kendall};
 use super::figures::{FIGURES, Figure, Head};
-use super::recipe::{BucketTarget, HeadWeights, Targets};
 use super::samples::{NO_MOVE, SampleShape, Samples};
+use super::targets::{BucketTarget, HeadWeights, Targets};
 use crate::metrics::{Mean, Phase};
 use tandem_transformer::encoding::buckets::Buckets;
 
