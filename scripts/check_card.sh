@@ -7,6 +7,7 @@
 # LAB is a tandem-lab with libtorch, TESTS the program of crates/torch's tests (`cargo test --release --package tandem-torch
 # --features torch --no-run` names it), GAMES any games that the lab reads. Nothing is compiled here, so both may come from
 # another machine; `python3` must have PyTorch. Each part writes its own log into OUT, and a part that fails stops no other.
+# PARTS names those that are wanted, where it is not all: PARTS="train step".
 set -uo pipefail
 lab=$(realpath "${1:?usage: scripts/check_card.sh LAB TESTS GAMES [OUT]}") tests=$(realpath "$2") games=$(realpath "$3")
 out=$(mkdir -p "${4:-card}" && realpath "${4:-card}")
@@ -19,6 +20,7 @@ cd "$work" || exit 1
 
 part() { # NAME COMMAND...
     local name=$1 began=$SECONDS
+    [[ " ${PARTS:-$name} " == *" $name "* ]] || return
     shift
     "$@" >"$out/$name.log" 2>&1
     echo "$name: exit $?, $((SECONDS - began)) s"
@@ -49,8 +51,10 @@ precision = "bf16"
 graph = true'
 part train "$lab" train byte.toml --device cuda --run runs/byte-cuda
 part step "$lab" train-speed --recipe byte.toml --device cuda --steps 40
-recipe endless <<<'batch = 50_000_000
-positions = 100_000_000
+recipe endless <<<'batch = 1_000_000
+positions = 2_000_000
 precision = "bf16"'
 part memory "$lab" train endless.toml --device cuda --run runs/endless
+part nccl "$(command -v torchrun || echo torchrun)" --standalone --nproc-per-node 1 --no-python -- \
+    "$lab" train byte.toml --device cuda --run runs/byte-nccl --set training.positions=200_000
 part processes bash "$root/scripts/check_torchrun.sh" "$lab" "$(command -v torchrun || echo torchrun)" "$games"

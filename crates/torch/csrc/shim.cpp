@@ -82,6 +82,11 @@ int tandem_allow_tf32(int allow) {
     return guarded([&] { at::globalContext().setFloat32MatmulPrecision(allow ? "high" : "highest"); });
 }
 
+// Puts a tensor of the processor into memory that a card fetches from by itself. tch's own way warns of an argument.
+int tandem_pin(at::Tensor* tensor) {
+    return guarded([&] { *tensor = tensor->pin_memory(); });
+}
+
 // One step of AdamW on rows of numbers. The rate and the number of steps are tensors, so that a recorded graph can be
 // replayed with others.
 int tandem_adamw(at::Tensor* numbers, at::Tensor* slopes, at::Tensor* first, at::Tensor* second, at::Tensor* steps,

@@ -1,6 +1,7 @@
 //! Samples on the device that computes.
 
 use crate::model::ModelInputs;
+use crate::shim::pin;
 use tandem_train::transformer::{SampleShape, Samples};
 use tandem_transformer::Input;
 use tch::{Device, Kind, Tensor};
@@ -26,8 +27,7 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn new(samples: &Samples, shape: &SampleShape, device: Device) -> Self {
         let len = samples.len() as i64;
-        let there =
-            |is_there: bool, tensor: &dyn Fn() -> Tensor| is_there.then(|| tensor().to_device(device));
+        let there = |is_there: bool, tensor: &dyn Fn() -> Tensor| is_there.then(|| sent(tensor(), device));
         // Move numbers stay below 2,000, so that one that is not known becomes -1.
         let numbers = |values: &[u16]| Tensor::from_slice(bytemuck::cast_slice::<u16, i16>(values));
         let words =
@@ -43,8 +43,8 @@ impl Batch {
             policy: there(!samples.policy.is_empty(), &|| numbers(&samples.policy)),
             legal: there(!samples.legal.is_empty(), &|| words(&samples.legal)),
             opponent: there(!samples.opponent.is_empty(), &|| numbers(&samples.opponent)),
-            chance: Tensor::from_slice(&samples.chance).to_device(device),
-            wdl: outcomes(&samples.wdl).to_device(device),
+            chance: sent(Tensor::from_slice(&samples.chance), device),
+            wdl: sent(outcomes(&samples.wdl), device),
             search: there(!samples.search.is_empty(), &|| outcomes(&samples.search)),
             short_term: there(!samples.short_term.is_empty(), &|| outcomes(&samples.short_term)),
             moves_left: there(!samples.moves_left.is_empty(), &|| Tensor::from_slice(&samples.moves_left)),
@@ -117,4 +117,11 @@ impl Batch {
             _ => unreachable!("a network reads text or squares"),
         }
     }
+}
+
+/// A tensor of the processor on its way to a device. A card fetches it while it still computes what it was asked before; out of
+/// memory that is not pinned it would be waited for.
+fn sent(mut tensor: Tensor, device: Device) -> Tensor {
+    let pinned = device.is_cuda() && pin(&mut tensor).is_ok();
+    tensor.to_device_(device, tensor.kind(), pinned, false)
 }

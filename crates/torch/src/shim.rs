@@ -28,6 +28,7 @@ unsafe extern "C" {
     fn tandem_synchronise(device: c_int) -> c_int;
     fn tandem_peak_memory(device: c_int) -> i64;
     fn tandem_allow_tf32(allow: c_int) -> c_int;
+    fn tandem_pin(tensor: Handle) -> c_int;
     fn tandem_adamw(
         numbers: Handle,
         slopes: Handle,
@@ -130,6 +131,12 @@ pub(crate) fn synchronise(card: usize) -> Result<(), TorchError> {
 pub(crate) fn peak_memory(device: usize) -> Option<u64> {
     // SAFETY: a device that there is none of is answered with -1.
     u64::try_from(unsafe { tandem_peak_memory(device as c_int) }).ok()
+}
+
+/// Puts a tensor of the processor into memory that a card fetches from by itself.
+pub(crate) fn pin(tensor: &mut Tensor) -> Result<(), TorchError> {
+    // SAFETY: the handle is a tensor, which nobody else looks at while another is put in its place.
+    done(unsafe { tandem_pin(handle(tensor)) })
 }
 
 /// Whether products of numbers of 32 bits may be rounded as cards like it.

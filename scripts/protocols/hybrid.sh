@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# What the second mind is worth in the search: the engine with the strategist against itself without it, one core a side. USES
+# names what its word may serve: order, lmr, value, time, or all of them together. No game may be forfeited.
+#   scripts/protocols/hybrid.sh [NAME]     USES="order" HYBRID=file.hybrid TC=2+0.02 GAMES=1000 THREADS=0
+# ENGINE must be a build with --features tune, whose switches can be turned.
+source "$(dirname "$0")/common.sh"
+USES=${USES:-order lmr value time}
+name=${1:-hybrid-${USES// /-}-$(build "$ENGINE")}
+with="option.Strategist=auto,option.StrategistThreads=${THREADS:-0}${HYBRID:+,option.HybridFile=$HYBRID}"
+for use in order lmr value time; do
+    [[ " $USES " == *" $use "* ]] && on=1 || on=0
+    with+=",option.use_counsel_$use=$on"
+done
+# shellcheck disable=SC2046
+"$LAB" match --engine "cmd=$ENGINE,name=With ${USES// /\, },$with" --engine "cmd=$ENGINE,name=Without,option.Strategist=off" \
+    --each "tc=${TC:-2+0.02},option.Hash=16" "${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-1000}" \
+    --concurrency "$CONCURRENCY" $(outputs "$name")
