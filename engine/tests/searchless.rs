@@ -50,10 +50,23 @@ fn policy_alone() -> String {
 /// An engine that plays by a method.
 fn engine(file: &NetworkFile, method: &str) -> Engine {
     let mut engine = Engine::start();
-    assert_eq!(engine.ask(&format!("setoption name Search value {method}")), [""; 0]);
     let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
     assert!(told[0].starts_with("info string strategist: 1 layers of width 8"), "{told:?}");
+    assert_eq!(engine.ask(&format!("setoption name Search value {method}")), [""; 0]);
     engine
+}
+
+/// The strategist that ships knows what is played in the first move, and is unpacked only when it is wanted.
+#[test]
+fn the_network_built_in_plays() {
+    let mut engine = Engine::start();
+    assert_eq!(engine.ask("setoption name Hash value 1"), [""; 0]);
+    let told = engine.ask("setoption name Search value policy");
+    assert!(told[0].starts_with("info string strategist: "), "{told:?}");
+    engine.send("position startpos");
+    engine.send("go nodes 1");
+    let best = engine.until("bestmove").pop().unwrap();
+    assert!(["e2e4", "d2d4", "g1f3", "c2c4"].iter().any(|mv| best.ends_with(mv)), "{best}");
 }
 
 #[test]
