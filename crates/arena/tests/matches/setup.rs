@@ -12,7 +12,7 @@ pub(crate) fn spec(name: &str, faults: &str, rest: &str) -> EngineSpec {
     spec
 }
 
-/// A match with little patience.
+/// A match with more patience than a busy machine needs; tests that wait for its end cut it short.
 pub(crate) fn tournament(engines: &[EngineSpec], games: usize) -> Tournament {
     Tournament {
         engines: engines.to_vec(),
@@ -25,10 +25,10 @@ pub(crate) fn tournament(engines: &[EngineSpec], games: usize) -> Tournament {
         concurrency: 2,
         affinity: false,
         patience: Patience {
-            start: Duration::from_secs(1),
-            ready: Duration::from_secs(1),
-            untimed_move: Duration::from_secs(5),
-            after_stop: Duration::from_millis(200),
+            start: Duration::from_secs(20),
+            ready: Duration::from_secs(20),
+            untimed_move: Duration::from_secs(60),
+            after_stop: Duration::from_secs(20),
         },
         pgn: None,
         state: None,
