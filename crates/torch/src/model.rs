@@ -8,7 +8,7 @@ mod heads;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use feed_forward::Routing;
+pub(crate) use feed_forward::{Routing, are_asked_at_once};
 
 use crate::fused::Fused;
 use crate::parameters::Named;

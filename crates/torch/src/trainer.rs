@@ -5,7 +5,7 @@ use crate::batch::Batch;
 use crate::device::{Compute, Processes};
 use crate::judge::{judged, kind_of};
 use crate::losses::wrong;
-use crate::model::{Model, Routing, Said};
+use crate::model::{Model, Routing, Said, are_asked_at_once};
 use crate::optimiser::Optimiser;
 use crate::parameters::{Parameters, Row, is_of_bridge, numbers_of};
 use crate::shim::{Graph, TorchError, peak_memory, synchronise};
@@ -106,7 +106,10 @@ impl TorchTrainer {
         let any_frozen = row.specs().iter().any(|spec| is_frozen(&spec.name));
         let free = any_frozen.then(|| (row.ones_but(is_frozen, device), row.join(weights, bridge, device)));
         let mask = training.two_of_four.then(|| row.clone());
-        let is_fixed = !matches!(architecture.body.feed_forward, FeedForward::Experts(_));
+        let is_fixed = match &architecture.body.feed_forward {
+            FeedForward::Experts(experts) => are_asked_at_once(experts, device),
+            FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
+        };
         let records = training.graph
             && compute.has_graphs()
             && is_fixed

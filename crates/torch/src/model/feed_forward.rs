@@ -1,8 +1,8 @@
 //! What happens to each token alone.
 
-use super::{Pass, accurate};
+use super::{Pass, accurate, bent};
 use tandem_transformer::{Experts, FeedForward};
-use tch::{Kind, Tensor};
+use tch::{Device, Kind, Tensor};
 
 /// How the experts of a layer were chosen.
 pub(crate) struct Routing {
@@ -31,30 +31,77 @@ impl Pass<'_> {
         self.linear(&hidden, &format!("{name}.out"))
     }
 
-    /// Each token passes through the few experts that the router likes best, and no token through another.
+    /// Each token passes through the few experts that the router likes best, and no other has a share in what becomes of it.
     fn experts(&self, x: &Tensor, experts: &Experts, name: &str) -> Tensor {
         let rows = x.reshape([-1, self.architecture().body.width as i64]);
         let logits = self.linear(&rows, &format!("{name}.router"));
         let logits = logits.to_kind(accurate(logits.kind()));
         let (best, order) = logits.topk(experts.chosen as i64, -1, true, true);
-        let gates = best.softmax(-1, logits.kind());
-        let mut mixed = Tensor::zeros_like(&rows);
-        let mut loads = Vec::with_capacity(experts.count);
-        for expert in 0..experts.count {
-            let chosen = order.eq(expert as i64);
-            let tokens = chosen.any_dim(1, false).nonzero().squeeze_dim(1);
-            loads.push(tokens.size()[0] as f32);
-            if tokens.size()[0] == 0 {
-                continue;
-            }
-            let weight = (&gates * chosen.to_kind(gates.kind())).sum_dim_intlist(1, true, gates.kind());
-            let weight = weight.index_select(0, &tokens).to_kind(rows.kind());
-            let out = self.feed_forward(&rows.index_select(0, &tokens), &format!("{name}.experts.{expert}"));
-            mixed = mixed.index_add(0, &tokens, &(out * weight));
-        }
-        let load = Tensor::from_slice(&loads).to_device(x.device());
-        let load = &load / load.sum(Kind::Float);
+        let none = logits.zeros_like();
+        let shares = none.scatter(1, &order, &best.softmax(-1, logits.kind()));
+        let chosen = none.scatter_value(1, &order, 1.0);
+        let load = chosen.mean_dim(&[0i64][..], false, Kind::Float) / experts.chosen as f64;
+        let mixed = if are_asked_at_once(experts, x.device()) {
+            self.experts_at_once(&rows, &shares.to_kind(rows.kind()), name)
+        } else {
+            self.experts_in_turn(&rows, &shares.to_kind(rows.kind()), &chosen, name)
+        };
         self.routing.borrow_mut().push(Routing { logits, load });
         mixed.view_as(x)
     }
+
+    /// Each expert with the tokens that chose it.
+    pub(super) fn experts_in_turn(
+        &self,
+        rows: &Tensor,
+        shares: &Tensor,
+        chosen: &Tensor,
+        name: &str,
+    ) -> Tensor {
+        let mut mixed = rows.zeros_like();
+        for expert in 0..shares.size()[1] {
+            let tokens = chosen.select(1, expert).nonzero().squeeze_dim(1);
+            if tokens.size()[0] == 0 {
+                continue;
+            }
+            let share = shares.select(1, expert).index_select(0, &tokens).unsqueeze(1);
+            let out = self.feed_forward(&rows.index_select(0, &tokens), &format!("{name}.experts.{expert}"));
+            mixed = mixed.index_add(0, &tokens, &(out * share));
+        }
+        mixed
+    }
+
+    /// All experts as one wide layer, of which a token's share is mostly nothing: more to compute, but nothing to wait for.
+    pub(super) fn experts_at_once(&self, rows: &Tensor, shares: &Tensor, name: &str) -> Tensor {
+        let count = shares.size()[1];
+        let parts = |part: &str| -> Option<Vec<&Tensor>> {
+            (0..count).map(|expert| self.tensors.find(&format!("{name}.experts.{expert}.{part}"))).collect()
+        };
+        let joined = |part: &str, along: i64| parts(part).map(|parts| Tensor::cat(&parts, along));
+        let layer = |part: &str| {
+            let weight = joined(&format!("{part}.weight"), 0)?;
+            Some(rows.linear(&weight, joined(&format!("{part}.bias"), 0)))
+        };
+        let Some((inner, out)) = layer("in").zip(joined("out.weight", 1)) else { return rows.zeros_like() };
+        let bent = bent(&inner, self.architecture().body.activation);
+        let hidden = match layer("gate") {
+            Some(gate) => bent * gate,
+            None => bent,
+        };
+        let hidden = hidden.view([rows.size()[0], count, -1]) * shares.unsqueeze(2);
+        let mixed = hidden.flatten(1, 2).linear(&out, None::<&Tensor>);
+        match parts("out.bias") {
+            Some(biases) => mixed + shares.matmul(&Tensor::stack(&biases, 0)),
+            None => mixed,
+        }
+    }
 }
+
+/// Whether all experts are computed for every token. A card would stand still for each of them to learn how many tokens chose
+/// it; a processor knows at once, and there the work itself counts.
+pub(crate) fn are_asked_at_once(experts: &Experts, device: Device) -> bool {
+    device.is_cuda() && experts.count <= MOST_WORK * experts.chosen
+}
+
+/// How many times the work of the chosen experts is worth doing for that.
+const MOST_WORK: usize = 8;

@@ -124,6 +124,44 @@ fn libtorch_says_what_our_own_inference_says() {
     }
 }
 
+/// What cards do and what processors do is the same, and so are its slopes.
+#[test]
+fn experts_say_the_same_at_once_as_in_turn() {
+    let mut architecture = Preset::Byte.architecture();
+    for (gated, biases) in [(false, false), (true, true)] {
+        let experts = tandem_transformer::Experts { count: 5, chosen: 2, width: 24, gated, biases };
+        architecture.body.feed_forward = tandem_transformer::FeedForward::Experts(experts);
+        let row = Row::of(&architecture, None);
+        let numbers = row.join(&Weights::random(architecture.clone(), 3), None, Device::Cpu);
+        let model = Model::new(&architecture, Kind::Double, Device::Cpu);
+        let double = (Kind::Double, Device::Cpu);
+        let width = architecture.body.width as i64;
+        let rows = (Tensor::arange(11 * width, double) * 0.37).sin().view([11, width]);
+        // Nobody chooses the last one.
+        let order = Tensor::from_slice(&[0i64, 1, 3, 2]).view([2, 2]).repeat([6, 1]).narrow(0, 0, 11);
+        let none = Tensor::zeros([11, 5], double);
+        let chosen = none.scatter_value(1, &order, 1.0);
+        let [turn, once] = [false, true].map(|at_once| {
+            let numbers = numbers.to_kind(Kind::Double).copy().set_requires_grad(true);
+            let rows = rows.copy().set_requires_grad(true);
+            let shares = (&chosen * 0.3 * (Tensor::arange(5, double) + 1.0)).set_requires_grad(true);
+            let tensors = row.split(&numbers);
+            let pass = Pass { model: &model, tensors: &tensors, routing: RefCell::default() };
+            let mixed = match at_once {
+                true => pass.experts_at_once(&rows, &shares, "layers.1"),
+                false => pass.experts_in_turn(&rows, &shares, &chosen, "layers.1"),
+            };
+            mixed.square().sum(Kind::Double).backward();
+            // What an expert that was not asked would have said is no one's business.
+            [mixed, rows.grad(), numbers.grad(), shares.grad() * &chosen].map(|tensor| tensor.detach())
+        });
+        for (turn, once) in turn.iter().zip(&once) {
+            assert!(turn.abs().max().double_value(&[]) > 0.0);
+            assert!((turn - once).abs().max().double_value(&[]) < 1e-9);
+        }
+    }
+}
+
 #[test]
 fn a_row_holds_a_network_and_gives_it_back() {
     for architecture in architectures() {
