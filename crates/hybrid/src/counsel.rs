@@ -202,13 +202,16 @@ pub struct Occasion {
 pub struct SearchClock {
     /// How long it has taken.
     pub taken: Duration,
+    /// How long it is meant to take, if nothing unusual happens.
+    pub meant: Duration,
     /// How long it may still take.
     pub left: Duration,
 }
 
 /// Answers that must still fit into the time that is left, for one more to be asked for.
 const ANSWERS_TO_SPARE: u32 = 8;
-/// With a clock, no more than a part of the time is spent on answers, but for the root's: a slow strategist is asked less.
+/// With a clock, a search spends no more than a part of its time on answers, the root's among them: a slow strategist is asked
+/// less, and where moves must be quick not even about every root.
 const PART_OF_TIME: u32 = 10;
 
 /// A search thread's place in counsel.
@@ -300,8 +303,11 @@ impl Seat {
     /// Whether there is time for an answer.
     fn has_time(&self, occasion: Occasion) -> bool {
         occasion.clock.is_none_or(|clock| {
-            clock.left >= ANSWERS_TO_SPARE * self.counsel.room.tally.longest()
-                && (occasion.root || PART_OF_TIME * self.spent <= clock.taken)
+            let answer = self.counsel.room.tally.longest();
+            // Threads of its own think in time of their own.
+            let is_cheap =
+                self.own.is_none() || PART_OF_TIME * (self.spent + answer) <= clock.meant.max(clock.taken);
+            clock.left >= ANSWERS_TO_SPARE * answer && is_cheap
         })
     }
 }

@@ -67,7 +67,8 @@ impl TimeManager {
     /// How the search stands with the clock, if one runs.
     pub(crate) fn clock(&self) -> Option<SearchClock> {
         let taken = self.elapsed();
-        self.hard.map(|hard| SearchClock { taken, left: hard.saturating_sub(taken) })
+        let hard = self.hard?;
+        Some(SearchClock { taken, meant: self.soft.unwrap_or(hard), left: hard.saturating_sub(taken) })
     }
 
     /// Whether the search must break off now.

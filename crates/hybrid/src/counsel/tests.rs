@@ -76,17 +76,18 @@ fn in_step_it_says_the_same_each_time() {
 fn nobody_waits_for_an_answer_that_the_clock_forbids() {
     let mut seat = Seat::new(counsel(Mode::Slices { nodes: 1 }));
     let position = Position::startpos();
-    let clock = |taken: u64, left: u64| {
-        let clock = SearchClock { taken: Duration::from_micros(taken), left: Duration::from_micros(left) };
-        Occasion { clock: Some(clock), ..occasion(taken) }
+    let clock = |taken: u64, meant: u64, left: u64| {
+        let [taken, meant, left] = [taken, meant, left].map(Duration::from_micros);
+        Occasion { clock: Some(SearchClock { taken, meant, left }), ..occasion(u64::MAX) }
     };
     const HOUR: u64 = 3_600_000_000;
-    assert!(seat.ask(&position, clock(0, 1), never).is_none());
-    assert!(seat.ask(&position, clock(0, HOUR), never).is_some());
-    // The first answer took more than a tenth of what was taken.
-    assert!(seat.ask(&position, clock(1, HOUR), never).is_none());
-    assert!(seat.ask(&position, Occasion { root: true, ..clock(1, HOUR) }, never).is_some());
-    assert!(seat.ask(&position, clock(HOUR, HOUR), never).is_some());
+    assert!(seat.ask(&position, clock(0, HOUR, 1), never).is_none());
+    // Not even about the root, if an answer takes more than a tenth of the move's time.
+    assert!(seat.ask(&position, Occasion { root: true, ..clock(0, 1, HOUR) }, never).is_none());
+    assert!(seat.ask(&position, clock(0, HOUR, HOUR), never).is_some());
+    assert!(seat.ask(&position, clock(1, 1, HOUR), never).is_none());
+    // The move takes longer than it was meant to.
+    assert!(seat.ask(&position, clock(HOUR, 1, HOUR), never).is_some());
 }
 
 #[test]
