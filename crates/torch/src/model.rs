@@ -131,11 +131,15 @@ impl Pass<'_> {
 
     /// A layer and the curve after it.
     fn bent_linear(&self, x: &Tensor, name: &str) -> Tensor {
-        let activation = self.architecture().body.activation;
-        let Some(fused) = &self.model.fused else { return bent(&self.linear(x, name), activation) };
-        // The bias waits for the curve, whose kernel also sums the bias's slopes.
-        let product = x.linear(self.tensors.get(&format!("{name}.weight")), None::<&Tensor>);
         let bias = self.tensors.find(&format!("{name}.bias"));
+        self.bent_product(x, self.tensors.get(&format!("{name}.weight")), bias)
+    }
+
+    fn bent_product(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+        let activation = self.architecture().body.activation;
+        let Some(fused) = &self.model.fused else { return bent(&x.linear(weight, bias), activation) };
+        // The bias waits for the curve, whose kernel also sums the bias's slopes.
+        let product = x.linear(weight, None::<&Tensor>);
         fused.bend(&product, bias).unwrap_or_else(|| match bias {
             Some(bias) => bent(&(product + bias), activation),
             None => bent(&product, activation),

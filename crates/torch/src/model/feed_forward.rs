@@ -1,6 +1,6 @@
 //! What happens to each token alone.
 
-use super::{Pass, accurate, bent};
+use super::{Pass, accurate};
 use tandem_transformer::{Experts, FeedForward};
 use tch::{Device, Kind, Tensor};
 
@@ -38,13 +38,13 @@ impl Pass<'_> {
         let logits = logits.to_kind(accurate(logits.kind()));
         let (best, order) = logits.topk(experts.chosen as i64, -1, true, true);
         let none = logits.zeros_like();
-        let shares = none.scatter(1, &order, &best.softmax(-1, logits.kind()));
+        let shares = none.scatter(1, &order, &best.softmax(-1, logits.kind())).to_kind(rows.kind());
         let chosen = none.scatter_value(1, &order, 1.0);
         let load = chosen.mean_dim(&[0i64][..], false, Kind::Float) / experts.chosen as f64;
         let mixed = if are_asked_at_once(experts, x.device()) {
-            self.experts_at_once(&rows, &shares.to_kind(rows.kind()), name)
+            self.experts_at_once(&rows, &shares, name)
         } else {
-            self.experts_in_turn(&rows, &shares.to_kind(rows.kind()), &chosen, name)
+            self.experts_in_turn(&rows, &shares, &chosen, name)
         };
         self.routing.borrow_mut().push(Routing { logits, load });
         mixed.view_as(x)
@@ -74,24 +74,30 @@ impl Pass<'_> {
     /// All experts as one wide layer, of which a token's share is mostly nothing: more to compute, but nothing to wait for.
     pub(super) fn experts_at_once(&self, rows: &Tensor, shares: &Tensor, name: &str) -> Tensor {
         let count = shares.size()[1];
-        let parts = |part: &str| -> Option<Vec<&Tensor>> {
-            (0..count).map(|expert| self.tensors.find(&format!("{name}.experts.{expert}.{part}"))).collect()
+        let named = |expert: i64, part: &str| format!("{name}.experts.{expert}.{part}");
+        let weights = |part: &str, along: i64| {
+            let parts: Vec<&Tensor> =
+                (0..count).map(|expert| self.tensors.get(&named(expert, part))).collect();
+            Tensor::cat(&parts, along)
         };
-        let joined = |part: &str, along: i64| parts(part).map(|parts| Tensor::cat(&parts, along));
-        let layer = |part: &str| {
-            let weight = joined(&format!("{part}.weight"), 0)?;
-            Some(rows.linear(&weight, joined(&format!("{part}.bias"), 0)))
+        let biases = |part: &str| {
+            let parts: Option<Vec<&Tensor>> =
+                (0..count).map(|expert| self.tensors.find(&named(expert, part))).collect();
+            parts.map(|parts| Tensor::stack(&parts, 0))
         };
-        let Some((inner, out)) = layer("in").zip(joined("out.weight", 1)) else { return rows.zeros_like() };
-        let bent = bent(&inner, self.architecture().body.activation);
-        let hidden = match layer("gate") {
-            Some(gate) => bent * gate,
+        let in_bias = biases("in.bias").map(|biases| biases.flatten(0, 1));
+        let bent = self.bent_product(rows, &weights("in.weight", 0), in_bias.as_ref());
+        let hidden = match self.tensors.find(&named(0, "gate.weight")) {
+            Some(_) => {
+                let bias = biases("gate.bias").map(|biases| biases.flatten(0, 1));
+                bent * rows.linear(&weights("gate.weight", 0), bias)
+            }
             None => bent,
         };
         let hidden = hidden.view([rows.size()[0], count, -1]) * shares.unsqueeze(2);
-        let mixed = hidden.flatten(1, 2).linear(&out, None::<&Tensor>);
-        match parts("out.bias") {
-            Some(biases) => mixed + shares.matmul(&Tensor::stack(&biases, 0)),
+        let mixed = hidden.flatten(1, 2).linear(&weights("out.weight", 1), None::<&Tensor>);
+        match biases("out.bias") {
+            Some(biases) => mixed + shares.matmul(&biases),
             None => mixed,
         }
     }
@@ -103,5 +109,5 @@ pub(crate) fn are_asked_at_once(experts: &Experts, device: Device) -> bool {
     device.is_cuda() && experts.count <= MOST_WORK * experts.chosen
 }
 
-/// How many times the work of the chosen experts is worth doing for that.
+/// How many times the work of the chosen experts is worth doing for that: a guess, not measured yet.
 const MOST_WORK: usize = 8;
