@@ -220,10 +220,10 @@ fn what_is_wrong_from_the_start_is_said_at_once() {
         // The bad one first, and little patience only with what it leaves unsaid.
         let bad = spec("bad", faults, &format!("tc=1{options}"));
         let mut tournament = tournament(&[bad, spec("good", "", "tc=1")], 2);
-        match expected {
-            _ if expected.contains("'uciok'") => tournament.patience.start = Duration::from_secs(1),
-            _ if expected.contains("'readyok'") => tournament.patience.ready = Duration::from_secs(1),
-            _ => {}
+        if expected.contains("'uciok'") {
+            tournament.patience.start = Duration::from_secs(1);
+        } else if expected.contains("'readyok'") {
+            tournament.patience.ready = Duration::from_secs(1);
         }
         let error = run(&tournament).unwrap_err().to_string();
         assert!(error.contains(expected), "{faults}: '{error}' should be '{expected}'");
