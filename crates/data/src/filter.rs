@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
 use tandem_chess::random::SplitMix;
-use tandem_chess::{Piece, Square};
+use tandem_chess::{Piece, Position, Square, generate_noisy};
 use thiserror::Error;
 
 /// Rules that a record must keep. By default there are none.
@@ -31,6 +31,8 @@ pub struct Filter {
     pub no_checks: bool,
     /// No position whose move captures or promotes.
     pub no_captures: bool,
+    /// No position in check, and none in which the side to move wins something by taking or promoting. It needs no move.
+    pub quiet: bool,
     /// No position of Chess960 that could not be one of chess.
     pub no_chess960: bool,
     /// No mates.
@@ -45,7 +47,7 @@ pub struct Filter {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "{0:?} is no rule; there are min-ply=N, max-ply=N, min-pieces=N, max-pieces=N, max-score=N, scored, decided, \
-     no-checks, no-captures, no-chess960, no-mates, skip=SHARE and seed=N, with commas between them"
+     no-checks, no-captures, quiet, no-chess960, no-mates, skip=SHARE and seed=N, with commas between them"
 )]
 pub struct BadFilter(pub String);
 
@@ -77,6 +79,7 @@ impl Filter {
             "decided" => self.decided = true,
             "no-checks" => self.no_checks = true,
             "no-captures" => self.no_captures = true,
+            "quiet" => self.quiet = true,
             "no-chess960" => self.no_chess960 = true,
             "no-mates" => self.no_mates = true,
             _ => return None,
@@ -103,6 +106,7 @@ impl Filter {
             && (!self.no_captures || !is_capture(record))
             && (!self.no_chess960 || crate::formats::is_ordinary(&record.position))
             && (!self.no_checks || !in_check(record))
+            && (!self.quiet || is_quiet(record))
     }
 
     /// What [`Self::keeps`] draws from in a block: so what chance leaves out depends on the seed and the block, not on
@@ -148,6 +152,20 @@ fn in_check(record: &Record) -> bool {
     record.position.board().is_ok_and(|board| !board.checkers().is_empty())
 }
 
+/// Whether nothing hangs for the side to move, by static exchanges.
+fn is_quiet(record: &Record) -> bool {
+    let Ok(board) = record.position.board() else { return true };
+    if !board.checkers().is_empty() {
+        return false;
+    }
+    let position = Position::from(board);
+    let mut wins = false;
+    generate_noisy(position.board(), |moves| {
+        wins = wins || moves.into_iter().any(|mv| position.see_ge(mv, 1));
+    });
+    !wins
+}
+
 /// Lets every position through once, whatever the clocks say.
 #[derive(Default)]
 pub struct Unique {
@@ -173,6 +191,7 @@ pub(crate) fn name_of(outcome: Outcome) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Packed;
     use crate::formats::samples;
 
     #[test]
@@ -193,6 +212,19 @@ mod tests {
             let board = record.position.board().unwrap();
             assert!(board.checkers().is_empty());
             assert!(!board.colors(!board.side_to_move()).has(record.mv.unwrap().to));
+        }
+        for (fen, quiet) in [
+            ("4k3/8/8/3p4/4P3/8/8/4K3 w - - 0 1", false), // a pawn for nothing
+            ("4k3/8/4p3/3p4/4P3/8/8/4K3 w - - 0 1", true), // a pawn for a pawn
+            ("4k3/8/4p3/3p4/8/8/8/3QK3 w - - 0 1", true), // a queen for a pawn
+            ("8/P6k/8/8/8/8/8/4K3 w - - 0 1", false),     // a queen comes
+            ("8/P6k/8/8/8/8/8/4K3 b - - 0 1", true),      // but not at once
+            ("4k3/8/8/8/8/8/4r3/4K3 w - - 0 1", false),   // check
+            ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1", false), // in passing
+        ] {
+            let record = Record::new(Packed::try_from(Position::from_fen(fen).unwrap().board()).unwrap());
+            let filter: Filter = "quiet".parse().unwrap();
+            assert_eq!(filter.keeps(&record, &mut SplitMix::new(1)), quiet, "{fen}");
         }
         let half = kept("skip=0.5").len() as f64 / records.len() as f64;
         assert!((0.4..0.6).contains(&half), "{half}");

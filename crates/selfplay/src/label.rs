@@ -352,9 +352,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tandem-leaves-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         write_positions(&dir.join("in.csv"), 600);
-        let run = |name: &str, threads: usize| {
+        let run = |name: &str, threads: usize, labels: Labels| {
             let target = source(&dir.join(name));
-            let settings = settings(threads, Labels::Leaves(3));
+            let settings = settings(threads, labels);
             label(
                 vec![source(&dir.join("in.csv"))],
                 &target,
@@ -366,7 +366,7 @@ mod tests {
             let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
             reader.records().collect::<Result<Vec<Record>, _>>().unwrap()
         };
-        let (one, two) = (run("one.plain", 1), run("two.plain", 2));
+        let (one, two) = (run("one.plain", 1, Labels::Leaves(3)), run("two.plain", 2, Labels::Leaves(3)));
         assert!(one == two && one.len() > 1500, "{}", one.len());
         let roots: Vec<Record> =
             Reader::new(vec![source(&dir.join("in.csv"))], 1, OnError::Stop, None, Cursor::default())
@@ -378,6 +378,18 @@ mod tests {
         for leaf in &one {
             assert!(leaf.position.board().unwrap().is_legal(leaf.mv.unwrap()));
             assert_eq!(leaf.result, Some(Outcome::Draw));
+        }
+        for leaf in run("evaluated.csv", 2, Labels::Evaluated(3)) {
+            let position = Position::from(leaf.position.board().unwrap());
+            let mut evaluator = Bootstrap::default();
+            evaluator.reset(&position);
+            let evaluation = evaluator.evaluate(&position).0.clamp(-30_000, 30_000) as i16;
+            assert_eq!(
+                (leaf.mv, leaf.score),
+                (None, Some(Score::Centipawns(evaluation))),
+                "{}",
+                position.fen()
+            );
         }
         std::fs::remove_dir_all(dir).unwrap();
     }

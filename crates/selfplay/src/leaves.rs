@@ -6,9 +6,16 @@ use tandem_chess::{Changes, Position};
 use tandem_data::Packed;
 use tandem_search::{Centipawns, Evaluator, EvaluatorFactory};
 
+/// A position that was evaluated, and what it is worth to the side to move by that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Leaf {
+    pub(crate) position: Packed,
+    pub(crate) evaluation: Centipawns,
+}
+
 /// A fair choice of a few among all positions that were evaluated since it was cleared.
 pub(crate) struct Leaves {
-    chosen: Vec<Packed>,
+    chosen: Vec<Leaf>,
     seen: u64,
     size: usize,
     random: SplitMix,
@@ -42,7 +49,7 @@ impl SharedLeaves {
     }
 
     /// What was chosen.
-    pub(crate) fn chosen(&self) -> Vec<Packed> {
+    pub(crate) fn chosen(&self) -> Vec<Leaf> {
         self.lock().chosen.clone()
     }
 
@@ -53,7 +60,7 @@ impl SharedLeaves {
 
 impl Leaves {
     /// Every position seen so far is among the chosen with the same chance.
-    fn see(&mut self, position: &Position) {
+    fn see(&mut self, position: &Position, evaluation: Centipawns) {
         self.seen += 1;
         let place = match self.chosen.len() {
             len if len < self.size => len,
@@ -62,10 +69,11 @@ impl Leaves {
         if place >= self.size {
             return;
         }
-        if let Ok(packed) = Packed::try_from(position.board()) {
+        if let Ok(position) = Packed::try_from(position.board()) {
+            let leaf = Leaf { position, evaluation };
             match self.chosen.get_mut(place) {
-                Some(old) => *old = packed,
-                None => self.chosen.push(packed),
+                Some(old) => *old = leaf,
+                None => self.chosen.push(leaf),
             }
         }
     }
@@ -90,8 +98,9 @@ impl Evaluator for Listener {
     }
 
     fn evaluate(&mut self, position: &Position) -> Centipawns {
-        self.leaves.lock().see(position);
-        self.inner.evaluate(position)
+        let evaluation = self.inner.evaluate(position);
+        self.leaves.lock().see(position, evaluation);
+        evaluation
     }
 }
 
@@ -117,12 +126,12 @@ mod tests {
         for seed in 0..5000 {
             leaves.clear(seed);
             for child in &children {
-                leaves.lock().see(child);
+                leaves.lock().see(child, Centipawns(0));
             }
             let chosen = leaves.chosen();
             assert_eq!(chosen.len(), 4);
             for leaf in chosen {
-                counts[packed.iter().position(|child| *child == leaf).unwrap()] += 1;
+                counts[packed.iter().position(|child| *child == leaf.position).unwrap()] += 1;
             }
         }
         // 1000 each, give or take five standard deviations.

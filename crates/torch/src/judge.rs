@@ -12,8 +12,10 @@ use tandem_train::transformer::{Judged, SampleShape, Samples, TrainingPrecision}
 use tandem_transformer::Weights;
 use tch::{Device, Kind};
 
-/// Positions that are judged at a time.
+/// Positions that a processor judges at a time.
 const AT_A_TIME: usize = 1024;
+/// Positions that a card judges at a time: fewer would leave it waiting for the next kernel.
+const CARD_AT_A_TIME: usize = 4096;
 
 /// Judges positions with libtorch, on a thread of its own: any number of others may ask it.
 #[derive(Clone)]
@@ -122,9 +124,10 @@ pub(crate) fn judged(
         return judged;
     }
     let batch = Batch::new(samples, shape, device);
+    let at_a_time = if device.is_cuda() { CARD_AT_A_TIME } else { AT_A_TIME };
     let mut first = 0;
     while first < samples.len() {
-        let len = AT_A_TIME.min(samples.len() - first);
+        let len = at_a_time.min(samples.len() - first);
         let said = model.forward(tensors, &batch.part(first as i64, len as i64).inputs());
         for (name, numbers) in said.heads.iter().filter(|(name, _)| wanted(name)) {
             judged.entry(name.clone()).or_default().extend(numbers_of(numbers));

@@ -3,6 +3,7 @@
 mod bridge;
 
 use crate::shim::{Group, Meeting};
+use crate::trainer::essence;
 use crate::{Compute, Processes, TorchJudge, TorchTrainer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -333,6 +334,16 @@ fn where_memory_ends_what_fits_is_told() {
     assert!(told.contains("24 positions at a time do not fit, 12 do: `training.accumulate = 4`"), "{told}");
     let told = trainer.with_advice(TrainError("something else".into()), &samples).0;
     assert_eq!(told, "something else");
+}
+
+#[test]
+fn of_a_panic_only_the_words_are_told() {
+    let panic = "called `Result::unwrap()` on an `Err` value: Torch(\"CUDA out of memory. Tried to allocate 301.36 GiB. \
+                 GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB is free. Of it\\nException raised from malloc\")";
+    let words = "CUDA out of memory. Tried to allocate 301.36 GiB. GPU 0 has a total capacity of 139.80 GiB";
+    assert_eq!(essence(panic), words);
+    assert_eq!(essence("sizes differ\nframe #0"), "sizes differ");
+    assert_eq!(essence(""), "");
 }
 
 /// A network of squares that a card has kernels for.

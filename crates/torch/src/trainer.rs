@@ -430,6 +430,15 @@ thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
+/// What libtorch said, out of tch's panic that quotes it: not where in libtorch that was, nor how its memory is laid out.
+pub(crate) fn essence(panic: &str) -> &str {
+    let said = panic.split_once("Torch(\"").map_or(panic, |(_, said)| said);
+    // Quoted text has its lines' ends as two characters.
+    [" of which ", "\\n", "\n"]
+        .iter()
+        .fold(said, |said, end| said.split_once(end).map_or(said, |(before, _)| before))
+}
+
 /// tch tells of what libtorch refuses by a panic; here it becomes an error again.
 pub(crate) fn caught<T>(
     compute: &Compute,
@@ -451,7 +460,7 @@ pub(crate) fn caught<T>(
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
         Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(text), _) => text.lines().next().unwrap_or_default().to_owned(),
+            (Some(text), _) => essence(text).to_owned(),
             (None, Some(text)) => (*text).to_owned(),
             (None, None) => "libtorch failed without a word".to_owned(),
         },

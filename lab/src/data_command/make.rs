@@ -154,6 +154,10 @@ pub(crate) struct LabelArgs {
     /// Takes twice the nodes
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
+    /// Give leaves what they were evaluated at for a score, without a search of each and without a move: many times as
+    /// fast, for a teacher who judges them anew
+    #[arg(long, requires = "leaves")]
+    unsearched: bool,
     /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in. Given
     /// several times, with the mean of them: a teacher for one network
     #[arg(long)]
@@ -202,6 +206,7 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
         hash: args.hash.max(1),
         threads: args.threads(),
         labels: match args.leaves {
+            Some(count) if args.unsearched => Labels::Evaluated(count.max(1)),
             Some(count) => Labels::Leaves(count.max(1)),
             None if args.all_moves => Labels::AllMoves,
             None => Labels::Positions,

@@ -3,13 +3,13 @@
 use super::Labeller;
 use crate::error::SelfPlayError;
 use crate::game::score_of;
-use crate::leaves::SharedLeaves;
+use crate::leaves::{Leaf, SharedLeaves};
 use crate::play::HARD;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tandem_chess::{Move, Position};
 use tandem_data::*;
-use tandem_search::{EvaluatorFactory, Limits, Searcher};
+use tandem_search::{EvaluatorFactory, Limits, Score as SearchScore, Searcher};
 
 /// What labels are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub enum Labels {
     /// So many records instead of each position, with the best move and its score: positions that the search of it
     /// has evaluated. Half of the nodes go into that search. The result is that of the game the position is from.
     Leaves(usize),
+    /// The same positions, with what they were evaluated at for a score, and no move: for a teacher who judges by himself.
+    /// All nodes go into the search that finds them.
+    Evaluated(usize),
 }
 
 /// How labels are made.
@@ -53,7 +56,7 @@ impl SearchLabeller {
     /// With a hash table of its own, if there is room for it.
     pub(super) fn new(settings: &LabelSettings) -> Result<Self, SelfPlayError> {
         let (mut factory, mut leaves) = (Arc::clone(&settings.factory), None);
-        if let Labels::Leaves(count) = settings.labels {
+        if let Labels::Leaves(count) | Labels::Evaluated(count) = settings.labels {
             factory = leaves.insert(SharedLeaves::new(count)).listen(factory);
         }
         let searcher = Searcher::new(factory, settings.hash)?;
@@ -87,12 +90,15 @@ impl Labeller for SearchLabeller {
                     labelled.push(Record { score, ..*record });
                 }
                 Labels::AllMoves => all_moves(searcher, &position, record, *nodes, &mut labelled),
-                Labels::Leaves(count) => {
+                Labels::Leaves(count) | Labels::Evaluated(count) => {
                     let Some(leaves) = leaves else { continue };
                     leaves.clear(position.key());
                     judged(searcher, &position, nodes.saturating_mul(count as u64));
-                    let chosen = leaves.chosen();
-                    labelled.extend(chosen.iter().filter_map(|leaf| of_leaf(searcher, leaf, record, *nodes)));
+                    let searched = matches!(labels, Labels::Leaves(_));
+                    labelled.extend(leaves.chosen().iter().filter_map(|leaf| match searched {
+                        true => searched_leaf(searcher, leaf, record, *nodes),
+                        false => Some(evaluated_leaf(leaf, record)),
+                    }));
                 }
             }
         }
@@ -110,13 +116,19 @@ fn judged(searcher: &mut Searcher, position: &Position, nodes: u64) -> Option<(M
     result.best.map(|mv| (mv, score_of(result.score)))
 }
 
-/// The record of a position that the search of another one has evaluated.
-fn of_leaf(searcher: &mut Searcher, leaf: &Packed, root: &Record, nodes: u64) -> Option<Record> {
-    let position = Position::from(leaf.board().ok()?);
+/// The record of a position that the search of another one has evaluated, with the best move and its score.
+fn searched_leaf(searcher: &mut Searcher, leaf: &Leaf, root: &Record, nodes: u64) -> Option<Record> {
+    let position = Position::from(leaf.position.board().ok()?);
     let (mv, score) = judged(searcher, &position, nodes)?;
-    let turned = leaf.side_to_move() != root.position.side_to_move();
+    Some(Record { mv: Some(mv), score: Some(score), ..evaluated_leaf(leaf, root) })
+}
+
+/// The same with what it was evaluated at.
+fn evaluated_leaf(leaf: &Leaf, root: &Record) -> Record {
+    let turned = leaf.position.side_to_move() != root.position.side_to_move();
     let result = root.result.map(|result| if turned { result.flipped() } else { result });
-    Some(Record { mv: Some(mv), score: Some(score), result, ..Record::new(*leaf) })
+    let score = score_of(SearchScore::Centipawns(leaf.evaluation));
+    Record { score: Some(score), result, ..Record::new(leaf.position) }
 }
 
 fn all_moves(
