@@ -12,7 +12,7 @@ label CHILDREN.csv -o LABELLED.csv` says of them: by a search, by a transformer,
 by anything that is to teach a network. Told is the share of pairs of siblings
 that come in the judge's order, where the judge sees at least 15 centipawns
 between them: of all pairs, and of those in which neither child is in check or
-best answered by taking something. Errors are standard errors from position to
+best answered by taking something. Two that are even count as wrong. Errors are standard errors from position to
 position. Needs python-chess.
 """
 
@@ -63,7 +63,7 @@ def children(path):
 
 
 def evaluations(tandem, net, families):
-    """What our engine says of each child with a network, in centipawns of White."""
+    """What our engine says of each child with a network, in centipawns for the side to move."""
     with subprocess.Popen([tandem], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as engine:
 
         def ask(command, wanted):
@@ -80,6 +80,8 @@ def evaluations(tandem, net, families):
         said = {}
         for fen in (fen for family in families for fen, *_ in family):
             value = ask(f"position fen {fen}\neval", r"^Evaluation: ([-+][\d.]+)")
+            if not value:
+                raise SystemExit(f"{tandem}: no evaluation of {fen}")
             said[fen] = float(value[1]) * (100 if " w " in fen else -100)
         engine.stdin.write("quit\n")
     return said
@@ -88,23 +90,28 @@ def evaluations(tandem, net, families):
 def labels(path):
     with open(path, newline="") as file:
         rows = csv.DictReader(file)
-        # Mates are written as such: #3, -M2.
         return {row["fen"]: number(row["score"]) for row in rows if row["score"]}
 
 
 def number(score):
-    try:
-        return float(score)
-    except ValueError:
-        moves = int(re.search(r"\d+", score)[0])
-        return (MATE - moves) * (-1 if "-" in score else 1)
+    """Centipawns, a chance to win (0.53w) or a mate (#3, #-2) as a number: only the order counts."""
+    if score.startswith("#"):
+        moves = int(score[1:])
+        return math.copysign(MATE, moves) - moves
+    if score.endswith("w"):
+        chance = min(max(float(score[:-1]), 1e-6), 1 - 1e-6)
+        return 400 * math.log(chance / (1 - chance))
+    return float(score)
 
 
 def tell(name, families, said):
+    missing = sum(child[0] not in said for family in families for child in family)
+    if missing:
+        raise SystemExit(f"{name}: {missing} of the children have no score there; label that very file")
     shares = {False: [], True: []}
     for only_quiet, found in shares.items():
         for family in families:
-            known = [child for child in family if child[0] in said and (child[2] or not only_quiet)]
+            known = [child for child in family if child[2] or not only_quiet]
             pairs = [(a, b) for at, a in enumerate(known) for b in known[:at] if abs(a[1] - b[1]) >= LEAST]
             right = sum((said[a[0]] - said[b[0]]) * (a[1] - b[1]) > 0 for a, b in pairs)
             found.append((right, len(pairs)))
@@ -114,6 +121,8 @@ def tell(name, families, said):
 def share(found):
     """The share of all pairs, with an error from family to family."""
     right, pairs = (sum(column) for column in zip(*found))
+    if not pairs:
+        return "none"
     mean = right / pairs
     spread = statistics.pstdev(one - mean * all_of_it for one, all_of_it in found)
     return f"{100 * mean:.1f} ± {100 * spread * math.sqrt(len(found)) / pairs:.1f} %"

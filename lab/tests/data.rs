@@ -71,6 +71,24 @@ fn games_are_the_same_though_the_process_is_killed_again_and_again() {
 }
 
 #[test]
+fn leaves_without_searches_go_where_no_move_is_needed() {
+    let dir = directory("unsearched");
+    well(&["selfplay", "g", "--games", "8", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    let label = |out: &'static str| {
+        ["label", "g-0-of-1.vf", "-o", out, "--leaves", "4", "--nodes", "8", "--hash", "1", "--unsearched"]
+    };
+    let refused = lab(&label("leaves.binpack"), &dir);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success());
+    assert!(error.contains("--unsearched gives no moves") && error.contains(".csv"), "{error}");
+    well(&label("leaves.csv"), &dir);
+    well(&["convert", "leaves.csv", "-o", "quiet.csv", "--filter", "quiet"], &dir);
+    let lines = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap().lines().count();
+    assert!((100..lines("leaves.csv")).contains(&lines("quiet.csv")));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 fn labels_conversions_and_shuffles_survive_kill() {
     let dir = directory("kill");
     well(&["selfplay", "g", "--games", "40", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);

@@ -109,6 +109,11 @@ impl Format {
         }
     }
 
+    /// Whether every record must have a move.
+    pub fn needs_moves(self) -> bool {
+        matches!(self, Self::Pgn | Self::Plain | Self::Binpack | Self::Viri | Self::Lc0)
+    }
+
     /// By the end of a name; those of compression are taken off before.
     fn of_extension(extension: &str) -> Option<Self> {
         Some(match extension.to_ascii_lowercase().as_str() {
@@ -364,6 +369,8 @@ pub use crate::formats::csv::Columns;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::samples;
+    use crate::record::Score;
 
     #[test]
     fn a_star_stands_for_anything() {
@@ -382,6 +389,21 @@ mod tests {
         assert!(sources.len() == 3 && sources.iter().all(|source| source.format == Format::Bullet));
         assert!(parse("none-*.vf").unwrap_err().to_string().contains("no file has such a name"));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn those_that_need_moves_refuse_records_without() {
+        let mut record = samples::games(1)[0];
+        (record.mv, record.score) = (None, Some(Score::Centipawns(12)));
+        for format in Format::ALL {
+            let path = PathBuf::from(format!("action_value_data.{}", format.name()));
+            let mut encoder = Source { path, format, options: Options::default() }.encoder();
+            let mut out = Vec::new();
+            let written = encoder.push(&record, &mut out).and_then(|()| encoder.finish(&mut out));
+            if format != Format::Bag && format != Format::Bagz {
+                assert_eq!(written.is_err(), format.needs_moves(), "{}: {written:?}", format.name());
+            }
+        }
     }
 
     #[test]

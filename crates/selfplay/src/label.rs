@@ -379,7 +379,10 @@ mod tests {
             assert!(leaf.position.board().unwrap().is_legal(leaf.mv.unwrap()));
             assert_eq!(leaf.result, Some(Outcome::Draw));
         }
-        for leaf in run("evaluated.csv", 2, Labels::Evaluated(3)) {
+        let evaluated = run("evaluated.csv", 2, Labels::Unsearched(3));
+        assert!(evaluated == run("again.csv", 1, Labels::Unsearched(3)) && evaluated.len() > 1500);
+        for leaf in evaluated {
+            assert_eq!(leaf.result, Some(Outcome::Draw));
             let position = Position::from(leaf.position.board().unwrap());
             let mut evaluator = Bootstrap::default();
             evaluator.reset(&position);

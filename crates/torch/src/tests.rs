@@ -340,9 +340,11 @@ fn where_memory_ends_what_fits_is_told() {
 fn of_a_panic_only_the_words_are_told() {
     let panic = "called `Result::unwrap()` on an `Err` value: Torch(\"CUDA out of memory. Tried to allocate 301.36 GiB. \
                  GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB is free. Of it\\nException raised from malloc\")";
-    let words = "CUDA out of memory. Tried to allocate 301.36 GiB. GPU 0 has a total capacity of 139.80 GiB";
+    let words = "CUDA out of memory. Tried to allocate 301.36 GiB. GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB \
+                 is free";
     assert_eq!(essence(panic), words);
     assert_eq!(essence("sizes differ\nframe #0"), "sizes differ");
+    assert_eq!(essence("an `Err` value: Torch(\"sizes differ\")"), "sizes differ");
     assert_eq!(essence(""), "");
 }
 

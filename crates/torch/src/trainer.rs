@@ -430,13 +430,15 @@ thread_local! {
     static CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What libtorch said, out of tch's panic that quotes it: not where in libtorch that was, nor how its memory is laid out.
+/// What libtorch said, out of tch's panic that quotes it: not where in libtorch that was, nor all it knows of its memory.
 pub(crate) fn essence(panic: &str) -> &str {
-    let said = panic.split_once("Torch(\"").map_or(panic, |(_, said)| said);
+    let said =
+        panic.split_once("Torch(\"").map_or(panic, |(_, said)| said.strip_suffix("\")").unwrap_or(said));
     // Quoted text has its lines' ends as two characters.
-    [" of which ", "\\n", "\n"]
-        .iter()
-        .fold(said, |said, end| said.split_once(end).map_or(said, |(before, _)| before))
+    let said =
+        ["\\n", "\n"].iter().fold(said, |said, end| said.split_once(end).map_or(said, |(first, _)| first));
+    let free = " is free";
+    said.find(free).map_or(said, |at| &said[..at + free.len()])
 }
 
 /// tch tells of what libtorch refuses by a panic; here it becomes an error again.

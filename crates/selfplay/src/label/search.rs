@@ -21,9 +21,9 @@ pub enum Labels {
     /// So many records instead of each position, with the best move and its score: positions that the search of it
     /// has evaluated. Half of the nodes go into that search. The result is that of the game the position is from.
     Leaves(usize),
-    /// The same positions, with what they were evaluated at for a score, and no move: for a teacher who judges by himself.
-    /// All nodes go into the search that finds them.
-    Evaluated(usize),
+    /// Such positions as of [`Self::Leaves`], with what they were evaluated at for a score and no move, for a teacher that
+    /// judges by itself. All nodes go into the search that finds them.
+    Unsearched(usize),
 }
 
 /// How labels are made.
@@ -56,7 +56,7 @@ impl SearchLabeller {
     /// With a hash table of its own, if there is room for it.
     pub(super) fn new(settings: &LabelSettings) -> Result<Self, SelfPlayError> {
         let (mut factory, mut leaves) = (Arc::clone(&settings.factory), None);
-        if let Labels::Leaves(count) | Labels::Evaluated(count) = settings.labels {
+        if let Labels::Leaves(count) | Labels::Unsearched(count) = settings.labels {
             factory = leaves.insert(SharedLeaves::new(count)).listen(factory);
         }
         let searcher = Searcher::new(factory, settings.hash)?;
@@ -90,14 +90,13 @@ impl Labeller for SearchLabeller {
                     labelled.push(Record { score, ..*record });
                 }
                 Labels::AllMoves => all_moves(searcher, &position, record, *nodes, &mut labelled),
-                Labels::Leaves(count) | Labels::Evaluated(count) => {
+                Labels::Leaves(count) | Labels::Unsearched(count) => {
                     let Some(leaves) = leaves else { continue };
                     leaves.clear(position.key());
                     judged(searcher, &position, nodes.saturating_mul(count as u64));
-                    let searched = matches!(labels, Labels::Leaves(_));
-                    labelled.extend(leaves.chosen().iter().filter_map(|leaf| match searched {
-                        true => searched_leaf(searcher, leaf, record, *nodes),
-                        false => Some(evaluated_leaf(leaf, record)),
+                    labelled.extend(leaves.chosen().iter().filter_map(|leaf| match labels {
+                        Labels::Unsearched(_) => Some(evaluated_leaf(leaf, record)),
+                        _ => searched_leaf(searcher, leaf, record, *nodes),
                     }));
                 }
             }
