@@ -14,7 +14,7 @@ use tch::{Device, Kind};
 
 /// Positions that a processor judges at a time.
 const AT_A_TIME: usize = 1024;
-/// Positions that a card judges at a time: fewer would leave it waiting for the next kernel.
+/// Positions that a card judges at a time: it has room for more than a processor has in its caches.
 const CARD_AT_A_TIME: usize = 4096;
 
 /// Judges positions with libtorch, on a thread of its own: any number of others may ask it.
