@@ -12,8 +12,8 @@ label CHILDREN.csv -o LABELLED.csv` says of them: by a search, by a transformer,
 by anything that is to teach a network. Told is the share of pairs of siblings
 that come in the judge's order, where the judge sees at least 15 centipawns
 between them: of all pairs, and of those in which neither child is in check or
-best answered by taking something. Two that are even count as wrong. Errors are standard errors from position to
-position. Needs python-chess.
+best answered by taking something. Two that are even count as wrong. Errors are
+standard errors from position to position. Needs python-chess.
 """
 
 import argparse
