@@ -13,13 +13,19 @@
 #
 # GAMES (50000), NODES (400), LEAVES (16 of each search, 32 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
 # each leaf's score; 16 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), WORKERS (all
-# cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto), MATCH_GAMES (400), TC (5+0.05), BOOK (no book
-# if unset)
+# cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto; the teacher takes the processor unless told),
+# MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
-folder=$1 recipe=$(realpath "$2") net=${3:-}
-case $net in "" | bootstrap) ;; *) net=$(realpath "$net") ;; esac
-from=${FROM:+$(realpath "$FROM")} teacher=${TEACHER:+$(realpath "$TEACHER")}
-leaves=${LEAVES:-$([ -n "$teacher" ] && echo 32 || echo 16)} leaf_nodes=${LEAF_NODES:-$([ -n "$teacher" ] && echo 16 || echo 40)}
+folder=$1 net=${3:-}
+there() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
+recipe=$(there "$2")
+case $net in "" | bootstrap) ;; *) net=$(there "$net") ;; esac
+from= teacher=
+[ -z "${FROM:-}" ] || from=$(there "$FROM")
+[ -z "${TEACHER:-}" ] || teacher=$(there "$TEACHER")
+[ -n "$teacher" ] && usual=(32 16) || usual=(16 40)
+leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}}
+[ -z "$teacher" ] || [ "$leaves" -gt 0 ] || { echo "a teacher judges leaves: LEAVES=0 leaves it none" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/.." && pwd)
 lab=$root/target/release/tandem-lab engine=$root/target/release/tandem
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$recipe" | head -n 1)
@@ -27,16 +33,22 @@ mkdir -p "$folder" && cd "$folder"
 
 step() { printf '\n== %s\n' "$*"; }
 
+# Whoever interrupts the lab ends it well before its file is there.
+made() { [ -e "$1" ] || { echo "$1 is not done; the same command goes on" >&2; exit 130; }; }
+
 step "Games"
-if [ -z "$from" ] && [ ! -e games.done ]; then
-    "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" --workers "${WORKERS:-$(nproc)}" \
-        ${net:+--net "$net"}
+if [ -z "$from" ] && [ ! -e train.vf ]; then
+    [ -e games.done ] || "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" \
+        --workers "${WORKERS:-$(nproc)}" ${net:+--net "$net"}
+    for worker in $(seq 0 $((${WORKERS:-$(nproc)} - 1))); do made "games-$worker-of-${WORKERS:-$(nproc)}.vf"; done
     touch games.done
 fi
 
 step "Split by games"
 if [ ! -e train.vf ]; then
-    "$lab" data split ${from:-games-*.vf} --train part.vf --validation valid.vf --test test.vf \
+    games=("$from")
+    [ -n "$from" ] || games=(games-*.vf)
+    "$lab" data split "${games[@]}" --train part.vf --validation valid.vf --test test.vf \
         --validation-share "${HELD:-0.02}" --test-share "${HELD:-0.02}"
     mv part.vf train.vf
 fi
@@ -49,14 +61,18 @@ positions() { # NAME ROOTS NODES: positions that searches of the roots have eval
     if [ -z "$teacher" ]; then
         "${search[@]}" -o "$1" --nodes "$3"
     else
-        [ -e "quiet-$1" ] || {
+        if [ ! -e "quiet-$1" ]; then
             "${search[@]}" -o "all-$1" --nodes "$leaf_nodes" --unsearched
+            made "all-$1"
             "$lab" data convert "all-$1" -o "quiet-$1" --filter quiet,max-score=1500
+            made "quiet-$1"
             rm "all-$1"
-        }
+        fi
         "$lab" data label "quiet-$1" -o "$1" --transformer "$teacher" --scale 125 --device "${DEVICE:-cpu}"
+        made "$1"
         rm "quiet-$1"
     fi
+    made "$1"
 }
 if [ "$leaves" -gt 0 ]; then
     [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)
@@ -68,11 +84,13 @@ fi
 step "Train"
 resume=$([ -e "run/recipe.toml" ] && echo --resume || true)
 [ -e "run/$name.tnn" ] || "$lab" train "$recipe" --run run --device "${DEVICE:-auto}" $resume
+made "run/$name.tnn"
 
 step "Prove"
 "$lab" verify "run/$name.tnn" --against "run/$name.safetensors"
+# Games from elsewhere may have no scores; then there are those that the recipe was validated on.
 proof=(test.vf --filter "no-checks,no-captures,min-ply=16")
-[ -z "$teacher" ] || proof=(valid-leaves.bin)
+[ -z "$from" ] || proof=(valid-leaves.bin)
 "$lab" evaluate "run/$name.tnn" $([ "$net" = bootstrap ] || printf %s "$net") bootstrap --data "${proof[@]}" --fit-scale
 
 step "Match"

@@ -37,7 +37,7 @@ pub(super) fn run(args: &LabelArgs, path: &Path) -> Result<(), LabError> {
         return Err(LabError::Usage(format!("--keep {keep} is no share from 0 to 1")));
     }
     if !(scale.is_finite() && scale > 0.0) {
-        return Err(LabError::Usage(format!("a scale of {scale} is none; 400 is what our recipes have")));
+        return Err(LabError::Usage(format!("a scale of {scale} is none; a recipe's target.scale is one")));
     }
     let file = TransformerFile::load(path, None)?.ok_or_else(|| {
         LabError::Usage(format!("{}: no transformer; --net is for an NNUE that searches", path.display()))
