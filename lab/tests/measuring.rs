@@ -62,6 +62,15 @@ fn transformers_stand_beside_others_on_the_same_games() {
     let bytes = &networks[1]["beside_first"];
     assert!(bytes["same_best_move"].as_f64().unwrap() > 0.2, "{bytes}");
     assert!((1e-9..0.05).contains(&bytes["value_distance"].as_f64().unwrap()), "{bytes}");
+    // Fewer moves have a greater share, one move for a position leaves nothing unavoidable, and a search takes 1 / 1.003 at least.
+    let shares =
+        ["policy_above_1", "policy_above_2", "policy_above_5", "policy_above_10"].map(|name| of(0, name));
+    assert!(shares.is_sorted_by(|more, fewer| more >= fewer) && shares[0] > Some(0.0), "{shares:?}");
+    assert!((of(0, "reducible_policy_loss").unwrap() - of(0, "policy_loss").unwrap()).abs() < 1e-6);
+    assert!(of(0, "search_policy_loss").unwrap() > 1.0 / 1.003);
+    assert!((0.0..=1.0).contains(&of(0, "value_accuracy").unwrap()) && of(4, "policy_above_1").is_none());
+    let further: Vec<&str> = told.lines().skip_while(|line| !line.contains("above 1 %")).collect();
+    assert!(further[1].starts_with("board.ttn"), "{told}");
     // A network of moves ranks them; a hand-written evaluation says nothing of them, and is better than a constant.
     assert!(of(3, "policy_top5").unwrap() >= of(3, "policy_top1").unwrap());
     assert!(of(3, "bucket_top1").is_some() && of(3, "policy_loss").is_none());

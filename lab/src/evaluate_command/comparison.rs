@@ -3,7 +3,7 @@
 use super::contender::Contender;
 use super::draws::{Difference, Estimate, Part};
 use super::fit::{Answer, Fit};
-use super::hearing::{Groups, Heard, Opinion, SHOWN, Speaker, VALUE, count};
+use super::hearing::{FURTHER, Groups, Heard, Opinion, SHOWN, Speaker, VALUE, count};
 use super::units::{Unit, Units};
 use super::{EvaluateArgs, Task};
 use crate::data_command::tell_skips;
@@ -13,6 +13,7 @@ use crate::progress::Progress;
 use crate::table::{Table, figure};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
+use std::ops::Range;
 use tandem_data::{Filter, Reader};
 use tandem_train::transformer::Aim;
 use tandem_train::{Phase, Target, sigmoid};
@@ -109,7 +110,8 @@ pub(super) fn run(
     say!("{}", comparison.main_table().text());
     sayln!("\n{}", comparison.phase_table().text());
     let (pairs, agreement) = (comparison.pair_table(), comparison.agreement_table());
-    for table in [pairs, agreement].into_iter().filter(|table| !table.is_empty()) {
+    for table in [comparison.further_table(), pairs, agreement].into_iter().filter(|table| !table.is_empty())
+    {
         sayln!("{}", table.text());
     }
     if let Some(path) = &args.json {
@@ -188,9 +190,9 @@ impl Comparison {
         }
     }
 
-    /// The figures that anybody has.
-    fn columns(&self) -> Vec<usize> {
-        (0..SHOWN.len())
+    /// Those of these figures that anybody has.
+    fn columns(&self, figures: Range<usize>) -> Vec<usize> {
+        figures
             .filter(|&figure| self.accounts.iter().any(|account| account.estimate(0, figure).is_some()))
             .collect()
     }
@@ -201,7 +203,7 @@ impl Comparison {
     }
 
     fn main_table(&self) -> Table {
-        let columns = self.columns();
+        let columns = self.columns(0..FURTHER);
         let mut table = self.heading(&["network", "positions"], &columns, &["factor"]);
         for account in &self.accounts {
             let mut row = vec![account.name.clone(), account.positions(0).to_string()];
@@ -212,8 +214,23 @@ impl Comparison {
         table
     }
 
+    /// What fewer ask for, of those who say anything about it.
+    fn further_table(&self) -> Table {
+        let columns = self.columns(FURTHER..SHOWN.len());
+        let mut table = self.heading(&["network"], &columns, &[]);
+        for account in &self.accounts {
+            let estimates: Vec<_> = columns.iter().map(|&figure| account.estimate(0, figure)).collect();
+            if estimates.iter().any(Option::is_some) {
+                let cells =
+                    estimates.into_iter().zip(&columns).map(|(found, &figure)| cell(found, SHOWN[figure].2));
+                table.push([account.name.clone()].into_iter().chain(cells).collect());
+            }
+        }
+        table
+    }
+
     fn phase_table(&self) -> Table {
-        let columns = self.columns();
+        let columns = self.columns(0..FURTHER);
         let mut table = self.heading(&["phase", "network", "positions"], &columns, &[]);
         for (group, phase) in (1..).zip(Phase::ALL) {
             for account in self.accounts.iter().filter(|account| account.positions(group) > 0) {
@@ -238,7 +255,7 @@ impl Comparison {
 
     /// How the others differ from the first.
     fn pair_table(&self) -> Table {
-        let columns = self.columns();
+        let columns = self.columns(0..FURTHER);
         let title = format!("against {}", self.accounts[0].name);
         let mut table = self.heading(&[&title], &columns, &[]);
         let differences: Vec<Option<Difference>> = self.differences(&columns).collect();
@@ -299,7 +316,7 @@ impl Comparison {
 
     /// Everything, for machines.
     fn facts(&self) -> Vec<Value> {
-        let columns = self.columns();
+        let columns = self.columns(0..SHOWN.len());
         let mut networks: Vec<Value> = self.accounts.iter().map(|account| account.facts(&columns)).collect();
         let differences: Vec<Option<Difference>> = self.differences(&columns).collect();
         for (network, differences) in

@@ -14,7 +14,7 @@ use tandem_transformer::legal::{Temperature, probabilities};
 use tandem_transformer::{Network, Scratch};
 
 /// Figures that are shown, as tables call them and in their order; and whether they are shares.
-pub(super) const SHOWN: [(Figure, &str, bool); 10] = [
+pub(super) const SHOWN: [(Figure, &str, bool); 17] = [
     (Figure::PolicyTop1, "top 1", true),
     (Figure::PolicyTop3, "top 3", true),
     (Figure::PolicyTop5, "top 5", true),
@@ -25,7 +25,16 @@ pub(super) const SHOWN: [(Figure, &str, bool); 10] = [
     (Figure::BucketTop5, "bucket 5", true),
     (Figure::ActionAccuracy, "best action", true),
     (Figure::KendallTau, "tau", false),
+    (Figure::PolicyAbove1, "above 1 %", true),
+    (Figure::PolicyAbove2, "2 %", true),
+    (Figure::PolicyAbove5, "5 %", true),
+    (Figure::PolicyAbove10, "10 %", true),
+    (Figure::ReduciblePolicyLoss, "avoidable loss", false),
+    (Figure::SearchPolicyLoss, "search loss", false),
+    (Figure::ValueAccuracy, "likeliest end", true),
 ];
+/// From here on they have a table of their own.
+pub(super) const FURTHER: usize = 10;
 /// Where the value's error stands, which is reckoned alike for all contenders.
 pub(super) const VALUE: usize = 4;
 /// How many of the first moves count, for each of the first figures.
