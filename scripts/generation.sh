@@ -26,6 +26,7 @@ from= teacher=
 [ -n "$teacher" ] && usual=(32 16) || usual=(16 40)
 leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}}
 [ -z "$teacher" ] || [ "$leaves" -gt 0 ] || { echo "a teacher judges leaves: LEAVES=0 leaves it none" >&2; exit 2; }
+workers=${WORKERS:-$(nproc)}
 root=$(cd "$(dirname "$0")/.." && pwd)
 lab=$root/target/release/tandem-lab engine=$root/target/release/tandem
 name=$(sed -n 's/^name = "\(.*\)"/\1/p' "$recipe" | head -n 1)
@@ -38,10 +39,11 @@ made() { [ -e "$1" ] || { echo "$1 is not done; the same command goes on" >&2; e
 
 step "Games"
 if [ -z "$from" ] && [ ! -e train.vf ]; then
-    [ -e games.done ] || "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" \
-        --workers "${WORKERS:-$(nproc)}" ${net:+--net "$net"}
-    for worker in $(seq 0 $((${WORKERS:-$(nproc)} - 1))); do made "games-$worker-of-${WORKERS:-$(nproc)}.vf"; done
-    touch games.done
+    if [ ! -e games.done ]; then
+        "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" --workers "$workers" ${net:+--net "$net"}
+        for worker in $(seq 0 $((workers - 1))); do made "games-$worker-of-$workers.vf"; done
+        touch games.done
+    fi
 fi
 
 step "Split by games"
@@ -57,7 +59,7 @@ fi
 step "Leaves"
 positions() { # NAME ROOTS NODES: positions that searches of the roots have evaluated
     [ ! -e "$1" ] || return 0
-    local search=("$lab" data label "$2" --leaves "$leaves" --threads "${WORKERS:-$(nproc)}" ${net:+--net "$net"})
+    local search=("$lab" data label "$2" --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
     if [ -z "$teacher" ]; then
         "${search[@]}" -o "$1" --nodes "$3"
     else
@@ -69,10 +71,9 @@ positions() { # NAME ROOTS NODES: positions that searches of the roots have eval
             rm "all-$1"
         fi
         "$lab" data label "quiet-$1" -o "$1" --transformer "$teacher" --scale 125 --device "${DEVICE:-cpu}"
-        made "$1"
-        rm "quiet-$1"
     fi
     made "$1"
+    rm -f "quiet-$1"
 }
 if [ "$leaves" -gt 0 ]; then
     [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)
@@ -90,11 +91,11 @@ step "Prove"
 "$lab" verify "run/$name.tnn" --against "run/$name.safetensors"
 # Games from elsewhere may have no scores; then there are those that the recipe was validated on.
 proof=(test.vf --filter "no-checks,no-captures,min-ply=16")
-[ -z "$from" ] || proof=(valid-leaves.bin)
+[ -z "$from" ] || [ "$leaves" -eq 0 ] || proof=(valid-leaves.bin)
 "$lab" evaluate "run/$name.tnn" $([ "$net" = bootstrap ] || printf %s "$net") bootstrap --data "${proof[@]}" --fit-scale
 
 step "Match"
 "$lab" match --engine "cmd=$engine,name=new,option.EvalFile=$PWD/run/$name.tnn" \
     --engine "cmd=$engine,name=old${net:+,option.EvalFile=$net}" --each "tc=${TC:-5+0.05},option.Hash=16" \
-    --games "${MATCH_GAMES:-400}" --concurrency "${WORKERS:-$(nproc)}" ${BOOK:+--openings "$BOOK"} --pgn match.pgn --state match.state |
+    --games "${MATCH_GAMES:-400}" --concurrency "$workers" ${BOOK:+--openings "$BOOK"} --pgn match.pgn --state match.state |
     tee match.txt | tail -n 6
