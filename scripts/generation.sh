@@ -12,9 +12,10 @@
 # kept, and it says what they are worth. recipes/generation.toml is for games of our own, recipes/tandem.toml for a teacher's word.
 #
 # GAMES (50000), NODES (400), LEAVES (16 of each search, 32 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
-# each leaf's score; 16 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), WORKERS (all
-# cores), HELD (0.02 of the games for validation, and for the test), DEVICE (auto; the teacher takes the processor unless told),
-# MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+# each leaf's score; 16 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), PART (120000
+# roots, whose leaves a teacher judges while those of the next are found), WORKERS (all cores), HELD (0.02 of the games for
+# validation, and for the test), DEVICE (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05),
+# BOOK (no book if unset)
 set -euo pipefail
 folder=$1 net=${3:-}
 there() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
@@ -57,23 +58,61 @@ fi
 "$lab" data stats train.vf | head -n 12
 
 step "Leaves"
+search=("$lab" data label --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
+
+# Quiet leaves of each part of the roots in FOLDER. Whoever judges them goes before.
+find_leaves() { # FOLDER
+    local roots part
+    for roots in "$1"/roots-*.bin; do
+        part=${roots##*roots-}
+        [ ! -e "$1/quiet-$part" ] && [ ! -e "$1/taught-$part" ] || continue
+        kill -0 $$ || exit 1 # nobody waits any more
+        nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
+        made "$1/all-$part"
+        nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/quiet-$part" --filter quiet,max-score=1500
+        made "$1/quiet-$part"
+        rm "$1/all-$part"
+    done
+}
+
+# Leaves of a part are found while those of the part before are judged.
+taught() { # NAME ROOTS
+    local parts=$1.parts roots part finder
+    mkdir -p "$parts"
+    if [ ! -e "$parts/dealt" ]; then
+        rm -f "$parts"/roots-*
+        # A record of this format has 40 bytes, and files of it can be joined.
+        split --bytes=$((40 * ${PART:-120000})) --numeric-suffixes --suffix-length=5 --additional-suffix=.bin "$2" "$parts/roots-"
+        touch "$parts/dealt"
+    fi
+    find_leaves "$parts" >>"$parts/find.log" 2>&1 &
+    finder=$!
+    trap 'kill $(jobs -p) 2>/dev/null' EXIT
+    for roots in "$parts"/roots-*.bin; do
+        part=${roots##*roots-}
+        [ ! -e "$parts/taught-$part" ] || continue
+        until [ -e "$parts/quiet-$part" ]; do
+            kill -0 "$finder" 2>/dev/null || [ -e "$parts/quiet-$part" ] || { tail -n 3 "$parts/find.log" >&2; exit 1; }
+            sleep 0.2
+        done
+        "$lab" data label "$parts/quiet-$part" -o "$parts/taught-$part" --transformer "$teacher" --scale 125 \
+            --device "${DEVICE:-cpu}"
+        made "$parts/taught-$part"
+        rm "$parts/quiet-$part"
+    done
+    cat "$parts"/taught-*.bin >"$1.part"
+    mv "$1.part" "$1"
+    rm -r "$parts"
+}
+
 positions() { # NAME ROOTS NODES: positions that searches of the roots have evaluated
     [ ! -e "$1" ] || return 0
-    local search=("$lab" data label "$2" --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
-    if [ -z "$teacher" ]; then
-        "${search[@]}" -o "$1" --nodes "$3"
+    if [ -n "$teacher" ]; then
+        taught "$1" "$2"
     else
-        if [ ! -e "quiet-$1" ]; then
-            "${search[@]}" -o "all-$1" --nodes "$leaf_nodes" --unsearched
-            made "all-$1"
-            "$lab" data convert "all-$1" -o "quiet-$1" --filter quiet,max-score=1500
-            made "quiet-$1"
-            rm "all-$1"
-        fi
-        "$lab" data label "quiet-$1" -o "$1" --transformer "$teacher" --scale 125 --device "${DEVICE:-cpu}"
+        "${search[@]}" "$2" -o "$1" --nodes "$3"
+        made "$1"
     fi
-    made "$1"
-    rm -f "quiet-$1"
 }
 if [ "$leaves" -gt 0 ]; then
     [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)

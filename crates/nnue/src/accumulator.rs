@@ -4,18 +4,18 @@
 //! position whose values are known, one pass for each move between; where a king's move gave a side another view of
 //! the board, they start from the last position that was seen in that view.
 
-use crate::aligned::Aligned;
 use crate::architecture::PSQT_BUCKETS;
 use crate::features::{FeatureSet, View};
 use crate::inputs::Inputs;
 use crate::kernels::Rows;
 use crate::network::{Evaluation, Network, Scratch};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
+use tandem_memory::Block;
 
 /// One side's values of the first layer: what a network of any inputs makes of those that are on.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    pub(crate) hidden: Aligned<i16>,
+    pub(crate) hidden: Block<i16>,
     pub(crate) psqt: [i32; PSQT_BUCKETS],
 }
 

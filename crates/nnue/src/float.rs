@@ -1,6 +1,5 @@
 //! A network in floating point, as trainers make it: what quantisation starts from, and the measure of what it loses.
 
-use crate::aligned::Aligned;
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
@@ -8,6 +7,7 @@ use crate::kernels::{Activation, Isa, Kernels};
 use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
 use crate::network::*;
 use tandem_chess::Board;
+use tandem_memory::Block;
 use thiserror::Error;
 
 /// A dense layer.
@@ -273,7 +273,7 @@ impl<I: Inputs> FloatNetwork<I> {
         let architecture = &self.architecture;
         let scales = Scales::of(architecture, quantisation);
         let mut quantiser = Quantiser::default();
-        let aligned = |numbers: Vec<i16>| Aligned::from(&numbers[..]);
+        let block = |numbers: Vec<i16>| Block::from(&numbers[..]);
         let name = "first layer";
         let bias = quantiser.numbers(&format!("{name}, biases"), &self.bias, scales.accumulator, I16)?;
         let weights =
@@ -289,9 +289,9 @@ impl<I: Inputs> FloatNetwork<I> {
         let first = FirstLayer {
             outputs: architecture.outputs,
             width: architecture.width(),
-            bias: aligned(bias),
-            weights: aligned(weights),
-            psqt: psqt.map(|psqt| Aligned::from(&psqt[..])),
+            bias: block(bias),
+            weights: block(weights),
+            psqt: psqt.map(|psqt| Block::from(&psqt[..])),
             wraps: false,
         };
         check_accumulators(&architecture.features, &first).map_err(QuantiseError::overflow(name))?;
@@ -305,7 +305,7 @@ impl<I: Inputs> FloatNetwork<I> {
                     quantiser.numbers("output weights", &all(|layer| &layer.weights), weight, I16)?;
                 let bias = quantiser.numbers("output biases", &all(|layer| &layer.bias), bias, I32)?;
                 let ones = [quantisation.qa, quantisation.qb];
-                Head::Flat(Flat::new(activation, ones, self.scale, buckets, aligned(weights), bias))
+                Head::Flat(Flat::new(activation, ones, self.scale, buckets, block(weights), bias))
             }
             HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
                 let stacks = self.stacks.iter().enumerate();

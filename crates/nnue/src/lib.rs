@@ -20,7 +20,6 @@
 //! ```
 
 mod accumulator;
-mod aligned;
 mod architecture;
 mod features;
 mod files;

@@ -1,12 +1,12 @@
 //! A network: the first layer, which is kept up to date move by move, and what comes after it.
 
 use crate::accumulator::Accumulator;
-use crate::aligned::Aligned;
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
 use crate::kernels::{Activation, Isa, Kernels, Products};
 use tandem_chess::Board;
+use tandem_memory::Block;
 
 /// The layer from the inputs to the accumulators.
 #[derive(Clone, Debug)]
@@ -16,11 +16,11 @@ pub(crate) struct FirstLayer {
     /// Values that are kept for each side: twice as many where the side to move and the other have weights of their
     /// own, for each side is both in turn.
     pub(crate) width: usize,
-    pub(crate) bias: Aligned<i16>,
+    pub(crate) bias: Block<i16>,
     /// One row of `width` for each input.
-    pub(crate) weights: Aligned<i16>,
+    pub(crate) weights: Block<i16>,
     /// One row of [`PSQT_BUCKETS`] for each input.
-    pub(crate) psqt: Option<Aligned<i32>>,
+    pub(crate) psqt: Option<Block<i32>>,
     /// The accumulators are defined modulo 2^16, as Stockfish's are: weights that could leave 16 bits are no mistake.
     pub(crate) wraps: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Flat {
     pub(crate) scale: i32,
     pub(crate) buckets: Buckets,
     /// For each bucket, the weights of the side to move's values and of the other's.
-    pub(crate) weights: Aligned<i16>,
+    pub(crate) weights: Block<i16>,
     pub(crate) bias: Vec<i32>,
     /// For each bucket, what its products and sums need.
     pub(crate) sums: Vec<Sums>,
@@ -87,7 +87,7 @@ pub(crate) struct Dense {
     /// Padded with zeros to [`Self::padded`].
     bias: Vec<i32>,
     /// In the order that [`Kernels::affine`] wants.
-    weights: Aligned<i8>,
+    weights: Block<i8>,
 }
 
 impl Dense {
@@ -96,7 +96,7 @@ impl Dense {
         let outputs = bias.len();
         let padded = padded(outputs);
         let columns = inputs.next_multiple_of(4);
-        let mut weights = Aligned::zeroed(columns * padded);
+        let mut weights = Block::zeroed(columns * padded);
         for (output, row) in rows.chunks_exact(stride).enumerate() {
             for (input, &weight) in row[..inputs].iter().enumerate() {
                 weights[(input / 4 * padded + output) * 4 + input % 4] = weight;
@@ -228,7 +228,7 @@ fn within_i32(number: i64) -> i32 {
 
 /// Memory that an evaluation works in, kept from one to the next.
 #[derive(Clone, Debug)]
-pub struct Scratch(Aligned<u8>);
+pub struct Scratch(Block<u8>);
 
 /// A network with everything that evaluating needs. It does not change, so threads share it.
 #[derive(Clone, Debug)]
@@ -312,7 +312,7 @@ impl<I: Inputs> Network<I> {
 
     /// Room that [`Self::judge`] works in.
     pub fn scratch(&self) -> Scratch {
-        Scratch(Aligned::zeroed(I::SIDES * self.first.outputs))
+        Scratch(Block::zeroed(I::SIDES * self.first.outputs))
     }
 
     /// The judgement, from the accumulators of the side to move and of the other.
@@ -367,7 +367,7 @@ impl Flat {
         [qa, qb]: [i16; 2],
         scale: i32,
         buckets: Buckets,
-        weights: Aligned<i16>,
+        weights: Block<i16>,
         bias: Vec<i32>,
     ) -> Self {
         let one = if activation == Activation::Relu { i16::MAX } else { qa };
@@ -487,7 +487,7 @@ mod tests {
             for (weight, bias, expected) in
                 [(i16::MAX, i32::MAX, i32::MAX), (i16::MIN, i32::MIN, i32::MIN), (0, 3, 3 << 20)]
             {
-                let weights = Aligned::from(&[weight; 1 << 15][..]);
+                let weights = Block::from(&[weight; 1 << 15][..]);
                 let flat = Flat::new(activation, [qa, 1], 1 << 20, Buckets::ONE, weights, vec![bias]);
                 let values = [i16::MAX; 1 << 14];
                 let value = flat.forward(&Kernels::new(Isa::best()), &values, &values, 0);

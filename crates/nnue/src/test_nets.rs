@@ -1,10 +1,10 @@
 //! Networks of random weights, for tests.
 
-use crate::aligned::Aligned;
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::network::*;
+use tandem_memory::Block;
 
 struct Random(u64);
 
@@ -22,19 +22,19 @@ impl Random {
 }
 
 fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random: &mut Random) -> FirstLayer {
-    let i16s = |numbers: Vec<i16>| Aligned::from(&numbers[..]);
+    let i16s = |numbers: Vec<i16>| Block::from(&numbers[..]);
     FirstLayer {
         outputs,
         width,
         bias: i16s(random.numbers(width, 60, |n| n as i16)),
         weights: i16s(random.numbers(features.inputs() * width, 60, |n| n as i16)),
-        psqt: psqt.then(|| Aligned::from(&random.numbers(features.inputs() * PSQT_BUCKETS, 3000, |n| n)[..])),
+        psqt: psqt.then(|| Block::from(&random.numbers(features.inputs() * PSQT_BUCKETS, 3000, |n| n)[..])),
         wraps: false,
     }
 }
 
 fn flat_head(outputs: usize, random: &mut Random) -> Head {
-    let weights = Aligned::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
+    let weights = Block::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
     let bias = random.numbers(8, 10_000, |n| n);
     Head::Flat(Flat::new(Activation::Screlu, [255, 64], 400, Buckets::bullet(8), weights, bias))
 }

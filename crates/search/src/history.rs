@@ -4,11 +4,13 @@
 use crate::params::*;
 use crate::tt::prefetch;
 use crate::value::Value;
+use bytemuck::Zeroable;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square, attacks_by_kind};
+use tandem_memory::Block;
 
 /// A number that drifts towards the bonuses it gets and never leaves ±`MAX`: the nearer it is to the end, the less
 /// another bonus of the same sign moves it.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Zeroable)]
 #[repr(transparent)]
 pub(crate) struct Gauge<const MAX: i32>(i16);
 
@@ -66,19 +68,19 @@ type Correction = Gauge<1024>;
 const PAWN_STRUCTURES: usize = 1024;
 const CORRECTIONS: usize = 16384;
 
-/// All tables of one search thread.
+/// All tables of one search thread. The large ones lie on huge pages.
 pub(crate) struct Histories {
     /// By colour, whether the enemy attacks the square left and the square reached, from and to.
     butterfly: Box<[[[[Quiet; 64]; 64]; 4]; 2]>,
     /// By piece, square and victim.
     capture: Box<[[Capture; 6]; PieceTo::COUNT]>,
     /// By an earlier move, then by piece and square.
-    continuation: Box<[[Follow; PieceTo::COUNT]]>,
+    continuation: Block<[Follow; PieceTo::COUNT]>,
     /// By pawn structure, then by piece and square.
-    pawn: Box<[[Quiet; PieceTo::COUNT]]>,
+    pawn: Block<[Quiet; PieceTo::COUNT]>,
     /// Corrections of the evaluation by side to move and each key, and by the last two moves.
     corrections: Box<[[[Correction; CORRECTIONS]; 2]; 5]>,
-    correction_continuation: Box<[[Correction; PieceTo::COUNT]]>,
+    correction_continuation: Block<[Correction; PieceTo::COUNT]>,
 }
 
 impl Histories {
@@ -86,17 +88,22 @@ impl Histories {
         Self {
             butterfly: array_of([[[Gauge::default(); 64]; 64]; 4]),
             capture: array_of([Gauge::default(); 6]),
-            continuation: vec![[Gauge::default(); PieceTo::COUNT]; 2 * PieceTo::COUNT].into_boxed_slice(),
-            pawn: vec![[Gauge::default(); PieceTo::COUNT]; PAWN_STRUCTURES].into_boxed_slice(),
+            continuation: Block::zeroed(2 * PieceTo::COUNT),
+            pawn: Block::zeroed(PAWN_STRUCTURES),
             corrections: array_of([[Gauge::default(); CORRECTIONS]; 2]),
-            correction_continuation: vec![[Gauge::default(); PieceTo::COUNT]; PieceTo::COUNT]
-                .into_boxed_slice(),
+            correction_continuation: Block::zeroed(PieceTo::COUNT),
         }
     }
 
-    /// Forgets everything, for a new game.
+    /// Forgets everything, for a new game. In place: memory that is used again gets no huge pages.
     pub(crate) fn clear(&mut self) {
-        *self = Self::new();
+        let Self { butterfly, capture, continuation, pawn, corrections, correction_continuation } = self;
+        butterfly.fill(Zeroable::zeroed());
+        capture.fill(Zeroable::zeroed());
+        continuation.fill(Zeroable::zeroed());
+        pawn.fill(Zeroable::zeroed());
+        corrections.fill(Zeroable::zeroed());
+        correction_continuation.fill(Zeroable::zeroed());
     }
 
     /// The tables' rows that apply to every quiet move of one position, found once.

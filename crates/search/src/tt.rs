@@ -6,10 +6,10 @@
 //! before it has checked that the move is legal.
 
 use crate::value::{NONE, PROVEN, Value};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
+use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use tandem_chess::{Move, PackedMove};
+use tandem_memory::Block;
 use thiserror::Error;
 
 /// What an entry's score says of the true one.
@@ -132,6 +132,7 @@ fn from_table(score: Value, ply: usize) -> Value {
 
 const ENTRIES: usize = 3;
 
+#[derive(Zeroable)]
 #[repr(C, align(32))]
 struct Cluster {
     entries: [AtomicU64; ENTRIES],
@@ -174,57 +175,29 @@ pub struct OutOfMemory {
 
 /// The table.
 pub(crate) struct Table {
-    base: NonNull<u8>,
-    clusters: NonNull<Cluster>,
-    count: usize,
-    layout: Layout,
+    clusters: Block<Cluster>,
     age: AtomicU8,
 }
 
-// SAFETY: the memory behind `clusters` belongs to this table alone, lives as long as it does, and is only reached
-// through shared references to atomics.
-unsafe impl Send for Table {}
-// SAFETY: as above.
-unsafe impl Sync for Table {}
-
-/// Size and alignment of a huge page, which spares the processor most misses of its page table.
-const HUGE_PAGE: usize = 2 << 20;
-
 impl Table {
-    /// A table of so many MiB, empty. The system hands out zeroed pages as they are touched.
+    /// A table of so many MiB, empty.
     pub(crate) fn new(mib: usize) -> Result<Self, OutOfMemory> {
         let error = OutOfMemory { mib };
         let bytes = mib.max(1).checked_mul(1 << 20).ok_or(error)?;
-        let count = bytes / size_of::<Cluster>();
-        // A page more than needed, to begin on a page's boundary. Asking the allocator for the alignment itself
-        // would make it touch every page, and leave them small.
-        let padded = bytes.checked_add(HUGE_PAGE).ok_or(error)?;
-        let layout = Layout::from_size_align(padded, 16).map_err(|_| error)?;
-        // SAFETY: the layout is not empty.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(error)?;
-        // SAFETY: the offset is less than a page, and a page more than the clusters was allocated.
-        let start = unsafe { base.add(base.align_offset(HUGE_PAGE)) };
-        #[cfg(target_os = "linux")]
-        advise_huge_pages(start.as_ptr(), bytes);
-        Ok(Self { base, clusters: start.cast(), count, layout, age: AtomicU8::new(0) })
-    }
-
-    fn clusters(&self) -> &[Cluster] {
-        // SAFETY: `count` clusters were allocated, zeroed, which is valid for them, and are freed only when the table
-        // is dropped.
-        unsafe { std::slice::from_raw_parts(self.clusters.as_ptr(), self.count) }
+        let clusters = Block::try_zeroed(bytes / size_of::<Cluster>()).ok_or(error)?;
+        Ok(Self { clusters, age: AtomicU8::new(0) })
     }
 
     #[inline]
     fn cluster(&self, key: u64) -> &Cluster {
-        let index = ((u128::from(key) * self.count as u128) >> 64) as usize;
-        &self.clusters()[index]
+        let index = ((u128::from(key) * self.clusters.len() as u128) >> 64) as usize;
+        &self.clusters[index]
     }
 
     /// Empties the table with several threads; gives up between two chunks when `cancel` is raised.
     pub(crate) fn clear(&self, threads: usize, cancel: &AtomicBool) {
         const CHUNK: usize = 1 << 15;
-        let share = self.count.div_ceil(threads.max(1)).max(1);
+        let share = self.clusters.len().div_ceil(threads.max(1)).max(1);
         let wipe = |part: &[Cluster]| {
             for chunk in part.chunks(CHUNK) {
                 if cancel.load(Relaxed) {
@@ -238,7 +211,7 @@ impl Table {
             }
         };
         std::thread::scope(|scope| {
-            for part in self.clusters().chunks(share) {
+            for part in self.clusters.chunks(share) {
                 // Where the system has no thread to give, this one does the work.
                 if std::thread::Builder::new().spawn_scoped(scope, move || wipe(part)).is_err() {
                     wipe(part);
@@ -310,7 +283,7 @@ impl Table {
     /// How many of a thousand entries the current search has filled.
     pub(crate) fn permille_used(&self) -> usize {
         let age = self.age.load(Relaxed);
-        let sample = &self.clusters()[..self.count.min(1000)];
+        let sample = &self.clusters[..self.clusters.len().min(1000)];
         let used = sample
             .iter()
             .flat_map(|cluster| &cluster.entries)
@@ -319,20 +292,6 @@ impl Table {
             .count();
         used * 1000 / (sample.len() * ENTRIES)
     }
-}
-
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this very layout.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) };
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn advise_huge_pages(pointer: *mut u8, bytes: usize) {
-    // SAFETY: the range was just allocated, is aligned to a page, and the advice changes no contents. A refusal
-    // costs speed only.
-    unsafe { libc::madvise(pointer.cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ fn huge_pages() -> Finding {
         Some(choice) => Finding::missing(
             "huge pages",
             format!(
-                "{choice}: hash tables are some per cent slower; write madvise into \
+                "{choice}: the search is some per cent slower; write madvise into \
                      /sys/kernel/mm/transparent_hugepage/enabled"
             ),
         ),

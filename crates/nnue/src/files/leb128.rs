@@ -1,7 +1,7 @@
 //! Arrays that Stockfish packs as signed LEB128.
 
 use super::{LoadError, Reader};
-use crate::aligned::Aligned;
+use tandem_memory::Block;
 
 /// How a packed array begins; the length in bytes follows.
 const LEB_MAGIC: &[u8] = b"COMPRESSED_LEB128";
@@ -28,7 +28,7 @@ pub(super) fn read_array<T: Packable>(
     reader: &mut Reader<'_>,
     field: &str,
     count: usize,
-) -> Result<Aligned<T>, LoadError> {
+) -> Result<Block<T>, LoadError> {
     if !reader.starts_with(LEB_MAGIC) {
         return reader.numbers(field, count);
     }
@@ -43,7 +43,7 @@ pub(super) fn read_array<T: Packable>(
             format!("{count} numbers cannot be packed into {len} bytes"),
         ));
     }
-    let mut numbers = Aligned::zeroed(count);
+    let mut numbers = Block::zeroed(count);
     let mut rest = packed;
     for number in numbers.iter_mut() {
         let at = offset + len - rest.len();

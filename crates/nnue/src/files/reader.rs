@@ -1,8 +1,8 @@
 //! Reading numbers one field after another, with errors that say which and where.
 
 use super::LoadError;
-use crate::aligned::Aligned;
 use bytemuck::Pod;
+use tandem_memory::Block;
 
 /// More bytes than a header or a description should have.
 const MAX_TEXT: usize = 1 << 20;
@@ -87,13 +87,13 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &str,
         count: usize,
-    ) -> Result<Aligned<T>, LoadError> {
+    ) -> Result<Block<T>, LoadError> {
         let offset = self.at;
         let len = count
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Self::error(field, offset, format!("{count} numbers are absurd")))?;
         let bytes = self.bytes(field, len)?;
-        let mut numbers = Aligned::<T>::zeroed(count);
+        let mut numbers = Block::<T>::zeroed(count);
         bytemuck::cast_slice_mut::<T, u8>(&mut numbers).copy_from_slice(bytes);
         numbers.iter_mut().for_each(|number| *number = T::from_little(*number));
         Ok(numbers)

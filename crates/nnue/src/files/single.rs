@@ -5,12 +5,12 @@
 
 use super::reader::bounded;
 use super::{LoadError, Reader, UnfitNetwork, extend};
-use crate::aligned::Aligned;
 use crate::architecture::{Architecture, Buckets, HeadShape};
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::limits::check_accumulators;
 use crate::network::{FirstLayer, Flat, Head, Network};
+use tandem_memory::Block;
 
 /// Values of these networks are in centipawns.
 const PAWN: i32 = 100;
@@ -56,7 +56,7 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
 
     // Both sets side by side, so that one pass keeps both.
     let width = 2 * outputs;
-    let mut weights = Aligned::zeroed(inputs * width);
+    let mut weights = Block::zeroed(inputs * width);
     let rows = weights
         .chunks_exact_mut(width)
         .zip(own_weights.chunks_exact(outputs).zip(other_weights.chunks_exact(outputs)));
@@ -64,7 +64,7 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
         row[..outputs].copy_from_slice(own);
         row[outputs..].copy_from_slice(other);
     }
-    let mut bias = Aligned::zeroed(width);
+    let mut bias = Block::zeroed(width);
     bias[..outputs].copy_from_slice(&own_bias);
     bias[outputs..].copy_from_slice(&other_bias);
     let first = FirstLayer { outputs, width, bias, weights, psqt: None, wraps: false };
@@ -243,7 +243,7 @@ mod tests {
         let Head::Flat(flat) = &mut network.head else { unreachable!("a flat network was asked for") };
         flat.activation = Activation::Crelu;
         flat.buckets = Buckets::ONE;
-        flat.weights = Aligned::from(&flat.weights[..64]);
+        flat.weights = Block::from(&flat.weights[..64]);
         flat.bias.truncate(1);
         let bytes = network.to_student().unwrap();
         let again = Network::from_bytes(&bytes).unwrap();
