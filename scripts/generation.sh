@@ -5,8 +5,8 @@
 #
 # FOLDER keeps everything of the generation; RECIPE is trained on FOLDER/train.vf and what else it names; NET plays the games
 # and is the rival of the match: a file, the network that ships if left out, the hand-written evaluation if it is the word
-# bootstrap. Every step that is done is passed over when the script is run again, and games, training and match go on where
-# they were.
+# bootstrap. Every step that is done is passed over when the script is run again, and games, leaves, training and match go on
+# where they were.
 #
 # FROM=FILE takes games that were played elsewhere. TEACHER=FILE is a transformer: then leaves are not searched, quiet ones are
 # kept, and it says what they are worth. recipes/generation.toml is for games of our own, recipes/tandem.toml for a teacher's word.
@@ -60,13 +60,12 @@ fi
 step "Leaves"
 search=("$lab" data label --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
 
-# Quiet leaves of each part of the roots in FOLDER. Whoever judges them goes before.
+# Quiet leaves of each part of the roots in FOLDER, at low priority: whoever judges them needs the processor first.
 find_leaves() { # FOLDER
     local roots part
     for roots in "$1"/roots-*.bin; do
         part=${roots##*roots-}
         [ ! -e "$1/quiet-$part" ] && [ ! -e "$1/taught-$part" ] || continue
-        kill -0 $$ || exit 1 # nobody waits any more
         nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
         made "$1/all-$part"
         nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/quiet-$part" --filter quiet,max-score=1500
@@ -77,7 +76,8 @@ find_leaves() { # FOLDER
 
 # Leaves of a part are found while those of the part before are judged.
 taught() { # NAME ROOTS
-    local parts=$1.parts roots part finder
+    local parts=$1.parts roots part
+    [ -s "$2" ] || { echo "$2 has no positions" >&2; exit 1; }
     mkdir -p "$parts"
     if [ ! -e "$parts/dealt" ]; then
         rm -f "$parts"/roots-*
@@ -85,9 +85,13 @@ taught() { # NAME ROOTS
         split --bytes=$((40 * ${PART:-120000})) --numeric-suffixes --suffix-length=5 --additional-suffix=.bin "$2" "$parts/roots-"
         touch "$parts/dealt"
     fi
-    find_leaves "$parts" >>"$parts/find.log" 2>&1 &
+    # In a group of its own, so that it ends with all that it has started.
+    set -m
+    find_leaves "$parts" >>"$parts/find.log" 2>&1 </dev/null &
     finder=$!
-    trap 'kill $(jobs -p) 2>/dev/null' EXIT
+    set +m
+    trap 'kill -- -"$finder" 2>/dev/null || true' EXIT
+    trap 'exit 130' INT TERM
     for roots in "$parts"/roots-*.bin; do
         part=${roots##*roots-}
         [ ! -e "$parts/taught-$part" ] || continue
@@ -100,19 +104,22 @@ taught() { # NAME ROOTS
         made "$parts/taught-$part"
         rm "$parts/quiet-$part"
     done
+    wait "$finder"
+    trap - EXIT INT TERM
     cat "$parts"/taught-*.bin >"$1.part"
     mv "$1.part" "$1"
-    rm -r "$parts"
 }
 
 positions() { # NAME ROOTS NODES: positions that searches of the roots have evaluated
-    [ ! -e "$1" ] || return 0
-    if [ -n "$teacher" ]; then
-        taught "$1" "$2"
-    else
-        "${search[@]}" "$2" -o "$1" --nodes "$3"
-        made "$1"
+    if [ ! -e "$1" ]; then
+        if [ -n "$teacher" ]; then
+            taught "$1" "$2"
+        else
+            "${search[@]}" "$2" -o "$1" --nodes "$3"
+            made "$1"
+        fi
     fi
+    rm -rf "$1.parts"
 }
 if [ "$leaves" -gt 0 ]; then
     [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)
