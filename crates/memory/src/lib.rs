@@ -18,8 +18,8 @@ use std::ptr::NonNull;
 
 /// Size and alignment of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
-/// Blocks from this size on get huge pages of their own, the last of which may be mostly empty: a search has a handful of
-/// such blocks, and the waste is less than its hash table.
+/// Blocks from this size on get huge pages of their own, the last of which may be mostly empty: a search has only a handful
+/// of such blocks, and is in the middle of most of them at any time.
 const LARGE: usize = HUGE_PAGE / 4;
 /// What smaller ones begin on: vector loads are cheapest there.
 const CACHE_LINE: usize = 64;

@@ -68,7 +68,8 @@ type Correction = Gauge<1024>;
 const PAWN_STRUCTURES: usize = 1024;
 const CORRECTIONS: usize = 16384;
 
-/// All tables of one search thread. The large ones lie on huge pages.
+/// All tables of one search thread. The large ones lie on huge pages; of the others the compiler knows the length, and spares
+/// the checks.
 pub(crate) struct Histories {
     /// By colour, whether the enemy attacks the square left and the square reached, from and to.
     butterfly: Box<[[[[Quiet; 64]; 64]; 4]; 2]>,
