@@ -12,8 +12,9 @@
 # kept, and it says what they are worth. recipes/generation.toml is for games of our own, recipes/tandem.toml for a teacher's word.
 #
 # GAMES (50000), NODES (400), LEAVES (16 of each search, 32 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
-# each leaf's score; 16 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), PART (120000
-# roots, whose leaves a teacher judges while those of the next are found), WORKERS (all cores), HELD (0.02 of the games for
+# each leaf's score; 8 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), PART (120000
+# roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (256: the leaves of every fourth part are
+# searched with so many nodes as well, and half of their score is the search's; 0 for none), WORKERS (all cores), HELD (0.02 of the games for
 # validation, and for the test), DEVICE (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05),
 # BOOK (no book if unset)
 set -euo pipefail
@@ -24,8 +25,8 @@ case $net in "" | bootstrap) ;; *) net=$(there "$net") ;; esac
 from= teacher=
 [ -z "${FROM:-}" ] || from=$(there "$FROM")
 [ -z "${TEACHER:-}" ] || teacher=$(there "$TEACHER")
-[ -n "$teacher" ] && usual=(32 16) || usual=(16 40)
-leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}}
+[ -n "$teacher" ] && usual=(32 8) || usual=(16 40)
+leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}} deep_nodes=${DEEP_NODES:-256}
 [ -z "$teacher" ] || [ "$leaves" -gt 0 ] || { echo "a teacher judges leaves: LEAVES=0 leaves it none" >&2; exit 2; }
 workers=${WORKERS:-$(nproc)}
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -60,6 +61,10 @@ fi
 step "Leaves"
 search=("$lab" data label --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
 
+is_deep() { # PART.bin
+    [ "$deep_nodes" -gt 0 ] && [ $((10#${1%.bin} % 4)) -eq 0 ]
+}
+
 # Quiet leaves of each part of the roots in FOLDER, at low priority: whoever judges them needs the processor first.
 find_leaves() { # FOLDER
     local roots part
@@ -68,9 +73,17 @@ find_leaves() { # FOLDER
         [ ! -e "$1/quiet-$part" ] && [ ! -e "$1/taught-$part" ] || continue
         nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
         made "$1/all-$part"
-        nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/quiet-$part" --filter quiet,max-score=1500
-        made "$1/quiet-$part"
+        nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/shallow-$part" --filter quiet,max-score=1500
+        made "$1/shallow-$part"
         rm "$1/all-$part"
+        if is_deep "$part"; then
+            nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/shallow-$part" -o "$1/quiet-$part" \
+                --nodes "$deep_nodes"
+            made "$1/quiet-$part"
+            rm "$1/shallow-$part"
+        else
+            mv "$1/shallow-$part" "$1/quiet-$part"
+        fi
     done
 }
 
@@ -100,7 +113,7 @@ taught() { # NAME ROOTS
             sleep 0.2
         done
         "$lab" data label "$parts/quiet-$part" -o "$parts/taught-$part" --transformer "$teacher" --scale 125 \
-            --device "${DEVICE:-cpu}"
+            --keep "$(is_deep "$part" && echo 0.5 || echo 0)" --device "${DEVICE:-cpu}"
         made "$parts/taught-$part"
         rm "$parts/quiet-$part"
     done

@@ -326,6 +326,25 @@ mod tests {
     }
 
     #[test]
+    fn a_search_adds_its_move_where_there_is_none() {
+        let dir = std::env::temp_dir().join(format!("tandem-label-moves-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let mate = "6k1/5ppp/8/8/8/8/8/K3R3 w - - 0 1";
+        std::fs::write(dir.join("in.csv"), format!("fen,move\n{mate},\n{mate},a1a2\n")).unwrap();
+        let target = source(&dir.join("out.csv"));
+        let input = vec![source(&dir.join("in.csv"))];
+        label(input, &target, &settings(1, Labels::Positions), &AtomicBool::new(false), &mut |_| ()).unwrap();
+        let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
+        let records: Vec<Record> = reader.records().collect::<Result<_, _>>().unwrap();
+        assert_eq!(
+            records.iter().map(|record| record.mv.unwrap().to_string()).collect::<Vec<_>>(),
+            ["e1e8", "a1a2"]
+        );
+        assert!(records.iter().all(|record| record.score == Some(Score::Mate(1))));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
     fn every_move_gets_a_chance_and_a_mate_the_best() {
         let dir = std::env::temp_dir().join(format!("tandem-all-moves-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();

@@ -6,7 +6,8 @@ use crate::model::Model;
 use crate::parameters::{Named, Row, numbers_of};
 use crate::trainer::caught;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use tandem_train::TrainError;
 use tandem_train::transformer::{Judged, SampleShape, Samples, TrainingPrecision};
 use tandem_transformer::Weights;
@@ -16,8 +17,10 @@ use tch::{Device, Kind};
 const AT_A_TIME: usize = 1024;
 /// Positions that a card judges at a time: it has room for more than a processor has in its caches.
 const CARD_AT_A_TIME: usize = 4096;
+/// Threads that keep a card busy: while it judges for one, another brings it positions, and a third takes answers away.
+const CARD_THREADS: usize = 3;
 
-/// Judges positions with libtorch, on a thread of its own: any number of others may ask it.
+/// Judges positions with libtorch, on threads of its own: any number of others may ask it.
 #[derive(Clone)]
 pub struct TorchJudge {
     questions: Sender<Question>,
@@ -38,22 +41,28 @@ impl TorchJudge {
         compute: Compute,
     ) -> Result<Self, TrainError> {
         let (questions, asked) = channel::<Question>();
+        let asked = Arc::new(Mutex::new(asked));
         let (ready, is_ready) = channel();
-        let weights = weights.clone();
-        let thread = std::thread::Builder::new().name("judge".into()).spawn(move || {
-            let resident = match Resident::new(&weights, precision, compute) {
-                Ok(resident) => resident,
-                Err(error) => return drop(ready.send(Err(error))),
-            };
-            drop(weights);
-            let _ = ready.send(Ok(()));
-            for Question { samples, heads, answer } in asked {
-                // Who asked may have gone.
-                let _ = answer.send(resident.judge(&samples, &heads));
-            }
-        });
-        thread.map_err(|error| TrainError(format!("no thread to judge on: {error}")))?;
-        is_ready.recv().unwrap_or_else(|_| Err(gone()))?;
+        let threads = if compute.device().is_cuda() { CARD_THREADS } else { 1 };
+        for _ in 0..threads {
+            let (asked, ready, weights) = (Arc::clone(&asked), ready.clone(), weights.clone());
+            let thread = std::thread::Builder::new().name("judge".into()).spawn(move || {
+                let resident = match Resident::new(&weights, precision, compute) {
+                    Ok(resident) => resident,
+                    Err(error) => return drop(ready.send(Err(error))),
+                };
+                drop(weights);
+                let _ = ready.send(Ok(()));
+                while let Some(Question { samples, heads, answer }) = next(&asked) {
+                    // Who asked may have gone.
+                    let _ = answer.send(resident.judge(&samples, &heads));
+                }
+            });
+            thread.map_err(|error| TrainError(format!("no thread to judge on: {error}")))?;
+        }
+        for _ in 0..threads {
+            is_ready.recv().unwrap_or_else(|_| Err(gone()))?;
+        }
         Ok(Self { questions })
     }
 
@@ -66,11 +75,16 @@ impl TorchJudge {
     }
 }
 
+/// The next question; none when nobody is left who could ask.
+fn next(asked: &Mutex<Receiver<Question>>) -> Option<Question> {
+    asked.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
 fn gone() -> TrainError {
     TrainError("the thread that judges has ended".into())
 }
 
-/// What the thread has: kernels belong to the one that made them.
+/// What a thread has: kernels belong to the one that made them.
 struct Resident {
     shape: SampleShape,
     model: Model,

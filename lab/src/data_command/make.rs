@@ -131,8 +131,8 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
 
 /// Score the positions of a data set with our own search, or with a transformer
 ///
-/// Results and moves stay, scores are replaced. What is done is kept beside the output in a journal: killed or
-/// interrupted, the same command goes on where it was.
+/// Results stay, and so do moves; where there is none, a search adds its own. Scores are replaced. What is done is kept
+/// beside the output in a journal: killed or interrupted, the same command goes on where it was.
 #[derive(Args, Debug)]
 pub(crate) struct LabelArgs {
     /// Files to read, in any format

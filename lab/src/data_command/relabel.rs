@@ -129,6 +129,7 @@ impl Asker {
     #[cfg(feature = "torch")]
     fn on_card(file: &TransformerFile, device: Device, threads: usize) -> Result<Vec<Self>, LabError> {
         let compute = crate::train_command::compute_of(device)?;
+        compute.use_threads(threads);
         let judge = tandem_torch::TorchJudge::new(file.weights()?, TrainingPrecision::Bf16, compute)?;
         Ok((0..threads).map(|_| Self::Torch(judge.clone(), compute.name())).collect())
     }

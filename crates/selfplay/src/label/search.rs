@@ -14,7 +14,7 @@ use tandem_search::{EvaluatorFactory, Limits, Score as SearchScore, Searcher};
 /// What labels are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labels {
-    /// A score for each position; the move and the result stay.
+    /// A score for each position, and the best move where there is none; a move that is there and the result stay.
     Positions,
     /// A record for each legal move, with the chance to win after it.
     AllMoves,
@@ -86,8 +86,8 @@ impl Labeller for SearchLabeller {
             let position = Position::from(board);
             match *labels {
                 Labels::Positions => {
-                    let score = judged(searcher, &position, *nodes).map(|(_, score)| score);
-                    labelled.push(Record { score, ..*record });
+                    let (mv, score) = judged(searcher, &position, *nodes).unzip();
+                    labelled.push(Record { mv: record.mv.or(mv), score, ..*record });
                 }
                 Labels::AllMoves => all_moves(searcher, &position, record, *nodes, &mut labelled),
                 Labels::Leaves(count) | Labels::Unsearched(count) => {
