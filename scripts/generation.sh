@@ -13,10 +13,10 @@
 #
 # GAMES (50000), NODES (400), LEAVES (16 of each search, 32 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
 # each leaf's score; 8 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), PART (120000
-# roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (256: the leaves of every fourth part are
-# searched with so many nodes as well, and half of their score is the search's; 0 for none), WORKERS (all cores), HELD (0.02 of the games for
-# validation, and for the test), DEVICE (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05),
-# BOOK (no book if unset)
+# roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (0: the leaves of every fourth part are
+# searched with so many nodes as well, and half of their score is the search's; for a NET whose centipawns are the teacher's, 125
+# to a logit, as those of its pupils are), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE
+# (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
 set -euo pipefail
 folder=$1 net=${3:-}
 there() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
@@ -26,7 +26,7 @@ from= teacher=
 [ -z "${FROM:-}" ] || from=$(there "$FROM")
 [ -z "${TEACHER:-}" ] || teacher=$(there "$TEACHER")
 [ -n "$teacher" ] && usual=(32 8) || usual=(16 40)
-leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}} deep_nodes=${DEEP_NODES:-256}
+leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}} deep_nodes=${DEEP_NODES:-0}
 [ -z "$teacher" ] || [ "$leaves" -gt 0 ] || { echo "a teacher judges leaves: LEAVES=0 leaves it none" >&2; exit 2; }
 workers=${WORKERS:-$(nproc)}
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -61,35 +61,40 @@ fi
 step "Leaves"
 search=("$lab" data label --leaves "$leaves" --threads "$workers" ${net:+--net "$net"})
 
-is_deep() { # PART.bin
-    [ "$deep_nodes" -gt 0 ] && [ $((10#${1%.bin} % 4)) -eq 0 ]
-}
-
-# Quiet leaves of each part of the roots in FOLDER, at low priority: whoever judges them needs the processor first.
+# Quiet leaves of each part of the roots in FOLDER, at low priority: whoever judges them needs the processor first. Those that were
+# searched as well are called deep.
 find_leaves() { # FOLDER
     local roots part
     for roots in "$1"/roots-*.bin; do
         part=${roots##*roots-}
-        [ ! -e "$1/quiet-$part" ] && [ ! -e "$1/taught-$part" ] || continue
-        nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
-        made "$1/all-$part"
-        nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/shallow-$part" --filter quiet,max-score=1500
-        made "$1/shallow-$part"
-        rm "$1/all-$part"
-        if is_deep "$part"; then
-            nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/shallow-$part" -o "$1/quiet-$part" \
+        [ -z "$(found "$1" "$part")" ] && [ ! -e "$1/taught-$part" ] || continue
+        if [ ! -e "$1/filtered-$part" ]; then
+            nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
+            made "$1/all-$part"
+            nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/filtered-$part" --filter quiet,max-score=1500
+            made "$1/filtered-$part"
+            rm "$1/all-$part"
+        fi
+        # The last of four, so that few parts, as those of the validation, are the teacher's alone.
+        if [ "$deep_nodes" -gt 0 ] && [ $((10#${part%.bin} % 4)) -eq 3 ]; then
+            nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/filtered-$part" -o "$1/deep-$part" \
                 --nodes "$deep_nodes"
-            made "$1/quiet-$part"
-            rm "$1/shallow-$part"
+            made "$1/deep-$part"
+            rm "$1/filtered-$part"
         else
-            mv "$1/shallow-$part" "$1/quiet-$part"
+            mv "$1/filtered-$part" "$1/quiet-$part"
         fi
     done
 }
 
+# The leaves of a part, once they are there.
+found() { # FOLDER PART
+    ls "$1/quiet-$2" "$1/deep-$2" 2>/dev/null || true
+}
+
 # Leaves of a part are found while those of the part before are judged.
 taught() { # NAME ROOTS
-    local parts=$1.parts roots part
+    local parts=$1.parts roots part keep file
     [ -s "$2" ] || { echo "$2 has no positions" >&2; exit 1; }
     mkdir -p "$parts"
     if [ ! -e "$parts/dealt" ]; then
@@ -108,14 +113,16 @@ taught() { # NAME ROOTS
     for roots in "$parts"/roots-*.bin; do
         part=${roots##*roots-}
         [ ! -e "$parts/taught-$part" ] || continue
-        until [ -e "$parts/quiet-$part" ]; do
-            kill -0 "$finder" 2>/dev/null || [ -e "$parts/quiet-$part" ] || { tail -n 3 "$parts/find.log" >&2; exit 1; }
+        until file=$(found "$parts" "$part") && [ -n "$file" ]; do
+            kill -0 "$finder" 2>/dev/null || [ -n "$(found "$parts" "$part")" ] || { tail -n 3 "$parts/find.log" >&2; exit 1; }
             sleep 0.2
         done
-        "$lab" data label "$parts/quiet-$part" -o "$parts/taught-$part" --transformer "$teacher" --scale 125 \
-            --keep "$(is_deep "$part" && echo 0.5 || echo 0)" --device "${DEVICE:-cpu}"
+        keep=0
+        case $file in */deep-*) keep=0.5 ;; esac
+        "$lab" data label "$file" -o "$parts/taught-$part" --transformer "$teacher" --scale 125 --keep "$keep" \
+            --device "${DEVICE:-cpu}"
         made "$parts/taught-$part"
-        rm "$parts/quiet-$part"
+        rm "$file"
     done
     wait "$finder"
     trap - EXIT INT TERM

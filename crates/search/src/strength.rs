@@ -13,7 +13,7 @@ pub struct Strength {
 }
 
 /// Ratings on Stockfish's scale, and the level that plays as well as Stockfish does at that rating. Measured by games with
-/// the network that ships; a much stronger one needs them measured anew (docs/strength.md).
+/// a network (h2 in docs/labbook.md) that was weaker than the one that ships, and not since.
 const LEVELS: [(f64, f64); 5] =
     [(1320.0, 0.0), (1500.0, 0.155), (2000.0, 0.456), (2500.0, 0.617), (3190.0, 1.0)];
 

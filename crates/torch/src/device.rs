@@ -83,8 +83,8 @@ impl Compute {
         Self { device: Device::Cpu, has_graphs: false }
     }
 
-    /// A processor computes with so many threads. Beside a card it computes with one: little is left for it to do, and more
-    /// threads would be awake all the time waiting for it, on processors that others need.
+    /// A processor computes with so many threads. Beside a card one is enough: others would only wait for work, awake, on
+    /// cores that somebody needs.
     pub fn use_threads(&self, threads: usize) {
         let threads = if self.device == Device::Cpu { threads.max(1) } else { 1 };
         tch::set_num_threads(threads as i32);

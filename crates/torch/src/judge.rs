@@ -60,6 +60,8 @@ impl TorchJudge {
             });
             thread.map_err(|error| TrainError(format!("no thread to judge on: {error}")))?;
         }
+        // Only the threads can say so now: where one ends without a word, nobody waits for it.
+        drop(ready);
         for _ in 0..threads {
             is_ready.recv().unwrap_or_else(|_| Err(gone()))?;
         }

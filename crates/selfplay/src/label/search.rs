@@ -14,7 +14,7 @@ use tandem_search::{EvaluatorFactory, Limits, Score as SearchScore, Searcher};
 /// What labels are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Labels {
-    /// A score for each position, and the best move where there is none; a move that is there and the result stay.
+    /// A score for each position, and the best move if it has none. Results and moves that are there stay.
     Positions,
     /// A record for each legal move, with the chance to win after it.
     AllMoves,
