@@ -65,7 +65,11 @@ search=("$lab" data label --leaves "$leaves" --threads "$workers" ${net:+--net "
 # searched as well are called deep.
 find_leaves() { # FOLDER
     local roots part
+    # A script that was killed may have left its finder behind, which goes when its part is done.
+    exec 9>"$1/finder.lock"
+    flock 9
     for roots in "$1"/roots-*.bin; do
+        kill -0 $$ 2>/dev/null || exit 130
         part=${roots##*roots-}
         [ -z "$(found "$1" "$part")" ] && [ ! -e "$1/taught-$part" ] || continue
         if [ ! -e "$1/filtered-$part" ]; then
@@ -77,10 +81,11 @@ find_leaves() { # FOLDER
         fi
         # The last of four, so that few parts, as those of the validation, are the teacher's alone.
         if [ "$deep_nodes" -gt 0 ] && [ $((10#${part%.bin} % 4)) -eq 3 ]; then
-            nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/filtered-$part" -o "$1/deep-$part" \
+            nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/filtered-$part" -o "$1/searched-$part" \
                 --nodes "$deep_nodes"
-            made "$1/deep-$part"
+            made "$1/searched-$part"
             rm "$1/filtered-$part"
+            mv "$1/searched-$part" "$1/deep-$part"
         else
             mv "$1/filtered-$part" "$1/quiet-$part"
         fi
