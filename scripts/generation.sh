@@ -11,12 +11,13 @@
 # FROM=FILE takes games that were played elsewhere. TEACHER=FILE is a transformer: then leaves are not searched, quiet ones are
 # kept, and it says what they are worth. recipes/generation.toml is for games of our own, recipes/tandem.toml for a teacher's word.
 #
-# GAMES (50000), NODES (400), LEAVES (16 of each search, 32 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
-# each leaf's score; 8 with a teacher), ROOTS (positions to search for leaves; every fifth of the games' if unset), PART (120000
-# roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (0: the leaves of every fourth part are
-# searched with so many nodes as well, and half of their score is the search's; for a NET whose centipawns are the teacher's, 125
-# to a logit, as those of its pupils are), WORKERS (all cores), HELD (0.02 of the games for validation, and for the test), DEVICE
-# (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05), BOOK (no book if unset)
+# GAMES (50000), NODES (400), LEAVES (16 of each search, 128 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
+# each leaf's score; 32 with a teacher), ROOTS (positions to search for leaves; if unset every fifth of the games', or three of
+# a hundred with a teacher), PART (30000 roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (0:
+# the leaves of every fourth part are searched with so many nodes as well, and half of their score is the search's; for a NET
+# whose centipawns are the teacher's, 125 to a logit, as those of its pupils are), WORKERS (all cores), HELD (0.02 of the games
+# for validation, and for the test), DEVICE (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05),
+# BOOK (no book if unset)
 set -euo pipefail
 folder=$1 net=${3:-}
 there() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
@@ -25,7 +26,7 @@ case $net in "" | bootstrap) ;; *) net=$(there "$net") ;; esac
 from= teacher=
 [ -z "${FROM:-}" ] || from=$(there "$FROM")
 [ -z "${TEACHER:-}" ] || teacher=$(there "$TEACHER")
-[ -n "$teacher" ] && usual=(32 8) || usual=(16 40)
+[ -n "$teacher" ] && usual=(128 32 0.97) || usual=(16 40 0.8)
 leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}} deep_nodes=${DEEP_NODES:-0}
 [ -z "$teacher" ] || [ "$leaves" -gt 0 ] || { echo "a teacher judges leaves: LEAVES=0 leaves it none" >&2; exit 2; }
 workers=${WORKERS:-$(nproc)}
@@ -105,7 +106,7 @@ taught() { # NAME ROOTS
     if [ ! -e "$parts/dealt" ]; then
         rm -f "$parts"/roots-*
         # A record of this format has 40 bytes, and files of it can be joined.
-        split --bytes=$((40 * ${PART:-120000})) --numeric-suffixes --suffix-length=5 --additional-suffix=.bin "$2" "$parts/roots-"
+        split --bytes=$((40 * ${PART:-30000})) --numeric-suffixes --suffix-length=5 --additional-suffix=.bin "$2" "$parts/roots-"
         touch "$parts/dealt"
     fi
     # In a group of its own, so that it ends with all that it has started.
@@ -147,7 +148,7 @@ positions() { # NAME ROOTS NODES: positions that searches of the roots have eval
     rm -rf "$1.parts"
 }
 if [ "$leaves" -gt 0 ]; then
-    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter skip=0.8)
+    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter "skip=${usual[2]}")
     [ -e valid-roots.bin ] || "$lab" data convert valid.vf -o valid-roots.bin --filter skip=0.95
     positions leaves.bin roots.bin "$leaf_nodes"
     positions valid-leaves.bin valid-roots.bin "${NODES:-400}"
