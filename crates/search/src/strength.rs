@@ -12,10 +12,10 @@ pub struct Strength {
     elo: u32,
 }
 
-/// Ratings on Stockfish's scale, and the level that plays as well as Stockfish does at that rating. Measured by games with
-/// a network (h2 in docs/labbook.md) that was weaker than the one that ships, and not since.
+/// Ratings on Stockfish's scale, and the level that plays about as well as Stockfish does at that rating: measured by games
+/// at 1500, 2000 and 2500, which docs/labbook.md has.
 const LEVELS: [(f64, f64); 5] =
-    [(1320.0, 0.0), (1500.0, 0.155), (2000.0, 0.456), (2500.0, 0.617), (3190.0, 1.0)];
+    [(1320.0, 0.0), (1500.0, 0.123), (2000.0, 0.442), (2500.0, 0.582), (3190.0, 1.0)];
 
 impl Strength {
     /// The weakest rating offered.
