@@ -37,14 +37,10 @@ mkdir -p "$folder" && cd "$folder"
 
 step() { printf '\n== %s\n' "$*"; }
 
-# Whoever interrupts the lab ends it well before its file is there.
-made() { [ -e "$1" ] || { echo "$1 is not done; the same command goes on" >&2; exit 130; }; }
-
 step "Games"
 if [ -z "$from" ] && [ ! -e train.vf ]; then
     if [ ! -e games.done ]; then
         "$lab" data selfplay games --games "${GAMES:-50000}" --nodes "${NODES:-400}" --workers "$workers" ${net:+--net "$net"}
-        for worker in $(seq 0 $((workers - 1))); do made "games-$worker-of-$workers.vf"; done
         touch games.done
     fi
 fi
@@ -75,16 +71,13 @@ find_leaves() { # FOLDER
         [ -z "$(found "$1" "$part")" ] && [ ! -e "$1/taught-$part" ] || continue
         if [ ! -e "$1/filtered-$part" ]; then
             nice -n 19 "${search[@]}" "$roots" -o "$1/all-$part" --nodes "$leaf_nodes" --unsearched
-            made "$1/all-$part"
             nice -n 19 "$lab" data convert "$1/all-$part" -o "$1/filtered-$part" --filter quiet,max-score=1500
-            made "$1/filtered-$part"
             rm "$1/all-$part"
         fi
         # The last of four, so that few parts, as those of the validation, are the teacher's alone.
         if [ "$deep_nodes" -gt 0 ] && [ $((10#${part%.bin} % 4)) -eq 3 ]; then
             nice -n 19 "$lab" data label --threads "$workers" ${net:+--net "$net"} "$1/filtered-$part" -o "$1/searched-$part" \
                 --nodes "$deep_nodes"
-            made "$1/searched-$part"
             rm "$1/filtered-$part"
             mv "$1/searched-$part" "$1/deep-$part"
         else
@@ -127,7 +120,6 @@ taught() { # NAME ROOTS
         case $file in */deep-*) keep=0.5 ;; esac
         "$lab" data label "$file" -o "$parts/taught-$part" --transformer "$teacher" --scale 125 --keep "$keep" \
             --device "${DEVICE:-cpu}"
-        made "$parts/taught-$part"
         rm "$file"
     done
     wait "$finder"
@@ -142,7 +134,6 @@ positions() { # NAME ROOTS NODES: positions that searches of the roots have eval
             taught "$1" "$2"
         else
             "${search[@]}" "$2" -o "$1" --nodes "$3"
-            made "$1"
         fi
     fi
     rm -rf "$1.parts"
@@ -157,7 +148,6 @@ fi
 step "Train"
 resume=$([ -e "run/recipe.toml" ] && echo --resume || true)
 [ -e "run/$name.tnn" ] || "$lab" train "$recipe" --run run --device "${DEVICE:-auto}" $resume
-made "run/$name.tnn"
 
 step "Prove"
 "$lab" verify "run/$name.tnn" --against "run/$name.safetensors"

@@ -1,6 +1,9 @@
 //! Everything that can stop a command.
 
+use crate::interrupt;
+use std::process::ExitCode;
 use tandem_arena::{BookError, RuleError, SpecError, StartError, TournamentError};
+use tandem_train::selector::SelectorError;
 use thiserror::Error;
 
 /// Why a command failed; one line for the person who typed it.
@@ -49,7 +52,7 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Run(#[from] tandem_train::RunError),
     #[error(transparent)]
-    Selector(#[from] tandem_train::selector::SelectorError),
+    Selector(#[from] SelectorError),
     #[error(transparent)]
     Hybrid(#[from] tandem_hybrid::HybridError),
     #[error(transparent)]
@@ -65,9 +68,27 @@ pub(crate) enum LabError {
     File { path: String, source: std::io::Error },
     #[error("{0}")]
     Usage(String),
+    /// Somebody asked it to stop before its end; what is done is kept, or it says so.
+    #[error("{0}")]
+    Interrupted(String),
 }
 
 impl LabError {
+    /// Work that the same command takes up again.
+    pub(crate) fn interrupted() -> Self {
+        Self::Interrupted("interrupted: the same command goes on from here".into())
+    }
+
+    /// What the shell is told: an interruption is no failure, and what was asked for is not there either.
+    pub(crate) fn status(&self) -> ExitCode {
+        match self {
+            Self::Interrupted(_) | Self::Selector(SelectorError::Stopped) => {
+                ExitCode::from(interrupt::STATUS)
+            }
+            _ => ExitCode::FAILURE,
+        }
+    }
+
     /// An error that names its file.
     pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.display().to_string();

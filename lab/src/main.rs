@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tandem-lab: {error}");
-            ExitCode::FAILURE
+            error.status()
         }
     }
 }

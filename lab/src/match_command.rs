@@ -249,7 +249,7 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
     if cancel.load(Ordering::Relaxed) {
         let how = if args.state.is_some() { "; run the same command to go on" } else { "" };
         let (games, total) = (standings.games(), report.total);
-        return Err(LabError::Usage(format!("stopped after {games} of {total} games{how}")));
+        return Err(LabError::Interrupted(format!("stopped after {games} of {total} games{how}")));
     }
     Ok(())
 }

@@ -103,7 +103,8 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
         write_whole(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
     }
     if results.len() < puzzles.len() {
-        return Err(LabError::Usage(format!("stopped after {} of {} puzzles", results.len(), puzzles.len())));
+        let (done, all) = (results.len(), puzzles.len());
+        return Err(LabError::Interrupted(format!("stopped after {done} of {all} puzzles")));
     }
     Ok(())
 }

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
     let answered: usize = reports.iter().map(|report| report.items.len()).sum();
     if answered < asked {
         // Half a run must not pass for a whole one later, least of all as a baseline.
-        return Err(LabError::Usage(format!(
+        return Err(LabError::Interrupted(format!(
             "stopped after {answered} of {asked} positions; nothing was saved"
         )));
     }

@@ -19,6 +19,7 @@ use crate::interrupt;
 use clap::Args;
 use display::Display;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use tandem_chess::output;
 use tandem_train::transformer::AnyRecipe;
 use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
@@ -86,8 +87,11 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
         return Err(LabError::Usage(problem.into()));
     }
     // Ctrl-C is meant for the one at work, which stops after a checkpoint and is waited for.
-    let _stop = interrupt::flag();
+    let stop = interrupt::flag();
     for path in recipes {
+        if stop.load(Ordering::Relaxed) {
+            return Err(LabError::interrupted());
+        }
         let name = match AnyRecipe::load(path)? {
             AnyRecipe::Nnue(recipe) => recipe.name,
             AnyRecipe::Transformer(recipe) => recipe.name,
@@ -113,6 +117,9 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
             command.arg("--resume");
         }
         let status = command.status().map_err(LabError::file(path))?;
+        if status.code() == Some(interrupt::STATUS.into()) {
+            return Err(LabError::interrupted());
+        }
         if !status.success() || !(args.explain || has_network(&folder)) {
             return Err(LabError::Usage(format!("{} did not come to its end", path.display())));
         }
@@ -158,8 +165,7 @@ fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {
         })?;
     display.finish();
     if !outcome.finished {
-        sayln!("stopped after step {}; --resume goes on", outcome.steps);
-        return Ok(());
+        return Err(LabError::Interrupted(format!("stopped after step {}; --resume goes on", outcome.steps)));
     }
     write_networks(recipe, &folder, &outcome)
 }

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), LabError> {
     sayln!("{}; judged by {}", progress.finish(), games.judge);
     show(&tuning, &args.folder)?;
     if !tuning.is_finished() {
-        sayln!("interrupted: the same command goes on from here");
+        return Err(LabError::interrupted());
     }
     Ok(())
 }

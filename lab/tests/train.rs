@@ -104,6 +104,34 @@ fn a_killed_run_goes_on_to_the_same_bytes() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A script must be able to tell a run that was interrupted from one that came to its end.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_says_so_to_the_shell() {
+    use std::io::Read as _;
+    let folder = folder("interrupted");
+    prepare(&folder);
+    let mut child = lab(&folder)
+        .args(["train", "small.toml", "--run", "run", "--threads", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while !folder.join("run/step-000000040.checkpoint").exists() && since.elapsed() < Duration::from_secs(60)
+    {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(told.contains("--resume goes on"), "{told}");
+    assert!(!folder.join("run/small.tnn").exists(), "it was interrupted before its end");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn what_is_wrong_is_told() {
     let folder = folder("wrong");

@@ -2,6 +2,7 @@
 
 use crate::bridge::{Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
+use crate::opinion::USUAL_SCALE;
 use crate::selector::{FEATURES, Selector};
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
@@ -26,8 +27,8 @@ pub struct Hybrid {
     pub blend: f32,
     /// From which probability of the selector's on the transformer is asked, from 0 to 1.
     pub threshold: f32,
-    /// How many centipawns of the curve that the transformer was taught by one of the NNUE's is worth.
-    pub factor: f32,
+    /// How many of the NNUE's centipawns are worth a logit of its chances, which are 1 / (1 + e^(−score / scale)).
+    pub scale: f32,
     /// What the file says of itself.
     pub description: String,
 }
@@ -87,11 +88,11 @@ const BRIDGE: &str = "bridge";
 const SELECTOR: &str = "selector";
 const BLEND: &str = "blend";
 const THRESHOLD: &str = "threshold";
-const FACTOR: &str = "factor";
+const SCALE: &str = "scale";
 const DESCRIPTION: &str = "description";
-const KEYS: [&str; 9] = [FORMAT, NNUE, TRANSFORMER, BRIDGE, SELECTOR, BLEND, THRESHOLD, FACTOR, DESCRIPTION];
+const KEYS: [&str; 9] = [FORMAT, NNUE, TRANSFORMER, BRIDGE, SELECTOR, BLEND, THRESHOLD, SCALE, DESCRIPTION];
 /// The metadata's word on what the file is.
-const OURS: &str = "tandem-hybrid-1";
+const OURS: &str = "tandem-hybrid-2";
 /// And on a bridge or a selector that is not there.
 const NONE: &str = "none";
 
@@ -107,9 +108,9 @@ fn unfit(field: impl Into<String>, problem: impl Into<String>) -> UnfitFile {
 impl Hybrid {
     /// Nothing learnt between two networks yet.
     pub fn new(nnue: Fingerprint, transformer: Fingerprint) -> Self {
-        let (blend, threshold, factor) = (0.7, 0.5, 1.0);
+        let (blend, threshold, scale) = (0.7, 0.5, USUAL_SCALE);
         let (bridge, selector, description) = (None, None, String::new());
-        Self { nnue, transformer, bridge, selector, blend, threshold, factor, description }
+        Self { nnue, transformer, bridge, selector, blend, threshold, scale, description }
     }
 
     /// Whether these are the networks that it was learnt with.
@@ -152,7 +153,7 @@ impl Hybrid {
             (SELECTOR, if self.selector.is_some() { feature_names() } else { NONE.into() }),
             (BLEND, self.blend.to_string()),
             (THRESHOLD, self.threshold.to_string()),
-            (FACTOR, self.factor.to_string()),
+            (SCALE, self.scale.to_string()),
             (DESCRIPTION, self.description.clone()),
         ]);
         let mut header = BTreeMap::from([("__metadata__", json!(metadata))]);
@@ -212,7 +213,7 @@ impl Hybrid {
             selector,
             blend: metadata.number(BLEND, 0.0..=1.0)?,
             threshold: metadata.number(THRESHOLD, 0.0..=1.0)?,
-            factor: metadata.number(FACTOR, 0.01..=100.0)?,
+            scale: metadata.number(SCALE, 1.0..=10_000.0)?,
             description: metadata.text(DESCRIPTION).unwrap_or_default().into(),
         })
     }
@@ -344,7 +345,7 @@ mod tests {
             selector: Some(test_nets::selector(3)),
             blend: 0.35,
             threshold: 0.625,
-            factor: 1.75,
+            scale: 175.0,
             description: "made for a test \"so\"\n".into(),
             ..Hybrid::new(Fingerprint::of(b"nnue"), Fingerprint::of(b"transformer"))
         }
@@ -403,12 +404,12 @@ mod tests {
             Hybrid::from_bytes(&changed).unwrap_err().to_string()
         };
         assert_eq!(
-            with("tandem-hybrid-1", "tandem-hybrid-9"),
-            "format: \"tandem-hybrid-9\" found, \"tandem-hybrid-1\" expected"
+            with("tandem-hybrid-2", "tandem-hybrid-9"),
+            "format: \"tandem-hybrid-9\" found, \"tandem-hybrid-2\" expected"
         );
         assert_eq!(with("\"0.35\"", "\"1.35\""), "blend: a number from 0 to 1 expected, not \"1.35\"");
         assert_eq!(with("\"0.625\"", "\"aNaN!\""), "threshold: a number from 0 to 1 expected, not \"aNaN!\"");
-        assert_eq!(with("\"1.75\"", "\"0.00\""), "factor: a number from 0.01 to 100 expected, not \"0.00\"");
+        assert_eq!(with("\"175\"", "\"0.5\""), "scale: a number from 1 to 10000 expected, not \"0.5\"");
         assert_eq!(with("\"gated\"", "\"wobbl\""), "bridge: gated, plain or none, not \"wobbl\"");
         assert_eq!(with("\"gated\"", "\"plain\""), "bridge.bias: the header has no use for this tensor");
         assert_eq!(with("bridge.gate", "bridge.gift"), "bridge.gate: this tensor is missing");

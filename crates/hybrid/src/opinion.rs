@@ -3,7 +3,14 @@
 use tandem_chess::{Move, PackedMove};
 use tandem_transformer::Prospect;
 use tandem_transformer::encoding::buckets::centipawns_of_chance;
-use tandem_transformer::encoding::outcomes::centipawns_of_outcomes;
+use tandem_transformer::encoding::outcomes::chances_of_outcomes;
+
+/// How many of an NNUE's centipawns are worth a logit of its chances, if nobody has looked. The strategist's pupils learn
+/// from scores that were made so.
+pub(crate) const USUAL_SCALE: f32 = 125.0;
+
+/// Nothing is worth more centipawns than this.
+const MOST: f64 = 2000.0;
 
 /// What the strategist says of a position, in little room, for a search keeps thousands.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,14 +57,17 @@ impl Opinion {
         let packed = sorted.iter().map(|&(mv, share)| (PackedMove::new(Some(mv)), Share::new(share)));
         let terms = moves.iter().map(|&(_, share)| f64::from(share)).filter(|&share| share > 0.0);
         let entropy = -terms.map(|share| share * share.ln()).sum::<f64>();
-        let centipawns = prospect.map(|prospect| centipawns_of(prospect).round() as i32);
-        Self { prospect, centipawns, policy: packed.collect(), entropy: entropy.max(0.0) as f32 }
+        let told =
+            Self { prospect, centipawns: None, policy: packed.collect(), entropy: entropy.max(0.0) as f32 };
+        told.on_scale(USUAL_SCALE)
     }
 
-    /// The same for a search whose NNUE counts otherwise: one of its centipawns is worth so many of the curve's.
-    pub(crate) fn in_units_of(self, factor: f32) -> Self {
-        let counted = |prospect: Prospect| (centipawns_of(prospect) / f64::from(factor)).round() as i32;
-        Self { centipawns: self.prospect.map(counted), ..self }
+    /// The same for a search whose NNUE counts otherwise: so many of its centipawns are worth a logit.
+    pub(crate) fn on_scale(self, scale: f32) -> Self {
+        let score = |chance: f64| {
+            (f64::from(scale) * (chance / (1.0 - chance)).ln()).clamp(-MOST, MOST).round() as i32
+        };
+        Self { centipawns: self.chance().map(score), ..self }
     }
 
     /// What the side to move can expect, if the network says so.
@@ -65,7 +75,19 @@ impl Opinion {
         self.prospect
     }
 
-    /// The same as an evaluation in the NNUE's centipawns, by the curve that such networks are taught by.
+    /// What the side to move can expect as one number, in which a draw counts half, on the curve that value heads are taught
+    /// by; what buckets tell is brought over from the one that Lichess measured.
+    pub fn chance(&self) -> Option<f64> {
+        self.prospect.map(|told| match told {
+            Prospect::Outcomes { .. } => told.chance(),
+            Prospect::Mate | Prospect::Draw | Prospect::Chance(_) => {
+                let [win, draw, _] = chances_of_outcomes(centipawns_of_chance(told.chance()));
+                win + draw / 2.0
+            }
+        })
+    }
+
+    /// The same as an evaluation: the NNUE's centipawns that mean as much.
     pub fn centipawns(&self) -> Option<i32> {
         self.centipawns
     }
@@ -93,14 +115,6 @@ impl Opinion {
     /// alike. `None` if it has no opinion of moves.
     pub fn entropy(&self) -> Option<f32> {
         (!self.policy.is_empty()).then_some(self.entropy)
-    }
-}
-
-/// By the curve that value heads are taught by; chances that buckets tell of are on the one that Lichess measured.
-fn centipawns_of(prospect: Prospect) -> f64 {
-    match prospect {
-        Prospect::Outcomes { .. } => centipawns_of_outcomes(prospect.chance()),
-        Prospect::Mate | Prospect::Draw | Prospect::Chance(_) => centipawns_of_chance(prospect.chance()),
     }
 }
 
@@ -134,12 +148,16 @@ mod tests {
 
     #[test]
     fn a_value_is_told_in_the_units_of_the_nnue() {
-        let [win, draw, loss] = tandem_transformer::encoding::outcomes::chances_of_outcomes(150.0);
-        let opinion = Opinion::new(Some(Prospect::Outcomes { win, draw, loss }), &[]);
-        assert_eq!(opinion.centipawns(), Some(150));
-        assert_eq!(opinion.in_units_of(1.5).centipawns(), Some(100));
-        let even = Opinion::new(Some(Prospect::Chance(0.5)), &[]);
-        assert_eq!((even.centipawns(), Opinion::default().centipawns()), (Some(0), None));
+        // A chance of 3 to 1.
+        let opinion = Opinion::new(Some(Prospect::Outcomes { win: 0.6, draw: 0.3, loss: 0.1 }), &[]);
+        assert_eq!(opinion.centipawns(), Some((125.0 * 3f64.ln()).round() as i32));
+        assert_eq!(opinion.on_scale(400.0).centipawns(), Some((400.0 * 3f64.ln()).round() as i32));
+        let of = |prospect: Prospect| Opinion::new(Some(prospect), &[]).centipawns();
+        assert_eq!([of(Prospect::Chance(0.5)), of(Prospect::Draw)], [Some(0); 2]);
+        let [certain, lost] = [1.0, 0.0].map(|win| Prospect::Outcomes { win, draw: 0.0, loss: 1.0 - win });
+        assert_eq!([of(certain), of(lost)], [Some(2000), Some(-2000)]);
+        assert!(of(Prospect::Mate) > of(Prospect::Chance(0.9)));
+        assert_eq!(Opinion::default().centipawns(), None);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use crate::bridge::{Bridge, BridgeForm, Onlooker};
 use crate::file::Hybrid;
-use crate::opinion::Opinion;
+use crate::opinion::{Opinion, USUAL_SCALE};
 use crate::selector::{Selector, Threshold};
 use std::sync::Arc;
 use tandem_chess::{Move, Position};
@@ -29,7 +29,7 @@ pub struct Minds {
     selector: Option<Selector>,
     blend: f32,
     threshold: Threshold,
-    factor: f32,
+    scale: f32,
 }
 
 /// Why networks cannot be joined.
@@ -78,14 +78,14 @@ impl Minds {
         if !speaks {
             return Err(UnfitMinds::NoOpinion);
         }
-        let threshold = Threshold::new(THRESHOLD);
-        Ok(Self { strategist, tactician, bridge: None, selector: None, blend: BLEND, threshold, factor: 1.0 })
+        let (threshold, scale) = (Threshold::new(THRESHOLD), USUAL_SCALE);
+        Ok(Self { strategist, tactician, bridge: None, selector: None, blend: BLEND, threshold, scale })
     }
 
     /// The same with what was learnt between them, if it was between networks of their shapes. Whether it was between
     /// these very networks is [`Hybrid::check`]'s business.
     pub fn with_hybrid(mut self, hybrid: Hybrid) -> Result<Self, UnfitMinds> {
-        let Hybrid { bridge, selector, blend, threshold, factor, .. } = hybrid;
+        let Hybrid { bridge, selector, blend, threshold, scale, .. } = hybrid;
         if let Some(bridge) = &bridge {
             let tactician = self.tactician.as_ref().ok_or(UnfitMinds::NoTactician)?;
             let nnue = Onlooker::numbers(tactician);
@@ -98,7 +98,7 @@ impl Minds {
             }
         }
         (self.bridge, self.selector) = (bridge, selector);
-        (self.blend, self.threshold, self.factor) = (blend, Threshold::new(threshold), factor);
+        (self.blend, self.threshold, self.scale) = (blend, Threshold::new(threshold), scale);
         Ok(self)
     }
 
@@ -165,7 +165,7 @@ impl Strategist {
         } else {
             self.judge_position(position)
         };
-        opinion.in_units_of(self.minds.factor)
+        opinion.on_scale(self.minds.scale)
     }
 
     /// One look at the position.

@@ -261,7 +261,7 @@ params! {
     counsel_lmr_share = 1500 in 0..=4000, step 150;
     counsel_lmr_doubt = 400 in 0..=2000, step 100;
     counsel_lmr_doubt_below = 8 in 0..=200, step 4;
-    /// Its centipawns, in percent of the curve's; how far they may move an evaluation, and up to which one.
+    /// Its centipawns, in percent of what the hybrid's scale makes them; how far they may move an evaluation, and up to which one.
     counsel_scale = 100 in 20..=300, step 10;
     counsel_value_max = 80 in 0..=400, step 10;
     counsel_value_range = 800 in 100..=4000, step 100;

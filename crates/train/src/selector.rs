@@ -90,9 +90,9 @@ pub fn teach_selector(
             "there are no cases to learn from or none to judge by: `tandem-lab data head` shows what the data has".into(),
         ));
     }
-    let factor = cases::fitted_factor(&train);
+    let scale = cases::fitted_scale(&train);
     let [train, validation] = [train, validation].map(|cases| {
-        cases.into_iter().map(|case| Weighed::new(case, factor, recipe.selector.margin)).collect::<Vec<_>>()
+        cases.into_iter().map(|case| Weighed::new(case, scale, recipe.selector.margin)).collect::<Vec<_>>()
     });
     let (selector, epoch) = teach(recipe, &train, &validation, stop, watch)?;
     let probabilities = |cases: &[Weighed]| -> Vec<f32> {
@@ -103,12 +103,12 @@ pub fn teach_selector(
     let asked: Vec<&Weighed> =
         train.iter().zip(&learnt).filter(|&(_, &share)| share >= threshold).map(|(case, _)| case).collect();
     let blend = judgement::fitted_blend(&asked).unwrap_or(f64::from(bench.hybrid().blend));
-    let report = Report::of(&validation, &probabilities(&validation), threshold, blend, factor);
+    let report = Report::of(&validation, &probabilities(&validation), threshold, blend, scale);
     let hybrid = Hybrid {
         selector: Some(selector),
         threshold,
         blend: blend as f32,
-        factor: factor as f32,
+        scale: scale as f32,
         description: recipe.name.clone(),
         ..bench.hybrid().clone()
     };

@@ -74,13 +74,13 @@ impl Shown {
     }
 
     /// Says what came of labelling.
-    pub(super) fn finish(self, judge: &str, target: &Path, report: &LabelReport) {
+    pub(super) fn finish(self, judge: &str, target: &Path, report: &LabelReport) -> Result<(), LabError> {
         sayln!("{}; {judge}", self.progress.finish());
-        if report.finished {
-            sayln!("{}: {} records, {} left out", target.display(), report.written, report.skipped);
-        } else {
-            sayln!("interrupted: the same command goes on from here");
+        if !report.finished {
+            return Err(LabError::interrupted());
         }
+        sayln!("{}: {} records, {} left out", target.display(), report.written, report.skipped);
+        Ok(())
     }
 }
 
@@ -124,7 +124,7 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
         report.positions
     );
     if !report.finished {
-        sayln!("interrupted: the same command goes on from here");
+        return Err(LabError::interrupted());
     }
     Ok(())
 }
@@ -221,6 +221,5 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
         return Err(LabError::Usage(format!("{}: {problem}", target.path.display())));
     }
     let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| shown.set(done, 256))?;
-    shown.finish(&format!("judged by {}", settings.judge), &target.path, &report);
-    Ok(())
+    shown.finish(&format!("judged by {}", settings.judge), &target.path, &report)
 }

@@ -69,8 +69,7 @@ pub(super) fn run(args: &LabelArgs, path: &Path) -> Result<(), LabError> {
     let mut shown = Shown::new("positions", None);
     let mut watch = |done| shown.set(done, block as u64);
     let report = label_with(sources, &target, &work, labellers.collect(), &interrupt::flag(), &mut watch)?;
-    shown.finish(&how, &target.path, &report);
-    Ok(())
+    shown.finish(&how, &target.path, &report)
 }
 
 /// How two opinions become one.

@@ -66,7 +66,7 @@ fn figures_of(report: &Report) -> Table {
     row("AUC", figure(report.auc, 4));
     row("threshold", figure(Some(report.threshold), 4));
     row("blend", figure(Some(report.blend), 3));
-    row("factor of the NNUE's centipawns", figure(Some(report.factor), 3));
+    row("scale of the NNUE's centipawns", figure(Some(report.scale), 1));
     row("error of the best constant", figure(Some(report.constant), 5));
     table
 }
@@ -89,7 +89,7 @@ fn facts_of(report: &Report, epoch: u64) -> serde_json::Value {
     json!({
         "epoch": epoch, "cases": report.cases, "base_rate": report.base_rate, "usage": report.usage,
         "precision": report.precision, "recall": report.recall, "auc": report.auc,
-        "threshold": report.threshold, "blend": report.blend, "factor": report.factor,
+        "threshold": report.threshold, "blend": report.blend, "scale": report.scale,
         "constant": report.constant, "shares": SHARES, "errors": curves,
     })
 }

@@ -73,11 +73,10 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
         }
     })?;
     display.finish();
-    if !is_first {
-        return Ok(());
-    }
     if !outcome.finished {
-        sayln!("stopped after step {}; --resume goes on", outcome.steps);
+        return Err(LabError::Interrupted(format!("stopped after step {}; --resume goes on", outcome.steps)));
+    }
+    if !is_first {
         return Ok(());
     }
     match &outcome.hybrid {

@@ -2,6 +2,7 @@
 
 use super::recipe::SelectorRecipe;
 use super::{SelectorError, judgement};
+use crate::loss::sigmoid;
 use crate::metrics::Phase;
 use crate::recipe::RecipeError;
 use crate::transformer::Aim;
@@ -13,9 +14,7 @@ use tandem_chess::random::SplitMix;
 use tandem_data::Record;
 use tandem_hybrid::{Circumstances, Features, Hybrid, Minds, Strategist};
 use tandem_nnue::Accumulators;
-use tandem_transformer::encoding::buckets::centipawns_of_chance;
-use tandem_transformer::encoding::outcomes::chances_of_outcomes;
-use tandem_transformer::{Isa, Network, Prospect};
+use tandem_transformer::{Isa, Network};
 
 /// A position, what either mind says of it, and its deep value. Chances are the side to move's; a draw counts half.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,10 +51,10 @@ pub struct Weighed {
 }
 
 impl Weighed {
-    /// A case, with a factor on the NNUE's centipawns and the margin from which on somebody knows better.
-    pub fn new(case: Case, factor: f64, margin: f64) -> Self {
+    /// A case, with the scale of the NNUE's centipawns and the margin from which on somebody knows better.
+    pub fn new(case: Case, scale: f64, margin: f64) -> Self {
         let Case { features, centipawns, strategist, deep, phase } = case;
-        let nnue = chance_of(factor * centipawns);
+        let nnue = sigmoid(centipawns / scale);
         let mut weighed = Self { features, centipawns, nnue, strategist, deep, phase, knows_better: false };
         weighed.knows_better = weighed.gain() >= margin;
         weighed
@@ -67,18 +66,12 @@ impl Weighed {
     }
 }
 
-/// The chance to win at a score, on the curve that values are taught by.
-fn chance_of(centipawns: f64) -> f64 {
-    let [win, draw, _] = chances_of_outcomes(centipawns);
-    win + draw / 2.0
-}
-
-/// The factor on the NNUE's centipawns that makes its chances nearest to the deep ones.
-pub(super) fn fitted_factor(cases: &[Case]) -> f64 {
-    let error = |factor: f64| -> f64 {
-        cases.iter().map(|case| (chance_of(factor * case.centipawns) - case.deep).powi(2)).sum()
+/// The scale of the NNUE's centipawns that makes its chances, by the curve that NNUEs learn by, nearest to the deep ones.
+pub(super) fn fitted_scale(cases: &[Case]) -> f64 {
+    let error = |scale: f64| -> f64 {
+        cases.iter().map(|case| (sigmoid(case.centipawns / scale) - case.deep).powi(2)).sum()
     };
-    judgement::least(0.1, 10.0, error)
+    judgement::least(10.0, 2000.0, error)
 }
 
 /// Records that are judged before anybody hears of it.
@@ -162,11 +155,7 @@ impl Bench {
         let [win, draw, _] = record.score.and(by_score.end(record))?;
         accumulators.reset(&self.nnue, position.board());
         let evaluation = accumulators.evaluate(&self.nnue, position.board());
-        let strategist = match strategist.judge(&position).prospect()? {
-            told @ Prospect::Outcomes { .. } => told.chance(),
-            // Buckets are taught by another curve.
-            told => chance_of(centipawns_of_chance(told.chance())),
-        };
+        let strategist = strategist.judge(&position).chance()?;
         let width = DEPTHS.end() - DEPTHS.start() + 1;
         // The search asks at many depths, and the deep value knows none of them.
         let depth = DEPTHS.start() + random.below(width as u32) as i32;
@@ -187,21 +176,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_factor_is_found_that_the_cases_were_made_with() {
+    fn the_scale_is_found_that_the_cases_were_made_with() {
         let cases: Vec<Case> = (-40..40)
             .map(|at| {
                 let centipawns = f64::from(at) * 9.0;
-                Case { centipawns, deep: chance_of(1.7 * centipawns), ..case(at as u64) }
+                Case { centipawns, deep: sigmoid(centipawns / 170.0), ..case(at as u64) }
             })
             .collect();
-        assert!((fitted_factor(&cases) - 1.7).abs() < 1e-3, "{}", fitted_factor(&cases));
+        assert!((fitted_scale(&cases) - 170.0).abs() < 0.1, "{}", fitted_scale(&cases));
     }
 
     #[test]
     fn somebody_knows_better_from_the_margin_on() {
         let knows = |strategist: f64, deep: f64| {
             let case = Case { centipawns: 0.0, strategist, deep, ..case(1) };
-            Weighed::new(case, 1.0, 0.05).knows_better
+            Weighed::new(case, 100.0, 0.05).knows_better
         };
         // The NNUE says one half.
         assert!(knows(0.7, 0.7) && knows(0.64, 0.6) && knows(0.56, 0.56));

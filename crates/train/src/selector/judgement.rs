@@ -79,8 +79,8 @@ pub struct Report {
     pub threshold: f64,
     /// Its share of the value where it is asked.
     pub blend: f64,
-    /// The factor on the NNUE's centipawns.
-    pub factor: f64,
+    /// The scale of the NNUE's centipawns.
+    pub scale: f64,
     /// The error of a value that is always the same, the mean.
     pub constant: f64,
     /// The selector's curve, and after it each [`Rule`]'s.
@@ -94,7 +94,7 @@ impl Report {
         probabilities: &[f32],
         threshold: f32,
         blend: f64,
-        factor: f64,
+        scale: f64,
     ) -> Self {
         let count = cases.len() as f64;
         let better = cases.iter().filter(|case| case.knows_better).count() as f64;
@@ -119,7 +119,7 @@ impl Report {
             auc: auc(cases, probabilities),
             threshold: threshold.into(),
             blend,
-            factor,
+            scale,
             constant,
             curves,
         }
@@ -235,7 +235,7 @@ pub(super) mod tests {
     /// The NNUE says one half; the strategist is right, or as wrong as can be.
     fn weighed(seed: u64, deep: f64, is_right: bool) -> Weighed {
         let strategist = if is_right { deep } else { 1.0 - deep };
-        Weighed::new(Case { deep, strategist, ..case(seed) }, 1.0, 0.05)
+        Weighed::new(Case { deep, strategist, ..case(seed) }, 100.0, 0.05)
     }
 
     #[test]
@@ -285,7 +285,7 @@ pub(super) mod tests {
             .map(|at| {
                 let strategist = 0.1 + 0.016 * at as f64;
                 let deep = 0.5 + 0.3 * (strategist - 0.5);
-                Weighed::new(Case { strategist, deep, ..case(at) }, 1.0, 0.05)
+                Weighed::new(Case { strategist, deep, ..case(at) }, 100.0, 0.05)
             })
             .collect();
         let all: Vec<&Weighed> = cases.iter().collect();

@@ -211,7 +211,7 @@ mod tests {
             .map(|seed| {
                 let case = case(seed);
                 let deep = if case.features.numbers()[1] > 0.1 { 0.9 } else { 0.5 };
-                Weighed::new(Case { strategist: 0.9, deep, ..case }, 1.0, 0.05)
+                Weighed::new(Case { strategist: 0.9, deep, ..case }, 100.0, 0.05)
             })
             .collect()
     }
