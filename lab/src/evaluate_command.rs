@@ -211,7 +211,6 @@ fn judge_chunk(task: &Task, contenders: &[Contender], records: &[Record]) -> (Ve
                 centipawns,
                 chance: sigmoid(output),
                 score: record.score.map(|score| f64::from(score.centipawns())),
-                target: target.map(|target| f64::from(target.chance)),
                 loss: target.map(|target| Loss::default().of(output, target).0),
                 result: record.result,
                 pieces,

@@ -105,8 +105,8 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
             sayln!("{}: done before", folder.display());
             continue;
         }
-        let program = std::env::current_exe().map_err(LabError::file(path))?;
-        let mut command = std::process::Command::new(program);
+        let program = std::env::current_exe().map_err(LabError::file(Path::new("tandem-lab")))?;
+        let mut command = std::process::Command::new(&program);
         command.arg("train").arg(path).arg("--device").arg(args.device.to_string());
         if let Some(threads) = args.threads {
             command.arg("--threads").arg(threads.to_string());
@@ -116,7 +116,7 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
         } else if folder.join("log.jsonl").exists() {
             command.arg("--resume");
         }
-        let status = command.status().map_err(LabError::file(path))?;
+        let status = command.status().map_err(LabError::file(&program))?;
         if status.code() == Some(interrupt::STATUS.into()) {
             return Err(LabError::interrupted());
         }
@@ -127,7 +127,7 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whether a run in a folder has come to its end.
+/// Whether a run in a folder has come to its end: its network is what it writes last.
 fn has_network(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_network =
@@ -191,7 +191,6 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     }
     let quantised = folder.join(format!("{}.tnn", recipe.name));
     let bytes = network.to_bytes();
-    write(&quantised, &bytes)?;
     let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
     card.fact("architecture", network.architecture().to_string());
     card.fact("parameters", parameters(&network.architecture()).to_string());
@@ -209,6 +208,8 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     card.tables.push(("Quantisation".into(), report_table(&reports)));
     let path = Card::path(&quantised);
     write(&path, card.markdown().as_bytes())?;
+    // Last, since whoever finds it takes the run for ended.
+    write(&quantised, &bytes)?;
     sayln!("{}, {} and {}", float.display(), quantised.display(), path.display());
     Ok(())
 }

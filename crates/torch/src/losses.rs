@@ -48,15 +48,16 @@ pub(crate) fn wrong(said: &Said, batch: &Batch, targets: &Targets) -> Wrong {
     let balance = |wdl: &Tensor| wdl.select(1, 0) - wdl.select(1, 2);
     let value_said = head("value.wdl").map(|logits| balance(&logits.softmax(-1, Kind::Float)).detach());
 
-    if let (Some(logits), Some(moves), Some(legal)) = (head("policy"), &batch.policy, &batch.legal) {
-        let policy = Policy::new(moves, legal, logits.size()[1], targets.label_smoothing);
-        sum.add("policy", weights.policy, &policy.wrong(&logits, 1.0), &policy.known);
+    let played = batch.policy.as_ref().map(Played::new);
+    if let (Some(logits), Some(played), Some(legal)) = (head("policy"), &played, &batch.legal) {
+        let policy = Policy::new(played, legal, logits.size()[1], targets.label_smoothing);
+        sum.add("policy", weights.policy, &policy.wrong(&logits, 1.0), &played.known);
         for target in PolicyTarget::ALL {
             let Some(logits) = head(target.name()) else { continue };
             let weight = weights.beside(target);
             match target {
                 PolicyTarget::Soft => {
-                    sum.add(target.name(), weight, &policy.wrong(&logits, SOFT_TEMPERATURE), &policy.known);
+                    sum.add(target.name(), weight, &policy.wrong(&logits, SOFT_TEMPERATURE), &played.known);
                 }
                 PolicyTarget::Optimistic => {
                     let surprise = value_said.as_ref().map(|value| {
@@ -64,7 +65,7 @@ pub(crate) fn wrong(said: &Said, batch: &Batch, targets: &Targets) -> Wrong {
                         (result - value).clamp(0.0, 1.0) * known(&batch.wdl.select(1, 0))
                     });
                     let counted =
-                        surprise.map_or_else(|| policy.known.shallow_clone(), |share| share * &policy.known);
+                        surprise.map_or_else(|| played.known.shallow_clone(), |share| share * &played.known);
                     sum.add(target.name(), weight, &policy.wrong(&logits, 1.0), &counted);
                 }
                 PolicyTarget::Opponent => {
@@ -77,11 +78,11 @@ pub(crate) fn wrong(said: &Said, batch: &Batch, targets: &Targets) -> Wrong {
                 }
             }
         }
-        if let Some(values) = head("move_value") {
-            let value = values.gather(1, &policy.place, false).squeeze_dim(1);
-            let losses = (value - (&chance * 2.0 - 1.0)).square();
-            sum.add("move_value", weights.move_value, &losses, &(&policy.known * &chance_known));
-        }
+    }
+    if let (Some(values), Some(played)) = (head("move_value"), &played) {
+        let value = values.gather(1, &played.place, false).squeeze_dim(1);
+        let losses = (value - (&chance * 2.0 - 1.0)).square();
+        sum.add("move_value", weights.move_value, &losses, &(&played.known * &chance_known));
     }
 
     let values = [
@@ -137,10 +138,22 @@ fn known(numbers: &Tensor) -> Tensor {
     numbers.isnan().logical_not().to_kind(Kind::Float)
 }
 
-/// The moves that were played, among those that are legal.
-struct Policy {
+/// The moves that were played.
+struct Played {
     place: Tensor,
     known: Tensor,
+}
+
+impl Played {
+    fn new(moves: &Tensor) -> Self {
+        let number = moves.to_kind(Kind::Int64);
+        Self { known: number.ge(0).to_kind(Kind::Float), place: number.clamp_min(0).unsqueeze(1) }
+    }
+}
+
+/// The moves that were played, among those that are legal.
+struct Policy<'a> {
+    played: &'a Played,
     illegal: Tensor,
     legal: Tensor,
     /// How many are legal.
@@ -148,17 +161,15 @@ struct Policy {
     smoothing: f64,
 }
 
-impl Policy {
-    fn new(moves: &Tensor, legal: &Tensor, moves_of_head: i64, smoothing: f64) -> Self {
-        let number = moves.to_kind(Kind::Int64);
+impl<'a> Policy<'a> {
+    fn new(played: &'a Played, legal: &Tensor, moves_of_head: i64, smoothing: f64) -> Self {
         let bits = Tensor::arange(64, (Kind::Int64, legal.device()));
         let legal = legal.unsqueeze(2).bitwise_right_shift(&bits).bitwise_and(1);
         let legal = legal.reshape([legal.size()[0], -1]).narrow(1, 0, moves_of_head);
         let illegal = legal.eq(0);
         let legal = legal.to_kind(Kind::Float);
         Self {
-            known: number.ge(0).to_kind(Kind::Float),
-            place: number.clamp_min(0).unsqueeze(1),
+            played,
             count: legal.sum_dim_intlist(1, false, Kind::Float).clamp_min(1.0),
             illegal,
             legal,
@@ -170,7 +181,7 @@ impl Policy {
     fn wrong(&self, logits: &Tensor, temperature: f64) -> Tensor {
         // Finite, so that nothing times it is nothing.
         let chances = logits.masked_fill(&self.illegal, -1e9).log_softmax(-1, Kind::Float);
-        let played = chances.gather(1, &self.place, false).squeeze_dim(1);
+        let played = chances.gather(1, &self.played.place, false).squeeze_dim(1);
         if self.smoothing == 0.0 {
             return -played;
         }

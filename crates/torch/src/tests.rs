@@ -116,7 +116,10 @@ fn samples(recipe: &TransformerRecipe) -> Samples {
 #[test]
 fn losses_are_what_metrics_find() {
     let folder = Folder::new("losses", 6);
+    // Values of moves by themselves, without a policy.
+    let alone_with_moves = SQUARES.replace("policy = { kind = \"attention\", width = 8 }\n", "");
     for (network, buckets) in [
+        (alone_with_moves.as_str(), "{ kind = \"cross-entropy\" }"),
         (BOARD, "{ kind = \"hl-gauss\", sigma = 0.75 }"),
         (MOVES, "{ kind = \"hl-gauss\", sigma = 1.5 }"),
         (SQUARES, "{ kind = \"cross-entropy\" }"),
@@ -136,6 +139,7 @@ fn losses_are_what_metrics_find() {
         let shape = SampleShape::of(&architecture);
         let mut metrics = TransformerMetrics::default();
         metrics.add(&samples, &shape, &recipe.targets, &answers_of(&judged));
+        let mut by_head: Vec<(Head, f32)> = Vec::new();
         for (name, found) in &told.parts {
             let head = match name.as_str() {
                 "action_value" => Head::ActionValue,
@@ -148,15 +152,29 @@ fn losses_are_what_metrics_find() {
                 "short_term.wdl" => Head::ShortTerm,
                 "moves_left" => Head::MovesLeft,
                 "move_value" => Head::MoveValue,
-                _ => continue,
+                "optimistic_policy" => Head::OptimisticPolicy,
+                "value.error" | "search_value.error" | "short_term.error" => Head::Error,
+                "value.buckets" | "search_value.buckets" | "short_term.buckets" => Head::ValueBuckets,
+                name => {
+                    assert!(name.starts_with("experts."), "{name} is measured by nobody");
+                    continue;
+                }
             };
+            // Values that are of different things count as one figure.
+            match by_head.iter_mut().find(|(known, _)| *known == head) {
+                Some((_, sum)) => *sum += found,
+                None => by_head.push((head, *found)),
+            }
+        }
+        assert_eq!(by_head.iter().any(|(head, _)| *head == Head::MoveValue), network.contains("move_value"));
+        for (head, found) in by_head {
             let figure = Figure::Loss(head);
             let mean = metrics.whole().get(figure).unwrap_or(0.0);
             // A step divides by all positions, metrics by those that know the target.
             let expected = mean * metrics.whole().count(figure) as f64 / samples.len() as f64;
             assert!(
-                (f64::from(*found) - expected).abs() < 1e-4 * (1.0 + expected),
-                "{name}: {found}, not {expected}"
+                (f64::from(found) - expected).abs() < 1e-4 * (1.0 + expected),
+                "{head:?}: {found}, not {expected}"
             );
         }
     }

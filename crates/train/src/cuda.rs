@@ -81,6 +81,8 @@ impl CardUpdate {
 struct Buffer {
     pinned: PinnedHostSlice<CardPosition>,
     positions: CudaSlice<CardPosition>,
+    /// It has left the host's memory.
+    left: CudaEvent,
     /// The card has made its step with it.
     used: CudaEvent,
 }
@@ -174,11 +176,13 @@ impl CudaTrainer {
         let (outputs, width) = (layout.architecture().outputs, layout.architecture().width());
         let mut buffers = Vec::new();
         for _ in 0..BUFFERS {
-            // SAFETY: it is written before it is read.
-            let pinned = unsafe { context.alloc_pinned(capacity)? };
+            // SAFETY: it is written, all of it, before it is read.
+            let mut pinned = unsafe { context.alloc_pinned(capacity)? };
+            pinned.as_mut_slice()?.fill(CardPosition::default());
             buffers.push(Buffer {
                 pinned,
                 positions: stream.alloc_zeros(capacity)?,
+                left: travel.record_event(None)?,
                 used: stream.record_event(None)?,
             });
         }
@@ -244,7 +248,9 @@ impl CudaTrainer {
         let order = order(&self.job, positions);
         let by_score = matches!(self.job.loss, Loss::Score);
         let buffer = &mut self.buffers[turn];
-        // Waits until the batch before it has left.
+        // The batch before it may still be waiting to leave, and the slice itself does not know of that: its own event is
+        // tracked no more than any other.
+        buffer.left.synchronize()?;
         let places = buffer.pinned.as_mut_slice()?;
         // By this thread alone: all others make batches, and would be waited for.
         for (place, &at) in places.iter_mut().zip(&order) {
@@ -259,7 +265,8 @@ impl CudaTrainer {
         }
         self.travel.wait(&buffer.used)?;
         self.travel.memcpy_htod(&buffer.pinned, &mut buffer.positions)?;
-        self.stream.wait(&self.travel.record_event(None)?)?;
+        buffer.left.record(&self.travel)?;
+        self.stream.wait(&buffer.left)?;
         Ok((turn, order))
     }
 
@@ -576,9 +583,15 @@ mod tests {
                 &card.outputs(&batch, false).unwrap(),
                 1e-4,
             );
-            for _ in 0..7 {
-                cpu.learn(&batch, 1e-3).unwrap();
-                card.learn(&batch, 1e-3).unwrap();
+            // More batches, each another one, than can be on their way at once: none is told of before all are sent.
+            let batches: Vec<Batch> = (0..3 * BUFFERS)
+                .map(|_| positions(job.layout.architecture(), count, &mut random).0)
+                .collect();
+            for batch in &batches {
+                card.learn(batch, 1e-3).unwrap();
+            }
+            for batch in &batches {
+                cpu.learn(batch, 1e-3).unwrap();
             }
             let (left, right) = (cpu.told().unwrap(), card.told().unwrap());
             let part = |told: &[Told], of: fn(&Told) -> f32| -> Vec<f32> { told.iter().map(of).collect() };

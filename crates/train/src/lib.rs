@@ -1,9 +1,26 @@
 //! Trains Tandem's networks.
 //!
-//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. What stands here so far is what every
-//! trainer computes with, whatever the machine: [`Loss`], [`Optimiser`], [`Schedule`], and the plain definition of all slopes
-//! that faster ways are measured by ([`reference`](mod@reference)); [`Metrics`], which say what a network is worth. What a run
-//! tells of itself is in [`log`]; what a transformer's training needs before any tensor is in [`transformer`].
+//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. [`make_run`] follows it with a
+//! [`Trainer`], on processors ([`CpuTrainer`]) or a card ([`CudaTrainer`]), and writes checkpoints from which it can go on. All trainers
+//! compute with the same [`Loss`], [`Optimiser`] and [`Schedule`], and are measured by the plain definition of all slopes
+//! ([`reference`](mod@reference)); [`Metrics`] say what a network is worth. What a run tells of itself is in [`log`]; what a transformer's
+//! training needs before any tensor is in [`transformer`], what a selector's needs in [`selector`].
+//!
+//! ```
+//! let recipe = tandem_train::Recipe::parse(
+//!     r#"
+//!     name = "first"
+//!     [data]
+//!     train = [{ path = "train.bf" }]
+//!     [network]
+//!     features = "768"
+//!     accumulator = 256
+//!     "#,
+//! )?;
+//! assert_eq!(recipe.steps(), 6_104);
+//! assert!(recipe.explain().contains("batch = 16384"));
+//! # Ok::<(), tandem_train::RecipeError>(())
+//! ```
 
 mod base;
 mod batch;

@@ -8,7 +8,7 @@
 //! use tandem_train::log::{RunLog, read_history};
 //!
 //! # let folder = std::env::temp_dir().join(format!("tandem-log-doc-{}", std::process::id()));
-//! let mut log = RunLog::create(&folder)?;
+//! let mut log = RunLog::resume(&folder, 0)?;
 //! log.scalars(100, 1_638_400, &[("train/loss", 0.0712), ("rate", 1e-3)])?;
 //! log.scalars(200, 3_276_800, &[("train/loss", 0.0645), ("validation/loss", 0.0671)])?;
 //! log.histogram(200, "weights/first", &[-0.5, 0.25, 0.0])?;
@@ -60,9 +60,6 @@ pub enum LogError {
         /// Why.
         source: io::Error,
     },
-    /// A run has been logged there.
-    #[error("{} is there already: resume that run, or choose another folder", .0.display())]
-    Taken(PathBuf),
     /// The history is not one.
     #[error(
         "{}, line {line}: {problem}; mend or delete that line, or move the file away to begin another",
@@ -100,21 +97,13 @@ pub struct RunLog {
 }
 
 impl RunLog {
-    /// Begins the log of a new run in a folder, which is made if need be.
-    pub fn create(folder: &Path) -> Result<Self, LogError> {
-        fs::create_dir_all(folder).map_err(LogError::io(folder))?;
-        let lines = JsonLines::create(&folder.join(HISTORY))?;
-        let events = EventWriter::create(folder, None).map_err(LogError::io(folder))?;
-        Ok(Self { folder: folder.into(), lines, events, start: Instant::now(), seconds_before: 0.0 })
-    }
-
     /// Goes on with the log of a run that stands after `step`. What was logged of later steps is taken back. Where there
-    /// is no log, one begins.
+    /// is no log, one begins; where there is no folder, it is made.
     pub fn resume(folder: &Path, step: u64) -> Result<Self, LogError> {
         fs::create_dir_all(folder).map_err(LogError::io(folder))?;
         let (lines, seconds_before) = JsonLines::resume(&folder.join(HISTORY), step)?;
-        let events =
-            EventWriter::create(folder, Some(step.saturating_add(1))).map_err(LogError::io(folder))?;
+        let first_step = (step > 0).then(|| step.saturating_add(1));
+        let events = EventWriter::create(folder, first_step).map_err(LogError::io(folder))?;
         Ok(Self { folder: folder.into(), lines, events, start: Instant::now(), seconds_before })
     }
 
@@ -181,7 +170,7 @@ mod tests {
                 log.scalars(step, step * 100, &[("train/loss", 1.0 / step as f64)]).unwrap();
             }
         };
-        let mut log = RunLog::create(&folder).unwrap();
+        let mut log = RunLog::resume(&folder, 0).unwrap();
         told(&mut log, 1..=7);
         drop(log);
         let mut log = RunLog::resume(&folder, 4).unwrap();
@@ -198,21 +187,17 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_not_begun_where_there_is_one() {
-        let folder = folder("taken");
-        drop(RunLog::create(&folder).unwrap());
-        let error = RunLog::create(&folder).unwrap_err().to_string();
-        assert!(error.ends_with("log.jsonl is there already: resume that run, or choose another folder"));
-        assert_eq!(event_files(&folder), 1);
-        fs::remove_dir_all(&folder).unwrap();
-        drop(RunLog::resume(&folder.join("new"), 3).unwrap());
+    fn a_log_begins_where_there_is_none() {
+        let folder = folder("new");
+        drop(RunLog::resume(&folder.join("of/a/run"), 3).unwrap());
+        assert_eq!(read_history(&folder.join("of/a/run")).unwrap(), []);
         fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_run_that_diverges_is_logged_to_its_end() {
         let folder = folder("diverged");
-        let mut log = RunLog::create(&folder).unwrap();
+        let mut log = RunLog::resume(&folder, 0).unwrap();
         log.scalars(1, 100, &[("train/loss", f64::NAN), ("rate", f64::INFINITY)]).unwrap();
         let histogram = log.histogram(1, "weights/first", &[f32::NAN, f32::INFINITY]).unwrap();
         assert_eq!((histogram.count, histogram.not_finite), (0, 2));

@@ -59,8 +59,6 @@ pub struct Judgement {
     pub chance: f64,
     /// The label's score in centipawns; a mate is whatever the caller takes it for.
     pub score: Option<f64>,
-    /// The chance to win that the network should give.
-    pub target: Option<f64>,
     /// The loss for it.
     pub loss: Option<f64>,
     /// How the game ended.
@@ -320,7 +318,6 @@ mod tests {
             centipawns,
             chance,
             score: Some(score),
-            target: Some(target),
             loss: Some((chance - target).powi(2)),
             result: Some(result),
             pieces,

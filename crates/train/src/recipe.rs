@@ -32,6 +32,14 @@ pub enum RecipeError {
         /// Why not.
         problem: String,
     },
+    /// Something is wrong with a file, one of several perhaps.
+    #[error("{}: {source}", path.display())]
+    In {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        source: Box<RecipeError>,
+    },
     /// It asks for something that cannot be.
     #[error("{key}: {problem}")]
     Wrong {
@@ -442,13 +450,6 @@ pub(crate) fn within(key: &'static str, number: f64, least: f64, most: f64) -> R
 pub(crate) const ALMOST_ONE: f64 = 1.0 - 1e-9;
 
 impl Recipe {
-    /// Reads a recipe.
-    pub fn load(path: &Path) -> Result<Self, RecipeError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
-        Self::parse(&text)
-    }
-
     /// Reads a recipe from text, and looks whether it can be followed.
     pub fn parse(text: &str) -> Result<Self, RecipeError> {
         let recipe: Self = toml::from_str(text)?;
@@ -464,6 +465,20 @@ impl Recipe {
         check_sources(&self.data.train, &self.data.validation)?;
         check_share("target.result_share", &self.target.result_share)?;
         check_rate(&self.rate)?;
+        let shares = self
+            .data
+            .train
+            .iter()
+            .chain(&self.data.validation)
+            .filter_map(|source| source.result_share.as_ref());
+        if self.target.loss == Loss::Score
+            && !shares.chain([&self.target.result_share]).all(|share| share.is_always(0.0))
+        {
+            return wrong(
+                "target.loss",
+                "`score` knows nothing of results: leave out every `result_share`, or choose another loss",
+            );
+        }
         if !(self.target.scale.is_finite() && self.target.scale > 0.0) {
             return wrong("target.scale", "must be above zero: 400 is usual for centipawns");
         }
@@ -497,6 +512,13 @@ impl Recipe {
         }
         match self.optimiser {
             Optimiser::Sgd { momentum } => within("optimiser.momentum", momentum, 0.0, ALMOST_ONE),
+            Optimiser::Ranger { every: 0, .. } => {
+                Err(RecipeError::Wrong { key: "optimiser.every", problem: "must be above zero".into() })
+            }
+            Optimiser::Ranger { pull, .. } if !(0.0..=1.0).contains(&pull) => Err(RecipeError::Wrong {
+                key: "optimiser.pull",
+                problem: format!("{pull} is not from 0 to 1"),
+            }),
             Optimiser::Adam { beta1, beta2, decay, epsilon }
             | Optimiser::RAdam { beta1, beta2, decay, epsilon }
             | Optimiser::Ranger { beta1, beta2, decay, epsilon, .. } => {
@@ -556,6 +578,10 @@ mod tests {
         let with = |from: &str, to: &str| Recipe::parse(&SHORT.replace(from, to)).unwrap_err().to_string();
         assert!(with("accumulator = 256", "accumulators = 256").contains("accumulators"));
         assert!(with("\"halfkp\"", "\"halfpk\"").starts_with("network.features: "));
+        let scores = "[target]\nloss = { kind = \"score\" }\nresult_share = 0.5\n[network]";
+        assert!(with("[network]", scores).starts_with("target.loss: "));
+        let pulled = "[optimiser]\nkind = \"ranger\"\npull = 1.5\n[network]";
+        assert!(with("[network]", pulled).starts_with("optimiser.pull: "));
         assert!(with("accumulator = 256", "accumulator = 250").starts_with("network: "));
         assert!(with("\"crelu\"", "\"gelu\"").contains("none of relu, crelu, screlu"));
         assert!(with("path = \"train.bf\"", "path = \"train.bf\", filter = \"hm\"").contains("is no rule"));

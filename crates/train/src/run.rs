@@ -78,6 +78,12 @@ pub enum RunError {
     /// A network that should stay as it is did not.
     #[error("the network under the bridge has changed, which must not be: please report this")]
     Changed,
+    /// No head that counts has a target in the validation data.
+    #[error(
+        "the validation data has no target for any head that counts: choose data with what they learn (moves, results, scores), or \
+         give weights to heads that it has targets for"
+    )]
+    NothingToJudge,
     /// The validation loss is no number.
     #[error("the validation loss after step {step} is {loss}: the learning rate may be too high")]
     Validation {
@@ -217,11 +223,7 @@ impl<'a> Run<'a> {
         let job = Job::of(recipe)?;
         let folder = options.folder;
         let wrong = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
-        let keep = match recipe.training.average {
-            Averaging::Last { checkpoints } => recipe.training.keep.max(checkpoints),
-            _ => recipe.training.keep,
-        };
-        let checkpoints = Checkpoints::new(folder, keep);
+        let checkpoints = Checkpoints::new(folder, recipe.training.keep);
         let newest: Option<Checkpoint> = checkpoints.newest()?;
         let (state, standing) = match (newest, options.resume) {
             (Some(_), false) => {
@@ -475,7 +477,6 @@ fn measure(
                 centipawns: output * recipe.target.scale,
                 chance: sigmoid(output),
                 score: record.score.map(|score| f64::from(score.centipawns())),
-                target: Some(f64::from(target.chance)),
                 loss: Some(job.loss.of(output, target).0),
                 result: record.result,
                 pieces: record.position.piece_count(),
@@ -493,6 +494,14 @@ fn first_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
     if network.architecture != *job.layout.architecture() {
         let problem =
             format!("{path} is {}, the recipe asks for {}", network.architecture, job.layout.architecture());
+        return Err(RecipeError::Wrong { key: "network.start", problem }.into());
+    }
+    // Its outputs would mean other centipawns from the first step on.
+    if (network.scale, network.pawn) != (job.scale, job.pawn) {
+        let problem = format!(
+            "{path} says {} for an output of one and {} for a pawn, the recipe's network {} and {}",
+            network.scale, network.pawn, job.scale, job.pawn
+        );
         return Err(RecipeError::Wrong { key: "network.start", problem }.into());
     }
     Ok(State::new(job.layout.numbers_of(&network), job.optimiser, job.is_averaged()))

@@ -247,7 +247,10 @@ impl Schedule {
             Self::WarmUp { then, .. } => then.problem(),
             Self::Sequence { parts } => {
                 let sum: f64 = parts.iter().map(|part| part.share).sum();
-                if parts.is_empty() || (sum - 1.0).abs() > 1e-6 || parts.iter().any(|part| part.share < 0.0) {
+                if parts.is_empty()
+                    || !((sum - 1.0).abs() <= 1e-6)
+                    || parts.iter().any(|part| part.share < 0.0)
+                {
                     return Some(format!("the shares of a sequence must add up to 1; they add up to {sum}"));
                 }
                 parts.iter().find_map(|part| part.schedule.problem())
@@ -308,9 +311,11 @@ mod tests {
         assert!(Schedule::Exponential { start: 1.0, end: 0.0 }.problem().is_some());
         assert!(Schedule::Step { start: 1.0, gamma: 0.5, every: 0 }.problem().is_some());
         assert!(Schedule::Wsd { peak: 1.0, warm_up: 0, decay: 2.0, end: 0.0 }.problem().is_some());
-        let half = Schedule::Sequence {
-            parts: vec![Part { share: 0.5, schedule: Schedule::Constant { value: 1.0 } }],
+        let sequence = |share| Schedule::Sequence {
+            parts: vec![Part { share, schedule: Schedule::Constant { value: 1.0 } }],
         };
+        assert!(sequence(f64::NAN).problem().is_some());
+        let half = sequence(0.5);
         assert!(half.problem().unwrap().contains("0.5"));
         for (step, steps) in [(0, 0), (5, 0), (0, 1), (9, 1)] {
             assert!(half.at(step, steps).is_finite());

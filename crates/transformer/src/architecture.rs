@@ -369,7 +369,7 @@ pub struct ValueHead {
     pub channels: usize,
     /// Numbers that the board is pressed into.
     pub hidden: usize,
-    /// The square of the error that the value will have.
+    /// The square of the error that the value will have, as a chance from 0 to 1.
     #[serde(default)]
     pub error: bool,
     /// The value again, in so many buckets; none if zero.

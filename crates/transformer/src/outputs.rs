@@ -26,7 +26,7 @@ pub struct Outputs {
 pub struct ValueOutput {
     /// Logits of win, draw and loss.
     pub wdl: [f32; 3],
-    /// The square of the error that the value will have.
+    /// The square of the error that the value will have, as a chance from 0 to 1.
     pub error: Option<f32>,
     /// Logits of the value in buckets.
     pub buckets: Vec<f32>,

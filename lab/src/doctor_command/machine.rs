@@ -117,11 +117,6 @@ pub(super) fn gpu() -> Vec<Finding> {
             &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
             "install the CUDA toolkit 12 or 13, or NVRTC alone (pip install nvidia-cuda-nvrtc-cu12)",
         ),
-        library(
-            "cuBLAS",
-            &["libcublas.so.13", "libcublas.so.12", "libcublas.so"],
-            "install the CUDA toolkit 12 or 13, or cuBLAS alone (pip install nvidia-cublas-cu12)",
-        ),
     ]
 }
 

@@ -21,9 +21,10 @@ pub(super) fn write(folder: &Path, name: &str, hybrid: &Hybrid, card: Card) -> R
     whole.fact("file size", format!("{} bytes", bytes.len()));
     whole.fact("sha256", sha256(&bytes));
     whole.facts.extend(card.facts);
-    output::write_whole(&path, &bytes).map_err(LabError::file(&path))?;
     let about = Card::path(&path);
     output::write_whole(&about, whole.markdown().as_bytes()).map_err(LabError::file(&about))?;
+    // Last, since whoever finds it takes the run for ended.
+    output::write_whole(&path, &bytes).map_err(LabError::file(&path))?;
     sayln!("{} and {}", path.display(), about.display());
     Ok(path)
 }

@@ -174,7 +174,6 @@ fn write_network(
     let weights = &outcome.weights;
     let own = folder.join(format!("{}.ttn", recipe.name));
     let bytes = weights.to_bytes(Storage::F32, &recipe.name);
-    write(&own, &bytes)?;
     let open = folder.join(format!("{}.safetensors", recipe.name));
     write(&open, &weights.to_safetensors(&recipe.name))?;
     let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
@@ -189,6 +188,8 @@ fn write_network(
     }
     let path = Card::path(&own);
     write(&path, card.markdown().as_bytes())?;
+    // Last, since whoever finds it takes the run for ended.
+    write(&own, &bytes)?;
     sayln!("{}, {} and {}", own.display(), open.display(), path.display());
     Ok(())
 }

@@ -51,7 +51,7 @@ macro_rules! for_each_isa {
         pub(super) fn $name(isa: Isa, $($arg: $type),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+                #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
                 fn avx512($($arg: $type),*) $(-> $out)? {
                     $body($($arg),*)
                 }

@@ -4,8 +4,7 @@ use super::LogError;
 use super::append::Appender;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use tandem_chess::output;
 
@@ -45,15 +44,6 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
-    /// Begins a history where there is none.
-    pub(super) fn create(path: &Path) -> Result<Self, LogError> {
-        let file = File::create_new(path).map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists => LogError::Taken(path.into()),
-            _ => LogError::io(path)(source),
-        })?;
-        Self::new(file, path)
-    }
-
     /// Goes on after a step: the lines of later ones are cut off. Returns the seconds of the last line that is kept.
     pub(super) fn resume(path: &Path, step: u64) -> Result<(Self, f64), LogError> {
         let mut kept = String::new();
@@ -68,11 +58,8 @@ impl JsonLines {
         }
         output::write_whole(path, kept.as_bytes()).map_err(LogError::io(path))?;
         let file = OpenOptions::new().write(true).open(path).map_err(LogError::io(path))?;
-        Ok((Self::new(file, path)?, seconds))
-    }
-
-    fn new(file: File, path: &Path) -> Result<Self, LogError> {
-        Ok(Self { file: Appender::new(file).map_err(LogError::io(path))?, path: path.into() })
+        let file = Appender::new(file).map_err(LogError::io(path))?;
+        Ok((Self { file, path: path.into() }, seconds))
     }
 
     /// Adds a line.
@@ -126,7 +113,7 @@ mod tests {
     fn a_line_is_one_flat_object() {
         let folder = folder("lines");
         let path = folder.join("log.jsonl");
-        let mut lines = JsonLines::create(&path).unwrap();
+        let (mut lines, _) = JsonLines::resume(&path, 0).unwrap();
         let scalars = [("train/loss", 0.5), ("rate", f64::NEG_INFINITY), ("a \"name\"\n", 1.0)];
         let entry = Entry::new(u64::MAX, 16_384, 1.5, &scalars);
         lines.add(&entry).unwrap();

@@ -248,13 +248,22 @@ impl<'a> Batch<'a> {
         }
         if let Some(logits) = self.row(answers.optimistic_policy, row) {
             let (loss, _) = policy_loss(logits, &legal, best, shares);
-            self.count(row, Figure::Loss(Head::OptimisticPolicy), loss);
+            self.count(row, Figure::Loss(Head::OptimisticPolicy), self.surprise(row, answers) * loss);
         }
         let answer = self.samples.opponent.get(row).filter(|answer| **answer != NO_MOVE);
         if let (Some(logits), Some(&answer)) = (self.row(answers.opponent_policy, row), answer) {
             let loss = log_sum_exp(logits.iter().copied()) - f64::from(logits[usize::from(answer)]);
             self.count(row, Figure::Loss(Head::OpponentPolicy), loss);
         }
+    }
+
+    /// How much better than the network said it ended, from 0 to 1: so much does a move count for an optimist. All moves count
+    /// alike where nothing is said of values.
+    fn surprise(&self, row: usize, answers: &Answers<'_>) -> f64 {
+        let Some(logits) = self.row(answers.value.wdl, row) else { return 1.0 };
+        let Some(end) = self.samples.wdl.get(row).filter(|end| !end[0].is_nan()) else { return 0.0 };
+        let said = chances(logits);
+        (f64::from(end[0] - end[2]) - (said[0] - said[2])).clamp(0.0, 1.0)
     }
 
     fn add_values(&mut self, row: usize, answers: &Answers<'_>) {
@@ -273,7 +282,7 @@ impl<'a> Batch<'a> {
             let surprises =
                 logits.iter().zip(taught).map(|(logit, share)| share * (log_sum - f64::from(*logit)));
             self.count(row, Figure::Loss(head), surprises.sum());
-            let given: Vec<f64> = logits.iter().map(|logit| (f64::from(*logit) - log_sum).exp()).collect();
+            let given = chances(logits);
             let (value, wanted) = (given[0] - given[2], target[0] - target[2]);
             let error = (value - wanted) * (value - wanted);
             if head == Head::Value {
@@ -281,7 +290,8 @@ impl<'a> Batch<'a> {
                 self.count(row, Figure::ValueError, error);
             }
             if let Some(foretold) = self.row(said.error, row) {
-                let difference = f64::from(foretold[0]) - error;
+                // It foretells the error of chances, which go from 0 to 1 where values go from -1 to 1.
+                let difference = f64::from(foretold[0]) - error / 4.0;
                 self.count(row, Figure::Loss(Head::Error), difference * difference);
             }
             let logits = self.row(said.buckets, row);
@@ -367,6 +377,12 @@ fn policy_loss(logits: &[f32], legal: &[usize], best: usize, (to_best, to_others
         }
     }
     (loss, entropy)
+}
+
+/// What logits are worth as chances.
+fn chances(logits: &[f32]) -> Vec<f64> {
+    let log_sum = log_sum_exp(logits.iter().copied());
+    logits.iter().map(|logit| (f64::from(*logit) - log_sum).exp()).collect()
 }
 
 /// The logarithm of the sum of powers of e.

@@ -10,7 +10,6 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
-use std::path::Path;
 use tandem_data::OnError;
 use tandem_hybrid::Fingerprint;
 use tandem_transformer::{Architecture, Preset, Weights};
@@ -307,13 +306,6 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 impl TransformerRecipe {
-    /// Reads a recipe, and the description of the network where the recipe names a file that has it.
-    pub fn load(path: &Path) -> Result<Self, RecipeError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
-        Self::parse_whole(&text)
-    }
-
     /// Reads a recipe from text, and the description of the network where it names a file that has it.
     pub(super) fn parse_whole(text: &str) -> Result<Self, RecipeError> {
         let recipe = Self::parse(text)?;

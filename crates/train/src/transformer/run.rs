@@ -86,7 +86,7 @@ pub struct TransformerOutcome {
     pub steps: u64,
     /// Whether it came to its end; else it was stopped and can go on.
     pub finished: bool,
-    /// The last look at the validation data.
+    /// The look at the validation data that is of this network: the best one's with `training.patience`, else the last.
     pub metrics: Option<TransformerMetrics>,
 }
 
@@ -370,7 +370,9 @@ impl<'a> Run<'a> {
     fn validate(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
         if let Some(metrics) = self.measure()? {
-            let loss = metrics.whole().loss(&self.recipe.targets.weights).unwrap_or(f64::NAN);
+            let Some(loss) = metrics.whole().loss(&self.recipe.targets.weights) else {
+                return Err(RunError::NothingToJudge);
+            };
             if !loss.is_finite() {
                 return Err(RunError::Validation { step: self.step, loss });
             }
@@ -399,7 +401,10 @@ impl<'a> Run<'a> {
                 log.scalars(step, positions, &scalars)?;
             }
             watch(TransformerEvent::Validated { step, metrics: &metrics, loss, is_best });
-            self.metrics = Some(metrics);
+            // With patience it is the best network that is handed out.
+            if is_best || self.recipe.training.patience == 0 {
+                self.metrics = Some(metrics);
+            }
         }
         let checkpoint = self.checkpoint()?;
         if let Some((log, _)) = &mut self.writes {
