@@ -198,6 +198,19 @@ fn a_ponder_hit_turns_into_a_move() {
 }
 
 #[test]
+fn a_limited_player_waits_for_stop_as_any_other() {
+    let mut engine = Engine::start();
+    engine.ask("setoption name UCI_LimitStrength value true");
+    engine.ask("setoption name UCI_Elo value 1320");
+    engine.send("go infinite");
+    // Far longer than its few nodes take.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(engine.ask("").iter().all(|line| !line.starts_with("bestmove")));
+    engine.send("stop");
+    engine.until("bestmove");
+}
+
+#[test]
 fn the_end_of_input_ends_the_engine_but_not_a_bounded_search() {
     let mut engine = Engine::start();
     engine.send("go depth 8");

@@ -67,7 +67,7 @@ impl Worker {
                 // While pondering the clock is not ours: go on until it is.
                 self.enough = true;
                 if !self.shared.signals.is_pondering() {
-                    self.shared.signals.stop();
+                    self.end();
                     break;
                 }
             }

@@ -315,8 +315,16 @@ impl Worker {
         let over = !self.shared.signals.is_pondering()
             && (self.enough || self.time.is_over() || self.out_of_nodes());
         if over {
+            self.end();
+        }
+    }
+
+    /// This thread has met its limits, and so has the search, unless it may not answer before it is told to: then nobody
+    /// but the user pulls the lever, for the answer waits for it.
+    pub(crate) fn end(&mut self) {
+        self.stopped = true;
+        if !self.limits.infinite {
             self.shared.signals.stop();
-            self.stopped = true;
         }
     }
 

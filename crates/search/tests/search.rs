@@ -165,6 +165,32 @@ fn pondering_waits_for_the_enemy_and_then_for_the_clock() {
     });
 }
 
+/// Whatever else would end it.
+#[test]
+fn an_infinite_search_answers_only_when_it_is_stopped() {
+    let endless = Limits { infinite: true, ..Limits::default() };
+    let limits = [
+        Limits { nodes: Some(500), ..endless.clone() },
+        Limits { move_time: Some(Duration::from_millis(5)), ..endless.clone() },
+        Limits { mate: Some(1), ..endless },
+    ];
+    with_stack(|| {
+        for limits in limits {
+            let mut searcher = searcher();
+            let signals = searcher.signals();
+            signals.arm(false);
+            let start = Instant::now();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(150));
+                signals.stop();
+            });
+            let mate_in_one = Position::from_fen("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1").unwrap();
+            let result = searcher.search(&mate_in_one, &limits, &mut |_| ());
+            assert!(result.best.is_some() && start.elapsed() >= Duration::from_millis(150), "{limits:?}");
+        }
+    });
+}
+
 #[test]
 fn more_threads_find_the_same_mate() {
     with_stack(|| {
