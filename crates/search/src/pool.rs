@@ -221,7 +221,8 @@ impl Searcher {
         #[cfg(feature = "tune")]
         params.put_in_use();
         let mut limits = limits.clone();
-        let mut multipv = self.settings.multipv;
+        let asked_for = self.settings.multipv.max(1);
+        let mut multipv = asked_for;
         if let Some(strength) = self.settings.strength {
             let nodes = strength.nodes();
             limits.nodes = Some(limits.nodes.map_or(nodes, |limit| limit.min(nodes)));
@@ -268,7 +269,13 @@ impl Searcher {
                     worker.deepen(multipv, None);
                 });
             }
-            main[0].deepen(multipv, Some(report));
+            // A limited player looks at more lines than the user asked for, and keeps them to itself.
+            let mut report = |info: Info| {
+                if info.multipv <= asked_for {
+                    report(info);
+                }
+            };
+            main[0].deepen(multipv, Some(&mut report));
             wait_for_leave(&self.signals, &limits);
             self.signals.stop();
         });

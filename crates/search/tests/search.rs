@@ -246,7 +246,8 @@ fn a_weak_player_moves_legally_and_quickly() {
         searcher.settings.strength = Some(tandem_search::Strength::new(1320));
         let limits = Limits { move_time: Some(Duration::from_secs(90)), ..Limits::default() };
         let start = Instant::now();
-        let (result, _) = search(&mut searcher, &Position::startpos().fen(), &limits);
+        let (result, infos) = search(&mut searcher, &Position::startpos().fen(), &limits);
         assert!(result.best.is_some() && start.elapsed() < Duration::from_secs(60));
+        assert!(!infos.is_empty() && infos.iter().all(|info| info.multipv == 1), "nobody asked for more lines");
     });
 }
