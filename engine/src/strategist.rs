@@ -200,8 +200,16 @@ pub(crate) fn play(
 ) {
     let start = Instant::now();
     let signals = searcher.signals();
-    let deadline = deadline(start, limits, searcher.settings.move_overhead);
-    let late = || signals.is_stopped() || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+    let allowed = time_allowed(limits, searcher.settings.move_overhead);
+    // The clock is ours once the enemy has played the expected move.
+    let mut ours_since = start;
+    let late = || {
+        if signals.is_pondering() {
+            ours_since = Instant::now();
+            return signals.is_stopped();
+        }
+        signals.is_stopped() || allowed.is_some_and(|allowed| ours_since.elapsed() >= allowed)
+    };
     // What is kept in it is written anew for each move, so that one that failed harms none after it.
     let mut adviser = adviser.lock().unwrap_or_else(PoisonError::into_inner);
     let advice = adviser.weigh_some(position, &limits.search_moves, late);
@@ -219,14 +227,18 @@ pub(crate) fn play(
     speaker.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time });
 }
 
-/// When the moves that were weighed by then have to do. A game goes on after this move, so that only a part of the clock
-/// is used.
-fn deadline(start: Instant, limits: &Limits, overhead: Duration) -> Option<Instant> {
-    if limits.infinite || limits.ponder {
+/// After how long the moves that were weighed by then have to do. A game goes on after this move, so that only a part of the
+/// clock is used, and never more than half of what is left: the increment comes when the move is made.
+fn time_allowed(limits: &Limits, overhead: Duration) -> Option<Duration> {
+    if limits.infinite {
         return None;
     }
-    let clock = limits.clock.map(|clock| clock.remaining.saturating_sub(overhead) / 4 + clock.increment / 2);
-    start.checked_add([limits.move_time, clock].into_iter().flatten().min()?)
+    let move_time = limits.move_time.map(|time| time.saturating_sub(overhead));
+    let clock = limits.clock.map(|clock| {
+        let usable = clock.remaining.saturating_sub(overhead);
+        (usable / 4 + clock.increment / 2).min(usable / 2)
+    });
+    [move_time, clock].into_iter().flatten().min()
 }
 
 /// What a prospect is as an evaluation, and as chances of win, draw and loss.
@@ -268,19 +280,23 @@ mod tests {
         let halves = Prospect::Outcomes { win: 0.0625, draw: 0.0, loss: 0.9375 };
         assert_eq!(told(halves).1, [63, 0, 937]);
     }
+
     #[test]
     fn only_a_part_of_the_clock_is_used() {
-        let start = Instant::now();
         let time = |text: &str| {
             let Ok(crate::go::Go::Search(limits)) = crate::go::parse(text, &Position::startpos()) else {
                 panic!("{text}")
             };
-            deadline(start, &limits, Duration::from_millis(10)).map(|deadline| (deadline - start).as_millis())
+            time_allowed(&limits, Duration::from_millis(10)).map(|time| time.as_millis())
         };
-        assert_eq!(time("movetime 50"), Some(50));
+        assert_eq!(time("movetime 50"), Some(40));
+        assert_eq!(time("movetime 5"), Some(0));
         assert_eq!(time("wtime 1010 btime 7 winc 20"), Some(260));
-        assert_eq!(time("wtime 1010 movetime 90"), Some(90));
+        // An increment larger than what is left comes too late for this move.
+        assert_eq!(time("wtime 110 btime 7 winc 5000"), Some(50));
+        assert_eq!(time("wtime 1010 movetime 90"), Some(80));
+        assert_eq!(time("ponder wtime 1010"), Some(250));
         assert_eq!(time("wtime 1 btime 1"), Some(0));
-        assert!(["", "infinite", "ponder wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none()));
+        assert!(["", "infinite", "infinite wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none()));
     }
 }

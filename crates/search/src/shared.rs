@@ -36,7 +36,8 @@ impl Signals {
         self.stop.load(Relaxed) || self.parent.as_ref().is_some_and(|parent| parent.is_stopped())
     }
 
-    pub(crate) fn is_pondering(&self) -> bool {
+    /// Whether the search thinks on the enemy's time.
+    pub fn is_pondering(&self) -> bool {
         self.pondering.load(Relaxed)
     }
 
