@@ -68,8 +68,8 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> Result<Go, GoError>
             moves_to_go: moves_to_go.filter(|&moves| moves > 0),
         });
     }
-    // A bare `go`, or one with the enemy's clock only, goes on until it is stopped.
-    if !limits.is_bounded() && !limits.ponder {
+    // A bare `go`, or one with the enemy's clock only, goes on until it is stopped; one for a mate until that is found.
+    if !limits.is_bounded() && !limits.ponder && limits.mate.is_none() {
         limits.infinite = true;
     }
     Ok(Go::Search(limits))
@@ -133,6 +133,8 @@ mod tests {
         assert_eq!(all.search_moves.len(), 2);
         assert!(limits("searchmoves e2e4 infinite").infinite);
         assert!(limits("").infinite);
+        let mate = limits("mate 3");
+        assert!(!mate.infinite && !mate.is_bounded() && limits("mate 3 depth 9").is_bounded());
         assert!(limits("ponder wtime 100 btime 100").ponder);
         assert!(matches!(parse("perft 5", &Position::startpos()), Ok(Go::Perft(5))));
     }

@@ -28,10 +28,31 @@ enum Work {
     Idle(Box<Searcher>),
     Busy {
         thread: JoinHandle<Box<Searcher>>,
-        bounded: bool,
+        ends: Ends,
     },
     /// A thread of work could not be had back. Only seen in passing.
     Lost,
+}
+
+/// When work comes to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// By itself.
+    ByItself,
+    /// Once a mate is found. Nobody knows whether there is one.
+    WithLuck,
+    /// When it is told to.
+    WhenTold,
+}
+
+impl Ends {
+    fn of(limits: &Limits) -> Self {
+        match limits.mate {
+            _ if limits.is_bounded() => Self::ByItself,
+            Some(_) if !limits.infinite && !limits.ponder => Self::WithLuck,
+            _ => Self::WhenTold,
+        }
+    }
 }
 
 /// The engine's side of the protocol.
@@ -107,7 +128,9 @@ impl Uci {
             }
         }
         // The input ended. A search that ends by itself may do so; any other has nobody left to stop it.
-        if let Work::Busy { bounded: false, .. } = self.work {
+        if let Work::Busy { ends, .. } = self.work
+            && ends != Ends::ByItself
+        {
             self.signals.stop();
         }
         self.finish();
@@ -188,12 +211,11 @@ impl Uci {
     fn search(&mut self, limits: Limits) {
         let mut position = self.position.clone();
         let speaker = Speaker::new(position.clone(), &self.options);
-        let bounded = limits.is_bounded();
-        let ponder = limits.ponder;
+        let (ends, ponder) = (Ends::of(&limits), limits.ponder);
         match self.options.strategist.choice() {
             Choice::Search => {
                 let absence = self.options.second_mind.absence();
-                self.work(bounded, ponder, move |searcher| {
+                self.work(ends, ponder, move |searcher| {
                     absence.into_iter().for_each(complain);
                     let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
                     if let Some(counsel) = searcher.counsel() {
@@ -202,10 +224,10 @@ impl Uci {
                     speaker.best_move(&result);
                 });
             }
-            Choice::Transformer(adviser) => self.work(bounded, ponder, move |searcher| {
+            Choice::Transformer(adviser) => self.work(ends, ponder, move |searcher| {
                 strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
             }),
-            Choice::Nobody(why) => self.work(bounded, ponder, move |searcher| {
+            Choice::Nobody(why) => self.work(ends, ponder, move |searcher| {
                 complain(why);
                 searcher.wait_for_leave(&limits);
                 say("bestmove (none)");
@@ -216,7 +238,7 @@ impl Uci {
     fn count(&mut self, depth: u32) {
         let mut position = self.position.clone();
         let chess960 = self.options.chess960;
-        self.work(true, false, move |searcher| {
+        self.work(Ends::ByItself, false, move |searcher| {
             let signals = searcher.signals();
             let start = std::time::Instant::now();
             let mut total = 0;
@@ -278,7 +300,7 @@ impl Uci {
             threads: threads.map_or(standard.threads, |threads| threads.clamp(1, 1024) as usize),
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
-        self.work(true, false, move |searcher| {
+        self.work(Ends::ByItself, false, move |searcher| {
             if let Err(error) = bench::run(bench, searcher) {
                 complain(error);
             }
@@ -293,7 +315,7 @@ impl Uci {
         let seconds = seconds.unwrap_or(20).clamp(1, 3600);
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
-        self.work(true, false, move |searcher| {
+        self.work(Ends::ByItself, false, move |searcher| {
             if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
                 complain(error);
             }
@@ -302,7 +324,7 @@ impl Uci {
 
     fn genfens(&mut self, arguments: &str) {
         match genfens::Request::parse(arguments) {
-            Ok(request) => self.work(true, false, move |searcher| {
+            Ok(request) => self.work(Ends::ByItself, false, move |searcher| {
                 if let Err(error) = request.run(searcher) {
                     complain(error);
                 }
@@ -312,7 +334,7 @@ impl Uci {
     }
 
     /// Sends the searcher away to do something that takes its time.
-    fn work(&mut self, bounded: bool, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) {
+    fn work(&mut self, ends: Ends, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) {
         if self.searcher().is_none() {
             return;
         }
@@ -326,7 +348,7 @@ impl Uci {
             searcher
         });
         match spawned {
-            Ok(thread) => self.work = Work::Busy { thread, bounded },
+            Ok(thread) => self.work = Work::Busy { thread, ends },
             Err(error) => {
                 complain(format_args!("no thread to search with: {error}"));
                 self.restore();
@@ -334,11 +356,11 @@ impl Uci {
         }
     }
 
-    /// The searcher, once it has nothing else to do. While it thinks without end, the answer is `None`, and the user
-    /// is told why.
+    /// The searcher, once it has nothing else to do. While it thinks perhaps without end, the answer is `None`, and the
+    /// user is told why.
     fn searcher(&mut self) -> Option<&mut Searcher> {
-        if let Work::Busy { thread, bounded } = &self.work
-            && !bounded
+        if let Work::Busy { thread, ends } = &self.work
+            && *ends != Ends::ByItself
             && !self.signals.is_stopped()
             && !thread.is_finished()
         {
@@ -369,9 +391,10 @@ impl Uci {
         }
     }
 
-    /// Waits for the work in hand, telling it to stop if it would not end by itself.
+    /// Waits for the work in hand, telling it to stop if it waits to be told. Who looks for a mate that there is not looks
+    /// on until somebody tells him to stop.
     pub fn settle(&mut self) {
-        if let Work::Busy { bounded: false, .. } = self.work {
+        if let Work::Busy { ends: Ends::WhenTold, .. } = self.work {
             self.signals.stop();
         }
         self.finish();

@@ -173,15 +173,17 @@ fn a_stop_right_behind_go_is_not_lost() {
 #[test]
 fn commands_during_a_search_are_safe() {
     let mut engine = Engine::start();
-    engine.send("go infinite");
-    for line in ["go depth 3", "setoption name Hash value 32", "ucinewgame", "bench"] {
-        let answer: Vec<String> =
-            engine.ask(line).into_iter().filter(|line| line.starts_with("info string")).collect();
-        assert_eq!(answer, ["info string busy thinking; send 'stop' first"], "{line}");
+    for endless in ["go infinite", "go mate 3"] {
+        engine.send(endless);
+        for line in ["go depth 3", "setoption name Hash value 32", "ucinewgame", "bench"] {
+            let answer: Vec<String> =
+                engine.ask(line).into_iter().filter(|line| line.starts_with("info string")).collect();
+            assert_eq!(answer, ["info string busy thinking; send 'stop' first"], "{line}");
+        }
+        engine.ask("position startpos moves d2d4");
+        engine.send("stop");
+        engine.until("bestmove");
     }
-    engine.ask("position startpos moves d2d4");
-    engine.send("stop");
-    engine.until("bestmove");
     engine.send("go depth 4");
     engine.until("bestmove");
 }
@@ -216,11 +218,14 @@ fn the_end_of_input_ends_the_engine_but_not_a_bounded_search() {
     engine.send("go depth 8");
     drop(engine.input.take());
     engine.until("bestmove");
-    let mut engine = Engine::start();
-    engine.send("go infinite");
-    drop(engine.input.take());
-    engine.until("bestmove");
-    assert!(matches!(engine.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected)));
+    // There is no mate in three.
+    for endless in ["go infinite", "go mate 3"] {
+        let mut engine = Engine::start();
+        engine.send(endless);
+        drop(engine.input.take());
+        engine.until("bestmove");
+        assert!(matches!(engine.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected)));
+    }
 }
 
 #[test]
@@ -268,6 +273,8 @@ fn arguments_are_commands() {
     assert!(run(&["perft", "3"]).contains("Nodes searched: 8902"));
     assert!(run(&["bench", "3"]).trim_end().ends_with("nps"));
     assert!(run(&["help"]).contains("ponderhit"));
+    let mate = "position fen r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1";
+    assert!(run(&[mate, "go mate 2"]).contains(" score mate 2 "));
     let openings = run(&["genfens 3 seed 42 book None", "quit"]);
     assert_eq!(openings.lines().filter(|line| line.starts_with("info string genfens ")).count(), 3);
     assert_eq!(openings, run(&["genfens 3 seed 42 book None", "quit"]));

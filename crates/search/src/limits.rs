@@ -38,12 +38,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether the search will end by itself.
+    /// Whether the search will end by itself. One for a mate need not: there may be none.
     pub fn is_bounded(&self) -> bool {
         let limited = self.depth.is_some()
             || self.nodes.is_some()
             || self.soft_nodes.is_some()
-            || self.mate.is_some()
             || self.move_time.is_some()
             || self.clock.is_some();
         limited && !self.infinite && !self.ponder
