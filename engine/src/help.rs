@@ -31,4 +31,5 @@ Looking
                                N random openings, for OpenBench
   help                         this text
 
-From the shell, the same commands work as arguments: tandem bench, tandem perft 5.";
+From the shell, the same commands work as arguments: tandem bench, tandem perft 5. If one fails,
+the exit status is 1.";

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Writes one line to standard output. If nobody reads it any more, there is nobody left to play for.
 pub(crate) fn say(line: impl Display) {
@@ -14,4 +16,21 @@ pub(crate) fn say(line: impl Display) {
 /// Tells the user something in the one form that every GUI passes on.
 pub(crate) fn complain(message: impl Display) {
     say(format_args!("info string {message}"));
+}
+
+/// Whether a command failed, for those who only read how the program ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<AtomicBool>);
+
+impl Faults {
+    /// Tells the user why a command failed.
+    pub(crate) fn tell(&self, why: impl Display) {
+        complain(why);
+        self.0.store(true, Relaxed);
+    }
+
+    /// Whether any did.
+    pub(crate) fn any(&self) -> bool {
+        self.0.load(Relaxed)
+    }
 }

@@ -11,7 +11,7 @@ use crate::genfens;
 use crate::go::{self, Go};
 use crate::help::HELP;
 use crate::options::{self, DEFAULT_HASH, Options};
-use crate::output::{complain, say};
+use crate::output::{Faults, complain, say};
 use crate::speaker::Speaker;
 use crate::strategist::{self, Choice};
 use std::io::BufRead;
@@ -63,6 +63,7 @@ pub struct Uci {
     work: Work,
     /// Raised by the reader as soon as `quit` comes in, to end whatever is slow.
     quitting: Arc<AtomicBool>,
+    faults: Faults,
 }
 
 /// Whether to go on reading.
@@ -100,18 +101,19 @@ impl Uci {
             signals: searcher.signals(),
             work: Work::Idle(Box::new(searcher)),
             quitting: Arc::default(),
+            faults: Faults::default(),
         }
     }
 
-    /// Carries out lines given as arguments, to the end of each.
+    /// Carries out lines given as arguments, to the end of each. A shell hears of one that failed.
     pub(crate) fn run_lines(mut self, lines: &[String]) -> ExitCode {
         for line in lines {
             if self.execute(line) == Next::Quit {
-                return ExitCode::SUCCESS;
+                break;
             }
             self.settle();
         }
-        ExitCode::SUCCESS
+        if self.faults.any() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
     /// Reads lines until `quit` or the end of the input.
@@ -170,7 +172,7 @@ impl Uci {
             "--version" => say(format_args!("tandem {}", env!("CARGO_PKG_VERSION"))),
             other => {
                 let other: String = other.chars().take(40).collect();
-                complain(format_args!("unknown command '{other}'; 'help' lists the commands"));
+                self.faults.tell(format_args!("unknown command '{other}'; 'help' lists the commands"));
             }
         }
         Next::Line
@@ -189,14 +191,14 @@ impl Uci {
         let Some(searcher) = self.searcher() else { return };
         match options::set(arguments, &mut options, searcher, &quitting) {
             Ok(()) => self.options = options,
-            Err(error) => complain(error),
+            Err(error) => self.faults.tell(error),
         }
     }
 
     fn set_position(&mut self, arguments: &str) {
         match parse_position(arguments) {
             Ok(position) => self.position = position,
-            Err(error) => complain(error),
+            Err(error) => self.faults.tell(error),
         }
     }
 
@@ -204,7 +206,7 @@ impl Uci {
         match go::parse(arguments, &self.position) {
             Ok(Go::Search(limits)) => self.search(limits),
             Ok(Go::Perft(depth)) => self.count(depth),
-            Err(error) => complain(error),
+            Err(error) => self.faults.tell(error),
         }
     }
 
@@ -227,11 +229,14 @@ impl Uci {
             Choice::Transformer(adviser) => self.work(ends, ponder, move |searcher| {
                 strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
             }),
-            Choice::Nobody(why) => self.work(ends, ponder, move |searcher| {
-                complain(why);
-                searcher.wait_for_leave(&limits);
-                say("bestmove (none)");
-            }),
+            Choice::Nobody(why) => {
+                let faults = self.faults.clone();
+                self.work(ends, ponder, move |searcher| {
+                    faults.tell(why);
+                    searcher.wait_for_leave(&limits);
+                    say("bestmove (none)");
+                });
+            }
         }
     }
 
@@ -268,7 +273,7 @@ impl Uci {
     fn perft(&mut self, arguments: &str) {
         match arguments.parse::<u32>() {
             Ok(depth) if depth <= 100 => self.count(depth),
-            _ => complain("usage: perft <depth>"),
+            _ => self.faults.tell("usage: perft <depth>"),
         }
     }
 
@@ -277,7 +282,7 @@ impl Uci {
             "" => self.position.clone(),
             fen => match Position::from_fen(fen) {
                 Ok(position) => position,
-                Err(error) => return complain(error),
+                Err(error) => return self.faults.tell(error),
             },
         };
         let judge = self.options.judge.clone();
@@ -292,7 +297,7 @@ impl Uci {
 
     fn bench(&mut self, arguments: &str) {
         let Some([depth, threads, hash]) = numbers(arguments) else {
-            return complain("usage: bench [depth [threads [MiB]]]");
+            return self.faults.tell("usage: bench [depth [threads [MiB]]]");
         };
         let standard = Bench::default();
         let bench = Bench {
@@ -300,36 +305,39 @@ impl Uci {
             threads: threads.map_or(standard.threads, |threads| threads.clamp(1, 1024) as usize),
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
+        let faults = self.faults.clone();
         self.work(Ends::ByItself, false, move |searcher| {
             if let Err(error) = bench::run(bench, searcher) {
-                complain(error);
+                faults.tell(error);
             }
         });
     }
 
     fn speedtest(&mut self, arguments: &str) {
         let Some([seconds, threads, hash]) = numbers(arguments) else {
-            return complain("usage: speedtest [seconds [threads [MiB]]]");
+            return self.faults.tell("usage: speedtest [seconds [threads [MiB]]]");
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let seconds = seconds.unwrap_or(20).clamp(1, 3600);
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
+        let faults = self.faults.clone();
         self.work(Ends::ByItself, false, move |searcher| {
             if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
-                complain(error);
+                faults.tell(error);
             }
         });
     }
 
     fn genfens(&mut self, arguments: &str) {
+        let faults = self.faults.clone();
         match genfens::Request::parse(arguments) {
             Ok(request) => self.work(Ends::ByItself, false, move |searcher| {
                 if let Err(error) = request.run(searcher) {
-                    complain(error);
+                    faults.tell(error);
                 }
             }),
-            Err(error) => complain(error),
+            Err(error) => faults.tell(error),
         }
     }
 
@@ -350,7 +358,7 @@ impl Uci {
         match spawned {
             Ok(thread) => self.work = Work::Busy { thread, ends },
             Err(error) => {
-                complain(format_args!("no thread to search with: {error}"));
+                self.faults.tell(format_args!("no thread to search with: {error}"));
                 self.restore();
             }
         }
@@ -364,7 +372,7 @@ impl Uci {
             && !self.signals.is_stopped()
             && !thread.is_finished()
         {
-            complain("busy thinking; send 'stop' first");
+            self.faults.tell("busy thinking; send 'stop' first");
             return None;
         }
         self.finish();
@@ -380,7 +388,7 @@ impl Uci {
             Work::Busy { thread, .. } => match thread.join() {
                 Ok(searcher) => self.work = Work::Idle(searcher),
                 Err(_) => {
-                    complain(
+                    self.faults.tell(
                         "the search failed; this is a bug, please report it with the commands that led to it",
                     );
                     self.restore();

@@ -280,3 +280,27 @@ fn arguments_are_commands() {
     assert_eq!(openings, run(&["genfens 3 seed 42 book None", "quit"]));
     assert_eq!(run(&["genfens 2 seed 7 book None dfrc", "quit"]).lines().count(), 2);
 }
+
+#[test]
+fn a_shell_hears_of_a_command_that_failed() {
+    let code = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tandem")).args(arguments).output().unwrap();
+        output.status.code()
+    };
+    for failing in [
+        &["xyzzy"][..],
+        &["perft", "x"],
+        &["setoption name Hash value lots", "perft 1"],
+        &["setoption name EvalFile value /no/such/network", "quit"],
+        &["position startpos moves e2e5", "d"],
+        &["go wherever"],
+        &["genfens 1 seed 1 book /no/such/book", "quit"],
+    ] {
+        assert_eq!(code(failing), Some(1), "{failing:?}");
+    }
+    assert_eq!(code(&["setoption name Hash value 1", "go depth 1"]), Some(0));
+    // A GUI reads what is said.
+    let mut engine = Engine::start();
+    engine.ask("xyzzy");
+    engine.wait_for_end();
+}
