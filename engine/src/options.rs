@@ -24,6 +24,8 @@ pub(crate) struct Options {
     limit_strength: bool,
     elo: u32,
     pub(crate) hash: usize,
+    /// Where the endgame tables in use are; nothing is none.
+    pub(crate) syzygy_path: String,
     /// Who judges positions.
     pub(crate) judge: Judge,
     /// The file of its network, or what else `EvalFile` takes.
@@ -44,6 +46,7 @@ impl Default for Options {
             limit_strength: false,
             elo: Strength::MAX,
             hash: DEFAULT_HASH,
+            syzygy_path: String::new(),
             judge: Judge::built_in(),
             eval_file: String::new(),
             isa: Isa::best(),
@@ -182,6 +185,7 @@ pub(crate) fn set(
         }
         "syzygypath" => {
             let pieces = searcher.set_syzygy(path(value))?;
+            options.syzygy_path = path(value).into();
             if pieces > 0 {
                 crate::output::complain(format_args!("Syzygy tables with up to {pieces} pieces"));
             }

@@ -297,6 +297,8 @@ mod tests {
         assert_eq!(time("wtime 1010 movetime 90"), Some(80));
         assert_eq!(time("ponder wtime 1010"), Some(250));
         assert_eq!(time("wtime 1 btime 1"), Some(0));
-        assert!(["", "infinite", "infinite wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none()));
+        assert!(
+            ["", "infinite", "infinite wtime 100", "depth 3"].into_iter().all(|text| time(text).is_none())
+        );
     }
 }

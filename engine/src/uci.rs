@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use tandem_chess::{Position, perft, uci};
-use tandem_search::{Limits, STACK_SIZE, Searcher, Signals};
+use std::time::Duration;
+use tandem_chess::{Move, Position, perft, uci};
+use tandem_search::{Centipawns, Limits, STACK_SIZE, Score, SearchResult, Searcher, Settings, Signals};
 
 /// Where the searcher is: at hand, or away thinking.
 enum Work {
@@ -61,9 +62,17 @@ pub struct Uci {
     options: Options,
     signals: Arc<Signals>,
     work: Work,
+    /// How the searcher was set when it was last sent away.
+    kept: Kept,
     /// Raised by the reader as soon as `quit` comes in, to end whatever is slow.
     quitting: Arc<AtomicBool>,
     faults: Faults,
+}
+
+/// What a searcher that is made anew must be told, beside what the options know.
+struct Kept {
+    settings: Settings,
+    threads: usize,
 }
 
 /// Whether to go on reading.
@@ -99,6 +108,7 @@ impl Uci {
             position: Position::startpos(),
             options,
             signals: searcher.signals(),
+            kept: Kept { settings: searcher.settings.clone(), threads: searcher.threads() },
             work: Work::Idle(Box::new(searcher)),
             quitting: Arc::default(),
             faults: Faults::default(),
@@ -211,10 +221,14 @@ impl Uci {
     }
 
     fn search(&mut self, limits: Limits) {
+        if self.is_busy() {
+            return;
+        }
         let mut position = self.position.clone();
         let speaker = Speaker::new(position.clone(), &self.options);
+        let at_a_loss = at_a_loss(&position, &limits);
         let (ends, ponder) = (Ends::of(&limits), limits.ponder);
-        match self.options.strategist.choice() {
+        let begun = match self.options.strategist.choice() {
             Choice::Search => {
                 let absence = self.options.second_mind.absence();
                 self.work(ends, ponder, move |searcher| {
@@ -224,7 +238,7 @@ impl Uci {
                         complain(format_args!("strategist: {}", counsel.statistics()));
                     }
                     speaker.best_move(&result);
-                });
+                })
             }
             Choice::Transformer(adviser) => self.work(ends, ponder, move |searcher| {
                 strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
@@ -235,8 +249,12 @@ impl Uci {
                     faults.tell(why);
                     searcher.wait_for_leave(&limits);
                     say("bestmove (none)");
-                });
+                })
             }
+        };
+        if !begun {
+            // A GUI waits for an answer, and a move by chance is better than none.
+            Speaker::new(self.position.clone(), &self.options).best_move(&at_a_loss);
         }
     }
 
@@ -332,21 +350,24 @@ impl Uci {
     fn genfens(&mut self, arguments: &str) {
         let faults = self.faults.clone();
         match genfens::Request::parse(arguments) {
-            Ok(request) => self.work(Ends::ByItself, false, move |searcher| {
-                if let Err(error) = request.run(searcher) {
-                    faults.tell(error);
-                }
-            }),
+            Ok(request) => {
+                self.work(Ends::ByItself, false, move |searcher| {
+                    if let Err(error) = request.run(searcher) {
+                        faults.tell(error);
+                    }
+                });
+            }
             Err(error) => faults.tell(error),
         }
     }
 
-    /// Sends the searcher away to do something that takes its time.
-    fn work(&mut self, ends: Ends, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) {
+    /// Sends the searcher away to do something that takes its time. Returns whether it went.
+    fn work(&mut self, ends: Ends, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) -> bool {
         if self.searcher().is_none() {
-            return;
+            return false;
         }
-        let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return };
+        let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return false };
+        self.kept = Kept { settings: searcher.settings.clone(), threads: searcher.threads() };
         self.signals.arm(ponder);
         if self.quitting.load(Relaxed) {
             self.signals.stop();
@@ -356,23 +377,31 @@ impl Uci {
             searcher
         });
         match spawned {
-            Ok(thread) => self.work = Work::Busy { thread, ends },
+            Ok(thread) => {
+                self.work = Work::Busy { thread, ends };
+                true
+            }
             Err(error) => {
                 self.faults.tell(format_args!("no thread to search with: {error}"));
                 self.restore();
+                false
             }
         }
     }
 
-    /// The searcher, once it has nothing else to do. While it thinks perhaps without end, the answer is `None`, and the
-    /// user is told why.
-    fn searcher(&mut self) -> Option<&mut Searcher> {
-        if let Work::Busy { thread, ends } = &self.work
-            && *ends != Ends::ByItself
-            && !self.signals.is_stopped()
-            && !thread.is_finished()
-        {
+    /// Whether the searcher thinks, perhaps without end, so that nobody can wait for it; the user is told so.
+    fn is_busy(&self) -> bool {
+        let Work::Busy { thread, ends } = &self.work else { return false };
+        let busy = *ends != Ends::ByItself && !self.signals.is_stopped() && !thread.is_finished();
+        if busy {
             self.faults.tell("busy thinking; send 'stop' first");
+        }
+        busy
+    }
+
+    /// The searcher, once it has nothing else to do. While nobody can wait for it, the answer is `None`.
+    fn searcher(&mut self) -> Option<&mut Searcher> {
+        if self.is_busy() {
             return None;
         }
         self.finish();
@@ -408,18 +437,38 @@ impl Uci {
         self.finish();
     }
 
-    /// A new searcher, when the old one is gone for good.
+    /// A new searcher, set as the old one was, when that is gone for good.
     fn restore(&mut self) {
         let factory = self.options.judge.factory();
-        let made = Searcher::new(Arc::clone(&factory), self.options.hash)
-            .or_else(|_| Searcher::new(factory, DEFAULT_HASH));
+        let made = Searcher::new(Arc::clone(&factory), self.options.hash).or_else(|error| {
+            self.faults.tell(format_args!("{error}; Hash is {DEFAULT_HASH} now"));
+            self.options.hash = DEFAULT_HASH;
+            Searcher::new(factory, DEFAULT_HASH)
+        });
+        let searcher = match made {
+            Ok(searcher) => searcher,
+            Err(error) => return self.faults.tell(format_args!("nobody is left to search: {error}")),
+        };
         // The reader holds the signals that there are, so the new searcher must obey the same.
-        if let Ok(searcher) = made {
-            let mut searcher = searcher.listening_to(Arc::clone(&self.signals));
-            searcher.set_counsel(self.options.second_mind.counsel().cloned());
-            self.work = Work::Idle(Box::new(searcher));
+        let mut searcher = searcher.listening_to(Arc::clone(&self.signals));
+        searcher.settings = self.kept.settings.clone();
+        searcher.set_threads(self.kept.threads);
+        searcher.set_counsel(self.options.second_mind.counsel().cloned());
+        if let Err(error) = searcher.set_syzygy(&self.options.syzygy_path) {
+            self.faults.tell(format_args!("{error}; endgame tables are off now"));
+            self.options.syzygy_path.clear();
         }
+        self.work = Work::Idle(Box::new(searcher));
     }
+}
+
+/// What is answered when there is nobody to search: the first move that may be played.
+fn at_a_loss(position: &Position, limits: &Limits) -> SearchResult {
+    let wanted = |mv: &Move| limits.search_moves.is_empty() || limits.search_moves.contains(mv);
+    let best = position.legal_moves().into_iter().find(wanted);
+    let mated = best.is_none() && position.in_check();
+    let score = if mated { Score::Mate(0) } else { Score::Centipawns(Centipawns(0)) };
+    SearchResult { best, ponder: None, score, depth: 0, nodes: 0, time: Duration::ZERO }
 }
 
 /// Passes lines on, and acts at once on those that cannot wait.
@@ -520,4 +569,38 @@ fn count_leaves(position: &mut Position, depth: u32, signals: &Signals) -> u64 {
         position.undo();
     }
     nodes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_that_failed_costs_no_setting() {
+        let mut engine = Uci::new();
+        for option in ["Hash value 3", "Threads value 2", "MultiPV value 3", "Move Overhead value 77"] {
+            engine.execute(&format!("setoption name {option}"));
+        }
+        engine.execute("setoption name UCI_LimitStrength value true");
+        assert!(engine.work(Ends::ByItself, false, |_| panic!("as a bug would")));
+        engine.settle();
+        assert!(engine.faults.any());
+        let searcher = engine.searcher().unwrap();
+        let Settings { multipv, move_overhead, strength, .. } = searcher.settings.clone();
+        assert_eq!((searcher.threads(), multipv, move_overhead), (2, 3, Duration::from_millis(77)));
+        assert!(strength.is_some());
+        assert_eq!(engine.options.hash, 3);
+    }
+
+    #[test]
+    fn even_without_a_searcher_there_is_a_move() {
+        let start = Position::startpos();
+        let only = uci::parse(start.board(), "h2h4").unwrap();
+        let limits = Limits { search_moves: vec![only], ..Limits::default() };
+        assert_eq!(at_a_loss(&start, &limits).best, Some(only));
+        assert!(at_a_loss(&start, &Limits::default()).best.is_some());
+        let mated = Position::from_fen("8/8/8/8/8/5k2/6q1/7K w - - 0 1").unwrap();
+        let SearchResult { best, score, .. } = at_a_loss(&mated, &Limits::default());
+        assert_eq!((best, score), (None, Score::Mate(0)));
+    }
 }

@@ -248,6 +248,9 @@ fn a_weak_player_moves_legally_and_quickly() {
         let start = Instant::now();
         let (result, infos) = search(&mut searcher, &Position::startpos().fen(), &limits);
         assert!(result.best.is_some() && start.elapsed() < Duration::from_secs(60));
-        assert!(!infos.is_empty() && infos.iter().all(|info| info.multipv == 1), "nobody asked for more lines");
+        assert!(
+            !infos.is_empty() && infos.iter().all(|info| info.multipv == 1),
+            "nobody asked for more lines"
+        );
     });
 }
