@@ -3,9 +3,11 @@
 use crate::output::say;
 use crate::second_mind::{Bases, SecondMind};
 use crate::strategist::Strategist;
+use std::sync::Arc;
 use std::time::Duration;
-use tandem_nets::Judge;
-use tandem_nnue::Isa;
+use tandem_hybrid::Fingerprint;
+use tandem_nets::{BOOTSTRAP, Judge};
+use tandem_nnue::{Isa, Network, NetworkError};
 use tandem_search::{Searcher, Strength};
 use thiserror::Error;
 
@@ -28,8 +30,8 @@ pub(crate) struct Options {
     pub(crate) syzygy_path: String,
     /// Who judges positions.
     pub(crate) judge: Judge,
-    /// The file of its network, or what else `EvalFile` takes.
-    eval_file: String,
+    /// Which file its network is from, if that is not the one built in.
+    eval_file: Option<Fingerprint>,
     /// The instructions a network is computed with.
     isa: Isa,
     /// Who plays without search, if anyone does.
@@ -48,7 +50,7 @@ impl Default for Options {
             hash: DEFAULT_HASH,
             syzygy_path: String::new(),
             judge: Judge::built_in(),
-            eval_file: String::new(),
+            eval_file: None,
             isa: Isa::best(),
             strategist: Strategist::default(),
             second_mind: SecondMind::default(),
@@ -68,7 +70,7 @@ pub(crate) enum OptionError {
     #[error("{0}; the old one stays in use")]
     Hash(#[from] tandem_search::OutOfMemory),
     #[error("EvalFile {0}; the evaluation in use stays")]
-    Network(#[from] tandem_nnue::NetworkError),
+    Network(#[from] NetworkError),
     #[error("TransformerFile {0}; what was in use stays")]
     Transformer(#[from] tandem_transformer::FileError),
     #[error("TransformerFile {0}: an NNUE is no transformer, but EvalFile takes it; what was in use stays")]
@@ -145,8 +147,9 @@ pub(crate) fn set(
             searcher.settings.move_overhead = Duration::from_millis(overhead);
         }
         "evalfile" => {
-            judge_with(Judge::named(path(value))?, options, searcher, cancel);
-            options.eval_file = path(value).into();
+            let (judge, file) = load_judge(path(value))?;
+            judge_with(judge, options, searcher, cancel);
+            options.eval_file = file;
             options.unite();
         }
         "search" => {
@@ -216,7 +219,7 @@ impl Options {
             self.strategist.fetch();
         }
         let bases =
-            Bases { judge: &self.judge, eval_file: &self.eval_file, transformer: self.strategist.network() };
+            Bases { judge: &self.judge, eval_file: self.eval_file, transformer: self.strategist.network() };
         self.second_mind.unite(&bases);
     }
 }
@@ -224,6 +227,15 @@ impl Options {
 /// A part of one; a negative number leaves it to whatever is in use.
 fn share(number: i64, one: f32) -> Option<f32> {
     (number >= 0).then_some(number as f32 / one)
+}
+
+/// Who judges positions by the value of `EvalFile`, and which file that was if it was one.
+fn load_judge(name: &str) -> Result<(Judge, Option<Fingerprint>), NetworkError> {
+    if name.is_empty() || name == BOOTSTRAP {
+        return Ok((Judge::named(name)?, None));
+    }
+    let (network, bytes) = Network::load_with_bytes(name)?;
+    Ok((Judge::Network(Arc::new(network)), Some(Fingerprint::of(&bytes))))
 }
 
 fn judge_with(

@@ -9,7 +9,7 @@ use tandem_chess::{Color, Position, uci};
 use tandem_hybrid::{
     Circumstances, Counsel, CounselSettings, Features, Fingerprint, Hybrid, Minds, Mode, Strategist,
 };
-use tandem_nets::{BOOTSTRAP, Judge};
+use tandem_nets::Judge;
 use tandem_search::{Centipawns, Wdl};
 use tandem_transformer::Network;
 
@@ -47,7 +47,8 @@ pub(crate) struct SecondMind {
 /// The networks in use, and which files they are.
 pub(crate) struct Bases<'a> {
     pub(crate) judge: &'a Judge,
-    pub(crate) eval_file: &'a str,
+    /// None if the judge is no network, or the one built in.
+    pub(crate) eval_file: Option<Fingerprint>,
     pub(crate) transformer: Option<(Fingerprint, &'a Arc<Network>)>,
 }
 
@@ -121,10 +122,11 @@ impl SecondMind {
         let minds = Minds::new(Arc::clone(network), tactician).map_err(|error| error.to_string())?;
         let Some((file, hybrid)) = &self.hybrid else { return Ok(minds) };
         let problem = |error: &dyn std::fmt::Display| format!("HybridFile {file}: {error}");
-        let nnue = match bases.eval_file {
-            "" => Some(Fingerprint::of(tandem_nets::built_in_bytes())),
-            BOOTSTRAP => None,
-            path => Fingerprint::of_file(path).ok(),
+        let nnue = match bases.judge {
+            Judge::Bootstrap => None,
+            Judge::Network(_) => {
+                Some(bases.eval_file.unwrap_or_else(|| Fingerprint::of(tandem_nets::built_in_bytes())))
+            }
         };
         hybrid.check(nnue, Some(transformer)).map_err(|error| problem(&error))?;
         minds.with_hybrid(hybrid.clone()).map_err(|error| problem(&error))

@@ -191,6 +191,12 @@ fn a_hybrid_of_other_networks_is_refused_with_the_hash_that_it_needs() {
     let answer = engine.until("bestmove");
     assert!(counted(&answer).1 >= 1);
 
+    // The network in use is what was read, whatever became of the file.
+    let copy = NetworkFile::of_bytes("bases-nnue", tandem_nets::built_in_bytes());
+    assert_eq!(engine.ask(&format!("setoption name EvalFile value {}", copy.0.display())).len(), 1);
+    std::fs::write(&copy.0, b"gone").unwrap();
+    assert_eq!(engine.ask("setoption name Strategist value always"), [""; 0]);
+
     let told = engine.ask("setoption name EvalFile value bootstrap");
     assert!(told[1].contains(&format!("the NNUE with SHA-256 {}", learnt.nnue)), "{told:?}");
     let junk = NetworkFile::of_bytes("bases-junk", b"no hybrid");

@@ -125,10 +125,18 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
 impl Network {
     /// Reads a network file of any format that says what it is.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, NetworkError> {
+        Ok(Self::load_with_bytes(path)?.0)
+    }
+
+    /// Reads a network file, and hands out its bytes too, for those who must know which file it was.
+    pub fn load_with_bytes(path: impl AsRef<Path>) -> Result<(Self, Vec<u8>), NetworkError> {
         let path = path.as_ref();
         let bytes =
             read_file(path).map_err(|source| NetworkError::Io { path: path.to_path_buf(), source })?;
-        Self::from_bytes(&bytes).map_err(|source| NetworkError::Load { path: path.to_path_buf(), source })
+        match Self::from_bytes(&bytes) {
+            Ok(network) => Ok((network, bytes)),
+            Err(source) => Err(NetworkError::Load { path: path.to_path_buf(), source }),
+        }
     }
 
     /// Reads a network from memory.
