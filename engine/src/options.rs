@@ -8,7 +8,7 @@ use std::time::Duration;
 use tandem_hybrid::Fingerprint;
 use tandem_nets::{BOOTSTRAP, Judge};
 use tandem_nnue::{Isa, Network, NetworkError};
-use tandem_search::{Searcher, Strength};
+use tandem_search::{Searcher, Strength, SyzygyError};
 use thiserror::Error;
 
 /// Default size of the hash table, in MiB.
@@ -26,8 +26,6 @@ pub(crate) struct Options {
     limit_strength: bool,
     elo: u32,
     pub(crate) hash: usize,
-    /// Where the endgame tables in use are; nothing is none.
-    pub(crate) syzygy_path: String,
     /// Who judges positions.
     pub(crate) judge: Judge,
     /// Which file its network is from, if that is not the one built in.
@@ -48,7 +46,6 @@ impl Default for Options {
             limit_strength: false,
             elo: Strength::MAX,
             hash: DEFAULT_HASH,
-            syzygy_path: String::new(),
             judge: Judge::built_in(),
             eval_file: None,
             isa: Isa::best(),
@@ -83,10 +80,18 @@ pub(crate) enum OptionError {
     Search(String),
     #[error("Kernels: {0}")]
     Kernels(#[from] tandem_nnue::IsaError),
-    #[error("{0}")]
-    Syzygy(#[from] tandem_search::SyzygyError),
+    #[error("SyzygyPath: {0}; {now}", now = tables_now(.0))]
+    Syzygy(#[from] SyzygyError),
     #[error("usage: setoption name <name> [value <value>]")]
     Usage,
+}
+
+/// What is left of endgame tables when others cannot be used.
+fn tables_now(error: &SyzygyError) -> &'static str {
+    match error {
+        SyzygyError::NoTables(_) => "what was in use stays",
+        SyzygyError::Unreadable(_) => "endgame tables are off now",
+    }
 }
 
 /// Lists the options, as `uci` asks.
@@ -188,7 +193,6 @@ pub(crate) fn set(
         }
         "syzygypath" => {
             let pieces = searcher.set_syzygy(path(value))?;
-            options.syzygy_path = path(value).into();
             if pieces > 0 {
                 crate::output::complain(format_args!("Syzygy tables with up to {pieces} pieces"));
             }

@@ -73,6 +73,17 @@ pub struct Uci {
 struct Kept {
     settings: Settings,
     threads: usize,
+    syzygy_path: String,
+}
+
+impl Kept {
+    fn of(searcher: &Searcher) -> Self {
+        Self {
+            settings: searcher.settings.clone(),
+            threads: searcher.threads(),
+            syzygy_path: searcher.syzygy_path().into(),
+        }
+    }
 }
 
 /// Whether to go on reading.
@@ -108,7 +119,7 @@ impl Uci {
             position: Position::startpos(),
             options,
             signals: searcher.signals(),
-            kept: Kept { settings: searcher.settings.clone(), threads: searcher.threads() },
+            kept: Kept::of(&searcher),
             work: Work::Idle(Box::new(searcher)),
             quitting: Arc::default(),
             faults: Faults::default(),
@@ -367,7 +378,7 @@ impl Uci {
             return false;
         }
         let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return false };
-        self.kept = Kept { settings: searcher.settings.clone(), threads: searcher.threads() };
+        self.kept = Kept::of(&searcher);
         self.signals.arm(ponder);
         if self.quitting.load(Relaxed) {
             self.signals.stop();
@@ -454,9 +465,8 @@ impl Uci {
         searcher.settings = self.kept.settings.clone();
         searcher.set_threads(self.kept.threads);
         searcher.set_counsel(self.options.second_mind.counsel().cloned());
-        if let Err(error) = searcher.set_syzygy(&self.options.syzygy_path) {
+        if let Err(error) = searcher.set_syzygy(&self.kept.syzygy_path) {
             self.faults.tell(format_args!("{error}; endgame tables are off now"));
-            self.options.syzygy_path.clear();
         }
         self.work = Work::Idle(Box::new(searcher));
     }

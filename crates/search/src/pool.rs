@@ -161,8 +161,12 @@ impl Searcher {
         Ok(())
     }
 
-    /// Opens endgame tables, or closes them if the path is empty.
+    /// Opens endgame tables, or closes them if the path is empty. Where there are none those in use stay; where there are
+    /// some that cannot be opened, no tables are in use any more.
     pub fn set_syzygy(&mut self, path: &str) -> Result<u32, SyzygyError> {
+        if !path.is_empty() {
+            Tablebases::look(path)?;
+        }
         // The library serves one set of tables at a time, so the old ones go first.
         self.tablebases = None;
         let shared = Arc::new(self.shared(self.workers.len()));
@@ -176,6 +180,11 @@ impl Searcher {
         let pieces = tables.max_pieces();
         self.tablebases = Some(Arc::new(tables));
         Ok(pieces)
+    }
+
+    /// Where the endgame tables in use are; empty if there are none.
+    pub fn syzygy_path(&self) -> &str {
+        self.tablebases.as_ref().map_or("", |tables| tables.path())
     }
 
     /// Forgets everything learnt, for a new game. Raising `cancel` ends the work early.

@@ -43,6 +43,7 @@ impl From<WdlProbeResult> for TableResult {
 /// Open tables. The library behind them keeps its state for the whole process, so there is one at a time.
 pub struct Tablebases {
     tables: TableBases<Attacks>,
+    path: String,
     max_pieces: u32,
 }
 
@@ -51,10 +52,20 @@ impl Tablebases {
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
         // Look before asking: a folder without tables would leave the library marked as in use for good, and it
         // takes every table for present when it says how many pieces it knows.
-        let largest = std::env::split_paths(path).filter_map(|folder| largest_table(&folder)).max();
-        let max_pieces = largest.ok_or_else(|| SyzygyError::NoTables(path.to_owned()))?;
+        let max_pieces = Self::look(path)?;
         let tables = TableBases::new(path).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
-        Ok(Self { tables, max_pieces })
+        Ok(Self { tables, path: path.to_owned(), max_pieces })
+    }
+
+    /// Pieces of the largest table in the folders, by the names of the files and without opening any.
+    pub(crate) fn look(path: &str) -> Result<u32, SyzygyError> {
+        let largest = std::env::split_paths(path).filter_map(|folder| largest_table(&folder)).max();
+        largest.ok_or_else(|| SyzygyError::NoTables(path.to_owned()))
+    }
+
+    /// The folders, as they were named.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// Most pieces, kings included, that a table here knows.

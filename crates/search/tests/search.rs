@@ -224,6 +224,8 @@ fn endgame_tables_know_better() {
         let mut searcher = searcher();
         assert!(searcher.set_syzygy("/no/such/folder").is_err());
         assert_eq!(searcher.set_syzygy(tables), Ok(4));
+        assert!(searcher.set_syzygy("/no/such/folder").is_err());
+        assert_eq!(searcher.syzygy_path(), tables, "what was in use stays");
         // King, bishop and knight: a win the evaluation alone would take long to show.
         let (won, _) = search(&mut searcher, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1", &depth(4));
         assert!(won.score.sort_key() > 15_000, "{}", won.score);
