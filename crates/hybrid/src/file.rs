@@ -4,6 +4,7 @@ use crate::bridge::{Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
 use crate::opinion::USUAL_SCALE;
 use crate::selector::{FEATURES, Selector};
+use crate::strategist;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
@@ -108,7 +109,7 @@ fn unfit(field: impl Into<String>, problem: impl Into<String>) -> UnfitFile {
 impl Hybrid {
     /// Nothing learnt between two networks yet.
     pub fn new(nnue: Fingerprint, transformer: Fingerprint) -> Self {
-        let (blend, threshold, scale) = (0.7, 0.5, USUAL_SCALE);
+        let (blend, threshold, scale) = (strategist::BLEND, strategist::THRESHOLD, USUAL_SCALE);
         let (bridge, selector, description) = (None, None, String::new());
         Self { nnue, transformer, bridge, selector, blend, threshold, scale, description }
     }

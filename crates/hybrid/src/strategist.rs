@@ -12,9 +12,9 @@ use tandem_transformer::{Batch, Input, Inputs, Method, Network, Outputs, Prospec
 use thiserror::Error;
 
 /// How much of a blended value is the strategist's, before a file or a user says otherwise.
-const BLEND: f32 = 0.7;
+pub(crate) const BLEND: f32 = 0.7;
 /// From which probability on the strategist is asked, before a file or a user says otherwise.
-const THRESHOLD: f32 = 0.5;
+pub(crate) const THRESHOLD: f32 = 0.5;
 
 /// With which temperature chances to win after each move become probabilities of moves: a chance that is so much better
 /// is e times as probable.

@@ -20,7 +20,8 @@ const LEVELS: [(f64, f64); 5] =
 impl Strength {
     /// The weakest rating offered.
     pub const MIN: u32 = 1320;
-    /// The strongest rating offered; above it the engine plays at full strength.
+    /// The strongest rating offered. Even so a player is held to some 2.4 million nodes a move: full strength is to have no
+    /// such limit at all.
     pub const MAX: u32 = 3190;
     /// How many lines a limited player chooses from.
     pub(crate) const LINES: usize = 4;

@@ -97,8 +97,9 @@ impl Tablebases {
             .map(TableResult::from)
     }
 
-    /// The root's legal moves that keep its result, and the result; `None` if no table has the position. Moves that
-    /// make progress come with a higher rank. Not to be asked while a search runs.
+    /// The root's legal moves, each with a rank that is higher the better its result; `None` if no table has the position.
+    /// Where the fifty-move rule or a repetition might spoil a win, what makes progress ranks higher. Not to be asked
+    /// while a search runs.
     pub(crate) fn rank_root(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
         if !self.covers(position) {
             return None;

@@ -37,6 +37,8 @@ fn mates_are_found_and_counted() {
             ("r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", Some(2)),
             ("r1b1kb1r/pppp1ppp/5q2/4n3/3KP3/2N3PN/PPP4P/R1BQ1B1R b kq - 0 1", Some(3)),
             // Mated whatever happens.
+            ("7k/R7/6K1/8/8/8/8/8 b - - 0 1", Some(-1)),
+            // Mated already.
             ("8/8/8/8/8/5k2/6q1/7K w - - 0 1", Some(0)),
         ] {
             let (result, _) = search(&mut searcher(), fen, &depth(10));
