@@ -282,10 +282,15 @@ impl Seat {
         }
         match (slice, &mut self.own) {
             (Some(nodes), Some(strategist)) => {
+                // Threads of a search come by the same positions, the root first of all: one of them thinks, the others go on.
+                if !room.queue.open(position.key()) {
+                    return None;
+                }
                 room.tally.asked.add(1);
                 self.next = occasion.nodes.saturating_add(nodes);
                 let start = Instant::now();
                 let opinion = room.answer(strategist, position);
+                room.queue.done(position.key());
                 self.spent += start.elapsed();
                 Some(opinion)
             }

@@ -90,6 +90,16 @@ impl Queue {
         }
     }
 
+    /// Says that a position is being answered by the one who came by it. False if somebody else is at it.
+    pub(super) fn open(&self, key: u64) -> bool {
+        let mut waiting = self.waiting();
+        if waiting.open.contains(&key) {
+            return false;
+        }
+        waiting.open.push(key);
+        true
+    }
+
     /// A question was answered.
     pub(super) fn done(&self, key: u64) {
         self.waiting().open.retain(|&open| open != key);

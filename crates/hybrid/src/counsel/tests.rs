@@ -58,6 +58,21 @@ fn in_step_it_answers_at_once_and_once_in_so_many_nodes() {
 }
 
 #[test]
+fn in_step_nobody_thinks_about_what_another_thread_thinks_about() {
+    let counsel = counsel(Mode::Slices { nodes: 100 });
+    let mut seat = Seat::new(Arc::clone(&counsel));
+    let positions = game(2);
+    let key = positions[0].key();
+    assert!(counsel.room.queue.open(key) && !counsel.room.queue.open(key));
+    assert!(seat.ask(&positions[0], occasion(0), never).is_none());
+    // Its turn is not spent.
+    assert!(seat.ask(&positions[1], occasion(1), never).is_some());
+    counsel.room.queue.done(key);
+    assert!(seat.ask(&positions[0], occasion(200), never).is_some());
+    assert_eq!(counsel.statistics().asked, 2);
+}
+
+#[test]
 fn in_step_it_says_the_same_each_time() {
     let positions = game(6);
     let first = counsel(Mode::Threads(1));
