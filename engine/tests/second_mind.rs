@@ -115,15 +115,16 @@ fn every_limit_ends_a_search_with_two_minds() {
 fn the_root_is_asked_about_at_once_and_remembered_until_a_new_game() {
     let file = strategist("root");
     let mut engine = engine(&file, &["Strategist value auto"]);
-    let mut search = || {
-        engine.send("go depth 6");
-        let counts = counted(&engine.until("bestmove"));
-        engine.ask("setoption name Clear Hash");
-        counts
+    let search = |engine: &mut Engine| {
+        engine.send("go depth 1");
+        counted(&engine.until("bestmove"))
     };
-    let (asked, answered) = search();
-    assert!(asked >= 1 && asked == answered);
-    assert_eq!(search(), (asked, answered), "clearing forgets opinions too");
+    assert_eq!(search(&mut engine), (1, 1));
+    assert_eq!(search(&mut engine), (0, 0), "it is remembered");
+    for forget in ["setoption name Clear Hash", "ucinewgame"] {
+        engine.ask(forget);
+        assert_eq!(search(&mut engine), (1, 1), "{forget}");
+    }
 }
 
 #[test]
