@@ -5,7 +5,7 @@ use crate::second_mind::{Bases, SecondMind};
 use crate::strategist::Strategist;
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_hybrid::Fingerprint;
+use tandem_hybrid::{Counsel, Fingerprint};
 use tandem_nets::{BOOTSTRAP, Judge};
 use tandem_nnue::{Isa, Network, NetworkError};
 use tandem_search::{Searcher, Strength, SyzygyError};
@@ -211,7 +211,7 @@ pub(crate) fn set(
         "clear hash" => searcher.clear(cancel),
         _ => set_tuned(name, value, searcher)?,
     }
-    searcher.set_counsel(options.second_mind.counsel().cloned());
+    seat(options.second_mind.counsel(), searcher);
     searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
     Ok(())
 }
@@ -225,6 +225,17 @@ impl Options {
         let bases =
             Bases { judge: &self.judge, eval_file: self.eval_file, transformer: self.strategist.network() };
         self.second_mind.unite(&bases);
+    }
+}
+
+/// Lets the search ask who is to be asked now. Each of its threads makes ready for that, so that it is not done for nothing.
+fn seat(counsel: Option<&Arc<Counsel>>, searcher: &mut Searcher) {
+    let same = match (counsel, searcher.counsel()) {
+        (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+        (new, old) => new.is_none() && old.is_none(),
+    };
+    if !same {
+        searcher.set_counsel(counsel.cloned());
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Bases<'a> {
 }
 
 impl SecondMind {
-    /// Sets the option `Strategist`.
+    /// Sets the option `Strategist`, which counts once the networks are brought together.
     pub(crate) fn set_presence(&mut self, value: &str) -> Result<(), OptionError> {
         self.presence = match value.to_ascii_lowercase().as_str() {
             "off" => Presence::Off,
@@ -61,7 +61,6 @@ impl SecondMind {
             "always" => Presence::Always,
             other => return Err(OptionError::Strategist(clip(other))),
         };
-        self.renew();
         Ok(())
     }
 

@@ -91,9 +91,9 @@ impl Counsel {
             Mode::Slices { .. } => {
                 // How long an answer takes must be known before a clock runs. The first one also fetches the network.
                 let mut strategist = Strategist::new(Arc::clone(&room.minds));
-                room.answer(&mut strategist, &Position::startpos());
+                room.answer(&mut strategist, &Position::startpos(), room.tally.search());
                 room.tally.forget();
-                room.answer(&mut strategist, &Position::startpos());
+                room.answer(&mut strategist, &Position::startpos(), room.tally.search());
             }
         }
         let counsel = Self { settings, room };
@@ -170,16 +170,17 @@ impl Room {
     fn serve(&self) {
         let mut strategist = Strategist::new(Arc::clone(&self.minds));
         while let Some(question) = self.queue.take() {
-            self.answer(&mut strategist, &question.position);
+            self.answer(&mut strategist, &question.position, question.search);
             self.queue.done(question.key());
         }
     }
 
-    fn answer(&self, strategist: &mut Strategist, position: &Position) -> Arc<Opinion> {
+    /// Answers a question of a search.
+    fn answer(&self, strategist: &mut Strategist, position: &Position, search: u64) -> Arc<Opinion> {
         let start = Instant::now();
         let opinion = Arc::new(strategist.judge(position));
         self.opinions.insert(position.key(), Arc::clone(&opinion));
-        self.tally.answered(start.elapsed());
+        self.tally.answered(search, start.elapsed());
         opinion
     }
 }
@@ -289,14 +290,15 @@ impl Seat {
                 room.tally.asked.add(1);
                 self.next = occasion.nodes.saturating_add(nodes);
                 let start = Instant::now();
-                let opinion = room.answer(strategist, position);
+                let opinion = room.answer(strategist, position, room.tally.search());
                 room.queue.done(position.key());
                 self.spent += start.elapsed();
                 Some(opinion)
             }
             _ => {
                 let weight = (occasion.root, occasion.depth);
-                let question = || Question::new(position, weight, room.minds.reads_history());
+                let question =
+                    || Question::new(position, room.tally.search(), weight, room.minds.reads_history());
                 if room.queue.put(position.key(), weight, question) {
                     room.tally.asked.add(1);
                 }

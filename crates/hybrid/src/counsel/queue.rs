@@ -10,14 +10,16 @@ pub(super) type Weight = (bool, i32);
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) position: Position,
+    /// The search that wants to know.
+    pub(super) search: u64,
     weight: Weight,
 }
 
 impl Question {
     /// A question about a position; with the game that led to it only if somebody reads that.
-    pub(super) fn new(position: &Position, weight: Weight, with_history: bool) -> Self {
+    pub(super) fn new(position: &Position, search: u64, weight: Weight, with_history: bool) -> Self {
         let position = if with_history { position.clone() } else { position.board().clone().into() };
-        Self { position, weight }
+        Self { position, search, weight }
     }
 
     pub(super) fn key(&self) -> u64 {
@@ -135,7 +137,7 @@ mod tests {
 
     fn put(queue: &Queue, number: usize, weight: Weight) -> bool {
         let position = position(number);
-        queue.put(position.key(), weight, || Question::new(&position, weight, false))
+        queue.put(position.key(), weight, || Question::new(&position, 0, weight, false))
     }
 
     #[test]

@@ -71,16 +71,26 @@ pub(super) struct Tally {
     pub(super) hits: Counter,
     answered: Counter,
     nanoseconds: Counter,
+    /// Which search this is.
+    search: Counter,
     /// About the longest that an answer took lately. One that took long by chance is forgotten little by little, by other
     /// answers and by new searches.
     longest: AtomicU64,
 }
 
 impl Tally {
-    pub(super) fn answered(&self, time: Duration) {
+    /// Which search is counted now.
+    pub(super) fn search(&self) -> u64 {
+        self.search.get()
+    }
+
+    /// A question of a search was answered. If that search is over, nothing but the time is of interest.
+    pub(super) fn answered(&self, search: u64, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.answered.add(1);
-        self.nanoseconds.add(nanoseconds);
+        if search == self.search() {
+            self.answered.add(1);
+            self.nanoseconds.add(nanoseconds);
+        }
         let longest = self.longest.load(Relaxed);
         self.longest.store(nanoseconds.max(longest - longest / 8), Relaxed);
     }
@@ -98,7 +108,9 @@ impl Tally {
     pub(super) fn clear(&self) {
         let longest = self.longest.load(Relaxed);
         self.longest.store(longest - longest / 4, Relaxed);
-        let Self { evaluations, considered, asked, hits, answered, nanoseconds, longest: _ } = self;
+        self.search.add(1);
+        let Self { evaluations, considered, asked, hits, answered, nanoseconds, search: _, longest: _ } =
+            self;
         for counter in [evaluations, considered, asked, hits, answered, nanoseconds] {
             counter.0.store(0, Relaxed);
         }
@@ -123,12 +135,13 @@ mod tests {
     #[test]
     fn one_slow_answer_is_forgotten_little_by_little() {
         let tally = Tally::default();
-        tally.answered(Duration::from_millis(800));
+        let answered = |milliseconds| tally.answered(tally.search(), Duration::from_millis(milliseconds));
+        answered(800);
         tally.clear();
         assert_eq!(tally.longest(), Duration::from_millis(600));
-        tally.answered(Duration::from_millis(10));
+        answered(10);
         assert_eq!(tally.longest(), Duration::from_millis(525));
-        (0..60).for_each(|_| tally.answered(Duration::from_millis(10)));
+        (0..60).for_each(|_| answered(10));
         assert_eq!(tally.longest(), Duration::from_millis(10));
         let statistics = tally.read();
         assert_eq!((statistics.answered, statistics.time_each()), (61, Duration::from_millis(10)));
@@ -138,9 +151,19 @@ mod tests {
     #[test]
     fn searches_alone_forget_it_too() {
         let tally = Tally::default();
-        tally.answered(Duration::from_secs(1));
+        tally.answered(tally.search(), Duration::from_secs(1));
         (0..20).for_each(|_| tally.clear());
         assert!(tally.longest() < Duration::from_millis(5));
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_counts_for_no_other_search() {
+        let tally = Tally::default();
+        let search = tally.search();
+        tally.clear();
+        tally.answered(search, Duration::from_secs(1));
+        assert_eq!(tally.read(), Statistics::default());
+        assert_eq!(tally.longest(), Duration::from_secs(1));
     }
 
     #[test]
