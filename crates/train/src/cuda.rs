@@ -597,7 +597,7 @@ mod tests {
             let part = |told: &[Told], of: fn(&Told) -> f32| -> Vec<f32> { told.iter().map(of).collect() };
             near("loss", &part(&left, |told| told.loss), &part(&right, |told| told.loss), 1e-3);
             near("slope", &part(&left, |told| told.slope), &part(&right, |told| told.slope), 1e-2);
-            near("after", &cpu.outputs(&batch, true).unwrap(), &card.outputs(&batch, true).unwrap(), 2e-2);
+            near("after", &cpu.outputs(&batch, true).unwrap(), &card.outputs(&batch, true).unwrap(), 5e-2);
             let (left, right) = (cpu.state().unwrap(), card.state().unwrap());
             assert!(right.fits(&job.layout, job.optimiser, job.is_averaged()));
             assert_eq!(left.step, right.step);

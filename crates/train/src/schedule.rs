@@ -247,10 +247,8 @@ impl Schedule {
             Self::WarmUp { then, .. } => then.problem(),
             Self::Sequence { parts } => {
                 let sum: f64 = parts.iter().map(|part| part.share).sum();
-                if parts.is_empty()
-                    || !((sum - 1.0).abs() <= 1e-6)
-                    || parts.iter().any(|part| part.share < 0.0)
-                {
+                let adds_up = (sum - 1.0).abs() <= 1e-6;
+                if parts.is_empty() || !adds_up || parts.iter().any(|part| part.share < 0.0) {
                     return Some(format!("the shares of a sequence must add up to 1; they add up to {sum}"));
                 }
                 parts.iter().find_map(|part| part.schedule.problem())
