@@ -139,8 +139,10 @@ fn what_is_wrong_is_told() {
     let told = |from: &str, to: &str| {
         assert!(RECIPE.contains(from));
         // The sigmoid of other losses hides how far off a network is.
-        let recipe =
-            RECIPE.replace("{ kind = \"power\", power = 2.5 }", "{ kind = \"score\" }").replace(from, to);
+        let recipe = RECIPE.replace("{ kind = \"power\", power = 2.5 }", "{ kind = \"score\" }");
+        let recipe = recipe
+            .replace("result_share = { kind = \"linear\", start = 0.0, end = 0.5 }\n", "")
+            .replace(from, to);
         std::fs::write(folder.join("bad.toml"), recipe).unwrap();
         let output = train(&folder, &["bad.toml", "--run", "bad"]);
         assert!(!output.status.success(), "{from} -> {to}");
@@ -148,7 +150,9 @@ fn what_is_wrong_is_told() {
         assert!(!text.contains("panicked"), "{text}");
         text
     };
-    assert!(told("batch = 256", "batches = 256").contains("batches"));
+    // The file is named, for there may be several.
+    let text = told("batch = 256", "batches = 256");
+    assert!(text.contains("bad.toml: ") && text.contains("batches"), "{text}");
     assert!(told("accumulator = 32", "accumulator = 33").contains("no multiple of 32"));
     assert!(told("games-0-of-1.vf", "nowhere.vf").contains("nowhere.vf"));
     assert!(told("\"ranger\"", "\"rangers\"").contains("rangers"));
