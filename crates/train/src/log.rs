@@ -102,8 +102,9 @@ impl RunLog {
     pub fn resume(folder: &Path, step: u64) -> Result<Self, LogError> {
         fs::create_dir_all(folder).map_err(LogError::io(folder))?;
         let (lines, seconds_before) = JsonLines::resume(&folder.join(HISTORY), step)?;
-        let first_step = (step > 0).then(|| step.saturating_add(1));
-        let events = EventWriter::create(folder, first_step).map_err(LogError::io(folder))?;
+        // Even from the beginning: a run that was killed before its first checkpoint has told of steps too.
+        let events =
+            EventWriter::create(folder, Some(step.saturating_add(1))).map_err(LogError::io(folder))?;
         Ok(Self { folder: folder.into(), lines, events, start: Instant::now(), seconds_before })
     }
 
