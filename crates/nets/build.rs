@@ -1,18 +1,19 @@
 //! Builds networks into the program: an NNUE, the one that ships or the file that `EVALFILE` names, and a transformer, likewise
-//! by `TRANSFORMERFILE`. The word `none` is none.
+//! by `TRANSFORMERFILE`. The word `none` is none; a relative path begins at the root of the workspace.
 
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let nets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../nets");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let nets = root.join("nets");
     let shipped = nets.join("tandem.tnn");
-    let nnue = named("EVALFILE").or(Some(shipped)).filter(|path| path != Path::new(NONE));
+    let nnue = named("EVALFILE", &root).or(Some(shipped)).filter(|path| path != Path::new(NONE));
     put("network", nnue.map_or_else(Vec::new, |path| read("EVALFILE", &path, is_nnue)));
     // Whether it ships is seen by whether it is there. What is not there would be held for changed every time, so that the
     // folder is watched.
     println!("cargo:rerun-if-changed={}", nets.display());
     let shipped = nets.join("strategist.ttn");
-    let transformer = named("TRANSFORMERFILE").or(shipped.exists().then_some(shipped));
+    let transformer = named("TRANSFORMERFILE", &root).or(shipped.exists().then_some(shipped));
     let transformer = transformer.filter(|path| path != Path::new(NONE));
     put(
         "transformer",
@@ -22,10 +23,12 @@ fn main() {
 
 const NONE: &str = "none";
 
-/// What a variable of the environment says, if it says anything.
-fn named(variable: &str) -> Option<PathBuf> {
+/// What a variable of the environment says, if it says anything. Cargo runs this in the folder of the package, where nobody
+/// means a path to begin.
+fn named(variable: &str, root: &Path) -> Option<PathBuf> {
     println!("cargo:rerun-if-env-changed={variable}");
-    std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)
+    let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
+    Some(if path == NONE { path.into() } else { root.join(path) })
 }
 
 /// A file, if it is a network: what cannot be read is better refused now than when the program starts.
@@ -53,6 +56,6 @@ fn put(name: &str, bytes: Vec<u8>) {
 }
 
 fn fail(message: &str) -> ! {
-    println!("cargo:error={message}");
+    println!("cargo::error={message}");
     std::process::exit(1)
 }

@@ -96,7 +96,7 @@ pub struct Adjudication {
     pub resign: Option<ResignRule>,
     /// Drawn games.
     pub draw: Option<DrawRule>,
-    /// A game that reaches this many full moves, counted from the start of the game, is drawn.
+    /// A game in which the players have made this many full moves is drawn. The book's moves do not count.
     pub max_moves: Option<u32>,
 }
 
@@ -109,6 +109,7 @@ pub struct Adjudicator {
     winning: [u32; 2],
     /// Plies in a row without advantage.
     level: u32,
+    /// Plies that the players have made.
     plies: u32,
 }
 

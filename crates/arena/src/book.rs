@@ -137,19 +137,15 @@ impl Book {
 
 fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError> {
     let mut openings = Vec::new();
-    for (index, line) in reader.lines().enumerate() {
-        let line = line.map_err(|source| BookError::Io { path: path.into(), source })?;
-        let text = line.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
+    for (number, text) in epd::lines(reader) {
+        let text = text.map_err(|source| BookError::Io { path: path.into(), source })?;
         let entry =
-            |what: String| BookError::Entry { path: path.into(), place: format!("line {}", index + 1), what };
+            |what: String| BookError::Entry { path: path.into(), place: format!("line {number}"), what };
         // A FEN is an EPD with two clocks; either may stand in a book.
-        let board = match tandem_chess::fen::parse(text) {
+        let board = match tandem_chess::fen::parse(&text) {
             Ok(board) => board,
             Err(fen_error) => {
-                epd::parse(text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?
+                epd::parse(&text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?
             }
         };
         if is_over(&Position::from(board.clone())) {
@@ -192,13 +188,13 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn file(name: &str, text: &str) -> PathBuf {
+    fn file(name: &str, text: impl AsRef<[u8]>) -> PathBuf {
         let path = std::env::temp_dir().join(format!("tandem-book-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    fn open(name: &str, text: &str) -> Result<Book, String> {
+    fn open(name: &str, text: impl AsRef<[u8]>) -> Result<Book, String> {
         let path = file(name, text);
         let book = Book::open(&path, BookOrder::Sequential, Some(4)).map_err(|error| error.to_string());
         std::fs::remove_file(path).unwrap();
@@ -213,6 +209,11 @@ mod tests {
             "# a comment\n\n{FEN}\nrnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4; id \"x\";\n"
         );
         assert_eq!(open("a.epd", &epd).unwrap().len(), 2);
+        let latin = [&b"\xEF\xBB\xBF"[..], FEN.as_bytes(), b" id \"R\xE9ti\";\n"].concat();
+        assert_eq!(open("i.epd", latin).unwrap().len(), 1);
+        let missing = Path::new("no/such/book.epd");
+        let told = Book::open(missing, BookOrder::Sequential, None).unwrap_err().to_string();
+        assert_eq!(told.matches("book.epd").count(), 1, "{told}");
         let book = open("a.pgn", "[Event \"?\"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 *\n\n1. d4 *\n").unwrap();
         let lengths: Vec<usize> = (0..3).map(|n| book.opening(n).1.moves.len()).collect();
         assert_eq!(lengths, [4, 1, 4], "cut at four plies, and from the start again after the last");
@@ -235,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_seed_fixes_the_order() {
-        let path = file("h.epd", &format!("{FEN}\n").repeat(50));
+        let path = file("h.epd", format!("{FEN}\n").repeat(50));
         let order = |seed| {
             let book = Book::open(&path, BookOrder::Random(seed), None).unwrap();
             (0..50).map(|n| book.opening(n).0).collect::<Vec<_>>()

@@ -51,7 +51,7 @@ pub(crate) struct Answer {
 /// A running engine.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
+    child: Running,
     stdin: ChildStdin,
     events: Receiver<Event>,
     keep_all: Arc<AtomicBool>,
@@ -68,11 +68,11 @@ impl Process {
             command.current_dir(dir);
         }
         isolate(&mut command);
-        let mut child = command.spawn()?;
+        let mut child = Running(command.spawn()?);
         let missing = || io::Error::other("the engine's pipes are missing");
-        let stdin = child.stdin.take().ok_or_else(missing)?;
-        let stdout = child.stdout.take().ok_or_else(missing)?;
-        let mut errors = child.stderr.take().ok_or_else(missing)?;
+        let stdin = child.0.stdin.take().ok_or_else(missing)?;
+        let stdout = child.0.stdout.take().ok_or_else(missing)?;
+        let mut errors = child.0.stderr.take().ok_or_else(missing)?;
 
         // Room for every line of a handshake; when it is full, the engine waits for the game, not the memory.
         let (sender, events) = sync_channel(MAX_WAITING);
@@ -134,10 +134,10 @@ impl Process {
     /// How the engine ended, in words for people; it gets a moment to do so.
     pub(crate) fn epitaph(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_secs(1);
-        let mut status = self.child.try_wait();
+        let mut status = self.child.0.try_wait();
         while (matches!(status, Ok(None)) || !self.stderr_reader.is_finished()) && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(5));
-            status = self.child.try_wait();
+            status = self.child.0.try_wait();
         }
         let mut text = match status {
             Ok(Some(status)) => describe(status),
@@ -154,20 +154,29 @@ impl Process {
     }
 }
 
-/// An engine outlives neither the game nor us: it is asked to quit, then killed with everything it started.
+/// A process that does not outlive its owner: it is killed with everything it started.
+#[derive(Debug)]
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        kill_group(&self.0);
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An engine outlives neither the game nor us: it is asked to quit before it is killed.
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.send("quit\n");
         let deadline = Instant::now() + Duration::from_millis(300);
         while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !matches!(self.child.0.try_wait(), Ok(None)) {
                 break;
             }
             thread::sleep(Duration::from_millis(2));
         }
-        kill_group(&self.child);
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -294,5 +303,24 @@ impl Reader {
             kept.clear();
             kept.push_str(line);
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, test_kill_process};
+
+    /// Also where the threads that would listen to it cannot be had.
+    #[test]
+    fn a_process_does_not_outlive_its_owner() {
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        isolate(&mut command);
+        let running = Running(command.spawn().unwrap());
+        let id = Pid::from_child(&running.0);
+        assert!(test_kill_process(id).is_ok());
+        drop(running);
+        assert!(test_kill_process(id).is_err());
     }
 }

@@ -12,7 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::text::{clip, decode};
+use crate::text::{clip, decode, without_bom};
 use crate::{Board, Move, fen, san};
 use std::fmt;
 use std::io::{self, BufRead};
@@ -101,19 +101,29 @@ pub fn parse(text: &str) -> Result<Epd, EpdError> {
     Ok(Epd { board, operations })
 }
 
-/// Reads the lines of a file. Blank lines and those that begin with `#` are passed over. When the file itself fails,
+/// The text of a line in UTF-8 or Latin-1, without a byte order mark and without spaces around it. None where the line is
+/// blank or begins with `#`.
+pub fn text_of(line: &[u8]) -> Option<String> {
+    let line = without_bom(line).trim_ascii();
+    (!line.is_empty() && !line.starts_with(b"#")).then(|| decode(line))
+}
+
+/// The lines of a file that have a text, as [`text_of`] gives it, with their numbers from one. When the file itself fails,
 /// nothing comes after the error.
-pub fn read(input: impl BufRead) -> impl Iterator<Item = Result<Epd, EpdFileError>> {
+pub fn lines(input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<String>)> {
     let mut failed = false;
     let lines = input.split(b'\n').take_while(move |line| !std::mem::replace(&mut failed, line.is_err()));
-    (1..).zip(lines).filter_map(|(line, bytes)| match bytes {
-        Err(source) => Some(Err(EpdFileError::Io { line, source })),
-        Ok(bytes) => {
-            let text = decode(&bytes);
-            let text = text.trim_start_matches('\u{FEFF}').trim();
-            let wanted = !text.is_empty() && !text.starts_with('#');
-            wanted.then(|| parse(text).map_err(|source| EpdFileError::Line { line, source }))
-        }
+    (1..).zip(lines).filter_map(|(number, line)| match line {
+        Ok(bytes) => Some((number, Ok(text_of(&bytes)?))),
+        Err(error) => Some((number, Err(error))),
+    })
+}
+
+/// Reads the [`lines`] of a file.
+pub fn read(input: impl BufRead) -> impl Iterator<Item = Result<Epd, EpdFileError>> {
+    lines(input).map(|(line, text)| {
+        let text = text.map_err(|source| EpdFileError::Io { line, source })?;
+        parse(&text).map_err(|source| EpdFileError::Line { line, source })
     })
 }
 
@@ -399,5 +409,13 @@ mod tests {
         assert_eq!(read.len(), 3);
         assert!(read[0].is_ok() && read[2].is_ok());
         assert!(read[1].as_ref().unwrap_err().starts_with("line 4: "), "{:?}", read[1]);
+    }
+
+    #[test]
+    fn lines_are_text_whatever_the_encoding() {
+        let bytes = b"\xEF\xBB\xBFone\n \n#two\n\xEF\xBB\xBF# three\n R\xE9ti \r\nR\xC3\xA9ti";
+        let lines: Vec<_> = lines(&bytes[..]).map(|(number, text)| (number, text.unwrap())).collect();
+        let expected = [(1, "one"), (5, "Réti"), (6, "Réti")];
+        assert_eq!(lines, expected.map(|(number, text)| (number, text.to_owned())));
     }
 }

@@ -3,35 +3,32 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A file that is written beside its place and moved there when it is done. Dropped before that, it leaves nothing.
+/// A file that is written beside its place and moved there when it is done. Dropped before that, it leaves nothing. A link
+/// stays one: the file that it leads to is written. A device or a pipe is written straight, for nothing may take its place.
 #[derive(Debug)]
 pub struct AsideFile {
     file: Option<File>,
+    /// None where the file is written straight.
+    places: Option<Places>,
+}
+
+/// Where a file is written, and where it will be.
+#[derive(Debug)]
+struct Places {
     aside: PathBuf,
     path: PathBuf,
 }
 
-impl AsideFile {
-    /// Begins a file that will be at `path`.
-    pub fn create(path: &Path) -> io::Result<Self> {
+impl Places {
+    /// Nobody else in this process or another one writes there.
+    fn new(path: PathBuf) -> io::Result<Self> {
+        static BEGUN: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().ok_or_else(|| io::Error::other("not the name of a file"))?;
         let mut aside = name.to_owned();
-        aside.push(format!(".{}.part", std::process::id()));
-        let aside = path.with_file_name(aside);
-        Ok(Self { file: Some(File::create(&aside)?), aside, path: path.into() })
-    }
-
-    /// Moves the file into its place once it is safe on the disk.
-    pub fn commit(mut self) -> io::Result<()> {
-        if let Some(file) = self.file.take() {
-            file.sync_all().inspect_err(|_| self.discard())?;
-        }
-        fs::rename(&self.aside, &self.path).inspect_err(|_| self.discard())?;
-        // The directory's entry must be safe too. Not every file system can do this, and the file is there already.
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
-        Ok(())
+        aside.push(format!(".{}-{}.part", std::process::id(), BEGUN.fetch_add(1, Relaxed)));
+        Ok(Self { aside: path.with_file_name(aside), path })
     }
 
     fn discard(&self) {
@@ -39,10 +36,42 @@ impl AsideFile {
     }
 }
 
+impl AsideFile {
+    /// Begins a file that will be at `path`.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                let file = File::options().write(true).open(path)?;
+                return Ok(Self { file: Some(file), places: None });
+            }
+            _ => {}
+        }
+        // To the end of all links, so that they stay.
+        let places = Places::new(fs::canonicalize(path).unwrap_or_else(|_| path.into()))?;
+        Ok(Self { file: Some(File::create(&places.aside)?), places: Some(places) })
+    }
+
+    /// Moves the file into its place once it is safe on the disk.
+    pub fn commit(mut self) -> io::Result<()> {
+        let (Some(file), Some(places)) = (self.file.take(), &self.places) else { return Ok(()) };
+        let synced = file.sync_all();
+        drop(file);
+        let moved = synced.and_then(|()| fs::rename(&places.aside, &places.path));
+        moved.inspect_err(|_| places.discard())?;
+        // The directory's entry must be safe too. Not every file system can do this, and the file is there already.
+        let parent = places.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
+        Ok(())
+    }
+}
+
 impl Drop for AsideFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
-            self.discard();
+        if self.file.take().is_some()
+            && let Some(places) = &self.places
+        {
+            places.discard();
         }
     }
 }
@@ -68,10 +97,15 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn directory(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("tandem-aside-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
     #[test]
     fn a_file_appears_when_it_is_whole() {
-        let dir = std::env::temp_dir().join(format!("tandem-aside-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = directory("whole");
         let path = dir.join("x");
         let mut file = AsideFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
@@ -84,5 +118,51 @@ mod tests {
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         assert!(write_whole(&dir.join("no/such/x"), b"").is_err());
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn two_writers_of_a_file_do_not_meet() {
+        let dir = directory("two");
+        let path = dir.join("x");
+        let (mut one, mut two) = (AsideFile::create(&path).unwrap(), AsideFile::create(&path).unwrap());
+        one.write_all(b"the first").unwrap();
+        two.write_all(b"second").unwrap();
+        one.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"the first");
+        two.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn links_are_followed_and_what_is_no_file_stays() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+        let dir = directory("links");
+        fs::create_dir(dir.join("real")).unwrap();
+        write_whole(&dir.join("real/x"), b"old").unwrap();
+        symlink("real/x", dir.join("link")).unwrap();
+        write_whole(&dir.join("link"), b"new").unwrap();
+        assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
+        assert_eq!(fs::read(dir.join("real/x")).unwrap(), b"new");
+        assert_eq!(fs::read_dir(dir.join("real")).unwrap().count(), 1);
+        assert!(write_whole(&dir.join("real"), b"").is_err());
+        // A socket stands for devices, of which a test should not risk any: it cannot be written, nor may it be replaced.
+        let _socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();
+        assert!(write_whole(&dir.join("socket"), b"").is_err());
+        assert!(fs::metadata(dir.join("socket")).unwrap().file_type().is_socket());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_pipe_is_written_straight() {
+        use std::os::fd::AsRawFd;
+        let (mut reader, writer) = io::pipe().unwrap();
+        write_whole(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"news").unwrap();
+        drop(writer);
+        let mut read = String::new();
+        io::Read::read_to_string(&mut reader, &mut read).unwrap();
+        assert_eq!(read, "news");
     }
 }

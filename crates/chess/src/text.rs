@@ -7,8 +7,22 @@ pub(crate) fn clip(text: &str) -> String {
 
 /// As [`clip`], for bytes of any encoding.
 pub(crate) fn clip_bytes(text: &[u8]) -> String {
-    // Five bytes a character is more than any encoding needs, and a character cut in two is past the twenty.
-    clip(&decode(&text[..text.len().min(100)]))
+    // Five bytes a character is more than any encoding needs.
+    const ENOUGH: usize = 100;
+    if text.len() <= ENOUGH {
+        return clip(&decode(text));
+    }
+    // The cut may go through a character, which must not make Latin-1 of all the others.
+    let start = match std::str::from_utf8(&text[..ENOUGH]) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => ENOUGH,
+    };
+    clip(&decode(&text[..start]))
+}
+
+/// A byte order mark stands where files were joined, as well as at the very start.
+pub(crate) fn without_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
 }
 
 /// Text in UTF-8, or else in Latin-1, as older chess files are.
@@ -34,5 +48,8 @@ mod tests {
         assert_eq!(clip(&"é".repeat(30)), "é".repeat(20));
         assert_eq!(clip_bytes("abc".as_bytes()), "abc");
         assert_eq!(clip_bytes(&[b'a'; 1000]).len(), 20);
+        let odd = "a".to_owned() + &"é".repeat(60);
+        assert_eq!(clip_bytes(odd.as_bytes()), clip(&odd), "a hundred bytes end within a letter");
+        assert_eq!(clip_bytes(b"Caf\xE9"), "Café");
     }
 }

@@ -17,7 +17,9 @@ pub enum UciMoveError {
 /// Reads a move of `board` and checks that it is legal. Castling may be written as the king's own move (e1g1) or,
 /// as Chess960 needs it, as the king taking the rook (e1h1).
 pub fn parse(board: &Board, text: &str) -> Result<Move, UciMoveError> {
-    let mv: Move = text.parse().map_err(|_| UciMoveError::Syntax(clip(text)))?;
+    // The parser looks no further than the squares, and takes what is no promotion for none.
+    let ends = matches!(text.as_bytes(), [_, _, _, _] | [_, _, _, _, b'n' | b'b' | b'r' | b'q']);
+    let mv = text.parse::<Move>().ok().filter(|_| ends).ok_or_else(|| UciMoveError::Syntax(clip(text)))?;
     legal(board, mv).ok_or_else(|| UciMoveError::Illegal(clip(text)))
 }
 
@@ -32,7 +34,8 @@ pub(crate) fn legal(board: &Board, mv: Move) -> Option<Move> {
 /// The castling move meant by a king that moves two squares from the e-file.
 fn castling_by_king_move(board: &Board, mv: Move) -> Option<Move> {
     let us = board.side_to_move();
-    if mv.from != board.king(us) || mv.from.file() != File::E || mv.from.rank() != mv.to.rank() {
+    let aside = mv.from.rank() == mv.to.rank() && mv.promotion.is_none();
+    if mv.from != board.king(us) || mv.from.file() != File::E || !aside {
         return None;
     }
     let rights = board.castle_rights(us);
@@ -81,5 +84,11 @@ mod tests {
         assert!(matches!(parse(&board, "castle"), Err(UciMoveError::Syntax(_))));
         assert!(matches!(parse(&board, "e2e5"), Err(UciMoveError::Illegal(_))));
         assert!(matches!(parse(&board, "ß2e4"), Err(UciMoveError::Syntax(_))));
+        for text in ["e2e4k", "e2e4p", "e2e4é", "e2e4 ", "e2e4e5", "e7e8queen"] {
+            assert_eq!(parse(&board, text), Err(UciMoveError::Syntax(text.into())));
+        }
+        assert!(matches!(parse(&board, "e2e4q"), Err(UciMoveError::Illegal(_))));
+        let castling: Board = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1".parse().unwrap();
+        assert_eq!(parse(&castling, "e1g1q"), Err(UciMoveError::Illegal("e1g1q".into())));
     }
 }

@@ -43,7 +43,8 @@ pub(crate) const BLOCK: usize = 256 << 10;
 
 /// Cuts a stream into blocks.
 pub(crate) trait Cut: Send {
-    /// Puts the next block into `block`, which is empty. False at the end of the stream.
+    /// Puts the next block into `block`, which is empty. False at the end of the stream. What comes before a problem is a
+    /// block, and the problem comes with the next call; it is the end of the stream.
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>>;
 
     /// How long a block is in the file.
@@ -131,10 +132,35 @@ pub(crate) fn read_up_to(input: &mut dyn BufRead, block: &mut Vec<u8>, len: usiz
     Ok(())
 }
 
+/// Leaves in `block` what comes before the byte where a problem begins, and keeps that for the next call. If there is
+/// nothing before it, it is told at once.
+pub(crate) fn cut_before(
+    block: &mut Vec<u8>,
+    start: usize,
+    text: String,
+    next: &mut Option<Problem>,
+) -> Result<bool, Problem> {
+    let problem = Problem::new(0, text);
+    if start == 0 {
+        return Err(problem);
+    }
+    block.truncate(start);
+    *next = Some(problem);
+    Ok(true)
+}
+
 /// Blocks of whole lines, or of whole groups of lines that end with a certain one.
 pub(crate) struct LineCut {
+    last: Option<&'static [u8]>,
+    /// What is wrong behind the last block.
+    problem: Option<Problem>,
+}
+
+impl LineCut {
     /// A block may end after this line, or after any.
-    pub(crate) last: Option<&'static [u8]>,
+    pub(crate) fn new(last: Option<&'static [u8]>) -> Self {
+        Self { last, problem: None }
+    }
 }
 
 /// A line that is longer is no line of any format.
@@ -142,6 +168,9 @@ const MAX_LINE: usize = 1 << 20;
 
 impl Cut for LineCut {
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
+        if let Some(problem) = self.problem.take() {
+            return Ok(Err(problem));
+        }
         loop {
             let start = block.len();
             let mut limited = io::Read::take(&mut *input, MAX_LINE as u64);
@@ -150,7 +179,8 @@ impl Cut for LineCut {
             }
             let line = &block[start..];
             if line.len() == MAX_LINE && line.last() != Some(&b'\n') {
-                return Ok(Err(Problem::new(start, format!("a line of more than {MAX_LINE} bytes"))));
+                let text = format!("a line of more than {MAX_LINE} bytes");
+                return Ok(cut_before(block, start, text, &mut self.problem));
             }
             let may_end = self.last.is_none_or(|last| line.trim_ascii() == last);
             if block.len() >= BLOCK && (may_end || block.len() >= 64 * BLOCK) {

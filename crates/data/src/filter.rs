@@ -179,7 +179,7 @@ impl Unique {
     }
 }
 
-/// The share of each result, for messages.
+/// The word for a result, for messages.
 pub(crate) fn name_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Win => "win",

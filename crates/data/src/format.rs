@@ -82,10 +82,18 @@ impl Format {
     /// What it has no place for.
     pub fn cannot_carry(self) -> &'static str {
         match self {
-            Self::Csv => "nothing, with the columns that are written: fen, move, score, result, ply",
-            Self::Pgn => "chances to win; scores are hundredths of a pawn; positions that are not one game's",
-            Self::Epd => "chances to win; the game that a position is from",
-            Self::Plain => "mates and chances as such; positions without a move or result",
+            Self::Csv => "where a game begins; the columns written are fen, move, score, result, ply",
+            Self::Pgn => {
+                "chances to win; scores are hundredths of a pawn; positions that are not one game's; the \
+                          ply, where it differs from the move number"
+            }
+            Self::Epd => {
+                "chances to win, and mates against the side to move, as such; the ply, where it differs \
+                          from the move number; the game"
+            }
+            Self::Plain => {
+                "mates and chances as such; positions without a move or result; where a game begins"
+            }
             Self::Bin => {
                 "Chess960; mates and chances as such; positions without a result; the game; half-move clocks \
                           above 127"
@@ -234,8 +242,11 @@ impl Source {
             None => Format::of_path(path)
                 .map_err(|unknown| DataError::Path { path: path.into(), problem: unknown.to_string() })?,
         };
-        let shards = bag::shards(path)?;
-        Ok(shards.iter().map(|path| source(path, format)).collect())
+        let files = match format {
+            Format::Bag | Format::Bagz if !path.is_file() => bag::shards(path)?,
+            _ => vec![path.into()],
+        };
+        Ok(files.iter().map(|path| source(path, format)).collect())
     }
 }
 
@@ -389,6 +400,35 @@ mod tests {
         assert!(sources.len() == 3 && sources.iter().all(|source| source.format == Format::Bullet));
         assert!(parse("none-*.vf").unwrap_err().to_string().contains("no file has such a name"));
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_a_bag_that_is_no_file_has_shards() {
+        let folder = std::env::temp_dir().join(format!("tandem-at-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("is@2.bag"), b"").unwrap();
+        let parse = |name: &str| Source::parse(folder.join(name).to_str().unwrap(), &Options::default());
+        for name in ["me@home.csv", "x@2.vf", "is@2.bag"] {
+            let paths: Vec<PathBuf> = parse(name).unwrap().into_iter().map(|source| source.path).collect();
+            assert_eq!(paths, [folder.join(name)]);
+        }
+        assert!(parse("not@2.bag").unwrap_err().to_string().contains("this shard is missing"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// What [`Format::cannot_carry`] says of lines of text: the rest comes back.
+    #[test]
+    fn lines_lose_what_they_are_said_to_lose() {
+        let mut record = samples::games(1)[0];
+        (record.score, record.ply) = (Some(Score::Mate(-3)), 77);
+        let alone = Record { starts_game: false, ..record };
+        let counted = Record { score: Some(Score::Centipawns(-31_997)), ply: 0, ..alone };
+        for (format, kept) in [(Format::Csv, alone), (Format::Epd, counted)] {
+            let source = Source { path: "x".into(), format, options: Options::default() };
+            let (mut encoder, mut out) = (source.encoder(), Vec::new());
+            encoder.push(&record, &mut out).and_then(|()| encoder.finish(&mut out)).unwrap();
+            assert_eq!(source.decode_bytes(&out), (vec![kept], vec![]), "{format}");
+        }
     }
 
     #[test]

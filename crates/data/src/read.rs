@@ -369,4 +369,20 @@ mod tests {
         assert_eq!(reader.skips().count, 1);
         std::fs::remove_dir_all(dir).unwrap();
     }
+
+    #[test]
+    fn what_comes_before_an_endless_line_is_read() {
+        let dir = std::env::temp_dir().join(format!("tandem-endless-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let start = "fen,score\n".to_owned() + &"4k3/8/8/8/8/8/8/4K3 w - - 0 1,1\n".repeat(3);
+        std::fs::write(dir.join("x.csv"), start.clone() + &"x".repeat(2 << 20)).unwrap();
+        let sources = Source::parse(dir.join("x.csv").to_str().unwrap(), &Options::default()).unwrap();
+        let mut reader = Reader::new(sources, 1, OnError::Skip, None, Cursor::default());
+        assert_eq!(reader.records().count(), 3);
+        let Skips { count, lost_files, examples } = reader.skips();
+        assert_eq!((*count, *lost_files), (1, 1));
+        let told = examples[0].to_string();
+        assert!(told.contains(&format!("record 4, byte {}: a line of more than", start.len())), "{told}");
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

@@ -52,7 +52,7 @@ pub struct ShuffleReport {
 }
 
 /// Shuffles files into one, with no more memory than told, by way of parts on the disk beside the output. The order
-/// depends on the seed and the records' order alone.
+/// depends on the seed, the records' order, the memory and the lengths of the files alone.
 pub fn shuffle(
     sources: Vec<Source>,
     target: &Source,
@@ -168,7 +168,7 @@ fn check_memory(target: &Source, bytes: u64, memory: usize) -> Result<(), DataEr
         return Ok(());
     }
     let problem =
-        format!("{bytes} bytes of records need {} MiB of memory to be shuffled", (needed >> 20) + 1);
+        format!("up to {bytes} bytes of records need {} MiB of memory to be shuffled", (needed >> 20) + 1);
     Err(DataError::Path { path: target.path.clone(), problem })
 }
 
@@ -232,6 +232,15 @@ fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
+/// How many bytes of records a file may hold, which nobody knows before it is read: up to twenty times its own where it is
+/// packed or holds games, about as many elsewhere.
+fn most_bytes(source: &Source) -> u64 {
+    let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
+    let packed = matches!(source.format, Format::Binpack | Format::Viri | Format::Pgn)
+        || tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| packed);
+    len.saturating_mul(if packed { 20 } else { 2 })
+}
+
 fn shuffle_records(
     sources: Vec<Source>,
     target: &Source,
@@ -239,10 +248,7 @@ fn shuffle_records(
     seed: u64,
     on_error: OnError,
 ) -> Result<ShuffleReport, DataError> {
-    // Nobody knows how many records a packed file holds: parts for twenty times its bytes.
-    let bytes: u64 =
-        sources.iter().filter_map(|source| std::fs::metadata(&source.path).ok()).map(|file| file.len()).sum();
-    let bytes = bytes.saturating_mul(20);
+    let bytes = sources.iter().map(most_bytes).fold(0, u64::saturating_add);
     check_memory(target, bytes, memory)?;
     let count = parts_for(bytes, memory);
     let mut parts = Parts::new(&target.path, count, memory, seed)?;
@@ -288,6 +294,29 @@ mod tests {
         mixed.sort_by_key(key);
         records.sort_by_key(key);
         assert_eq!(mixed, records);
+    }
+
+    #[test]
+    fn only_what_is_packed_may_grow() {
+        let dir = std::env::temp_dir().join(format!("tandem-grow-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let packed = zstd::encode_all(&[b'x'; 1000][..], 1).unwrap();
+        for (name, bytes, times) in [
+            ("a.csv", &[b'x'; 1000][..], 2),
+            ("a.bf", &[b'x'; 1000], 2),
+            ("a.vf", &[b'x'; 1000], 20),
+            ("a.pgn", &[b'x'; 1000], 20),
+            ("b.csv", &packed, 20),
+        ] {
+            let path = dir.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            let source = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap().remove(0);
+            assert_eq!(most_bytes(&source), times * bytes.len() as u64, "{name}");
+        }
+        let target = Source::parse("x.csv", &Options::default()).unwrap().remove(0);
+        let refused = check_memory(&target, 1 << 40, 1 << 30).unwrap_err().to_string();
+        assert!(refused.contains("up to 1099511627776 bytes"), "{refused}");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

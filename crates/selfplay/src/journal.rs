@@ -6,9 +6,10 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tandem_chess::random::SplitMix;
 
-/// The length and the checksum of a block, of the first of which nobody needs more than this.
+/// The length and the checksum of a block.
 const FRAME: usize = 16;
-const MAX_BLOCK: u64 = 1 << 24;
+/// No block is longer.
+pub(crate) const MAX_BLOCK: u64 = 1 << 24;
 
 /// What kind of journal a file is: its first bytes.
 pub(crate) type Magic = [u8; 8];
@@ -20,6 +21,17 @@ pub(crate) struct Journal {
     magic: Magic,
     /// Blocks that are there.
     pub(crate) blocks: u64,
+}
+
+/// Sees to it that nobody else writes a file while it is open.
+pub(crate) fn lock(file: &File, path: &Path) -> Result<(), SelfPlayError> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            Err(SelfPlayError::Other { path: path.into(), problem: "in use by another run".into() })
+        }
+        // A file system that knows no locks cannot guard the file; that is no reason to refuse the work.
+        _ => Ok(()),
+    }
 }
 
 fn checksum(bytes: &[u8]) -> u64 {
@@ -103,10 +115,7 @@ impl Journal {
         let refuse = |problem: String| SelfPlayError::Other { path: path.into(), problem };
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(path);
         let mut file = opened.map_err(SelfPlayError::io(path))?;
-        // A file system that knows no locks cannot guard the file; that is no reason to refuse the work.
-        if let Err(TryLockError::WouldBlock) = file.try_lock() {
-            return Err(refuse("in use by another run".into()));
-        }
+        lock(&file, path)?;
         let len = file.metadata().map_err(SelfPlayError::io(path))?.len();
         let found = scan(&file, path, magic, |_| Ok(()))?;
         let fresh = found.about.is_none();
@@ -139,6 +148,10 @@ impl Journal {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), SelfPlayError> {
+        if bytes.len() as u64 > MAX_BLOCK {
+            let problem = format!("a block of {} bytes, where {MAX_BLOCK} are the most", bytes.len());
+            return Err(SelfPlayError::Other { path: self.path.clone(), problem });
+        }
         let mut frame = Vec::with_capacity(FRAME + bytes.len());
         frame.extend((bytes.len() as u64).to_le_bytes());
         frame.extend(checksum(bytes).to_le_bytes());
@@ -176,5 +189,24 @@ fn difference<'a>(then: &'a str, now: &'a str) -> (&'a str, &'a str) {
             (Some(then), Some(now)) if then == now => {}
             (then, now) => return (then.unwrap_or("nothing"), now.unwrap_or("nothing")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_could_not_be_read_is_not_written() {
+        let path = std::env::temp_dir().join(format!("tandem-journal-{}", std::process::id()));
+        let mut journal = Journal::open(&path, *b"A_TEST_1", "blocks").unwrap();
+        let longest = vec![7u8; MAX_BLOCK as usize];
+        journal.add(&longest).unwrap();
+        let error = journal.add(&[&longest[..], &[7]].concat()).unwrap_err().to_string();
+        assert!(error.contains("a block of 16777217 bytes"), "{error}");
+        journal.add(b"short").unwrap();
+        drop(journal);
+        assert_eq!(Journal::open(&path, *b"A_TEST_1", "blocks").unwrap().blocks, 2);
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -5,7 +5,7 @@ mod search;
 pub use search::{LabelSettings, Labels};
 
 use crate::error::SelfPlayError;
-use crate::journal::{Journal, Magic};
+use crate::journal::{Journal, MAX_BLOCK, Magic};
 use search::SearchLabeller;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -57,6 +57,16 @@ pub struct LabelReport {
 /// Records that a search labels together.
 const BLOCK: usize = 256;
 
+/// As many, or fewer where what comes of them would not fit into a block of the journal.
+fn block_of(labels: Labels) -> Result<usize, SelfPlayError> {
+    let (Labels::Leaves(count) | Labels::Unsearched(count)) = labels else { return Ok(BLOCK) };
+    let most = MAX_BLOCK as usize / Record::SIZE;
+    match most / count.max(1) {
+        0 => Err(SelfPlayError::Labeller(format!("{count} leaves of each position are more than {most}"))),
+        fit => Ok(fit.min(BLOCK)),
+    }
+}
+
 struct Job {
     records: Vec<Record>,
     done: Sender<Answer>,
@@ -77,7 +87,7 @@ pub fn label(
     let work = LabelWork {
         what: format!("{:?}", settings.labels),
         how: format!("{nodes} nodes, hash {hash} MiB, judged by {judge}"),
-        block: BLOCK,
+        block: block_of(settings.labels)?,
         on_error: *on_error,
     };
     // Before any thread: where there is no room for a hash table, that is said.
@@ -414,6 +424,17 @@ mod tests {
             );
         }
         std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn leaves_of_a_block_fit_into_the_journal() {
+        for count in [1, 16, 1365, 1366, 5000, 349_525] {
+            let block = block_of(Labels::Leaves(count)).unwrap();
+            assert!((block * count * Record::SIZE) as u64 <= MAX_BLOCK, "{block} times {count}");
+            assert_eq!(block == BLOCK, count <= 1365, "{block} times {count}");
+        }
+        let told = block_of(Labels::Unsearched(349_526)).unwrap_err().to_string();
+        assert!(told.contains("349526 leaves of each position are more than 349525"), "{told}");
     }
 
     fn chance(record: &Record) -> f64 {

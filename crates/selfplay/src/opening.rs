@@ -2,8 +2,9 @@
 
 use crate::error::SelfPlayError;
 use std::fmt;
+use std::path::Path;
 use tandem_chess::random::SplitMix;
-use tandem_chess::{Board, Position, fen};
+use tandem_chess::{Board, Position, epd, fen, input};
 
 /// Where games start from.
 #[derive(Clone, Debug)]
@@ -41,21 +42,18 @@ impl fmt::Display for Openings {
 pub(crate) const MAX_TRIES: usize = 1000;
 
 impl Openings {
-    /// Reads positions from a book of EPD or FEN lines, compressed or not.
-    pub fn read_book(&mut self, path: &std::path::Path) -> Result<(), SelfPlayError> {
-        let input = tandem_chess::input::open(path).map_err(SelfPlayError::io(path))?;
-        for line in std::io::BufRead::lines(input) {
+    /// Reads positions from a book of EPD or FEN lines, compressed or not. Blank lines and those that begin with `#` are
+    /// passed over.
+    pub fn read_book(&mut self, path: &Path) -> Result<(), SelfPlayError> {
+        let refuse = |problem: String| SelfPlayError::Other { path: path.into(), problem };
+        let book = input::open(path).map_err(SelfPlayError::io(path))?;
+        for (number, line) in epd::lines(book) {
             let line = line.map_err(SelfPlayError::io(path))?;
             let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
-            self.book.extend(fen::parse(&fields.join(" ")).ok());
+            let board = fen::parse(&fields.join(" "));
+            self.book.push(board.map_err(|error| refuse(format!("line {number}: {error}")))?);
         }
-        if self.book.is_empty() {
-            return Err(SelfPlayError::Other {
-                path: path.into(),
-                problem: "no line of it is a position".into(),
-            });
-        }
-        Ok(())
+        if self.book.is_empty() { Err(refuse("no line of it is a position".into())) } else { Ok(()) }
     }
 
     /// A random position to begin with; one more random move for half of the games. None if the game ends on the way.
@@ -77,5 +75,27 @@ impl Openings {
             position.play(moves[random.below(moves.len() as u32) as usize]);
         }
         position.has_legal_move().then_some(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_book_is_read_to_its_end_or_refused() {
+        let path = std::env::temp_dir().join(format!("tandem-openings-{}.epd", std::process::id()));
+        let read = |book: &[u8]| {
+            std::fs::write(&path, book).unwrap();
+            let mut openings = Openings::default();
+            openings.read_book(&path).map(|()| openings.book.len()).map_err(|error| error.to_string())
+        };
+        let book = b"\xEF\xBB\xBF# R\xE9ti\n\n4k3/8/8/8/8/8/8/4K2R w K - 0 7\n\
+            4k3/8/8/8/8/8/8/4K2R b K - id \"\xE9\";\n";
+        assert_eq!(read(book), Ok(2));
+        let told = read(b"4k3/8/8/8/8/8/8/4K2R w K -\n\n4k3/9 w - -\n").unwrap_err();
+        assert!(told.contains(".epd: line 3: "), "{told}");
+        assert!(read(b"# nothing\n").unwrap_err().contains("no line of it"));
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use crate::adjudication::Adjudication;
 use crate::error::SelfPlayError;
 use crate::game;
+use crate::journal;
 use crate::opening::Openings;
 use crate::threads::on_threads;
 use std::fs::File;
@@ -171,21 +172,32 @@ pub fn play(
     Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner).0)
 }
 
+fn name_of(stem: &Path) -> String {
+    stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
 fn file_of(stem: &Path, worker: usize, workers: usize) -> PathBuf {
-    let name = stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    stem.with_file_name(format!("{name}-{worker}-of-{workers}.vf"))
+    stem.with_file_name(format!("{}-{worker}-of-{workers}.vf", name_of(stem)))
 }
 
 fn part_of(path: &Path) -> PathBuf {
     path.with_extension("vf.part")
 }
 
-/// A file that a run with another number of workers has left.
+/// A file that a run with another number of workers has left, whether or not it came to its end.
 fn other_run(stem: &Path, workers: usize) -> Option<PathBuf> {
-    (1..=256)
-        .filter(|&count| count != workers)
-        .map(|count| part_of(&file_of(stem, 0, count)))
-        .find(|path| path.exists())
+    let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    files.filter(|file| workers_of(stem, file).is_some_and(|count| count != workers)).min()
+}
+
+/// The number of workers in the name of a file of games; none of another file.
+fn workers_of(stem: &Path, file: &Path) -> Option<usize> {
+    let name = file.file_name()?.to_str()?;
+    let rest = name.strip_prefix(&name_of(stem))?.strip_prefix('-')?;
+    let rest = rest.strip_suffix(".part").unwrap_or(rest).strip_suffix(".vf")?;
+    let (worker, workers) = rest.split_once("-of-")?;
+    worker.parse::<usize>().and(workers.parse::<usize>()).ok()
 }
 
 /// The games of one worker, each written as a whole.
@@ -197,7 +209,8 @@ struct GameLog {
 }
 
 impl GameLog {
-    /// Opens the file, counts its games, and cuts off what a killed run has left behind the last of them.
+    /// Opens the file, counts its games, and cuts off what a killed run has left behind the last of them. Nobody else writes
+    /// it meanwhile.
     fn open(
         stem: &Path,
         (worker, workers): (usize, usize),
@@ -219,6 +232,7 @@ impl GameLog {
         }
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&part);
         let mut file = opened.map_err(SelfPlayError::io(&part))?;
+        journal::lock(&file, &part)?;
         check_settings(&part, settings)?;
         let (games, end) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&part))?;
         let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
@@ -393,6 +407,30 @@ mod tests {
         assert!(
             play(&settings(2, 1), &stem, &go, &mut Silent).unwrap_err().to_string().contains("all played")
         );
+        // Whatever a run with another number of workers has left: all of its games, or those of some worker.
+        let told = |stem: &Path| play(&settings(2, 2), stem, &go, &mut Silent).unwrap_err().to_string();
+        assert!(told(&stem).contains("x-0-of-1.vf: made by another number of workers"));
+        for left in ["y-1-of-3.vf.part", "z-0-of-300.vf.part"] {
+            std::fs::write(dir.join(left), b"").unwrap();
+            assert!(told(&dir.join(&left[..1])).contains(&format!("{left}: made by another")), "{left}");
+        }
+        // Nothing of this is of a run with that name.
+        for other in ["w-1-of-3.vf.settings", "w-x-of-3.vf", "w-2-0-of-3.vf", "w-0-of-3-0-of-2.vf"] {
+            std::fs::write(dir.join(other), b"").unwrap();
+        }
+        assert_eq!(other_run(&dir.join("w"), 2), None);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_run_that_goes_on_elsewhere_is_refused() {
+        let dir = directory("locked");
+        let part = part_of(&file_of(&dir.join("x"), 0, 1));
+        let held = File::create(&part).unwrap();
+        held.lock().unwrap();
+        let go = Arc::new(AtomicBool::new(false));
+        let error = play(&settings(1, 1), &dir.join("x"), &go, &mut Silent).unwrap_err();
+        assert!(error.to_string().contains("in use by another run"), "{error}");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

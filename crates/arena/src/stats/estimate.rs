@@ -13,7 +13,8 @@ pub fn score_of_elo(elo: f64) -> f64 {
     1.0 / (1.0 + 10f64.powf(-elo / 400.0))
 }
 
-/// Strength estimated from results. Infinite values (a perfect score) become `null` in JSON.
+/// Strength estimated from results. Infinite values (a perfect score, the error of a single observation) become `null` in
+/// JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Points per game.
@@ -62,7 +63,9 @@ impl Estimate {
         };
         let score = moment(&|x| x);
         let variance = moment(&|x| (x - score).powi(2));
-        let deviation = (variance / n).sqrt();
+        // One observation says nothing about how much they differ.
+        let known = |error: f64| if n < 2.0 { f64::INFINITY } else { error };
+        let deviation = known((variance / n).sqrt());
         let sigma_game = (variance * games_each).sqrt();
         let excess = score - 0.5;
         // Without variance there is no unit to count in, except that nothing is nothing.
@@ -74,7 +77,7 @@ impl Estimate {
             elo_low: elo_of_score((score - Z95 * deviation).max(0.0)),
             elo_high: elo_of_score((score + Z95 * deviation).min(1.0)),
             nelo: in_units(sigma_game) * NELO_PER_SIGMA,
-            nelo_error: Z95 * NELO_PER_SIGMA / (n * games_each).sqrt(),
+            nelo_error: known(Z95 * NELO_PER_SIGMA / (n * games_each).sqrt()),
             los: normal_cdf(in_units(deviation)),
         })
     }
@@ -129,6 +132,18 @@ mod tests {
         let level = Estimate::of_games(&Wdl { wins: 0, draws: 10, losses: 0 }).unwrap();
         assert_eq!((level.elo, level.nelo, level.los), (0.0, 0.0, 0.5));
         assert_eq!(Estimate::of_games(&Wdl::default()), None);
+    }
+
+    #[test]
+    fn one_observation_proves_nothing() {
+        let pair = Estimate::of_pairs(&Pentanomial([0, 0, 0, 1, 0])).unwrap();
+        let game = Estimate::of_games(&Wdl { wins: 1, draws: 0, losses: 0 }).unwrap();
+        for one in [pair, game] {
+            assert_eq!((one.elo_low, one.elo_high, one.los), (f64::NEG_INFINITY, f64::INFINITY, 0.5));
+            assert_eq!((one.elo_error(), one.nelo_error), (f64::INFINITY, f64::INFINITY));
+            assert!(serde_json::to_value(one).unwrap()["elo_high"].is_null());
+        }
+        close(pair.elo, 190.85, 0.01);
     }
 
     #[test]

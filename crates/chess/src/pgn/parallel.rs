@@ -6,7 +6,7 @@ use super::reader::Texts;
 use super::split::{Place, Splitter};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// Texts are handed to the threads in batches of about this many bytes, so that the handing costs nothing.
@@ -28,18 +28,22 @@ pub fn read_parallel<R, T>(
     let threads = threads.max(1);
     let (batches, waiting) = sync_channel::<(Batch, Sender<Done<T>>)>(threads);
     let (promises, in_order) = sync_channel::<Receiver<Done<T>>>(2 * threads);
-    let waiting = Mutex::new(waiting);
+    let waiting = Arc::new(Mutex::new(waiting));
+    let work = &work;
     thread::scope(|scope| {
         scope.spawn(|| cut(input, batches, promises));
         for _ in 0..threads {
-            scope.spawn(|| {
+            let waiting = Arc::clone(&waiting);
+            scope.spawn(move || {
                 loop {
                     let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((batch, done)) = batch else { return };
-                    let _ = done.send(batch.read(&work));
+                    let _ = done.send(batch.read(work));
                 }
             });
         }
+        // The threads alone hold it now: when the last of them is gone, nobody waits to hand them work.
+        drop(waiting);
         let mut games = 0;
         for promise in in_order {
             // A thread that is gone has panicked; the scope passes the panic on.
@@ -131,5 +135,20 @@ mod tests {
             read_parallel(text.as_bytes(), threads, name, |outcome| games.push(describe(outcome)));
             assert!(games == expected, "{threads} threads");
         }
+    }
+
+    #[test]
+    fn a_panic_is_passed_on() {
+        fn fail(_: Game) -> u8 {
+            panic!("as the test wants it")
+        }
+        let (done, ended) = channel();
+        thread::spawn(move || {
+            // More batches than the queues hold.
+            let text = "1. e4 e5 *\n".repeat(200_000);
+            let read = || read_parallel(text.as_bytes(), 1, fail, |_: Result<u8, PgnError>| ());
+            let _ = done.send(std::panic::catch_unwind(read).is_err());
+        });
+        assert_eq!(ended.recv_timeout(std::time::Duration::from_secs(60)), Ok(true));
     }
 }

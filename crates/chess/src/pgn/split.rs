@@ -1,6 +1,7 @@
 //! Cutting a stream into the texts of single games, without looking at what they say.
 
 use super::error::PgnErrorKind;
+use crate::text::without_bom;
 use std::io::{self, BufRead, Read};
 
 /// The longest text of a game. Books of annotated games stay below a hundredth of this.
@@ -131,11 +132,6 @@ fn is_tag(line: &[u8]) -> bool {
     inner.is_some_and(|inner| inner.trim_ascii_start().first().is_some_and(u8::is_ascii_alphanumeric))
 }
 
-/// A byte order mark stands where files were joined, as well as at the very start.
-pub(super) fn without_bom(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
-}
-
 /// What has been seen of a game, line by line: as much as is needed to tell where it ends.
 #[derive(Default)]
 struct Outline {
@@ -185,7 +181,8 @@ impl Outline {
                 return Cut::Before;
             }
             self.part = Part::Tags;
-            return Cut::No;
+            // Some programs write a whole game in one line.
+            return if ends_with_result(line) { Cut::After } else { Cut::No };
         }
         self.part = Part::Moves;
         let code = self.scan(line);
@@ -244,6 +241,8 @@ mod tests {
             "[Event \"blank among tags\"]\n\n[White \"x\"]\n\n1. d4 { [not a tag] *\n[neither \"\"] *\n} (1. e4 *\n) 2. c4 *\n",
             "1. e4 e5 0-1 ; no tags\n",
             "1. e4 e5 1-0 1. d4 d5 0-1\n",
+            "[Event \"a line\"] [Result \"1-0\"] 1. e4 e5 1-0\n",
+            "[Event \"another\"] 1. e4 *\n",
             "[Event \"unclosed\"]\n\n1. e4 { what 1-0\n\n",
             "[Event \"last\"]\n\n1. e4 *",
         ];

@@ -2,8 +2,7 @@
 
 use super::GameResult;
 use super::error::PgnErrorKind;
-use super::split::without_bom;
-use crate::text::{clip_bytes, decode};
+use crate::text::{clip_bytes, decode, without_bom};
 
 /// What is wrong, and at which byte of the text.
 #[derive(Debug)]

@@ -128,6 +128,8 @@ struct BagCut {
     streams: io::Result<(BufReader<ReadAt>, BufReader<ReadAt>)>,
     left: u64,
     at: u64,
+    /// What is wrong behind the last block.
+    problem: Option<Problem>,
 }
 
 impl BagCut {
@@ -152,21 +154,26 @@ impl BagCut {
 
 impl Cut for BagCut {
     fn next(&mut self, _: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
-        let count = self.left.min(TOGETHER as u64);
-        if count == 0 {
-            return Ok(Ok(false));
+        if let Some(problem) = self.problem.take() {
+            return Ok(Err(problem));
         }
-        block.extend((count as u32).to_le_bytes());
-        let mut total = 0;
-        for _ in 0..count {
+        let mut lens = Vec::with_capacity(TOGETHER);
+        while lens.len() < TOGETHER && self.left > 0 {
             match self.next_len()? {
-                Ok(len) => {
-                    block.extend((len as u32).to_le_bytes());
-                    total += len;
+                Ok(len) => lens.push(len),
+                Err(problem) if lens.is_empty() => return Ok(Err(problem)),
+                Err(problem) => {
+                    self.problem = Some(problem);
+                    break;
                 }
-                Err(problem) => return Ok(Err(problem)),
             }
         }
+        if lens.is_empty() {
+            return Ok(Ok(false));
+        }
+        block.extend((lens.len() as u32).to_le_bytes());
+        block.extend(lens.iter().flat_map(|&len| (len as u32).to_le_bytes()));
+        let total: u64 = lens.iter().sum();
         let (records, _) =
             self.streams.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
         let read = records.take(total).read_to_end(block)? as u64;
@@ -202,7 +209,7 @@ impl Codec for Bag {
     fn cut(&self) -> Box<dyn Cut> {
         let records = self.reader(0);
         let streams = records.and_then(|records| Ok((records, self.reader(self.limits)?)));
-        Box::new(BagCut { streams, left: self.count, at: 0 })
+        Box::new(BagCut { streams, left: self.count, at: 0, problem: None })
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
@@ -425,6 +432,23 @@ mod tests {
         let decoded = samples::decode_all(&bag, b"");
         let places: Vec<usize> = decoded.problems.iter().map(|(_, problem)| problem.byte).collect();
         assert_eq!(places, [0, 6, 9]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn records_before_a_damaged_limit_are_read() {
+        let dir = directory("limit");
+        let records = &samples::games(1)[..3];
+        let mut bytes = Vec::new();
+        let mut encoder = BagEncoder::new(false, BagKind::BehavioralCloning);
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        let second = bytes.len() - 2 * LIMIT;
+        bytes[second..second + LIMIT].fill(0xFF);
+        std::fs::write(dir.join("x.bag"), &bytes).unwrap();
+        let bag = Bag::open(&dir.join("x.bag"), false, BagKind::BehavioralCloning).unwrap().unwrap();
+        let decoded = samples::decode_all(&bag, b"");
+        assert_eq!((decoded.records.len(), decoded.problems.len()), (1, 1));
         std::fs::remove_dir_all(dir).unwrap();
     }
 

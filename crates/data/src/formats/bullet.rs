@@ -25,17 +25,18 @@ impl Codec for Bullet {
 
 fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
     let (occupied, pieces) = placement(bytes);
-    let position = Packed { occupied, pieces, side_and_passant: NO_SQUARE, halfmoves: 0, fullmove: 1 };
-    let count = position.piece_count();
+    let count = occupied.count_ones() as usize;
     if !(2..=MAX_PIECES).contains(&count) {
         return Err("a number of pieces that no game has");
     }
-    // Kinds 6 and 7 are none; what stands behind the last piece does not count.
-    let used = u128::from_le_bytes(pieces) & (u128::MAX >> (128 - 4 * count));
-    let high = used >> 1 & used >> 2 & 0x1111_1111_1111_1111_1111_1111_1111_1111;
+    // Kinds 6 and 7 are none; what stands behind the last piece does not count, and would make equal positions differ.
+    let pieces = u128::from_le_bytes(pieces) & (u128::MAX >> (128 - 4 * count));
+    let high = pieces >> 1 & pieces >> 2 & 0x1111_1111_1111_1111_1111_1111_1111_1111;
     if high != 0 {
         return Err("a piece of an unknown kind");
     }
+    let pieces = pieces.to_le_bytes();
+    let position = Packed { occupied, pieces, side_and_passant: NO_SQUARE, halfmoves: 0, fullmove: 1 };
     let result = match bytes[26] {
         0 => Outcome::Loss,
         1 => Outcome::Draw,
@@ -107,5 +108,19 @@ mod tests {
         let decoded = samples::decode_all(&Bullet, &bytes[..3 * SIZE]);
         assert_eq!(decoded.problems.len(), 3);
         assert_eq!(samples::decode_all(&Bullet, &bytes[..SIZE - 1]).problems.len(), 1);
+    }
+
+    #[test]
+    fn what_stands_behind_the_last_piece_does_not_count() {
+        let kings = tandem_chess::fen::parse("4k3/8/8/8/8/8/8/4K3 w - - 0 1").unwrap();
+        let mut record = Record::new(Packed::new(&kings).unwrap());
+        (record.score, record.result) = (Some(Score::Centipawns(0)), Some(Outcome::Draw));
+        let mut bytes = Vec::new();
+        BulletEncoder.push(&record, &mut bytes).unwrap();
+        let clean = samples::decode_all(&Bullet, &bytes).records;
+        // More kings, behind the two.
+        bytes[9..24].fill(0x5D);
+        let decoded = samples::decode_all(&Bullet, &bytes).records;
+        assert!(decoded == clean && decoded[0].position.has_kings());
     }
 }

@@ -154,7 +154,7 @@ fn fields(line: &str) -> Vec<std::borrow::Cow<'_, str>> {
 
 impl Codec for Csv {
     fn cut(&self) -> Box<dyn Cut> {
-        Box::new(LineCut { last: None })
+        Box::new(LineCut::new(None))
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {

@@ -12,17 +12,13 @@ pub(crate) struct Epd;
 
 impl Codec for Epd {
     fn cut(&self) -> Box<dyn Cut> {
-        Box::new(LineCut { last: None })
+        Box::new(LineCut::new(None))
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
         for (at, line) in lines(block) {
-            let line = String::from_utf8_lossy(line);
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            match if line.contains('|') { parse_bars(line) } else { parse(line) } {
+            let Some(line) = epd::text_of(line) else { continue };
+            match if line.contains('|') { parse_bars(&line) } else { parse(&line) } {
                 Ok(record) => out.records.push(record),
                 Err(problem) => out.fail(at, problem),
             }
@@ -138,5 +134,8 @@ mod tests {
         assert_eq!((bars.score, bars.result), (Some(Score::Centipawns(-120)), Some(Outcome::Loss)));
         assert_eq!((mate.score, mate.result), (Some(Score::Mate(9)), Some(Outcome::Win)));
         assert_eq!(mate.mv.unwrap().to_string(), "e2e4");
+        let marked = b"\xEF\xBB\xBF4k3/8/8/8/8/8/4P3/4K3 w - - id \"R\xE9ti\"; ce 5;\n";
+        let decoded = samples::decode_all(&Epd, marked);
+        assert_eq!((decoded.records.len(), decoded.problems), (1, vec![]));
     }
 }

@@ -18,7 +18,7 @@ struct Entry {
 
 impl Codec for Plain {
     fn cut(&self) -> Box<dyn Cut> {
-        Box::new(LineCut { last: Some(b"e") })
+        Box::new(LineCut::new(Some(b"e")))
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {

@@ -18,10 +18,17 @@ const MAX_PLIES: usize = 1 << 16;
 
 pub(crate) struct Viri;
 
-struct ViriCut;
+#[derive(Default)]
+struct ViriCut {
+    /// What is wrong behind the last block.
+    problem: Option<Problem>,
+}
 
 impl Cut for ViriCut {
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
+        if let Some(problem) = self.problem.take() {
+            return Ok(Err(problem));
+        }
         while block.len() < BLOCK {
             let start = block.len();
             read_up_to(input, block, start + HEADER)?;
@@ -36,7 +43,8 @@ impl Cut for ViriCut {
                     break;
                 }
                 if ply == MAX_PLIES {
-                    return Ok(Err(Problem::new(start, format!("a game of more than {MAX_PLIES} plies"))));
+                    let text = format!("a game of more than {MAX_PLIES} plies");
+                    return Ok(cut_before(block, start, text, &mut self.problem));
                 }
             }
         }
@@ -46,7 +54,7 @@ impl Cut for ViriCut {
 
 impl Codec for Viri {
     fn cut(&self) -> Box<dyn Cut> {
-        Box::new(ViriCut)
+        Box::new(ViriCut::default())
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
@@ -206,5 +214,20 @@ mod tests {
         for len in 0..200 {
             let _ = samples::decode_all(&Viri, &bytes[..len]);
         }
+    }
+
+    #[test]
+    fn games_before_one_without_an_end_are_read() {
+        let mut bytes = Vec::new();
+        let mut encoder = ViriEncoder::default();
+        let records = samples::games(2);
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        bytes.extend_from_within(..HEADER);
+        bytes.extend([1u8; PLY].repeat(MAX_PLIES + 1));
+        let decoded = samples::decode_all(&Viri, &bytes);
+        assert_eq!(decoded.records, records);
+        let [(before, problem)] = &decoded.problems[..] else { panic!("{:?}", decoded.problems) };
+        assert!(*before == records.len() && problem.text.contains("plies"), "{problem:?}");
     }
 }
