@@ -1,9 +1,8 @@
 //! Random openings for generating games, as OpenBench asks for them.
 
 use crate::output::{complain, say};
-use std::io::BufRead;
 use tandem_chess::random::SplitMix;
-use tandem_chess::{Board, Position, fen};
+use tandem_chess::{Board, Position, epd, fen};
 use tandem_search::{Limits, Score, Searcher};
 use thiserror::Error;
 
@@ -98,7 +97,7 @@ impl Request {
         let file = std::fs::File::open(path).map_err(problem)?;
         let mut boards = Vec::new();
         let mut skipped = 0;
-        for line in std::io::BufReader::new(file).lines() {
+        for (_, line) in epd::lines(std::io::BufReader::new(file)) {
             let line = line.map_err(problem)?;
             let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
             match fen::parse(&fields.join(" ")) {

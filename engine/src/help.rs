@@ -21,7 +21,7 @@ Playing
 
 Looking
   d                            show the board
-  eval                         what the evaluation says, without search
+  eval [F]                     what the evaluation says, without search, of a FEN F if given
   perft D                      count the positions D plies away
   bench [depth [threads [MiB]]]
                                search a fixed set of positions: a signature and a speed

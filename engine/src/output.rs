@@ -13,9 +13,10 @@ pub(crate) fn say(line: impl Display) {
     }
 }
 
-/// Tells the user something in the one form that every GUI passes on.
+/// Tells the user something in the one form that every GUI passes on: one line, whatever a file put into the message.
 pub(crate) fn complain(message: impl Display) {
-    say(format_args!("info string {message}"));
+    let message = message.to_string();
+    say(format_args!("info string {}", message.trim_end().replace(char::is_control, " ")));
 }
 
 /// Whether a command failed, for those who only read how the program ended.

@@ -107,6 +107,23 @@ fn nonsense_gets_one_line_and_changes_nothing() {
     assert_eq!(engine.ask("d"), before);
 }
 
+/// Whatever a file puts into a message, a GUI reads one line.
+#[test]
+fn a_damaged_network_gets_one_line() {
+    let path = std::env::temp_dir().join(format!("tandem-damaged-{}.ttn", std::process::id()));
+    let header = "description = \"one\"\narchitecture = \"\nbestmove e2e4\n";
+    let mut bytes = b"TTRAN\r\n\x1A".to_vec();
+    bytes.extend(1u32.to_le_bytes());
+    bytes.extend((header.len() as u32).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    let mut engine = Engine::start();
+    let answer = engine.ask(&format!("setoption name TransformerFile value {}", path.display()));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(answer.len(), 1, "{answer:?}");
+    assert!(answer[0].starts_with("info string ") && answer[0].contains("header"), "{answer:?}");
+}
+
 #[test]
 fn bytes_that_are_no_text_do_no_harm() {
     let mut engine = Engine::start();
@@ -299,6 +316,13 @@ fn a_shell_hears_of_a_command_that_failed() {
         assert_eq!(code(failing), Some(1), "{failing:?}");
     }
     assert_eq!(code(&["setoption name Hash value 1", "go depth 1"]), Some(0));
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let no_text = std::ffi::OsStr::from_bytes(b"\xff\xfe");
+        let output = Command::new(env!("CARGO_BIN_EXE_tandem")).arg(no_text).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
     // A GUI reads what is said.
     let mut engine = Engine::start();
     engine.ask("xyzzy");

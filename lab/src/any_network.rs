@@ -72,7 +72,9 @@ impl AnyNetwork {
 /// The first bytes of a file, which tell what it is; fewer where it cannot be read.
 pub(crate) fn start_of(path: &Path) -> Vec<u8> {
     let mut start = Vec::new();
-    if let Ok(file) = std::fs::File::open(path) {
+    // A pipe would let us wait.
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    if let Some(file) = is_file.then(|| std::fs::File::open(path).ok()).flatten() {
         // What cannot be read here cannot be read by those who come after, and they say why.
         let _ = file.take(16).read_to_end(&mut start);
     }

@@ -21,10 +21,10 @@ pub(crate) struct EloArgs {
     /// PGN files, plain or compressed
     files: Vec<PathBuf>,
     /// Wins, draws and losses, instead of files
-    #[arg(long, value_name = "W,D,L", value_delimiter = ',', conflicts_with = "files")]
+    #[arg(long, value_name = "W,D,L", value_delimiter = ',', conflicts_with = "files", value_parser = count())]
     wdl: Option<Vec<u64>>,
     /// Pairs of games with 0, 1/2, 1, 3/2 and 2 points, instead of files
-    #[arg(long, value_name = "A,B,C,D,E", value_delimiter = ',', conflicts_with_all = ["files", "wdl"])]
+    #[arg(long, value_name = "A,B,C,D,E", value_delimiter = ',', conflicts_with_all = ["files", "wdl"], value_parser = count())]
     pairs: Option<Vec<u64>>,
     /// Also test H0: ELO0 against H1: ELO1
     #[arg(long, value_name = "ELO0,ELO1", value_delimiter = ',', allow_hyphen_values = true)]
@@ -106,6 +106,11 @@ fn show(
         sayln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
     }
     Ok(())
+}
+
+/// A number of games or pairs: more than anybody will play, and few enough to add up.
+fn count() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(..=1 << 40)
 }
 
 /// Games from pairs: a pair of one point may be two draws or a win each; the share of draws is not known.

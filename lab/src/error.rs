@@ -29,8 +29,8 @@ pub(crate) enum LabError {
     Puzzle(#[from] tandem_arena::puzzles::PuzzleError),
     #[error(transparent)]
     Network(#[from] tandem_nnue::NetworkError),
-    #[error(transparent)]
-    Quantise(#[from] tandem_nnue::QuantiseError),
+    #[error("{path}: {source}")]
+    Quantise { path: String, source: tandem_nnue::QuantiseError },
     #[error(transparent)]
     Architecture(#[from] tandem_nnue::ArchitectureError),
     #[error("{0}; our own format (.tnn) and safetensors hold every network")]
@@ -87,6 +87,12 @@ impl LabError {
             }
             _ => ExitCode::FAILURE,
         }
+    }
+
+    /// A network's, that names its file.
+    pub(crate) fn quantise(path: &std::path::Path) -> impl Fn(tandem_nnue::QuantiseError) -> Self {
+        let path = path.display().to_string();
+        move |source| Self::Quantise { path: path.clone(), source }
     }
 
     /// An error that names its file.

@@ -97,7 +97,13 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune_command::run(&args),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => match say::lost() {
+            None => ExitCode::SUCCESS,
+            Some(error) => {
+                eprintln!("tandem-lab: standard output: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("tandem-lab: {error}");
             error.status()

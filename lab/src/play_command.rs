@@ -142,8 +142,8 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
 fn typed_lines() -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
-        for line in stdin().lock().lines().map_while(Result::ok) {
-            if sender.send(line).is_err() {
+        for line in stdin().lock().split(b'\n').map_while(Result::ok) {
+            if sender.send(String::from_utf8_lossy(&line).trim_end().to_owned()).is_err() {
                 break;
             }
         }

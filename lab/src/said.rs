@@ -1,7 +1,7 @@
 //! What a transformer said of a batch of samples, sample by sample.
 
-use crate::strategist::points;
 use tandem_train::transformer::Answers;
+use tandem_transformer::Prospect;
 use tandem_transformer::encoding::buckets::Buckets;
 
 /// The numbers of a sample among those of all; none where a head is missing.
@@ -13,7 +13,8 @@ pub(crate) fn row_of(numbers: &[f32], samples: usize, row: usize) -> &[f32] {
 /// The chance to win in a position, a draw counting half, of networks that say it of positions.
 pub(crate) fn chance_of(answers: &Answers<'_>, samples: usize, row: usize) -> Option<f64> {
     let wdl = <[f32; 3]>::try_from(row_of(answers.value.wdl, samples, row)).ok();
-    wdl.map(points).or_else(|| of_buckets(row_of(answers.state_value, samples, row)))
+    wdl.map(|wdl| Prospect::of_outcomes(wdl).chance())
+        .or_else(|| of_buckets(row_of(answers.state_value, samples, row)))
 }
 
 /// The chance to win after the move that was read, of networks that read one.

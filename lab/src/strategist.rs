@@ -4,7 +4,7 @@ use crate::error::LabError;
 use tandem_chess::{Move, Position};
 use tandem_transformer::encoding::{buckets::Buckets, text};
 use tandem_transformer::legal::{Temperature, probabilities};
-use tandem_transformer::{Architecture, Batch, Network, Observer, Outputs, Scratch};
+use tandem_transformer::{Architecture, Batch, Network, Observer, Outputs, Prospect, Scratch};
 
 /// A position as a network reads it.
 #[derive(Debug)]
@@ -74,20 +74,14 @@ pub(crate) fn judge(
         return Ok(judgement);
     }
     let Some(outputs) = said.first() else { return Ok(Judgement::default()) };
-    let of_values = outputs.values.iter().flatten().next().map(|value| points(value.wdl));
+    let of_values =
+        outputs.values.iter().flatten().next().map(|value| Prospect::of_outcomes(value.wdl).chance());
     let moves = architecture.heads.policy.as_ref();
     let moves = moves.map(|head| probabilities(board, head.kind, &outputs.policy, Temperature::ONE));
     Ok(Judgement {
         chance: of_values.or_else(|| chance(&outputs.state_value)),
         moves: moves.unwrap_or_default(),
     })
-}
-
-/// The points that logits of win, draw and loss promise.
-pub(crate) fn points(wdl: [f32; 3]) -> f64 {
-    let greatest = wdl.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    let [win, draw, loss] = wdl.map(|logit| f64::from(logit - greatest).exp());
-    (win + draw / 2.0) / (win + draw + loss)
 }
 
 #[cfg(test)]
@@ -111,12 +105,5 @@ mod tests {
             let (_, best) = judgement.best().unwrap();
             assert!(judgement.moves.iter().all(|&(_, share)| (0.0..=best).contains(&share)));
         }
-    }
-
-    #[test]
-    fn points_are_what_the_outcomes_are_worth() {
-        assert!((points([0.0, 0.0, 0.0]) - 0.5).abs() < 1e-12);
-        assert!((points([2f32.ln(), 0.0, 0.0]) - 0.625).abs() < 1e-7);
-        assert!((points([-1e30, -1e30, 1e30])).abs() < 1e-12);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::card::sha256;
 use crate::error::LabError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tandem_transformer::{
     Architecture, ArchitectureError, Attention, Embedding, FeedForward, FileDescription, FileError, Format,
     Input, Mask, NormKind, NormPlace, PolicyKind, Preset, Weights,
@@ -14,6 +14,8 @@ pub(crate) struct TransformerFile {
     pub(crate) said: FileDescription,
     /// Its numbers; of a graph of ONNX we read none.
     weights: Option<Weights>,
+    /// Where it is.
+    path: PathBuf,
     /// Bytes of it.
     pub(crate) size: usize,
     /// Their SHA-256.
@@ -38,7 +40,7 @@ impl TransformerFile {
             Format::Onnx => None,
             _ => Some(Weights::from_bytes(&bytes, given).map_err(named)?),
         };
-        Ok(Some(Self { said, weights, size: bytes.len(), sha256: sha256(&bytes) }))
+        Ok(Some(Self { said, weights, path: path.into(), size: bytes.len(), sha256: sha256(&bytes) }))
     }
 
     /// What the network is made of, if the file says it.
@@ -51,7 +53,7 @@ impl TransformerFile {
         self.weights.as_ref().ok_or_else(|| {
             let problem =
                 "a graph of ONNX is written and never read: take the network that it was exported from";
-            LabError::Usage(problem.into())
+            LabError::Usage(format!("{}: {problem}", self.path.display()))
         })
     }
 }

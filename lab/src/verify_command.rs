@@ -140,7 +140,7 @@ fn load(args: &VerifyArgs) -> Result<(Network, FloatNetwork, String), LabError> 
     };
     let (network, float, measure) = match AnyNetwork::load(&args.net)?.0 {
         AnyNetwork::Float(own, quantisation) => {
-            let (network, _) = own.quantise(quantisation)?;
+            let (network, _) = own.quantise(quantisation).map_err(LabError::quantise(&args.net))?;
             (network, given.unwrap_or(*own), "floating point")
         }
         AnyNetwork::Integer(network) => match given {

@@ -190,6 +190,8 @@ fn mistakes_are_told_with_file_record_and_byte() {
     assert!(error(&["count", "a@3.bag"]).contains("a-00000-of-00003.bag: this shard is missing"));
     assert!(error(&["count", "--filter", "hello", "x.csv"]).contains("is no rule"));
     assert!(error(&["convert", "z.csv", "-o", "x.bf"]).contains("record 1 cannot be written"));
+    let twice = ["split", "z.csv", "--train", "s.epd", "--validation", "epd:s.epd"];
+    assert!(error(&twice).contains("s.epd is to be written twice"));
     let output = lab(&["convert", "x.csv", "-o", "x.epd", "--on-error", "skip"], &dir);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && told.contains("1 broken records were left out"), "{told}");
@@ -211,6 +213,15 @@ fn a_full_disk_leaves_nothing() {
         let output = Command::new("sh").args(["-c", &line]).current_dir(&dir).output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && told.contains("File too large"), "{args}: {told}");
+    }
+    // What is printed can be lost as well.
+    #[cfg(target_os = "linux")]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut head = Command::new(env!("CARGO_BIN_EXE_tandem-lab"));
+        let output = head.args(["data", "head", "x.csv"]).current_dir(&dir).stdout(full).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains("standard output: "), "{told}");
     }
     let left = std::fs::read_dir(&dir).unwrap().count();
     assert_eq!(left, 1);

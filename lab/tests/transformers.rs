@@ -39,7 +39,7 @@ fn every_file_of_a_network_says_the_same() {
         ("small.ttn", "Tandem transformer", "int8 and f32"),
         ("net.safetensors", "transformer in floating point", "f32"),
         ("net.onnx", "ONNX graph", "f32"),
-        ("net.pb.gz", "lc0 network", "16 bits between"),
+        ("net.pb.gz", "lc0 network", "mostly in 16 bits"),
     ] {
         let told = well(&["inspect", name], &dir);
         assert!(told.starts_with(&format!("{name}: {kind}\n")), "{told}");

@@ -57,7 +57,8 @@ fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> TandemStatus {
         Err(_) => (TandemStatus::InternalError, "the library failed; please report this".into()),
     };
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    LAST_ERROR.with(|last| *last.borrow_mut() = message);
+    // A thread that ends may have given its locals back already.
+    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = message);
     status
 }
 
@@ -83,7 +84,7 @@ fn position(fen: &str) -> Result<Position, Failure> {
 /// What went wrong in this thread's last call that failed. The text is valid until the next one that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn tandem_last_error() -> *const c_char {
-    LAST_ERROR.with(|last| last.borrow().as_ptr())
+    LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Loads a network file of any format that says what it is, and puts a handle into `network`.

@@ -305,7 +305,8 @@ impl<I: Inputs> FloatNetwork<I> {
                     quantiser.numbers("output weights", &all(|layer| &layer.weights), weight, I16)?;
                 let bias = quantiser.numbers("output biases", &all(|layer| &layer.bias), bias, I32)?;
                 let ones = [quantisation.qa, quantisation.qb];
-                Head::Flat(Flat::new(activation, ones, self.scale, buckets, block(weights), bias))
+                let shape = (buckets, architecture.outputs);
+                Head::Flat(Flat::new(activation, ones, self.scale, shape, block(weights), bias))
             }
             HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
                 let stacks = self.stacks.iter().enumerate();

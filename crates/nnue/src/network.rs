@@ -366,7 +366,7 @@ impl Flat {
         activation: Activation,
         [qa, qb]: [i16; 2],
         scale: i32,
-        buckets: Buckets,
+        (buckets, outputs): (Buckets, usize),
         weights: Block<i16>,
         bias: Vec<i32>,
     ) -> Self {
@@ -374,9 +374,9 @@ impl Flat {
         let greatest = i64::from(one).pow(if activation == Activation::Screlu { 2 } else { 1 });
         let sums_of = |weights: &[i16]| {
             let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
-            // Each half of a bucket's weights is summed by itself.
-            let halves = weights.chunks((weights.len() / 2).max(1));
-            let sizes = halves.map(|half| half.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
+            // The weights of each side's accumulator are summed by themselves.
+            let sides = weights.chunks(outputs.max(1));
+            let sizes = sides.map(|side| side.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
             match sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
                 true => Sums::Wide,
                 false => Sums::Fit(Products::of(largest, one)),
@@ -488,11 +488,19 @@ mod tests {
                 [(i16::MAX, i32::MAX, i32::MAX), (i16::MIN, i32::MIN, i32::MIN), (0, 3, 3 << 20)]
             {
                 let weights = Block::from(&[weight; 1 << 15][..]);
-                let flat = Flat::new(activation, [qa, 1], 1 << 20, Buckets::ONE, weights, vec![bias]);
+                let shape = (Buckets::ONE, 1 << 14);
+                let flat = Flat::new(activation, [qa, 1], 1 << 20, shape, weights, vec![bias]);
                 let values = [i16::MAX; 1 << 14];
                 let value = flat.forward(&Kernels::new(Isa::best()), &values, &values, 0);
                 assert_eq!(value, if weight == 0 { expected / i32::from(qa) } else { expected });
             }
+        }
+        // One side, whose sum fits in 32 bits by halves only.
+        for weight in [4000, -4000] {
+            let (shape, weights) = ((Buckets::ONE, 32), Block::from(&[weight; 32][..]));
+            let flat = Flat::new(Activation::Relu, [1, 1], 1, shape, weights, vec![0]);
+            let value = flat.forward(&Kernels::new(Isa::best()), &[i16::MAX; 32], &[], 0);
+            assert_eq!(value, if weight > 0 { i32::MAX } else { i32::MIN });
         }
         let (psqt, bucket, divisor) = (0, 0, 1);
         for positional in [i32::MAX, i32::MIN] {

@@ -36,7 +36,7 @@ fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random
 fn flat_head(outputs: usize, random: &mut Random) -> Head {
     let weights = Block::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
     let bias = random.numbers(8, 10_000, |n| n);
-    Head::Flat(Flat::new(Activation::Screlu, [255, 64], 400, Buckets::bullet(8), weights, bias))
+    Head::Flat(Flat::new(Activation::Screlu, [255, 64], 400, (Buckets::bullet(8), outputs), weights, bias))
 }
 
 fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {

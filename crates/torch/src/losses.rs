@@ -1,7 +1,8 @@
 //! How wrong what a network says is.
 //!
 //! A position that does not know a head's target adds nothing to that head's loss, and all losses are sums over the
-//! positions of a step divided by their number: so the slopes of a step are the mean of its parts', however it is cut up.
+//! positions of a step divided by their number: so the slopes of a step are the mean of its parts', however it is cut up. What
+//! keeps experts busy is not: it is a product of two means, and balances each part by itself.
 
 use crate::batch::Batch;
 use crate::model::{Routing, Said};

@@ -268,7 +268,7 @@ impl TorchTrainer {
         let len = samples.len() / self.recipe.training.accumulate.max(1);
         let advice = match self.fitting(samples, len / 2) {
             Some(fits) => format!(
-                "{len} positions at a time do not fit, {fits} do: `training.accumulate = {}` makes the same steps in parts",
+                "{len} positions at a time do not fit, {fits} do: `training.accumulate = {}` makes the steps in parts",
                 (samples.len().div_ceil(fits)..samples.len())
                     .find(|&parts| samples.len().is_multiple_of(parts))
                     .unwrap_or(samples.len())

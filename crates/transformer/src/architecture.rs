@@ -14,6 +14,10 @@ use thiserror::Error;
 
 /// Squares of a board.
 pub(crate) const SQUARES: usize = 64;
+/// Channels of a square that say which piece stands on it, which the layer over the whole board sees.
+pub const PIECE_CHANNELS: usize = 12;
+/// What smolgen's norms add to the variance.
+pub const SMOLGEN_EPSILON: f32 = 1e-3;
 /// Tokens of a position as text, with the zero before them.
 pub(crate) const TEXT_TOKENS: usize = 78;
 /// Entries of the table that text tokens, actions and buckets share.

@@ -42,8 +42,8 @@ mod weights;
 pub use adviser::{Advice, Adviser, Method, Prospect, UnfitMethod, UnknownMethod, WeighedMove};
 pub use architecture::{
     Activation, Architecture, ArchitectureError, Attention, Body, BucketHead, DenseBoard, Embedding, Experts,
-    FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PolicyHead,
-    PolicyKind, PolicyTarget, Preset, Smolgen, TensorSpec, ValueHead,
+    FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PIECE_CHANNELS,
+    PolicyHead, PolicyKind, PolicyTarget, Preset, SMOLGEN_EPSILON, Smolgen, TensorSpec, ValueHead,
 };
 pub use batch::Batch;
 pub use files::{

@@ -46,6 +46,15 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
     if !fair || split.validation + split.test > 1.0 {
         return Err(LabError::Usage("the shares must be from 0 to 1, and together no more than 1".into()));
     }
+    let outputs = [Some(&args.train), args.validation.as_ref(), args.test.as_ref()];
+    let mut paths = Vec::new();
+    for path in outputs.into_iter().flatten() {
+        let path = args.input.options.target(path)?.path;
+        if paths.contains(&path) {
+            return Err(LabError::Usage(format!("{} is to be written twice", path.display())));
+        }
+        paths.push(path);
+    }
     let writer =
         |path: &String| -> Result<Writer, LabError> { Ok(Writer::create(args.input.options.target(path)?)?) };
     let mut train = writer(&args.train)?;

@@ -20,7 +20,7 @@ const AT_A_TIME: usize = 16;
 /// Positions to compare networks on, of games that are not over.
 pub(super) fn positions(args: &ExportArgs) -> Result<Vec<Position>, LabError> {
     let Some(path) = &args.data else {
-        let lines = lines::random_games(APART * args.positions, args.seed);
+        let lines = lines::random_games(args.positions.saturating_mul(APART), args.seed);
         let positions = lines.iter().flat_map(lines::Line::positions).step_by(APART);
         return Ok(positions.filter(Position::has_legal_move).collect());
     };

@@ -19,7 +19,7 @@ pub(super) fn export(target: Target, args: &ExportArgs) -> Result<Exported, LabE
     if args.precision.is_some() || args.data.is_some() {
         return Err(LabError::Usage("--precision and --data are for transformers".into()));
     }
-    let (bytes, reports, facts) = encode(&network, target, (args.qa, args.qb))?;
+    let (bytes, reports, facts) = encode(&network, args, target)?;
     let table = report_table(&reports);
     let losses = Losses { heading: "Quantisation".into(), shown: table.len(), table };
     let architecture = network.architecture();
@@ -37,11 +37,8 @@ pub(super) fn export(target: Target, args: &ExportArgs) -> Result<Exported, LabE
 /// A file's bytes, what quantising did to its layers, and what else is worth knowing.
 type Encoded = (Vec<u8>, Vec<LayerReport>, Vec<(String, String)>);
 
-fn encode(
-    network: &AnyNetwork,
-    target: Target,
-    ones: (Option<i16>, Option<i16>),
-) -> Result<Encoded, LabError> {
+fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Encoded, LabError> {
+    let ones = (args.qa, args.qb);
     if target == Target::Safetensors {
         if ones != (None, None) {
             let problem = "--qa and --qb are for networks of integers; floating point has none";
@@ -60,7 +57,7 @@ fn encode(
     }
     let quantise = |float: &FloatNetwork, usual: Quantisation| {
         let quantisation = Quantisation { qa: ones.0.unwrap_or(usual.qa), qb: ones.1.unwrap_or(usual.qb) };
-        float.quantise(quantisation)
+        float.quantise(quantisation).map_err(LabError::quantise(&args.net))
     };
     let (network, reports) = match network {
         AnyNetwork::Float(float, usual) => quantise(float, *usual)?,

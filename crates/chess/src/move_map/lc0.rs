@@ -4,7 +4,7 @@
 //! taking its rook; promotion to a knight has the number of the plain move.
 
 use super::{NO_INDEX, Numbered, PAIRS, is_knight_move, is_queen_move};
-use crate::{Board, Move, Piece, Rank};
+use crate::{Board, Move, Piece, Rank, Square};
 
 /// How many moves are numbered.
 pub const COUNT: usize = 1858;
@@ -32,7 +32,7 @@ impl PolicyIndex {
 }
 
 /// The promotions that have numbers of their own, in their order.
-const PROMOTIONS: [Piece; 3] = [Piece::Queen, Piece::Rook, Piece::Bishop];
+pub const PROMOTIONS: [Piece; 3] = [Piece::Queen, Piece::Rook, Piece::Bishop];
 
 struct Tables {
     moves: [Numbered; COUNT],
@@ -116,6 +116,14 @@ pub fn move_of(board: &Board, index: PolicyIndex) -> Option<Move> {
     let promotion = numbered.promotion.or(pawn_arrives.then_some(Piece::Knight));
     let mv = Move { from, to: numbered.to().relative_to(us), promotion };
     board.is_legal(mv).then_some(mv)
+}
+
+/// The squares that the move with a number leaves and reaches, as White sees them, and which of [`PROMOTIONS`] it is.
+pub fn parts_of(index: PolicyIndex) -> (Square, Square, Option<usize>) {
+    let numbered = TABLES.moves[index.get()];
+    let kind =
+        numbered.promotion.and_then(|promotion| PROMOTIONS.iter().position(|&piece| piece == promotion));
+    (numbered.from(), numbered.to(), kind)
 }
 
 /// The move with a number as White would write it: `e2e4`, `e1h1`, `a7a8q`.

@@ -30,6 +30,10 @@ int main(int argc, char **argv) {
     try {
         const tandem::Network network(argv[1]);
         std::ifstream fens(argv[2]);
+        if (!fens) {
+            std::cerr << argv[2] << ": cannot be read\n";
+            return 1;
+        }
         for (std::string fen; std::getline(fens, fen);) {
             const auto value = network.evaluate(fen);
             tandem::Board board(network, fen);

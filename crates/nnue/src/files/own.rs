@@ -48,7 +48,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
         HeadShape::Flat { activation, buckets } => {
             let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
             let bias = reader.numbers("output biases", buckets.count)?.to_vec();
-            Head::Flat(Flat::new(activation, ones, scale, buckets, weights, bias))
+            Head::Flat(Flat::new(activation, ones, scale, (buckets, outputs), weights, bias))
         }
         HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
             let layers = architecture.layers();

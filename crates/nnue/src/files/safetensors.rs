@@ -91,6 +91,10 @@ impl<I: Inputs> FloatNetwork<I> {
             let tensor = file.tensor(name).map_err(broken)?;
             let stored = tensor.data().as_chunks::<4>().0;
             *numbers = stored.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+            if let Some(index) = numbers.iter().position(|number| !number.is_finite()) {
+                let problem = format!("number {index} is {}", numbers[index]);
+                return Err(Reader::error(name, place(name) + 4 * index, problem));
+            }
         }
         Ok(network)
     }
@@ -167,6 +171,17 @@ mod tests {
         assert_eq!(with("\"scale\":\"400\"", "\"scale\":\"000\"").field, "scale in the header");
         assert_eq!(with("\"screlu\"", "\"screly\"").field, "activation in the header");
         assert_eq!(with("tandem-nnue-1", "tandem-nnue-9").field, "format in the header");
+        for number in [f32::NAN, f32::INFINITY] {
+            let mut float = FloatNetwork::from_safetensors(&bytes).unwrap();
+            float.bias[3] = number;
+            let bytes = float.to_safetensors().unwrap();
+            let error = FloatNetwork::from_safetensors(&bytes).unwrap_err();
+            assert_eq!(
+                (error.field.as_str(), error.problem),
+                ("input.bias", format!("number 3 is {number}"))
+            );
+            assert_eq!(bytes[error.offset..][..4], number.to_le_bytes());
+        }
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
     bias[..outputs].copy_from_slice(&own_bias);
     bias[outputs..].copy_from_slice(&other_bias);
     let first = FirstLayer { outputs, width, bias, weights, psqt: None, wraps: false };
-    let flat = Flat::new(Activation::Crelu, [qa, qb], scale, Buckets::ONE, output_weights, vec![output_bias]);
+    let shape = (Buckets::ONE, outputs);
+    let flat = Flat::new(Activation::Crelu, [qa, qb], scale, shape, output_weights, vec![output_bias]);
     let field = format!("weights A1 or A2 (at byte {other_at})");
     finish(description, features, first, flat, (&field, own_at))
 }
@@ -162,7 +163,7 @@ impl Network {
         }
         let first = FirstLayer { outputs, width: outputs, bias, weights, psqt: None, wraps: false };
         let bias_sums = output_bias.iter().map(|&bias| i32::from(bias)).collect();
-        let flat = Flat::new(activation, [qa, qb], scale, buckets, output_weights, bias_sums);
+        let flat = Flat::new(activation, [qa, qb], scale, (buckets, outputs), output_weights, bias_sums);
         let field = ("weights of the hidden layer", 0);
         finish("a network of bullet's".into(), features.clone(), first, flat, field)
     }

@@ -158,10 +158,11 @@ pub(super) fn finish(
     first: FirstLayer,
     mut stacks: Vec<Stack>,
 ) -> Network {
-    let Shape { architecture: Architecture { features, head, .. }, pawn, .. } = shape;
+    let Shape { architecture: Architecture { features, head, .. }, mut pawn, .. } = shape;
     let HeadShape::Stacks(mut stack) = head else { unreachable!("every generation has stacks") };
     if stack.dual && is_before_squares(&stacks) {
         stack.dual = false;
+        pawn = PAWN_12;
         for Stack { second, .. } in &mut stacks {
             *second = narrowed(second, second.inputs / 2);
         }
@@ -300,6 +301,31 @@ mod tests {
             assert_eq!((found.architecture, found.pawn), (shape.architecture, shape.pawn));
         }
         assert!(Shape::by_hash(0x7F23_54B8, 0x1C10_3072).is_none());
+    }
+
+    /// Stockfish 15 has the hashes of 15.1, and nothing that would meet squares.
+    #[test]
+    fn networks_of_stockfish_15_are_known_by_their_zeros() {
+        let mut network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
+        let mut expected = network.clone();
+        let [Head::Stacks(wide), Head::Stacks(narrow)] = [&mut network.head, &mut expected.head] else {
+            panic!("both have stacks");
+        };
+        narrow.dual = false;
+        for (wide, narrow) in wide.stacks.iter_mut().zip(&mut narrow.stacks) {
+            let mut rows = [0; 32 * 32];
+            for (output, row) in rows.chunks_exact_mut(32).enumerate() {
+                row.iter_mut().zip(wide.second.row(output).take(15)).for_each(|(to, weight)| *to = weight);
+            }
+            narrow.second = Dense::new(15, wide.second.bias(), &rows, 32);
+            wide.second = Dense::new(30, wide.second.bias(), &rows, 32);
+        }
+        let read = Network::from_bytes(&network.to_stockfish().unwrap()).unwrap();
+        assert_eq!((read.architecture(), read.pawn), (expected.architecture(), PAWN_12));
+        for position in crate::features::tests::random_positions(62, 20) {
+            let [left, right] = [&read, &expected].map(|network| network.evaluate(position.board()));
+            assert_eq!(left.raw_parts(), right.raw_parts());
+        }
     }
 
     /// No two generations have the same hashes, so that it does not matter which is looked at first.

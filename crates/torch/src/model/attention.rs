@@ -1,10 +1,8 @@
 //! How tokens see each other.
 
 use super::{Pass, SQUARES, bent};
-use tandem_transformer::{Architecture, Attention, Mask, NormKind, Smolgen};
+use tandem_transformer::{Architecture, Attention, Mask, NormKind, SMOLGEN_EPSILON, Smolgen};
 use tch::{Device, Kind, Tensor};
-
-const SMOLGEN_EPSILON: f32 = 1e-3;
 
 /// Logits that hide the move, which is the last token, from the position.
 pub(super) fn mask(architecture: &Architecture, kind: Kind, device: Device) -> Option<Tensor> {

@@ -2,11 +2,11 @@
 
 use super::{Pass, SQUARES};
 use tandem_hybrid::BridgeForm;
-use tandem_transformer::Embedding;
+use tandem_transformer::{Embedding, PIECE_CHANNELS};
 use tch::Tensor;
 
-/// Planes of the pieces that stand on the board: those that the layer over the whole board sees.
-const PIECES: i64 = 12;
+/// [`PIECE_CHANNELS`], as tensors are counted.
+const PIECES: i64 = PIECE_CHANNELS as i64;
 
 impl Pass<'_> {
     pub(super) fn embed_text(&self, tokens: &Tensor) -> Tensor {

@@ -2,28 +2,21 @@
 
 use super::{Pass, SQUARES};
 use std::collections::BTreeMap;
+use tandem_chess::move_map::lc0;
 use tandem_transformer::{PolicyHead, PolicyKind};
 use tch::Tensor;
 
 /// Where each of lc0's 1858 moves stands among 64 x 64 pairs of squares and, after them, promotions by the files that
 /// they leave and reach and what they become.
 pub(super) fn places_of_moves() -> Vec<i64> {
-    let mut places = Vec::with_capacity(1858);
-    for from in 0..SQUARES {
-        for to in 0..SQUARES {
-            let (files, ranks) = ((from % 8 - to % 8).abs(), (from / 8 - to / 8).abs());
-            let queens = from != to && (files == 0 || ranks == 0 || files == ranks);
-            if queens || files * ranks == 2 {
-                places.push(from * SQUARES + to);
-            }
+    let place = |index| {
+        let (from, to, piece) = lc0::parts_of(index);
+        match piece {
+            None => from as i64 * SQUARES + to as i64,
+            Some(piece) => SQUARES * SQUARES + 24 * from.file() as i64 + 3 * to.file() as i64 + piece as i64,
         }
-    }
-    for from in 0..8i64 {
-        for to in (from - 1).max(0)..=(from + 1).min(7) {
-            places.extend((0..3).map(|piece| SQUARES * SQUARES + from * 24 + to * 3 + piece));
-        }
-    }
-    places
+    };
+    lc0::PolicyIndex::all().map(place).collect()
 }
 
 impl Pass<'_> {

@@ -46,7 +46,7 @@ impl Prospect {
     }
 
     /// By the logits of win, draw and loss.
-    fn of_outcomes(logits: [f32; 3]) -> Self {
+    pub fn of_outcomes(logits: [f32; 3]) -> Self {
         let mut shares = [0.0; 3];
         shares
             .iter_mut()

@@ -98,7 +98,7 @@ impl Architecture {
                 list.add("embedding.positions".into(), &[SQUARES, width]);
             }
             (Embedding::DenseBoard(board), channels) => {
-                list.layer("embedding.board", SQUARES * 12, SQUARES * board.channels, true);
+                list.layer("embedding.board", SQUARES * PIECE_CHANNELS, SQUARES * board.channels, true);
                 list.layer("embedding.squares", channels.unwrap_or(0) + board.channels, width, true);
                 list.norm("embedding.norm", self.body.norm.kind, width);
                 list.add("embedding.gate.scale".into(), &[SQUARES, width]);

@@ -28,7 +28,7 @@ impl FileDescription {
                 format: Format::Lc0,
                 architecture: None,
                 description: String::new(),
-                numbers: "16 bits between the smallest and the largest of a tensor".into(),
+                numbers: "as lc0 keeps them, mostly in 16 bits".into(),
             }),
             #[cfg(feature = "safetensors")]
             Some(Format::Safetensors) => super::safetensors::describe(bytes),

@@ -220,8 +220,14 @@ impl<B: AsRef<[u8]>> NetworkFile<B> {
             ));
         }
         let opened = Self { description, architecture, tensors, bytes: file };
-        // 4. Numbers are numbers.
-        for (spec, stored) in opened.iter() {
+        // 4. Numbers are numbers, and none is larger than what a row's scale was made for.
+        for ((spec, stored), (_, _, [_, numbers])) in opened.iter().zip(&opened.tensors) {
+            if let Stored::Int8 { bytes, .. } = stored
+                && let Some(index) = bytes.iter().position(|&byte| byte == i8::MIN)
+            {
+                let problem = "-128 found, where bytes are from -127 to 127";
+                return Err(LoadError::new(spec.name.clone(), numbers.start + index, problem));
+            }
             if let Some((index, value)) = stored.not_finite() {
                 let (name, value) = (spec.name.clone(), value.to_string());
                 return Err(WeightsError::NotFinite { name, index, value }.into());
@@ -321,7 +327,7 @@ fn read_header(bytes: &[u8]) -> Result<(Header, usize), LoadError> {
     }
     let text = field("header", HEADER..HEADER + len)?;
     let text = str::from_utf8(text).map_err(|error| LoadError::new("header", HEADER, error.to_string()))?;
-    let header = toml::from_str(text).map_err(|error| LoadError::new("header", HEADER, error.to_string()))?;
+    let header = toml::from_str(text).map_err(|error| LoadError::new("header", HEADER, error.message()))?;
     Ok((header, HEADER + len))
 }
 

@@ -6,15 +6,12 @@ use super::observer::{Look, Observer};
 use super::scratch::{AttentionRoom, Rows, Sequence};
 use super::{Source, copied};
 use crate::aligned::Aligned;
-use crate::architecture::SQUARES;
+use crate::architecture::{SMOLGEN_EPSILON, SQUARES};
 use crate::kernels::{Kernels, PANEL, Store};
 use crate::linear::{Linear, Prepared};
 use crate::{Activation, Attention, NormKind};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What smolgen's norms add to the variance.
-const SMOLGEN_EPSILON: f32 = 1e-3;
 
 /// Queries at a time.
 const QUERIES: usize = 64;

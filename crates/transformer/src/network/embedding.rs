@@ -6,13 +6,10 @@ use super::norm::NormLayer;
 use super::scratch::Rows;
 use super::{Inputs, copied};
 use crate::aligned::Aligned;
-use crate::architecture::{SQUARES, TEXT_TOKENS};
+use crate::architecture::{PIECE_CHANNELS, SQUARES, TEXT_TOKENS};
 use crate::kernels::{Kernels, Store};
 use crate::linear::Linear;
 use crate::{Activation, Embedding};
-
-/// Channels of a square that say which piece stands on it.
-const PIECES: usize = 12;
 
 #[derive(Debug)]
 pub(super) enum EmbeddingLayer {
@@ -54,7 +51,7 @@ impl EmbeddingLayer {
             (Embedding::DenseBoard(board), channels) => {
                 let activation = architecture.body.activation;
                 Self::Board(Box::new(BoardLayer {
-                    board: builder.linear("embedding.board", SQUARES * PIECES),
+                    board: builder.linear("embedding.board", SQUARES * PIECE_CHANNELS),
                     squares: builder.linear("embedding.squares", channels.unwrap_or(0) + board.channels),
                     activation,
                     norm: builder.norm("embedding.norm"),
@@ -155,9 +152,9 @@ impl BoardLayer {
         // 1. The pieces of the whole board, and what else is known of it.
         let board = embedding.board.room(*count * made);
         if let Some(own) = own {
-            let pieces = embedding.pieces.room(*count * PIECES);
-            for (to, from) in pieces.chunks_exact_mut(PIECES).zip(own.chunks_exact(channels)) {
-                to.copy_from_slice(&from[..PIECES]);
+            let pieces = embedding.pieces.room(*count * PIECE_CHANNELS);
+            for (to, from) in pieces.chunks_exact_mut(PIECE_CHANNELS).zip(own.chunks_exact(channels)) {
+                to.copy_from_slice(&from[..PIECE_CHANNELS]);
             }
             self.board.apply(kernels, pieces, prepared, Store::Set, board);
         } else {

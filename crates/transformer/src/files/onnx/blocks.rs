@@ -1,13 +1,9 @@
 //! The embedding and the blocks.
 
 use super::graph::{Attribute, Graph, Value};
-use crate::architecture::{SQUARES, TEXT_TOKENS};
+use crate::architecture::{PIECE_CHANNELS, SMOLGEN_EPSILON, SQUARES, TEXT_TOKENS};
 use crate::{Attention, Embedding, Experts, FeedForward, Mask, NormKind, NormPlace, Smolgen};
 
-/// What smolgen's norms add to the variance.
-const SMOLGEN_EPSILON: f32 = 1e-3;
-/// Channels of a square that say which piece stands on it.
-const PIECES: usize = 12;
 /// Added to the logit of what may not be seen: e to its power is zero.
 const UNSEEN: f32 = -1e9;
 
@@ -47,8 +43,8 @@ impl Graph<'_> {
     }
 
     fn embed_board(&mut self, squares: &Value, channels: usize) -> Value {
-        let pieces = self.slice(squares, 2, 0..PIECES);
-        let pieces = self.reshape(&pieces, &[SQUARES * PIECES]);
+        let pieces = self.slice(squares, 2, 0..PIECE_CHANNELS);
+        let pieces = self.reshape(&pieces, &[SQUARES * PIECE_CHANNELS]);
         let board = self.linear(&pieces, "embedding.board");
         let board = self.reshape(&board, &[SQUARES, channels]);
         let joined = self.op("Concat", &[squares, &board], &[Attribute::Int("axis", 2)]);

@@ -111,14 +111,10 @@ impl Graph<'_> {
 
 /// Where the logit of a move stands: among those of pairs of squares, or after them among those of promotions.
 fn place(index: lc0::PolicyIndex) -> i64 {
-    let text = lc0::text(index);
-    let bytes = text.as_bytes();
-    let coordinate = |at: usize, first: u8| i64::from(bytes[at] - first);
-    let (from_file, to_file) = (coordinate(0, b'a'), coordinate(2, b'a'));
-    let (from, to) = (8 * coordinate(1, b'1') + from_file, 8 * coordinate(3, b'1') + to_file);
-    let squares = SQUARES as i64;
-    match bytes.get(4).and_then(|&piece| b"qrb".iter().position(|&known| known == piece)) {
-        None => from * squares + to,
-        Some(piece) => squares * squares + 24 * from_file + 3 * to_file + piece as i64,
-    }
+    let (from, to, piece) = lc0::parts_of(index);
+    let place = match piece {
+        None => from as usize * SQUARES + to as usize,
+        Some(piece) => SQUARES * SQUARES + 24 * from.file() as usize + 3 * to.file() as usize + piece,
+    };
+    place as i64
 }

@@ -74,6 +74,19 @@ fn the_largest_numbers_can_be_read_again() {
 }
 
 #[test]
+fn bytes_have_no_number_without_its_opposite() {
+    let weights = networks().next().unwrap();
+    let mut bytes = weights.to_bytes(Storage::Int8, "");
+    let file = NetworkFile::new(Lines::new(&bytes)).unwrap();
+    let (spec, _, [_, numbers]) =
+        file.tensors.iter().find(|(_, storage, _)| *storage == Storage::Int8).unwrap();
+    bytes[numbers.start + 2] = 0x80;
+    reseal(&mut bytes);
+    let told = told(&bytes);
+    assert!(told.contains(&spec.name) && told.contains("-128"), "{told}");
+}
+
+#[test]
 fn a_mapped_file_is_read_in_place() {
     let path = std::env::temp_dir().join(format!("tandem-transformer-{}.ttn", std::process::id()));
     let weights = networks().next().unwrap();

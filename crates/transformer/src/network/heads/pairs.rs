@@ -108,13 +108,11 @@ impl PairsLayer {
     }
 }
 
-/// Where a move stands, from its text such as `a7a8q`.
+/// Where a move stands.
 fn place(index: lc0::PolicyIndex) -> Place {
-    let text = lc0::text(index).into_bytes();
-    let square = |at: usize| usize::from(text[at] - b'a') + 8 * usize::from(text[at + 1] - b'1');
-    let (from, to) = (square(0), square(2));
-    let piece = text.get(4).and_then(|piece| b"qrb".iter().position(|other| other == piece));
-    Place { pair: from * SQUARES + to, promotion: piece.map(|piece| (to % 8, piece)) }
+    let (from, to, piece) = lc0::parts_of(index);
+    let promotion = piece.map(|piece| (to.file() as usize, piece));
+    Place { pair: from as usize * SQUARES + to as usize, promotion }
 }
 
 #[cfg(test)]
