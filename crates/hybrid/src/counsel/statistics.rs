@@ -74,8 +74,10 @@ pub(super) struct Tally {
     /// Which search this is.
     search: Counter,
     /// About the longest that an answer took lately. One that took long by chance is forgotten little by little, by other
-    /// answers and by new searches.
+    /// answers and by new searches, down to what is usual.
     longest: AtomicU64,
+    /// About the shortest that an answer took lately.
+    usual: AtomicU64,
 }
 
 impl Tally {
@@ -93,11 +95,15 @@ impl Tally {
         }
         let longest = self.longest.load(Relaxed);
         self.longest.store(nanoseconds.max(longest - longest / 8), Relaxed);
+        let usual = self.usual.load(Relaxed);
+        let known = if usual == 0 { nanoseconds } else { usual + usual / 8 };
+        self.usual.store(nanoseconds.min(known), Relaxed);
     }
 
     /// Nothing is known of how long an answer takes.
     pub(super) fn forget(&self) {
         self.longest.store(0, Relaxed);
+        self.usual.store(0, Relaxed);
     }
 
     pub(super) fn longest(&self) -> Duration {
@@ -105,12 +111,12 @@ impl Tally {
     }
 
     /// A new search begins. What took long once is forgotten a little even if nobody dares to ask: else nobody would again.
+    /// What an answer always takes is not: searches that have no time for one must not come to think that they have.
     pub(super) fn clear(&self) {
         let longest = self.longest.load(Relaxed);
-        self.longest.store(longest - longest / 4, Relaxed);
+        self.longest.store((longest - longest / 4).max(self.usual.load(Relaxed)), Relaxed);
         self.search.add(1);
-        let Self { evaluations, considered, asked, hits, answered, nanoseconds, search: _, longest: _ } =
-            self;
+        let Self { evaluations, considered, asked, hits, answered, nanoseconds, .. } = self;
         for counter in [evaluations, considered, asked, hits, answered, nanoseconds] {
             counter.0.store(0, Relaxed);
         }
@@ -136,6 +142,7 @@ mod tests {
     fn one_slow_answer_is_forgotten_little_by_little() {
         let tally = Tally::default();
         let answered = |milliseconds| tally.answered(tally.search(), Duration::from_millis(milliseconds));
+        answered(10);
         answered(800);
         tally.clear();
         assert_eq!(tally.longest(), Duration::from_millis(600));
@@ -147,13 +154,21 @@ mod tests {
         assert_eq!((statistics.answered, statistics.time_each()), (61, Duration::from_millis(10)));
     }
 
-    /// As long as it is remembered nobody is asked, and without an answer nothing else would make it shorter.
+    /// As long as it is remembered nobody is asked, and without an answer nothing else would make it shorter. What is usual
+    /// is remembered for ever: who has no time for it has none in the next search either.
     #[test]
-    fn searches_alone_forget_it_too() {
+    fn searches_alone_forget_it_too_but_not_what_is_usual() {
         let tally = Tally::default();
-        tally.answered(tally.search(), Duration::from_secs(1));
-        (0..20).for_each(|_| tally.clear());
-        assert!(tally.longest() < Duration::from_millis(5));
+        let answered = |milliseconds| tally.answered(tally.search(), Duration::from_millis(milliseconds));
+        answered(6);
+        answered(1000);
+        (0..50).for_each(|_| tally.clear());
+        let longest = tally.longest();
+        assert!(longest >= Duration::from_millis(6) && longest < Duration::from_millis(7), "{longest:?}");
+        // A machine that has become slower is believed after some answers.
+        (0..20).for_each(|_| answered(12));
+        (0..50).for_each(|_| tally.clear());
+        assert_eq!(tally.longest(), Duration::from_millis(12));
     }
 
     #[test]
