@@ -214,15 +214,17 @@ const ANSWERS_TO_SPARE: u32 = 8;
 /// With a clock, a search spends no more than a part of its time on answers, the root's among them: a slow strategist is asked
 /// less, and where moves must be quick not even about every root.
 const PART_OF_TIME: u32 = 10;
+/// Nodes before which a search that had no time does not look at its clock again.
+const NODES_A_LOOK: u64 = 1000;
 
 /// A search thread's place in counsel.
 pub struct Seat {
     counsel: Arc<Counsel>,
     /// Where the search thinks for the strategist.
     own: Option<Box<Strategist>>,
-    /// Nodes before which that does not happen again.
+    /// Nodes before which nothing is asked.
     next: u64,
-    /// How long it has taken so far.
+    /// How long the search has thought for the strategist so far.
     spent: Duration,
 }
 
@@ -252,6 +254,12 @@ impl Seat {
         Some(opinion)
     }
 
+    /// Whether a search that has come so far may ask at all.
+    #[inline]
+    pub fn may_ask(&self, nodes: u64) -> bool {
+        nodes >= self.next
+    }
+
     /// Asks about a position of which nothing was said yet, if the selector thinks that it is worth it. The answer comes at
     /// once where the search thinks for the strategist, and otherwise some time later. `discord` tells how far apart the
     /// parts of the tactician's value are, in pawns, if that is needed.
@@ -262,15 +270,18 @@ impl Seat {
         discord: impl FnOnce() -> f32,
     ) -> Option<Arc<Opinion>> {
         let room = &*self.counsel.room;
-        let slice = match self.counsel.settings.mode {
-            Mode::Threads(_) => None,
-            Mode::Slices { nodes } if occasion.nodes >= self.next => Some(nodes),
-            Mode::Slices { .. } => return None,
-        };
-        // Even threads of the strategist's own may take the core away that the search needs to answer in time.
-        if !self.has_time(occasion) {
+        if !self.may_ask(occasion.nodes) {
             return None;
         }
+        // Even threads of the strategist's own may take the core away that the search needs to answer in time.
+        if !self.has_time(occasion) {
+            self.next = occasion.nodes.saturating_add(NODES_A_LOOK);
+            return None;
+        }
+        let slice = match self.counsel.settings.mode {
+            Mode::Threads(_) => None,
+            Mode::Slices { nodes } => Some(nodes),
+        };
         room.tally.considered.add(1);
         let chosen = occasion.root
             || self.counsel.settings.always

@@ -37,7 +37,7 @@ impl Worker {
         if let Some(opinion) = seat.opinion(position.key()) {
             return Some(opinion);
         }
-        if !ask {
+        if !ask || !seat.may_ask(self.nodes) {
             return None;
         }
         // While pondering the clock is not ours.
