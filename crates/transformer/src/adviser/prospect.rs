@@ -84,3 +84,16 @@ impl Prospect {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chance_is_what_the_outcomes_are_worth() {
+        let chance = |logits| Prospect::of_outcomes(logits).chance();
+        assert!((chance([0.0, 0.0, 0.0]) - 0.5).abs() < 1e-12);
+        assert!((chance([2f32.ln(), 0.0, 0.0]) - 0.625).abs() < 1e-7);
+        assert!(chance([-1e30, -1e30, 1e30]).abs() < 1e-12);
+    }
+}
