@@ -3,20 +3,23 @@
 #
 #   scripts/ablation.sh BOOK [games [nodes [feature...]]]
 #
-# Prints a row for each feature: what the engine loses without it, in Elo.
+# Prints a row for each feature: what the engine loses without it, in Elo. Features of the second mind are measured by
+# scripts/protocols/hybrid.sh.
 set -euo pipefail
+book=$(realpath "${1:?"usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"}")
 cd "$(dirname "$0")/.."
+[ -e "$book" ] || { echo "ablation.sh: there is no $book" >&2; exit 1; }
 
-book=${1:?"usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"}
 games=${2:-400}
 nodes=${3:-1500}
 features=("${@:4}")
 
 cargo build --release --package tandem --features tune --target-dir target/tune
-cargo build --release --package tandem-lab
+# One that is there may have been built with libtorch.
+[ -x target/release/tandem-lab ] || cargo build --release --package tandem-lab
 engine=target/tune/release/tandem
 if [ ${#features[@]} -eq 0 ]; then
-    mapfile -t features < <(echo uci | "$engine" | sed -n 's/^option name \(use_[a-z_]*\) .*/\1/p')
+    mapfile -t features < <(echo uci | "$engine" | sed -n '/use_counsel_/d; s/^option name \(use_[a-z_]*\) .*/\1/p')
 fi
 
 out=$(mktemp)
@@ -25,9 +28,9 @@ echo "| feature | Elo | score of $games games at $nodes nodes |"
 echo "|---|---|---|"
 for feature in "${features[@]}"; do
     target/release/tandem-lab match \
-        --engine "cmd=$engine,name=on" --engine "cmd=$engine,name=off,option.$feature=0" \
+        --engine "cmd=$engine,name=on,option.$feature=1" --engine "cmd=$engine,name=off,option.$feature=0" \
         --each "nodes=$nodes,option.Hash=8" --games "$games" --openings "$book" --order random --seed 7 \
-        --concurrency "$(nproc)" --resign --draw >"$out" 2>&1
+        --concurrency "$(nproc)" --resign --draw >"$out" 2>&1 || { cat "$out" >&2; exit 1; }
     elo=$(sed -n 's/^Elo \([-+0-9.]*\) +- \([0-9.]*\).*/\1 ± \2/p' "$out" | tail -n 1)
     score=$(sed -n 's/^on vs off: \(.*\), .*/\1/p' "$out" | tail -n 1)
     echo "| ${feature#use_} | $elo | $score |"

@@ -4,10 +4,10 @@
 #
 #   scripts/check_c.sh NETWORK FENS
 set -euo pipefail
-cd "$(dirname "$0")/.."
-
 network=$(realpath "${1:?"usage: scripts/check_c.sh NETWORK FENS"}")
 fens=$(realpath "${2:?"usage: scripts/check_c.sh NETWORK FENS"}")
+cd "$(dirname "$0")/.."
+
 cargo build --release --package tandem-nnue-c
 cargo build --release --package tandem-nnue --example evaluate
 out=target/c-examples
@@ -32,8 +32,14 @@ rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 2
 rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2
 FENS
 echo "follow: the same values after each move"
-! crates/nnue-c/examples/c/follow "$network" e2e5 2>/dev/null
-! crates/nnue-c/examples/c/follow Cargo.toml 2>/dev/null
+refused() { # WHAT FOLLOW'S-ARGUMENTS...
+    if crates/nnue-c/examples/c/follow "${@:2}" >/dev/null 2>&1; then
+        echo "follow took $1" >&2
+        exit 1
+    fi
+}
+refused "an illegal move" "$network" e2e5
+refused "a file that is no network" Cargo.toml
 if command -v cmake >/dev/null; then
     cmake -S crates/nnue-c/examples/cpp -B "$out/cmake" -DTANDEM_LIB="$PWD/target/release" >/dev/null
     cmake --build "$out/cmake" >/dev/null && echo "cmake: built"

@@ -8,7 +8,8 @@
 # checkpoint. torchrun starts both again, they go on from there, and the losses of both runs are compared look by look.
 set -euo pipefail
 
-lab=$(realpath "${1:?usage: scripts/check_torchrun.sh LAB TORCHRUN DATA}") torchrun=$2 data=$(realpath "$3")
+usage="usage: scripts/check_torchrun.sh LAB TORCHRUN DATA"
+lab=$(realpath "${1:?$usage}") torchrun=$(realpath "${2:?$usage}") data=$(realpath "${3:?$usage}")
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT

@@ -12,19 +12,22 @@
 # kept, and it says what they are worth. recipes/generation.toml is for games of our own, recipes/tandem.toml for a teacher's word.
 #
 # GAMES (50000), NODES (400), LEAVES (16 of each search, 128 with a teacher, 0 for none), LEAF_NODES (40 for the search and for
-# each leaf's score; 32 with a teacher), ROOTS (positions to search for leaves; if unset every fifth of the games', or three of
+# each leaf's score; 32 with a teacher), ROOTS (a file of positions to search for leaves; if unset every fifth of the games', or three of
 # a hundred with a teacher), PART (30000 roots, whose leaves a teacher judges while those of the next are found), DEEP_NODES (0:
 # the leaves of every fourth part are searched with so many nodes as well, and half of their score is the search's; for a NET
 # whose centipawns are the teacher's, 125 to a logit, as those of its pupils are), WORKERS (all cores), HELD (0.02 of the games
 # for validation, and for the test), DEVICE (auto; the teacher takes the processor unless told), MATCH_GAMES (400), TC (5+0.05),
 # BOOK (no book if unset)
 set -euo pipefail
-folder=$1 net=${3:-}
+usage="usage: scripts/generation.sh FOLDER RECIPE [NET]"
+folder=${1:?$usage} net=${3:-}
 there() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
-recipe=$(there "$2")
+recipe=$(there "${2:?$usage}")
 case $net in "" | bootstrap) ;; *) net=$(there "$net") ;; esac
-from= teacher=
+from= teacher= book= roots=
 [ -z "${FROM:-}" ] || from=$(there "$FROM")
+[ -z "${BOOK:-}" ] || book=$(there "$BOOK")
+[ -z "${ROOTS:-}" ] || roots=$(there "$ROOTS")
 [ -z "${TEACHER:-}" ] || teacher=$(there "$TEACHER")
 [ -n "$teacher" ] && usual=(128 32 0.97) || usual=(16 40 0.8)
 leaves=${LEAVES:-${usual[0]}} leaf_nodes=${LEAF_NODES:-${usual[1]}} deep_nodes=${DEEP_NODES:-0}
@@ -139,7 +142,9 @@ positions() { # NAME ROOTS NODES: positions that searches of the roots have eval
     rm -rf "$1.parts"
 }
 if [ "$leaves" -gt 0 ]; then
-    [ -e roots.bin ] || "$lab" data convert ${ROOTS:-train.vf} -o roots.bin $([ -n "${ROOTS:-}" ] || echo --filter "skip=${usual[2]}")
+    chosen=("$roots")
+    [ -n "$roots" ] || chosen=(train.vf --filter "skip=${usual[2]}")
+    [ -e roots.bin ] || "$lab" data convert "${chosen[@]}" -o roots.bin
     [ -e valid-roots.bin ] || "$lab" data convert valid.vf -o valid-roots.bin --filter skip=0.95
     positions leaves.bin roots.bin "$leaf_nodes"
     positions valid-leaves.bin valid-roots.bin "${NODES:-400}"
@@ -154,10 +159,12 @@ step "Prove"
 # Games from elsewhere may have no scores; then there are those that the recipe was validated on.
 proof=(test.vf --filter "no-checks,no-captures,min-ply=16")
 [ -z "$from" ] || [ "$leaves" -eq 0 ] || proof=(valid-leaves.bin)
-"$lab" evaluate "run/$name.tnn" $([ "$net" = bootstrap ] || printf %s "$net") bootstrap --data "${proof[@]}" --fit-scale
+rivals=(bootstrap)
+case $net in "" | bootstrap) ;; *) rivals=("$net" bootstrap) ;; esac
+"$lab" evaluate "run/$name.tnn" "${rivals[@]}" --data "${proof[@]}" --fit-scale
 
 step "Match"
 "$lab" match --engine "cmd=$engine,name=new,option.EvalFile=$PWD/run/$name.tnn" \
     --engine "cmd=$engine,name=old${net:+,option.EvalFile=$net}" --each "tc=${TC:-5+0.05},option.Hash=16" \
-    --games "${MATCH_GAMES:-400}" --concurrency "$workers" ${BOOK:+--openings "$BOOK"} --pgn match.pgn --state match.state |
+    --games "${MATCH_GAMES:-400}" --concurrency "$workers" ${book:+--openings "$book"} --pgn match.pgn --state match.state |
     tee match.txt | tail -n 6

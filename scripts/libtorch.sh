@@ -29,10 +29,11 @@ if ! echo '#include <gloo/types.h>' | c++ -xc++ -fsyntax-only - 2>/dev/null; the
     echo "Gloo's headers are missing: apt install libgloo-dev" >&2
 fi
 
-packages=$(echo "$folder"/lib/python3.*/site-packages)
+packages=("$folder"/lib/python3.*/site-packages)
+libraries=("${packages[0]}"/torch/lib "${packages[0]}"/nvidia/*/lib)
 cat >"$folder/tandem.sh" <<END
-export LIBTORCH=$packages/torch
-export LD_LIBRARY_PATH=$packages/torch/lib:$(echo "$packages"/nvidia/*/lib | tr ' ' ':')\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}
+export LIBTORCH="${packages[0]}/torch"
+export LD_LIBRARY_PATH="$(IFS=: && echo "${libraries[*]}")\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 END
-echo "source $folder/tandem.sh"
+echo "source '$folder/tandem.sh'"
 echo "cargo build --release --package tandem-lab --features torch"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A slow, plain evaluation of `.nnue` networks, to check a fast one against.
 
-    reference.py NET.nnue FENS.txt [--count N]
+    scripts/nnue_reference.py NET.nnue FENS.txt [--count N]
 
 For each FEN (one a line) prints, from the side to move's point of view,
 

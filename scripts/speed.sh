@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 
 rounds=${1:-5}
 stockfish=$(command -v stockfish || echo /usr/games/stockfish)
+[ -x "$stockfish" ] || { echo "speed.sh: $stockfish is missing: apt-get install stockfish" >&2; exit 1; }
 cargo build --release --package tandem
 engine=target/release/tandem
 core=$(taskset -pc $$ | sed 's/.*: \([0-9]*\).*/\1/')

@@ -15,6 +15,7 @@ python-chess.
 import argparse
 import csv
 import math
+import shutil
 import statistics
 
 import chess
@@ -51,7 +52,7 @@ def error(rows, value):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("positions_file")
-    parser.add_argument("--engine", default="/usr/games/stockfish")
+    parser.add_argument("--engine", default=shutil.which("stockfish") or "/usr/games/stockfish")
     parser.add_argument("--nodes", type=int, default=30_000)
     parser.add_argument("--positions", type=int, default=24_000)
     parser.add_argument("--every", type=int, default=10)

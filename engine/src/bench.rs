@@ -4,7 +4,8 @@ use crate::output::say;
 use crate::positions::BENCH;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
-use tandem_search::{Limits, OutOfMemory, Searcher};
+use tandem_search::{Limits, OutOfMemory, Searcher, nodes_per_second};
+use thiserror::Error;
 
 /// How a bench is run.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +21,20 @@ impl Default for Bench {
     }
 }
 
+/// Why there is no signature, and no speed.
+#[derive(Debug, Error)]
+pub(crate) enum BenchError {
+    #[error(transparent)]
+    Memory(#[from] OutOfMemory),
+    #[error("stopped before all positions were searched")]
+    Stopped,
+}
+
 /// Searches every position to a fixed depth. With one thread, the same build or any other counts the same nodes.
-pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<(), OutOfMemory> {
+pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<(), BenchError> {
     let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
     let (nodes, time) = search_all(bench, &limits, true, parent)?;
-    let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+    let nps = nodes_per_second(nodes, time);
     say(format_args!("Bench: {nodes} nodes {nps} nps"));
     Ok(())
 }
@@ -35,12 +45,12 @@ pub(crate) fn speedtest(
     threads: usize,
     hash: usize,
     parent: &Searcher,
-) -> Result<(), OutOfMemory> {
+) -> Result<(), BenchError> {
     let each = Duration::from_secs(seconds) / BENCH.len() as u32;
     let limits = Limits { move_time: Some(each), ..Limits::default() };
     let bench = Bench { depth: 0, threads, hash };
     let (nodes, time) = search_all(bench, &limits, false, parent)?;
-    let nps = (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+    let nps = nodes_per_second(nodes, time);
     say(format_args!("Threads     {threads}"));
     say(format_args!("Hash        {hash} MiB"));
     say(format_args!("Time        {:.2} s", time.as_secs_f64()));
@@ -54,7 +64,7 @@ fn search_all(
     limits: &Limits,
     show: bool,
     parent: &Searcher,
-) -> Result<(u64, Duration), OutOfMemory> {
+) -> Result<(u64, Duration), BenchError> {
     let mut searcher = parent.sibling(bench.hash)?;
     searcher.set_threads(bench.threads);
     // A second mind that thinks in step with the search, so that nodes can be compared.
@@ -62,15 +72,15 @@ fn search_all(
     let signals = searcher.signals();
     let (mut nodes, mut time) = (0, Duration::ZERO);
     for (index, fen) in BENCH.iter().enumerate() {
-        if parent.signals().is_stopped() {
-            break;
-        }
         let Ok(position) = Position::from_fen(fen) else { continue };
         signals.arm(false);
         let start = Instant::now();
         let result = searcher.search(&position, limits, &mut |_| ());
         time += start.elapsed();
         nodes += result.nodes;
+        if parent.signals().is_stopped() {
+            return Err(BenchError::Stopped);
+        }
         if show {
             let number = index + 1;
             say(format_args!(

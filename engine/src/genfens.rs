@@ -94,6 +94,10 @@ impl Request {
     fn read_book(&self) -> Result<Vec<Board>, GenfensError> {
         let Some(path) = &self.book else { return Ok(Vec::new()) };
         let problem = |error| GenfensError::Book { path: path.clone(), error };
+        // A device or a pipe may have no end.
+        if !std::fs::metadata(path).map_err(problem)?.is_file() {
+            return Err(problem(std::io::Error::other("this is no file")));
+        }
         let file = std::fs::File::open(path).map_err(problem)?;
         let mut boards = Vec::new();
         let mut skipped = 0;

@@ -9,10 +9,13 @@ mod go;
 mod help;
 mod options;
 mod output;
+mod perft;
+mod position_text;
 mod positions;
+mod reader;
+mod searchless;
 mod second_mind;
 mod speaker;
-mod strategist;
 mod uci;
 
 pub use uci::{Next, Uci};

@@ -1,14 +1,14 @@
 //! The UCI options: their names, kinds and ranges.
 
 use crate::output::say;
+use crate::searchless::Searchless;
 use crate::second_mind::{Bases, SecondMind};
-use crate::strategist::Strategist;
 use std::sync::Arc;
 use std::time::Duration;
 use tandem_hybrid::{Counsel, Fingerprint};
 use tandem_nets::{BOOTSTRAP, Judge};
 use tandem_nnue::{Isa, Network, NetworkError};
-use tandem_search::{Searcher, Strength, SyzygyError};
+use tandem_search::{Centipawns, Searcher, Strength, SyzygyError};
 use thiserror::Error;
 
 /// Default size of the hash table, in MiB.
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// The instructions a network is computed with.
     isa: Isa,
     /// Who plays without search, if anyone does.
-    pub(crate) strategist: Strategist,
+    pub(crate) searchless: Searchless,
     /// Who is asked by the search, if anyone is.
     pub(crate) second_mind: SecondMind,
 }
@@ -49,7 +49,7 @@ impl Default for Options {
             judge: Judge::built_in(),
             eval_file: None,
             isa: Isa::best(),
-            strategist: Strategist::default(),
+            searchless: Searchless::default(),
             second_mind: SecondMind::default(),
         }
     }
@@ -89,7 +89,7 @@ pub(crate) enum OptionError {
 /// What is left of endgame tables when others cannot be used.
 fn tables_now(error: &SyzygyError) -> &'static str {
     match error {
-        SyzygyError::NoTables(_) => "what was in use stays",
+        SyzygyError::NoTables(_) | SyzygyError::Colon(_) => "what was in use stays",
         SyzygyError::Unreadable(_) => "endgame tables are off now",
     }
 }
@@ -158,11 +158,11 @@ pub(crate) fn set(
             options.unite();
         }
         "search" => {
-            options.strategist.set_search(value)?;
+            options.searchless.set_search(value)?;
             options.unite();
         }
         "transformerfile" => {
-            options.strategist.set_file(path(value))?;
+            options.searchless.set_file(path(value))?;
             options.unite();
         }
         "strategist" => {
@@ -187,7 +187,7 @@ pub(crate) fn set(
                 "auto" => Isa::best(),
                 name => name.parse()?,
             };
-            options.strategist.set_kernels(value)?;
+            options.searchless.set_kernels(value)?;
             judge_with(options.judge.clone(), options, searcher, cancel);
             options.unite();
         }
@@ -200,7 +200,7 @@ pub(crate) fn set(
         "syzygyprobedepth" => {
             searcher.settings.syzygy_probe_depth = number("SyzygyProbeDepth", value, 1, 100)? as i32;
         }
-        "contempt" => searcher.settings.contempt = number("Contempt", value, -200, 200)? as i32,
+        "contempt" => searcher.settings.contempt = Centipawns(number("Contempt", value, -200, 200)? as i32),
         "uci_chess960" => options.chess960 = check("UCI_Chess960", value)?,
         "uci_showwdl" => options.show_wdl = check("UCI_ShowWDL", value)?,
         "uci_limitstrength" => options.limit_strength = check("UCI_LimitStrength", value)?,
@@ -220,10 +220,10 @@ impl Options {
     /// Brings the networks that are in use now together.
     fn unite(&mut self) {
         if self.second_mind.is_wanted() {
-            self.strategist.fetch();
+            self.searchless.fetch();
         }
         let bases =
-            Bases { judge: &self.judge, eval_file: self.eval_file, transformer: self.strategist.network() };
+            Bases { judge: &self.judge, eval_file: self.eval_file, transformer: self.searchless.network() };
         self.second_mind.unite(&bases);
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::options::{OptionError, clip};
 use crate::output::complain;
-use crate::strategist::score;
+use crate::searchless::score;
 use std::fmt::Write;
 use std::sync::Arc;
 use tandem_chess::{Color, Position, uci};
 use tandem_hybrid::{
-    Circumstances, Counsel, CounselSettings, Features, Fingerprint, Hybrid, Minds, Mode, Strategist,
+    Circumstances, Counsel, CounselSettings, Features, Fingerprint, Hybrid, Minds, Mode, Opinion, Strategist,
+    Threshold,
 };
 use tandem_nets::Judge;
 use tandem_search::{Centipawns, Wdl};
@@ -35,7 +36,7 @@ enum Presence {
 pub(crate) struct SecondMind {
     presence: Presence,
     threads: usize,
-    threshold: Option<f32>,
+    threshold: Option<Threshold>,
     blend: Option<f32>,
     /// What was learnt between two networks, and the file it is from.
     hybrid: Option<(String, Hybrid)>,
@@ -76,8 +77,8 @@ impl SecondMind {
     }
 
     /// Sets the option `SelectorThreshold`.
-    pub(crate) fn set_threshold(&mut self, threshold: Option<f32>) {
-        self.threshold = threshold;
+    pub(crate) fn set_threshold(&mut self, probability: Option<f32>) {
+        self.threshold = probability.map(Threshold::new);
         self.renew();
     }
 
@@ -169,13 +170,14 @@ impl SecondMind {
         }
     }
 
-    /// What both minds say of a position, if there are two.
+    /// What both minds say of a position, if there are two. `blended` is what a search makes of an opinion and its share.
     pub(crate) fn describe(
         &self,
         position: &Position,
         tactician: Centipawns,
         judge: &Judge,
         chess960: bool,
+        blended: impl FnOnce(&Opinion, f32) -> Centipawns,
     ) -> Option<String> {
         let minds = match self.minds.as_ref()? {
             Ok(minds) => minds,
@@ -202,7 +204,7 @@ impl SecondMind {
             let _ =
                 writeln!(text, "Its moves: {}; doubt {doubt:.2} nats", moves.collect::<Vec<_>>().join(", "));
         }
-        let threshold = self.threshold.unwrap_or(minds.threshold().probability());
+        let threshold = self.threshold.unwrap_or(minds.threshold()).probability();
         match minds.selector() {
             Some(selector) => {
                 let discord = match judge {
@@ -219,7 +221,7 @@ impl SecondMind {
             None => text += "Selector: none, depth alone decides\n",
         }
         let blend = self.blend.unwrap_or(minds.blend());
-        let value = for_white(tandem_search::blended(tactician, &opinion, blend));
+        let value = for_white(blended(&opinion, blend));
         let _ = write!(text, "Blend: {blend:.2} of the strategist, {value} where a search asks it");
         Some(text)
     }

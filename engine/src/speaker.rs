@@ -3,9 +3,10 @@
 use crate::options::Options;
 use crate::output::say;
 use tandem_chess::{Move, Position, uci};
-use tandem_search::{Info, Score, ScoreBound, SearchResult, Wdl};
+use tandem_search::{Info, Score, ScoreBound, SearchResult, Wdl, nodes_per_second};
 
 /// Speaks of one position.
+#[derive(Clone)]
 pub(crate) struct Speaker {
     position: Position,
     chess960: bool,
@@ -39,7 +40,7 @@ impl Speaker {
     pub(crate) fn weighed(&self, rank: usize, mv: Move, score: Option<(Score, Wdl)>, cost: &Cost) {
         let Cost { nodes, time } = cost;
         let score = score.map_or(String::new(), |(score, wdl)| format!(" score {score}{}", self.wdl(wdl)));
-        let nps = (*nodes as f64 / time.as_secs_f64().max(1e-6)) as u64;
+        let nps = nodes_per_second(*nodes, *time);
         let (time, line) = (time.as_millis(), self.line(&[mv]));
         say(format_args!(
             "info depth 1 seldepth 1 multipv {rank}{score} nodes {nodes} nps {nps} time {time} pv{line}"

@@ -12,8 +12,11 @@ use crate::go::{self, Go};
 use crate::help::HELP;
 use crate::options::{self, DEFAULT_HASH, Options};
 use crate::output::{Faults, complain, say};
+use crate::perft;
+use crate::position_text;
+use crate::reader::read_lines;
+use crate::searchless::{self, Choice};
 use crate::speaker::Speaker;
-use crate::strategist::{self, Choice};
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use tandem_chess::{Move, Position, perft, uci};
+use tandem_chess::{Move, Position};
+use tandem_hybrid::Opinion;
 use tandem_search::{Centipawns, Limits, STACK_SIZE, Score, SearchResult, Searcher, Settings, Signals};
 
 /// Where the searcher is: at hand, or away thinking.
@@ -30,6 +34,8 @@ enum Work {
     Busy {
         thread: JoinHandle<Box<Searcher>>,
         ends: Ends,
+        /// When it ends if it ponders and the expected move is played.
+        once_hit: Option<Ends>,
     },
     /// A thread of work could not be had back. Only seen in passing.
     Lost,
@@ -94,9 +100,6 @@ pub enum Next {
     /// That was the last one.
     Quit,
 }
-
-/// The longest line that is read; a game of thousands of moves fits many times over.
-const MAX_LINE: usize = 1 << 20;
 
 impl Default for Uci {
     fn default() -> Self {
@@ -181,7 +184,7 @@ impl Uci {
             "position" => self.set_position(arguments),
             "go" => self.go(arguments),
             "stop" => self.signals.stop(),
-            "ponderhit" => self.signals.ponder_hit(),
+            "ponderhit" => self.ponder_hit(),
             "quit" => return Next::Quit,
             "d" => say(board_text::describe(&self.position)),
             "eval" => self.evaluate(arguments),
@@ -217,17 +220,28 @@ impl Uci {
     }
 
     fn set_position(&mut self, arguments: &str) {
-        match parse_position(arguments) {
+        match position_text::parse(arguments) {
             Ok(position) => self.position = position,
             Err(error) => self.faults.tell(error),
         }
     }
 
     fn go(&mut self, arguments: &str) {
-        match go::parse(arguments, &self.position) {
-            Ok(Go::Search(limits)) => self.search(limits),
-            Ok(Go::Perft(depth)) => self.count(depth),
-            Err(error) => self.faults.tell(error),
+        let (go, fault) = go::parse(arguments, &self.position);
+        if let Some(fault) = fault {
+            self.faults.tell(fault);
+        }
+        match go {
+            Some(Go::Search(limits)) => self.search(limits),
+            Some(Go::Perft(depth)) => self.count(depth),
+            None => {}
+        }
+    }
+
+    fn ponder_hit(&mut self) {
+        self.signals.ponder_hit();
+        if let Work::Busy { ends, once_hit: Some(hit), .. } = &mut self.work {
+            *ends = *hit;
         }
     }
 
@@ -237,12 +251,16 @@ impl Uci {
         }
         let mut position = self.position.clone();
         let speaker = Speaker::new(position.clone(), &self.options);
-        let at_a_loss = at_a_loss(&position, &limits);
-        let (ends, ponder) = (Ends::of(&limits), limits.ponder);
-        let begun = match self.options.strategist.choice() {
+        let amends = Amends {
+            speaker: Speaker::new(position.clone(), &self.options),
+            result: at_a_loss(&position, &limits),
+        };
+        let ends = Ends::of(&limits);
+        let once_hit = limits.ponder.then(|| Ends::of(&Limits { ponder: false, ..limits.clone() }));
+        let task: Box<dyn FnOnce(&mut Searcher) + Send> = match self.options.searchless.choice() {
             Choice::Search => {
                 let absence = self.options.second_mind.absence();
-                self.work(ends, ponder, move |searcher| {
+                Box::new(move |searcher| {
                     absence.into_iter().for_each(complain);
                     let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
                     if let Some(counsel) = searcher.counsel() {
@@ -251,51 +269,32 @@ impl Uci {
                     speaker.best_move(&result);
                 })
             }
-            Choice::Transformer(adviser) => self.work(ends, ponder, move |searcher| {
-                strategist::play(&adviser, searcher, &mut position, &limits, &speaker);
+            Choice::Transformer(adviser) => Box::new(move |searcher| {
+                searchless::play(&adviser, searcher, &mut position, &limits, &speaker);
             }),
             Choice::Nobody(why) => {
                 let faults = self.faults.clone();
-                self.work(ends, ponder, move |searcher| {
+                Box::new(move |searcher| {
                     faults.tell(why);
                     searcher.wait_for_leave(&limits);
                     say("bestmove (none)");
                 })
             }
         };
+        let spare = amends.clone();
+        let begun = self.work(ends, once_hit, move |searcher| {
+            let _amends = amends;
+            task(searcher);
+        });
         if !begun {
-            // A GUI waits for an answer, and a move by chance is better than none.
-            Speaker::new(self.position.clone(), &self.options).best_move(&at_a_loss);
+            spare.make();
         }
     }
 
     fn count(&mut self, depth: u32) {
-        let mut position = self.position.clone();
-        let chess960 = self.options.chess960;
-        self.work(Ends::ByItself, false, move |searcher| {
-            let signals = searcher.signals();
-            let start = std::time::Instant::now();
-            let mut total = 0;
-            for mv in position.legal_moves() {
-                if depth == 0 || signals.is_stopped() {
-                    break;
-                }
-                let text = uci::format(position.board(), mv, chess960);
-                position.play(mv);
-                let nodes = count_leaves(&mut position, depth - 1, &signals);
-                position.undo();
-                total += nodes;
-                if !signals.is_stopped() {
-                    say(format_args!("{text}: {nodes}"));
-                }
-            }
-            let total = if depth == 0 { 1 } else { total };
-            if signals.is_stopped() {
-                complain("perft stopped");
-            } else {
-                let nps = total as f64 / start.elapsed().as_secs_f64().max(1e-6);
-                say(format_args!("\nNodes searched: {total} ({nps:.0} nodes/s)\n"));
-            }
+        let (position, chess960) = (self.position.clone(), self.options.chess960);
+        self.work(Ends::ByItself, None, move |searcher| {
+            perft::count(position, depth, chess960, &searcher.signals());
         });
     }
 
@@ -314,12 +313,13 @@ impl Uci {
                 Err(error) => return self.faults.tell(error),
             },
         };
-        let judge = self.options.judge.clone();
+        let options = self.options.clone();
         let Some(searcher) = self.searcher() else { return };
         let value = searcher.evaluate(&position);
-        say(eval_text::describe(&judge, &position, |position| searcher.evaluate(position)));
-        if let Some(both) = self.options.second_mind.describe(&position, value, &judge, self.options.chess960)
-        {
+        say(eval_text::describe(&options.judge, &position, |position| searcher.evaluate(position)));
+        let blended = |opinion: &Opinion, blend| searcher.blended(value, opinion, blend);
+        let both = options.second_mind.describe(&position, value, &options.judge, options.chess960, blended);
+        if let Some(both) = both {
             say(format_args!("\n{both}"));
         }
     }
@@ -335,7 +335,7 @@ impl Uci {
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
         let faults = self.faults.clone();
-        self.work(Ends::ByItself, false, move |searcher| {
+        self.work(Ends::ByItself, None, move |searcher| {
             if let Err(error) = bench::run(bench, searcher) {
                 faults.tell(error);
             }
@@ -351,7 +351,7 @@ impl Uci {
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
         let faults = self.faults.clone();
-        self.work(Ends::ByItself, false, move |searcher| {
+        self.work(Ends::ByItself, None, move |searcher| {
             if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
                 faults.tell(error);
             }
@@ -362,7 +362,7 @@ impl Uci {
         let faults = self.faults.clone();
         match genfens::Request::parse(arguments) {
             Ok(request) => {
-                self.work(Ends::ByItself, false, move |searcher| {
+                self.work(Ends::ByItself, None, move |searcher| {
                     if let Err(error) = request.run(searcher) {
                         faults.tell(error);
                     }
@@ -372,14 +372,20 @@ impl Uci {
         }
     }
 
-    /// Sends the searcher away to do something that takes its time. Returns whether it went.
-    fn work(&mut self, ends: Ends, ponder: bool, task: impl FnOnce(&mut Searcher) + Send + 'static) -> bool {
+    /// Sends the searcher away to do something that takes its time; `once_hit` is when that ends if it ponders and the expected
+    /// move is played. Returns whether it went.
+    fn work(
+        &mut self,
+        ends: Ends,
+        once_hit: Option<Ends>,
+        task: impl FnOnce(&mut Searcher) + Send + 'static,
+    ) -> bool {
         if self.searcher().is_none() {
             return false;
         }
         let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return false };
         self.kept = Kept::of(&searcher);
-        self.signals.arm(ponder);
+        self.signals.arm(once_hit.is_some());
         if self.quitting.load(Relaxed) {
             self.signals.stop();
         }
@@ -389,7 +395,7 @@ impl Uci {
         });
         match spawned {
             Ok(thread) => {
-                self.work = Work::Busy { thread, ends };
+                self.work = Work::Busy { thread, ends, once_hit };
                 true
             }
             Err(error) => {
@@ -402,7 +408,7 @@ impl Uci {
 
     /// Whether the searcher thinks, perhaps without end, so that nobody can wait for it; the user is told so.
     fn is_busy(&self) -> bool {
-        let Work::Busy { thread, ends } = &self.work else { return false };
+        let Work::Busy { thread, ends, .. } = &self.work else { return false };
         let busy = *ends != Ends::ByItself && !self.signals.is_stopped() && !thread.is_finished();
         if busy {
             self.faults.tell("busy thinking; send 'stop' first");
@@ -472,6 +478,27 @@ impl Uci {
     }
 }
 
+/// A move for a search that finds none because it fails: a GUI waits for an answer, and a move by chance is better than none.
+#[derive(Clone)]
+struct Amends {
+    speaker: Speaker,
+    result: SearchResult,
+}
+
+impl Amends {
+    fn make(&self) {
+        self.speaker.best_move(&self.result);
+    }
+}
+
+impl Drop for Amends {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.make();
+        }
+    }
+}
+
 /// What is answered when there is nobody to search: the first move that may be played.
 fn at_a_loss(position: &Position, limits: &Limits) -> SearchResult {
     let wanted = |mv: &Move| limits.search_moves.is_empty() || limits.search_moves.contains(mv);
@@ -481,62 +508,6 @@ fn at_a_loss(position: &Position, limits: &Limits) -> SearchResult {
     SearchResult { best, ponder: None, score, depth: 0, nodes: 0, time: Duration::ZERO }
 }
 
-/// Passes lines on, and acts at once on those that cannot wait.
-fn read_lines(
-    mut input: impl BufRead,
-    lines: &mpsc::Sender<String>,
-    signals: &Signals,
-    quitting: &AtomicBool,
-) {
-    let mut bytes = Vec::new();
-    loop {
-        bytes.clear();
-        match read_line(&mut input, &mut bytes) {
-            Ok(true) => {}
-            Ok(false) | Err(_) => return,
-        }
-        let line = String::from_utf8_lossy(&bytes).into_owned();
-        match line.trim() {
-            "stop" => signals.stop(),
-            "quit" => {
-                quitting.store(true, Relaxed);
-                signals.stop();
-            }
-            _ => {}
-        }
-        if lines.send(line).is_err() {
-            return;
-        }
-    }
-}
-
-/// Reads one line of any length, keeping at most [`MAX_LINE`] bytes of it. False at the end of the input.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> {
-    let mut seen = false;
-    loop {
-        let buffer = match input.fill_buf() {
-            Ok(buffer) => buffer,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        if buffer.is_empty() {
-            return Ok(seen);
-        }
-        seen = true;
-        let (part, used) = match buffer.iter().position(|&byte| byte == b'\n') {
-            Some(end) => (&buffer[..end], end + 1),
-            None => (buffer, buffer.len()),
-        };
-        let room = MAX_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&part[..part.len().min(room)]);
-        let ended = used > part.len();
-        input.consume(used);
-        if ended {
-            return Ok(true);
-        }
-    }
-}
-
 /// Up to three whole numbers.
 fn numbers(arguments: &str) -> Option<[Option<u64>; 3]> {
     let mut found = [None; 3];
@@ -544,41 +515,6 @@ fn numbers(arguments: &str) -> Option<[Option<u64>; 3]> {
         *found.get_mut(index)? = Some(word.parse().ok()?);
     }
     Some(found)
-}
-
-fn parse_position(arguments: &str) -> Result<Position, String> {
-    let (setup, moves) = match arguments.split_once("moves") {
-        Some((setup, moves)) => (setup.trim(), moves),
-        None => (arguments, ""),
-    };
-    let mut position = match setup.split_once(|c: char| c.is_ascii_whitespace()) {
-        _ if setup == "startpos" => Position::startpos(),
-        Some(("fen", text)) => Position::from_fen(text).map_err(|error| format!("position: {error}"))?,
-        _ => return Err("usage: position startpos | fen <fen> [moves <move>...]".into()),
-    };
-    for (index, text) in moves.split_ascii_whitespace().enumerate() {
-        let mv = uci::parse(position.board(), text)
-            .map_err(|error| format!("position: move {}: {error}; the old position stays", index + 1))?;
-        position.play(mv);
-    }
-    Ok(position)
-}
-
-/// Counts leaves, giving up when told to.
-fn count_leaves(position: &mut Position, depth: u32, signals: &Signals) -> u64 {
-    if depth <= 3 {
-        return perft(position, depth);
-    }
-    let mut nodes = 0;
-    for mv in position.legal_moves() {
-        if signals.is_stopped() {
-            break;
-        }
-        position.play(mv);
-        nodes += count_leaves(position, depth - 1, signals);
-        position.undo();
-    }
-    nodes
 }
 
 #[cfg(test)]
@@ -592,7 +528,7 @@ mod tests {
             engine.execute(&format!("setoption name {option}"));
         }
         engine.execute("setoption name UCI_LimitStrength value true");
-        assert!(engine.work(Ends::ByItself, false, |_| panic!("as a bug would")));
+        assert!(engine.work(Ends::ByItself, None, |_| panic!("as a bug would")));
         engine.settle();
         assert!(engine.faults.any());
         let searcher = engine.searcher().unwrap();
@@ -604,6 +540,7 @@ mod tests {
 
     #[test]
     fn even_without_a_searcher_there_is_a_move() {
+        use tandem_chess::uci;
         let start = Position::startpos();
         let only = uci::parse(start.board(), "h2h4").unwrap();
         let limits = Limits { search_moves: vec![only], ..Limits::default() };

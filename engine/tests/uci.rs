@@ -70,10 +70,8 @@ fn nonsense_gets_one_line_and_changes_nothing() {
         "position fen P6k/8/8/8/8/8/8/K7 w - - 0 1",
         "position fen 4k3/8/8/8/8/8/4R3/4K3 w - - 0 1",
         "position fen 4k3/8/8/8/8/8/8/4K3 x - - 0 1",
-        "go depth",
-        "go depth banana",
-        "go wherever",
-        "go searchmoves e2e5",
+        "go perft",
+        "go perft banana",
         "setoption",
         "setoption name",
         "setoption name Nonesuch value 3",
@@ -105,6 +103,41 @@ fn nonsense_gets_one_line_and_changes_nothing() {
         assert!(answer[0].starts_with("info string "), "{line}: {answer:?}");
     }
     assert_eq!(engine.ask("d"), before);
+}
+
+/// A GUI waits for a move, whatever it has sent.
+#[test]
+fn what_makes_no_sense_in_go_is_named_and_passed_over() {
+    let mut engine = Engine::start();
+    for line in [
+        "depth 2 wherever",
+        "depth 2 nodes banana",
+        "searchmoves e2e5 depth 2",
+        "nodes 99999999999999999999 depth 2",
+    ] {
+        engine.send(&format!("go {line}"));
+        let said = engine.until("bestmove");
+        let complaints = said.iter().filter(|line| line.starts_with("info string go: ")).count();
+        assert_eq!(complaints, usize::from(!line.starts_with("nodes")), "{line}: {said:?}");
+    }
+}
+
+/// The last line tells what is played, even if nothing was finished since the one before.
+#[test]
+fn what_is_played_was_told_before() {
+    let mut engine = Engine::start();
+    for limits in ["nodes 1", "nodes 777", "nodes 20000", "movetime 30"] {
+        engine.send("ucinewgame");
+        engine.send("position startpos moves e2e4 c7c5");
+        engine.send(&format!("go {limits}"));
+        let said = engine.until("bestmove");
+        let [.., info, best] = &said[..] else { panic!("{said:?}") };
+        let word_after = |line: &str, name: &str| {
+            line.split(' ').skip_while(|word| *word != name).nth(1).map(str::to_owned)
+        };
+        assert_eq!(word_after(info, "pv"), word_after(best, "bestmove"), "{said:?}");
+        assert_ne!(word_after(info, "score"), Some("mate".into()), "{said:?}");
+    }
 }
 
 /// Whatever a file puts into a message, a GUI reads one line.
@@ -229,6 +262,57 @@ fn a_limited_player_waits_for_stop_as_any_other() {
     engine.until("bestmove");
 }
 
+/// Nor does it think for ten seconds on the enemy's time if it may look at a hundred nodes.
+#[test]
+fn a_limited_player_ponders_no_deeper_than_it_thinks() {
+    let mut engine = Engine::start();
+    engine.ask("setoption name UCI_LimitStrength value true");
+    engine.ask("setoption name UCI_Elo value 1320");
+    for threads in [1, 2] {
+        engine.ask(&format!("setoption name Threads value {threads}"));
+        engine.send("go ponder wtime 60000 btime 60000");
+        std::thread::sleep(Duration::from_millis(300));
+        let mut said = engine.ask("");
+        assert!(said.iter().all(|line| !line.starts_with("bestmove")), "{said:?}");
+        engine.send("ponderhit");
+        said.extend(engine.until("bestmove"));
+        let nodes = |line: &String| line.split(" nodes ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
+        let most = said.iter().filter_map(nodes).max();
+        assert!(most.is_some_and(|most| most < 5000), "{said:?}");
+    }
+}
+
+#[test]
+fn after_a_ponder_hit_the_clock_ends_the_search_even_without_input() {
+    let mut engine = Engine::start();
+    engine.send("go ponder wtime 1000 btime 1000");
+    engine.send("ponderhit");
+    // It is waited for, as for any that ends by itself.
+    assert_eq!(
+        engine.ask("setoption name Hash value 2").iter().filter(|line| line.starts_with("bestmove")).count(),
+        1
+    );
+    let start = Instant::now();
+    engine.send("go ponder movetime 300");
+    engine.send("ponderhit");
+    drop(engine.input.take());
+    engine.until("bestmove");
+    assert!(start.elapsed() >= Duration::from_millis(200), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_bench_that_is_stopped_has_no_signature() {
+    let mut engine = Engine::start();
+    engine.send("bench 40");
+    std::thread::sleep(Duration::from_millis(100));
+    engine.send("stop");
+    engine.send("isready");
+    let mut said = engine.until("readyok");
+    said.extend(engine.ask("setoption name Hash value 1"));
+    assert!(said.iter().any(|line| line.starts_with("info string") && line.contains("stopped")), "{said:?}");
+    assert!(!said.iter().any(|line| line.starts_with("Bench:")), "{said:?}");
+}
+
 #[test]
 fn the_end_of_input_ends_the_engine_but_not_a_bounded_search() {
     let mut engine = Engine::start();
@@ -312,6 +396,7 @@ fn a_shell_hears_of_a_command_that_failed() {
         &["position startpos moves e2e5", "d"],
         &["go wherever"],
         &["genfens 1 seed 1 book /no/such/book", "quit"],
+        &["genfens 1 seed 1 book /dev/zero", "quit"],
     ] {
         assert_eq!(code(failing), Some(1), "{failing:?}");
     }

@@ -72,9 +72,9 @@ const EXAMPLES: &str = "Examples:
   tandem-lab tune tunings/lmr --only 'lmr_*,deeper_base' --nodes 5000 --net net.tnn
   tandem-lab tune tunings/1 --show";
 
-/// The numbers that games at fixed nodes say nothing of: switches, time, razoring, which is off, and the strategist, who is
+/// The numbers that games at fixed nodes say nothing of: switches, time, and the strategist, who is
 /// not asked.
-const MUTE: [&str; 4] = ["use_", "tm_", "razor_", "counsel_"];
+const MUTE: [&str; 3] = ["use_", "tm_", "counsel_"];
 /// Time between two drawings while games are played.
 const PAUSE: Duration = Duration::from_secs(60);
 

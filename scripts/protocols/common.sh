@@ -4,18 +4,19 @@
 #   LAB        the tandem-lab program   (target/release/tandem-lab)
 #   ENGINE     the engine under test    (target/release/tandem)
 #   STOCKFISH  Debian's Stockfish       (/usr/games/stockfish)
-#   BOOKS      folder of opening books  (../shared/data/books)
+#   BOOKS      folder of opening books  (books in TANDEM_DATA, or in ../shared/data)
 #   RESULTS    where results go         (target/matches)
 #   GAMES, CONCURRENCY                  to override what a protocol says
 
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
-LAB=${LAB:-target/release/tandem-lab}
-ENGINE=${ENGINE:-target/release/tandem}
+LAB=${LAB:-$ROOT/target/release/tandem-lab}
+ENGINE=${ENGINE:-$ROOT/target/release/tandem}
 STOCKFISH=${STOCKFISH:-/usr/games/stockfish}
-BOOKS=${BOOKS:-../shared/data/books}
-RESULTS=${RESULTS:-target/matches}
+DATA=${TANDEM_DATA:-$(cd "$ROOT/.." && pwd)/shared/data}
+BOOKS=${BOOKS:-$DATA/books}
+RESULTS=${RESULTS:-$ROOT/target/matches}
 CONCURRENCY=${CONCURRENCY:-$(nproc)}
 
 need() {
@@ -23,7 +24,7 @@ need() {
 }
 
 need "$LAB" "cargo build --release -p tandem-lab"
-need "$ENGINE" "cargo build --release"
+need "$ENGINE" "${BUILD:-cargo build --release}"
 need "$BOOKS" "set BOOKS to a folder with opening books"
 
 # What tells builds apart: part of every NAME that is not given, so that another build gets a folder of its own.
@@ -31,11 +32,25 @@ build() {
     sha256sum "$1" | cut -c 1-12
 }
 
-# Every run has a folder of its own; the same NAME goes on where it was stopped, if the builds are the same.
-outputs() {
-    mkdir -p "$RESULTS/$1"
-    echo --pgn "$RESULTS/$1/games.pgn" --state "$RESULTS/$1/match.state" \
-        --json "$RESULTS/$1/match.json" --html "$RESULTS/$1/report.html" --event "$1"
+# Every run has a folder of its own; the same NAME goes on where it was stopped, if the builds are the same. Where everything goes
+# is in OUTPUTS then.
+outputs() { # NAME
+    local folder=$RESULTS/$1
+    mkdir -p "$folder"
+    OUTPUTS=(--pgn "$folder/games.pgn" --state "$folder/match.state" --json "$folder/match.json"
+        --html "$folder/report.html" --event "$1")
+}
+
+# Fails if a game of a run was forfeited.
+no_forfeits() { # NAME
+    python3 - "$RESULTS/$1/match.json" <<'CHECK'
+import json, sys
+
+engines = json.load(open(sys.argv[1]))["engines"]
+faults = [f"{engine['name']} forfeited {engine['forfeits']}" for engine in engines if any(engine["forfeits"].values())]
+if faults:
+    sys.exit("; ".join(faults))
+CHECK
 }
 
 BALANCED=(--openings "$BOOKS/noob_3moves.epd.zst" --order random --seed 1)

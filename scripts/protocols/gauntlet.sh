@@ -12,18 +12,19 @@ for elo in $steps; do
     engines+=(--engine "cmd=$STOCKFISH,name=Stockfish $elo,option.UCI_LimitStrength=true,option.UCI_Elo=$elo")
 done
 [ "${FULL:-yes}" = no ] || engines+=(--engine "cmd=$STOCKFISH,name=Stockfish full")
-# shellcheck disable=SC2046
+outputs "$name"
 "$LAB" match --gauntlet 1 "${engines[@]}" --each "tc=${TC:-5+0.05},option.Hash=16" \
-    "${BALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-100}" --concurrency "$CONCURRENCY" $(outputs "$name")
+    "${BALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-100}" --concurrency "$CONCURRENCY" "${OUTPUTS[@]}"
 "$LAB" elo "$RESULTS/$name/games.pgn" --anchor "Stockfish ${steps%% *}=${steps%% *}"
 
+no_forfeits "$name"
 python3 - "$RESULTS/$name/match.json" <<'CHECK'
 import json, sys
 
 match = json.load(open(sys.argv[1]))
 names = [engine["name"] for engine in match["engines"]]
 ratings = {names[rating["engine"]]: rating["elo"] for rating in match["ratings"]["list"]} if match["ratings"] else {}
-faults = [f"{engine['name']} forfeited {engine['forfeits']}" for engine in match["engines"] if any(engine["forfeits"].values())]
+faults = []
 strength = lambda name: float("inf") if name.endswith(" full") else float(name.rsplit(" ", 1)[1])
 ladder = sorted((name for name in ratings if name.startswith("Stockfish ")), key=strength)
 for weak, strong in zip(ladder, ladder[1:]):

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/common.sh"
 old=${1:?the engine to beat} new=${2:-$ENGINE}
 name=${3:-nodes-$(build "$new")-$(build "$old")}
-# shellcheck disable=SC2046
+outputs "$name"
 exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
     --engine "cmd=$new,name=new" --engine "cmd=$old,name=old" --each "nodes=${NODES:-20000},option.Hash=16" \
-    "${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-40000}" --concurrency "$CONCURRENCY" $(outputs "$name")
+    "${UNBALANCED[@]}" "${ADJUDICATE[@]}" --games "${GAMES:-40000}" --concurrency "$CONCURRENCY" "${OUTPUTS[@]}"

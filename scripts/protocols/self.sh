@@ -11,13 +11,13 @@ verdict() {
         "$RESULTS/$1/match.json"
 }
 
-# shellcheck disable=SC2046
+outputs "$name-fewer-nodes"
 "$LAB" sprt --elo0 0 --elo1 20 --quiet --engine "cmd=$ENGINE,name=full,nodes=$nodes" \
     --engine "cmd=$ENGINE,name=less,nodes=$((nodes * 7 / 10))" --each option.Hash=16 \
-    "${common[@]}" $(outputs "$name-fewer-nodes")
-# shellcheck disable=SC2046
+    "${common[@]}" "${OUTPUTS[@]}"
+outputs "$name-unchanged"
 "$LAB" sprt --elo0 0 --elo1 20 --quiet --engine "cmd=$ENGINE,name=one" --engine "cmd=$ENGINE,name=other" \
-    --each "tc=${TC:-0.2+0.002},option.Hash=16" "${common[@]}" $(outputs "$name-unchanged")
+    --each "tc=${TC:-0.2+0.002},option.Hash=16" "${common[@]}" "${OUTPUTS[@]}"
 
 [ "$(verdict "$name-fewer-nodes")" = accepted ] || { echo "self.sh: 30 % more nodes were not accepted" >&2; exit 1; }
 [ "$(verdict "$name-unchanged")" = rejected ] || { echo "self.sh: no difference was not rejected" >&2; exit 1; }

@@ -12,10 +12,11 @@ for elo in ${STEPS:-1500 1900 2300}; do
     engines+=(--engine "cmd=$STOCKFISH,name=Stockfish $elo,option.UCI_LimitStrength=true,option.UCI_Elo=$elo,st=0.1,margin=2000")
 done
 for elo in ${MAIA-1100 1900}; do
-    weights=${WEIGHTS:-../shared/data/nets/lc0}/maia-$elo.pb.gz
+    weights=${WEIGHTS:-$DATA/nets/lc0}/maia-$elo.pb.gz
     need "$weights" "set WEIGHTS to a folder with Maia's networks"
     engines+=(--engine "cmd=${LC0:-lc0},arg=--weights=$weights,arg=--threads=1,arg=--backend=${BACKEND:-eigen},name=Maia $elo,nodes=1")
 done
-# shellcheck disable=SC2046
+outputs "$name"
 "$LAB" match --gauntlet 1 "${engines[@]}" "${BALANCED[@]}" --games "${GAMES:-200}" --concurrency "$CONCURRENCY" \
-    --max-moves 250 $(outputs "$name")
+    --max-moves 250 "${OUTPUTS[@]}"
+no_forfeits "$name"

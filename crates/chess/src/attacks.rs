@@ -64,6 +64,23 @@ pub(crate) fn pawn_attacks_from(pawns: BitBoard, color: Color) -> BitBoard {
     }
 }
 
+/// By kind, the squares from which a piece of the side to move gives check.
+#[inline]
+pub fn checking_squares(board: &Board) -> [BitBoard; Piece::NUM] {
+    let us = board.side_to_move();
+    let (king, occupied) = (board.king(!us), board.occupied());
+    let diagonal = get_bishop_moves(king, occupied);
+    let straight = get_rook_moves(king, occupied);
+    [
+        get_pawn_attacks(king, !us),
+        get_knight_moves(king),
+        diagonal,
+        straight,
+        diagonal | straight,
+        BitBoard::EMPTY,
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,7 +45,7 @@ mod see;
 mod text;
 pub mod uci;
 
-pub use attacks::{attackers_to, attacks_by, attacks_by_kind, pawn_attacks};
+pub use attacks::{attackers_to, attacks_by, attacks_by_kind, checking_squares, pawn_attacks};
 pub use changes::{BadChanges, Changes, Placed};
 pub use checksum::checksum;
 pub use keys::{Keys, en_passant_target};

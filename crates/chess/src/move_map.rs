@@ -59,17 +59,20 @@ mod tests {
     use super::*;
     use sha2::{Digest, Sha256};
     use std::fs;
-    use std::path::Path;
+    use std::path::PathBuf;
 
     /// The SHA-256 of lines joined by line feeds, with none at the end.
     pub(super) fn checksum(lines: &[String]) -> String {
         Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A file of the reference data beside the checkout, which a bare clone does not have.
+    /// A file of the reference data, which a bare clone does not have: it lies beside the data that `TANDEM_DATA` names, or in
+    /// `../shared` beside the repository.
     pub(super) fn golden(name: &str) -> Option<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/reference/golden");
-        let text = fs::read_to_string(folder.join(name)).ok();
+        let data = std::env::var_os("TANDEM_DATA")
+            .map(PathBuf::from)
+            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
+        let text = fs::read_to_string(data.join("../reference/golden").join(name)).ok();
         if text.is_none() {
             eprintln!("skipped: {name} is not there");
         }

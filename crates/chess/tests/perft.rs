@@ -1,10 +1,10 @@
 //! Counts of the tree of moves against known numbers: whatever is wrong with the rules shows here.
 //!
-//! The suites lie beside the checkout, in `shared/data/suites`. Where they are missing, the positions below remain.
+//! Where the suites are missing, the positions below remain.
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::PathBuf;
 use tandem_chess::epd::{self, Epd};
 use tandem_chess::{Position, perft};
 
@@ -20,9 +20,13 @@ const KNOWN: [&str; 8] = [
     "2nnrbkr/p1qppppp/8/1ppb4/6PP/3PP3/PPP2P2/BQNNRBKR w HEhe - 1 9 ;D1 21 ;D2 807 ;D3 18002",
 ];
 
-/// The suite with a name, or nothing where the data is missing.
+/// The suite with a name, or nothing where the data is missing: set `TANDEM_DATA` to a folder that has it, or put it at
+/// `../shared/data` beside the repository.
 fn suite(name: &str) -> Vec<Epd> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/suites").join(name);
+    let data = std::env::var_os("TANDEM_DATA")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
+    let path = data.join("suites").join(name);
     let Ok(file) = File::open(&path) else {
         eprintln!("skipped: {name} is not there");
         return Vec::new();

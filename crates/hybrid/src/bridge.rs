@@ -61,7 +61,7 @@ pub struct Bridge {
     gate: Vec<f32>,
 }
 
-const WEIGHT: &str = "bridge.weight";
+pub(crate) const WEIGHT: &str = "bridge.weight";
 const BIAS: &str = "bridge.bias";
 const SCALE: &str = "bridge.norm.scale";
 const OFFSET: &str = "bridge.norm.offset";

@@ -1,6 +1,6 @@
 //! The file of what was learnt between two networks: bridge, selector, blend and threshold, as safetensors.
 
-use crate::bridge::{Bridge, BridgeForm};
+use crate::bridge::{self, Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
 use crate::opinion::USUAL_SCALE;
 use crate::selector::{FEATURES, Selector};
@@ -298,7 +298,7 @@ impl Tensors<'_> {
         let form: BridgeForm = form
             .parse()
             .map_err(|()| unfit(BRIDGE, format!("gated, plain or none, not {:?}", clip(form))))?;
-        let name = "bridge.weight";
+        let name = bridge::WEIGHT;
         let layer = self.file.tensor(name).map_err(|_| unfit(name, "this tensor is missing"))?;
         let [outputs, inputs] = *layer.shape() else {
             return Err(unfit(name, format!("{:?} is no matrix", layer.shape())));

@@ -39,6 +39,5 @@ pub use counsel::{Counsel, CounselSettings, Mode, Occasion, SearchClock, Seat, S
 pub use file::{Hybrid, HybridError, UnfitBase, UnfitFile};
 pub use fingerprint::{BadFingerprint, Fingerprint};
 pub use opinion::{Opinion, Share};
-pub use opinions::Opinions;
 pub use selector::{Circumstances, FEATURES, Feature, Features, Selector, Threshold, threshold_for};
 pub use strategist::{Minds, Strategist, UnfitMinds};

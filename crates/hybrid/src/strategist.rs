@@ -102,19 +102,9 @@ impl Minds {
         Ok(self)
     }
 
-    /// The transformer.
-    pub fn strategist(&self) -> &Network {
-        &self.strategist
-    }
-
     /// Who says where it should be asked, if anyone.
     pub fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
-    }
-
-    /// The bridge to it, if there is one.
-    pub fn bridge(&self) -> Option<&Bridge> {
-        self.bridge.as_ref()
     }
 
     /// How much of a blended value is the strategist's.

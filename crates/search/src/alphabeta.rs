@@ -226,19 +226,7 @@ impl Worker {
         };
 
         if !N::PV && !in_check && excluded.is_none() {
-            // Step 10. Razoring: hopeless unless captures help.
-            if use_razoring() != 0
-                && depth <= razor_max_depth()
-                && alpha < 2000
-                && eval < alpha - razor_base() - razor_depth() * depth * depth
-            {
-                let score = self.quiesce::<NonPv>(alpha, alpha + 1, ply);
-                if score <= alpha && !is_proven(score) {
-                    return score;
-                }
-            }
-
-            // Step 11. Reverse futility: so far above beta that a shallow search will not bring it below.
+            // Step 10. Reverse futility: so far above beta that a shallow search will not bring it below.
             let margin = (rfp_margin() * depth
                 - rfp_improving() * i32::from(improving)
                 - rfp_worsening() * i32::from(opponent_worsening)
@@ -255,7 +243,7 @@ impl Worker {
                 return beta + (eval - beta) / 3;
             }
 
-            // Step 12. Null move: if passing still holds beta, a move surely would.
+            // Step 11. Null move: if passing still holds beta, a move surely would.
             if use_nmp() != 0
                 && cut_node
                 && has_pieces
@@ -271,7 +259,7 @@ impl Worker {
             }
         }
 
-        // Step 13. Internal iterative reduction: without a move from the table, or with one from a much shallower
+        // Step 12. Internal iterative reduction: without a move from the table, or with one from a much shallower
         // search, a shallower search finds one.
         let stale = cut_node && depth >= 8 && tt_depth + 4 < depth;
         if use_iir() != 0
@@ -283,7 +271,7 @@ impl Worker {
             depth -= 1;
         }
 
-        // Step 14. ProbCut: a good capture that beats beta by a margin in a shallow search will do so in a deep one.
+        // Step 13. ProbCut: a good capture that beats beta by a margin in a shallow search will do so in a deep one.
         let probcut_beta = beta + probcut_margin() - probcut_improving() * i32::from(improving);
         if use_probcut() != 0
             && !N::PV
@@ -297,7 +285,7 @@ impl Worker {
         {
             return if is_proven(score) { score } else { score - (probcut_beta - beta) };
         }
-        // Step 15. Small ProbCut: the table alone says so.
+        // Step 14. Small ProbCut: the table alone says so.
         let small_beta = beta + probcut_small_margin();
         if use_probcut() != 0
             && !N::PV
@@ -311,7 +299,7 @@ impl Worker {
             return small_beta;
         }
 
-        // Step 16. Through the moves, best first.
+        // Step 15. Through the moves, best first.
         let threats = Threats::of(&self.position);
         self.frames[ply].threats = threats.all;
         let first = tt_move.or_else(|| self.favourite(opinion.as_deref()));
@@ -361,7 +349,7 @@ impl Worker {
             let mut new_depth = depth - 1;
             let mut reduction = self.logarithms.reduction(depth, move_count, noisy);
 
-            // Step 17. Pruning at shallow depth, once a move that does not lose is known.
+            // Step 16. Pruning at shallow depth, once a move that does not lose is known.
             if !N::ROOT && has_pieces && !is_loss(best_score) {
                 // Late moves: the picker has put the good ones first.
                 let late = lmp_base() + lmp_factor() * depth * depth / if improving { 100 } else { 200 };
@@ -421,7 +409,7 @@ impl Worker {
                 }
             }
 
-            // Step 18. Extensions: is the table's move the only one that holds?
+            // Step 17. Extensions: is the table's move the only one that holds?
             let mut extension = 0;
             if !N::ROOT
                 && use_singular() != 0
@@ -474,12 +462,12 @@ impl Worker {
             }
             new_depth += extension;
 
-            // Step 19. Make the move.
+            // Step 18. Make the move.
             let nodes_before = self.nodes;
             self.make(mv, ply);
             let gives_check = self.position.in_check();
 
-            // Step 20. Late move reductions: what is unlikely to be best is searched less deep first.
+            // Step 19. Late move reductions: what is unlikely to be best is searched less deep first.
             reduction += lmr_offset();
             if !improving {
                 reduction += lmr_improving();
@@ -533,11 +521,11 @@ impl Worker {
                     }
                 }
             }
-            // Step 21. Full depth with a closed window.
+            // Step 20. Full depth with a closed window.
             if full_search {
                 score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth, ply + 1, !cut_node);
             }
-            // Step 22. Full depth with an open window, for the first move and for one that raises alpha.
+            // Step 21. Full depth with an open window, for the first move and for one that raises alpha.
             if N::PV && (move_count == 1 || score > alpha) {
                 // A move the table has searched before is not dropped straight into quiescence.
                 if Some(mv) == tt_move && self.root_depth > 8 && tt_depth > 1 {
@@ -546,7 +534,7 @@ impl Worker {
                 score = -self.search::<Pv>(-beta, -alpha, new_depth, ply + 1, false);
             }
 
-            // Step 23. Take it back.
+            // Step 22. Take it back.
             self.unmake();
             if self.stopped {
                 return DRAW;
@@ -555,7 +543,7 @@ impl Worker {
                 self.note_root_move(mv, score, move_count == 1 || score > alpha, nodes_before);
             }
 
-            // Step 24. A new best move?
+            // Step 23. A new best move?
             if score > best_score {
                 best_score = score;
                 if score > alpha {
@@ -577,7 +565,7 @@ impl Worker {
             }
         }
 
-        // Step 25. No move: mate or stalemate, unless moves were left out.
+        // Step 24. No move: mate or stalemate, unless moves were left out.
         if move_count == 0 && !(hopeless && self.position.has_legal_move()) {
             return match excluded {
                 Some(_) => alpha,
@@ -586,7 +574,7 @@ impl Worker {
             };
         }
 
-        // Step 26. Remember which moves were good and which were not.
+        // Step 25. Remember which moves were good and which were not.
         if let Some(mv) = best_move {
             let depth = depth + i32::from(best_score > beta + 60);
             self.update_histories(mv, depth, &threats, &quiets, &noisies);
@@ -604,7 +592,7 @@ impl Worker {
             self.histories.update_butterfly(!us, self.frames[ply - 1].threats, prior, credit / 2);
         }
 
-        // Step 27. Remember the result.
+        // Step 26. Remember the result.
         if N::PV {
             best_score = best_score.min(max_score);
         }
@@ -618,7 +606,9 @@ impl Worker {
         } else {
             Bound::Upper
         };
-        if excluded.is_none() && !(N::ROOT && self.pv_index > 0) {
+        // At the root, what the other moves are worth besides those looked at is nobody's to say.
+        let is_partial = N::ROOT && (self.pv_index > 0 || !self.limits.search_moves.is_empty());
+        if excluded.is_none() && !is_partial {
             let entry = Entry {
                 mv: best_move,
                 score: best_score,
@@ -630,7 +620,7 @@ impl Worker {
             self.shared.table.store(key, ply, entry);
         }
 
-        // Step 28. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
+        // Step 27. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
         // error of the first.
         if !in_check && excluded.is_none() && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
             let alone = match opinion {

@@ -1,12 +1,13 @@
 //! The second mind in the search: where the strategist is asked, and what its word is worth there.
 //!
 //! It is asked where an answer can still pay: at the root, on principal variations, and where much depth is left; never in
-//! quiescence, and never after a null move, which is no position of a game. What it says serves in four ways, each with a
+//! quiescence, and never right after a null move, which is no position of a game. What it says serves in four ways, each with a
 //! switch of its own: the order of moves, their reductions, the static evaluation, and the time that a move deserves.
 //! Without it nothing here is called, and the search is the same to the node.
 
 use crate::alphabeta::NodeType;
 use crate::params::*;
+use crate::pool::Searcher;
 use crate::value::{Centipawns, MAX_EVAL, Value};
 use crate::worker::Worker;
 use std::sync::Arc;
@@ -70,9 +71,13 @@ impl Worker {
     }
 }
 
-/// An evaluation as a search takes it where the strategist has an opinion, of which so much is to be the strategist's.
-pub fn blended(evaluation: Centipawns, opinion: &Opinion, blend: f32) -> Centipawns {
-    Centipawns(drawn(evaluation.0, opinion, blend))
+impl Searcher {
+    /// An evaluation as the search takes it where the strategist has an opinion, of which so much is to be the strategist's.
+    pub fn blended(&self, evaluation: Centipawns, opinion: &Opinion, blend: f32) -> Centipawns {
+        #[cfg(feature = "tune")]
+        self.settings.params.put_in_use();
+        Centipawns(drawn(evaluation.0, opinion, blend))
+    }
 }
 
 /// A value, drawn towards the strategist's. Where one side is as good as winning a chance says little of how much, so that
@@ -110,6 +115,7 @@ pub(crate) fn reduction_change(opinion: &Opinion, mv: Move) -> i32 {
 mod tests {
     use super::*;
     use tandem_chess::Position;
+    use tandem_transformer::Prospect;
 
     #[test]
     fn what_is_probable_comes_earlier_and_is_reduced_less() {
@@ -125,5 +131,17 @@ mod tests {
         assert!(reduction_change(&opinion, moves[0]) < 0 && reduction_change(&opinion, moves[3]) > 0);
         // Of other moves nothing is known.
         assert_eq!((order_bonus(&opinion, moves[9]), reduction_change(&opinion, moves[9])), (0, 0));
+    }
+
+    #[test]
+    fn a_value_is_drawn_towards_the_strategists_but_not_too_far() {
+        let opinion = Opinion::new(Some(Prospect::Outcomes { win: 0.6, draw: 0.3, loss: 0.1 }), &[]);
+        assert_eq!(opinion.centipawns(), Some(137));
+        assert_eq!([0.0, 0.25, 0.5].map(|blend| drawn(37, &opinion, blend)), [37, 62, 87]);
+        assert_eq!(drawn(237, &opinion, 0.5), 187);
+        // No further than so, and nowhere where a game is as good as decided.
+        assert_eq!([drawn(37, &opinion, 1.0), drawn(-700, &opinion, 1.0)], [117, -620]);
+        assert_eq!([drawn(801, &opinion, 1.0), drawn(-801, &opinion, 1.0)], [801, -801]);
+        assert_eq!(drawn(37, &Opinion::new(None, &[]), 1.0), 37);
     }
 }

@@ -171,12 +171,11 @@ impl Worker {
     /// What this thread has to say of a line.
     pub(crate) fn info(&self, index: usize, bound: ScoreBound) -> Info {
         let root = &self.root_moves[index];
-        let value = if root.score == -INFINITE { root.previous } else { root.score };
         Info {
             depth: self.root_depth as u32,
             sel_depth: root.sel_depth as u32,
             multipv: index + 1,
-            score: Score::from_value(table_value(value, root.tb_rank)),
+            score: Score::from_value(table_value(root.value(), root.tb_rank)),
             bound,
             nodes: self.shared.nodes(),
             time: self.time.elapsed(),

@@ -11,10 +11,14 @@
 //!
 //! let evaluator = || Box::new(Bootstrap::default()) as Box<dyn Evaluator>;
 //! let mut searcher = Searcher::new(Arc::new(evaluator), 16)?;
-//! let position = Position::from_fen("6k1/5ppp/8/8/8/8/8/K6R w - - 0 1").unwrap();
+//! let position = Position::from_fen("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1").unwrap();
 //! let limits = Limits { depth: Some(4), ..Limits::default() };
-//! let result = searcher.search(&position, &limits, &mut |_| ());
-//! assert!(result.best.is_some());
+//! for _ in 0..2 {
+//!     // Whoever stops the search from another thread does so from here on.
+//!     searcher.signals().arm(false);
+//!     let result = searcher.search(&position, &limits, &mut |_| ());
+//!     assert_eq!(result.score, Score::Mate(1));
+//! }
 //! # Ok::<(), tandem_search::OutOfMemory>(())
 //! ```
 
@@ -44,12 +48,11 @@ mod worker;
 
 pub use bootstrap::Bootstrap;
 pub use committee::Committee;
-pub use counsel::blended;
 pub use evaluator::{Evaluator, EvaluatorFactory};
 pub use limits::{Clock, Limits};
 pub use nnue::Nnue;
 pub use pool::{STACK_SIZE, Searcher, Settings};
-pub use report::{Info, ScoreBound, SearchResult, Wdl};
+pub use report::{Info, ScoreBound, SearchResult, Wdl, nodes_per_second};
 pub use shared::Signals;
 pub use strength::Strength;
 pub use syzygy::{SyzygyError, TableResult, Tablebases};

@@ -5,8 +5,8 @@ use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
 use arrayvec::ArrayVec;
 use tandem_chess::{
-    BitBoard, MAX_MOVES, Move, Piece, Position, Rank, exchange_value, generate_noisy, get_bishop_moves,
-    get_bishop_rays, get_knight_moves, get_pawn_attacks, get_rook_moves, get_rook_rays,
+    BitBoard, MAX_MOVES, Move, Piece, Position, Rank, checking_squares, exchange_value, generate_noisy,
+    get_bishop_rays, get_rook_rays,
 };
 use tandem_hybrid::Opinion;
 
@@ -252,19 +252,8 @@ impl<'a> MovePicker<'a> {
         let us = position.side_to_move();
         let board = position.board();
         let theirs = board.colors(!us);
-        let occupied = board.occupied();
         let king = board.king(!us);
-        // Squares from which each kind of piece gives check.
-        let diagonal = get_bishop_moves(king, occupied);
-        let straight = get_rook_moves(king, occupied);
-        let checks = [
-            get_pawn_attacks(king, !us),
-            get_knight_moves(king),
-            diagonal,
-            straight,
-            diagonal | straight,
-            BitBoard::EMPTY,
-        ];
+        let checks = checking_squares(board);
         let promoting = Rank::Eighth.relative_to(us).bitboard();
         // Squares where each kind of piece can be taken by something cheaper.
         let Threats { by_pawn, by_minor, by_rook, .. } = *context.threats;

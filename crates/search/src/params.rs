@@ -94,8 +94,6 @@ params! {
     use_lmr = 1 in 0..=1, step 1;
     use_rfp = 1 in 0..=1, step 1;
     use_nmp = 1 in 0..=1, step 1;
-    // Off: it cost Elo in every match so far, and tactics with it.
-    use_razoring = 0 in 0..=1, step 1;
     use_probcut = 1 in 0..=1, step 1;
     use_futility = 1 in 0..=1, step 1;
     use_lmp = 1 in 0..=1, step 1;
@@ -143,11 +141,6 @@ params! {
     nmp_margin = 130 in 0..=400, step 20;
     nmp_margin_depth = 14 in 0..=50, step 3;
     nmp_verify_depth = 14 in 8..=24, step 1;
-
-    // --- Razoring.
-    razor_base = 220 in 50..=600, step 25;
-    razor_depth = 170 in 50..=400, step 15;
-    razor_max_depth = 4 in 1..=8, step 1;
 
     // --- ProbCut.
     probcut_margin = 170 in 60..=350, step 12;

@@ -9,7 +9,7 @@ use crate::strength::{Random, Strength};
 use crate::syzygy::{SyzygyError, Tablebases};
 use crate::time::TimeManager;
 use crate::tt::{OutOfMemory, Table};
-use crate::value::{DRAW, INFINITE, MATE, Score, is_win};
+use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score, Value, is_win};
 use crate::worker::{RootMove, Worker};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct Settings {
     pub multipv: usize,
     /// Time kept back each move for messages to travel.
     pub move_overhead: Duration,
-    /// How much worse than even a draw is thought to be, in centipawns, for the side that searches.
-    pub contempt: i32,
+    /// How much worse than even a draw is thought to be, for the side that searches.
+    pub contempt: Centipawns,
     /// Depth left at which positions with as many pieces as the largest tables are looked up.
     pub syzygy_probe_depth: i32,
     /// Play weaker than possible.
@@ -41,7 +41,7 @@ impl Default for Settings {
         Self {
             multipv: 1,
             move_overhead: Duration::from_millis(10),
-            contempt: 0,
+            contempt: Centipawns(0),
             syzygy_probe_depth: 1,
             strength: None,
             #[cfg(feature = "tune")]
@@ -229,33 +229,31 @@ impl Searcher {
         let params = &self.settings.params;
         #[cfg(feature = "tune")]
         params.put_in_use();
-        let mut limits = limits.clone();
         let asked_for = self.settings.multipv.max(1);
         let mut multipv = asked_for;
-        if let Some(strength) = self.settings.strength {
-            let nodes = strength.nodes();
-            limits.nodes = Some(limits.nodes.map_or(nodes, |limit| limit.min(nodes)));
+        if self.settings.strength.is_some() {
             multipv = multipv.max(Strength::LINES);
         }
-        let time = TimeManager::new(start, &limits, self.settings.move_overhead);
-        let root_moves = self.root_moves(position, &limits);
+        let time = TimeManager::new(start, limits, self.settings.move_overhead);
+        let root_moves = self.root_moves(position, limits);
         self.table.new_search();
         if let Some(counsel) = &self.counsel {
             counsel.begin();
         }
         let shared = Arc::new(self.shared(self.workers.len()));
         let draw_for_white = match position.side_to_move() {
-            Color::White => -self.settings.contempt,
-            Color::Black => self.settings.contempt,
+            Color::White => -self.settings.contempt.0,
+            Color::Black => self.settings.contempt.0,
         };
         for worker in &mut self.workers {
-            worker.prepare(Arc::clone(&shared), position, &limits, &time);
+            worker.prepare(Arc::clone(&shared), position, limits, &time);
             worker.root_moves.clone_from(&root_moves);
             worker.draw_for_white = draw_for_white;
+            worker.most_nodes = self.settings.strength.map(Strength::nodes);
         }
 
         if root_moves.is_empty() {
-            self.wait_for_leave(&limits);
+            self.wait_for_leave(limits);
             let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
             return SearchResult {
                 best: None,
@@ -269,15 +267,17 @@ impl Searcher {
 
         let (main, helpers) = self.workers.split_at_mut(1);
         std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(helpers.len());
             for worker in helpers {
                 let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
                 // A thread that the system refuses is one helper less, not the end of the search.
-                let _ = builder.spawn_scoped(scope, move || {
+                threads.extend(builder.spawn_scoped(scope, move || {
                     #[cfg(feature = "tune")]
                     params.put_in_use();
                     worker.deepen(multipv, None);
-                });
+                }));
             }
+            let lever = StopWhenLeft(&self.signals);
             // A limited player looks at more lines than the user asked for, and keeps them to itself.
             let mut report = |info: Info| {
                 if info.multipv <= asked_for {
@@ -285,8 +285,10 @@ impl Searcher {
                 }
             };
             main[0].deepen(multipv, Some(&mut report));
-            wait_for_leave(&self.signals, &limits);
-            self.signals.stop();
+            wait_for_leave(&self.signals, limits);
+            drop(lever);
+            // What a helper that failed has found so far is as good as that of one that was stopped.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
         });
 
         if let Some(counsel) = &self.counsel {
@@ -295,11 +297,12 @@ impl Searcher {
         }
 
         let limited = self.settings.strength.is_some();
-        let chosen = if limited || multipv > 1 || limits.depth.is_some() { 0 } else { self.vote() };
+        let chosen = if limited || multipv > 1 || limits.depth.is_some() {
+            0
+        } else {
+            elect(&self.workers.iter().map(Ballot::of).collect::<Vec<_>>())
+        };
         let worker = &self.workers[chosen];
-        if chosen != 0 {
-            report(worker.info(0, ScoreBound::Exact));
-        }
         let index = match self.settings.strength {
             Some(strength) => {
                 let mut random = Random::from_clock();
@@ -308,15 +311,28 @@ impl Searcher {
             None => 0,
         };
         let root = &worker.root_moves[index];
-        let value = if root.score == -INFINITE { root.previous } else { root.score };
-        SearchResult {
-            best: Some(root.mv),
-            ponder: root.pv.get(1).copied().or_else(|| self.ponder_move(position, root.mv)),
-            score: Score::from_value(table_value(value, root.tb_rank)),
-            depth: worker.completed_depth as u32,
-            nodes: shared.nodes(),
-            time: start.elapsed(),
+        let (depth, mut info) = (worker.completed_depth, worker.info(index, ScoreBound::Exact));
+        let is_news = chosen != 0 || worker.root_depth != depth;
+        let (best, value, rank) = (root.mv, root.value(), root.tb_rank);
+        if value == -INFINITE {
+            // Broken off before anything was searched: the evaluator alone has a word.
+            let value = self.evaluate(position).0.clamp(-MAX_EVAL, MAX_EVAL);
+            info.score = Score::from_value(table_value(value, rank));
         }
+        let result = SearchResult {
+            best: Some(best),
+            ponder: info.pv.get(1).copied().or_else(|| self.ponder_move(position, best)),
+            score: info.score,
+            depth: depth as u32,
+            nodes: info.nodes,
+            time: info.time,
+        };
+        // What an iteration that was broken off has found is played, and nobody has been told of it yet.
+        if is_news && index < asked_for {
+            info.depth = result.depth.max(1);
+            report(info);
+        }
+        result
     }
 
     /// Waits for leave to answer: a search that was told to go on until stopped, or that ponders, must not answer before.
@@ -342,35 +358,6 @@ impl Searcher {
         moves
     }
 
-    /// The thread whose move is to be played: each votes for its own with a weight that grows with depth and score.
-    fn vote(&self) -> usize {
-        let value = |worker: &Worker| worker.root_moves[0].score.max(worker.root_moves[0].previous);
-        let counted = || self.workers.iter().filter(|worker| worker.completed_depth > 0);
-        let least = counted().map(value).min().unwrap_or(0);
-        let weight =
-            |worker: &Worker| i64::from(value(worker) - least + 14) * i64::from(worker.completed_depth);
-        let mut votes: HashMap<u16, i64> = HashMap::new();
-        let ballot = |worker: &Worker| PackedMove::new(Some(worker.root_moves[0].mv)).bits();
-        for worker in counted() {
-            *votes.entry(ballot(worker)).or_default() += weight(worker);
-        }
-        let votes_for = |worker: &Worker| votes.get(&ballot(worker)).copied().unwrap_or(0);
-        let mut best = 0;
-        for (index, worker) in self.workers.iter().enumerate().skip(1) {
-            let current = &self.workers[best];
-            let better = if is_win(value(current)) {
-                value(worker) > value(current) && worker.completed_depth > 0
-            } else {
-                is_win(value(worker))
-                    || (votes_for(worker), weight(worker)) > (votes_for(current), weight(current))
-            };
-            if better && worker.completed_depth > 0 {
-                best = index;
-            }
-        }
-        best
-    }
-
     /// A guess at the answer when the search was too short to have one: the table's move.
     fn ponder_move(&self, position: &Position, best: Move) -> Option<Move> {
         let mut after = position.clone();
@@ -378,6 +365,57 @@ impl Searcher {
         let mv = self.table.probe(after.key(), 0)?.mv?;
         after.board().is_legal(mv).then_some(mv)
     }
+}
+
+/// Stops a search when its first thread leaves, be it by a fault: its helpers would search on for ever.
+struct StopWhenLeft<'a>(&'a Signals);
+
+impl Drop for StopWhenLeft<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// What a thread has come to, for the vote on which move is played.
+#[derive(Clone, Copy, Debug)]
+struct Ballot {
+    mv: PackedMove,
+    value: Value,
+    depth: i32,
+}
+
+impl Ballot {
+    fn of(worker: &Worker) -> Self {
+        let root = &worker.root_moves[0];
+        Self { mv: PackedMove::new(Some(root.mv)), value: root.value(), depth: worker.completed_depth }
+    }
+}
+
+/// The thread whose move is to be played: each votes for its own with a weight that grows with depth and value. Who finished
+/// no iteration has no vote. A win that is found is played.
+fn elect(ballots: &[Ballot]) -> usize {
+    let counted = || ballots.iter().filter(|ballot| ballot.depth > 0);
+    let least = counted().map(|ballot| ballot.value).min().unwrap_or(0);
+    let weight = |ballot: &Ballot| i64::from(ballot.value - least + 14) * i64::from(ballot.depth);
+    let mut votes: HashMap<u16, i64> = HashMap::new();
+    for ballot in counted() {
+        *votes.entry(ballot.mv.bits()).or_default() += weight(ballot);
+    }
+    let votes_for = |ballot: &Ballot| votes.get(&ballot.mv.bits()).copied().unwrap_or(0);
+    let mut best = 0;
+    for (index, ballot) in ballots.iter().enumerate().skip(1) {
+        let current = &ballots[best];
+        let better = if is_win(current.value) {
+            ballot.value > current.value
+        } else {
+            is_win(ballot.value)
+                || (votes_for(ballot), weight(ballot)) > (votes_for(current), weight(current))
+        };
+        if better && ballot.depth > 0 {
+            best = index;
+        }
+    }
+    best
 }
 
 fn available_threads() -> usize {
@@ -388,5 +426,51 @@ fn available_threads() -> usize {
 fn wait_for_leave(signals: &Signals, limits: &Limits) {
     while !signals.is_stopped() && (limits.infinite || signals.is_pondering()) {
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tandem_chess::Square;
+
+    /// What threads with these moves, values and depths play.
+    fn played(ballots: &[(Square, Value, i32)]) -> Square {
+        let ballot = |&(to, value, depth): &(Square, Value, i32)| {
+            let mv = Move { from: Square::E1, to, promotion: None };
+            Ballot { mv: PackedMove::new(Some(mv)), value, depth }
+        };
+        ballots[elect(&ballots.iter().map(ballot).collect::<Vec<_>>())].0
+    }
+
+    /// Others would take it for what the position is worth.
+    #[test]
+    fn what_some_moves_are_worth_is_not_kept_as_what_the_position_is() {
+        let factory = || Box::new(crate::Bootstrap::default()) as Box<dyn crate::Evaluator>;
+        let mut searcher = Searcher::new(Arc::new(factory), 1).unwrap();
+        let position = Position::from_fen("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1").unwrap();
+        let mut kept = |search_moves: Vec<Move>| {
+            searcher.signals().arm(false);
+            let limits = Limits { depth: Some(3), search_moves, ..Limits::default() };
+            searcher.search(&position, &limits, &mut |_| ());
+            searcher.table.probe(position.key(), 0).and_then(|entry| entry.mv)
+        };
+        let king = Move { from: Square::A1, to: Square::B1, promotion: None };
+        assert_eq!(kept(vec![king]), None);
+        assert_eq!(kept(Vec::new()), Some(Move { from: Square::E1, to: Square::E8, promotion: None }));
+    }
+
+    #[test]
+    fn threads_vote_by_depth_value_and_number() {
+        let (a, b) = (Square::A1, Square::B1);
+        assert_eq!(played(&[(a, 10, 14), (b, 10, 14)]), a, "nothing speaks against the first");
+        assert_eq!(played(&[(a, 10, 14), (b, 30, 14)]), b);
+        assert_eq!(played(&[(a, 10, 14), (b, 10, 18)]), b);
+        assert_eq!(played(&[(a, 20, 14), (b, 18, 14), (b, 18, 14)]), b, "two against one");
+        // A move that fell is worth what it fell to.
+        assert_eq!(played(&[(a, -200, 14), (b, 50, 14)]), b);
+        assert_eq!(played(&[(a, 10, 1), (b, 500, 0)]), a, "who has finished nothing has no vote");
+        assert_eq!(played(&[(a, 300, 20), (a, 290, 20), (b, MATE - 5, 12)]), b, "a win is a win");
+        assert_eq!(played(&[(a, MATE - 9, 12), (b, MATE - 5, 12), (b, 0, 30)]), b);
     }
 }

@@ -43,8 +43,13 @@ pub struct Info {
 impl Info {
     /// Nodes per second.
     pub fn nps(&self) -> u64 {
-        (self.nodes as f64 / self.time.as_secs_f64().max(1e-6)) as u64
+        nodes_per_second(self.nodes, self.time)
     }
+}
+
+/// How fast so many nodes in so much time are.
+pub fn nodes_per_second(nodes: u64, time: Duration) -> u64 {
+    (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64
 }
 
 /// What a search came to.

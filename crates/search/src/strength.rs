@@ -61,7 +61,7 @@ impl Strength {
 }
 
 fn seen_value(root: &RootMove) -> Value {
-    root.score.max(root.previous).max(-3000)
+    root.value().max(-3000)
 }
 
 /// A small generator for choices that need not be repeatable.

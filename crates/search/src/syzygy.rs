@@ -14,6 +14,9 @@ pub enum SyzygyError {
     /// None of the folders holds a table.
     #[error("no Syzygy tables (*.rtbw) in '{0}'")]
     NoTables(String),
+    /// The library that reads tables takes a colon for the end of a folder's name.
+    #[error("'{0}' has Syzygy tables, but a name with a colon, which cannot be read")]
+    Colon(String),
     /// The tables are there but could not be opened.
     #[error("the Syzygy tables in '{0}' could not be opened")]
     Unreadable(String),
@@ -52,15 +55,15 @@ impl Tablebases {
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
         // Look before asking: a folder without tables would leave the library marked as in use for good, and it
         // takes every table for present when it says how many pieces it knows.
-        let max_pieces = Self::look(path)?;
-        let tables = TableBases::new(path).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
+        let (folders, max_pieces) = folders(path)?;
+        let tables =
+            TableBases::new(folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
         Ok(Self { tables, path: path.to_owned(), max_pieces })
     }
 
     /// Pieces of the largest table in the folders, by the names of the files and without opening any.
     pub(crate) fn look(path: &str) -> Result<u32, SyzygyError> {
-        let largest = std::env::split_paths(path).filter_map(|folder| largest_table(&folder)).max();
-        largest.ok_or_else(|| SyzygyError::NoTables(path.to_owned()))
+        folders(path).map(|(_, max_pieces)| max_pieces)
     }
 
     /// The folders, as they were named.
@@ -146,6 +149,22 @@ impl Tablebases {
         }
         (!ranked.is_empty()).then_some(ranked)
     }
+}
+
+/// The folders that hold tables, and the pieces of the largest table in them. The library is told of no others: it reads beyond
+/// its memory if a name is empty.
+fn folders(path: &str) -> Result<(Vec<String>, u32), SyzygyError> {
+    let (mut names, mut largest) = (Vec::new(), None);
+    for folder in std::env::split_paths(path) {
+        let Some(pieces) = largest_table(&folder) else { continue };
+        let name = folder.to_string_lossy().into_owned();
+        if name.contains(':') {
+            return Err(SyzygyError::Colon(name));
+        }
+        names.push(name);
+        largest = largest.max(Some(pieces));
+    }
+    largest.map(|pieces| (names, pieces)).ok_or_else(|| SyzygyError::NoTables(path.to_owned()))
 }
 
 /// Pieces of the largest table in a folder, by the tables' names: `KBNvK.rtbw` has four.

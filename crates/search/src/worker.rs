@@ -77,6 +77,11 @@ impl RootMove {
             tb_rank,
         }
     }
+
+    /// What the move is worth: what the last iteration that could tell came to. [`INFINITE`] below nothing if none could yet.
+    pub(crate) fn value(&self) -> Value {
+        if self.score == -INFINITE { self.previous } else { self.score }
+    }
 }
 
 /// A search thread.
@@ -118,6 +123,8 @@ pub(crate) struct Worker {
     pub(crate) time: TimeManager,
     /// What a draw is worth to White, in centipawns.
     pub(crate) draw_for_white: Value,
+    /// Nodes of all threads after which a limited player has seen all that it may, in whosever time.
+    pub(crate) most_nodes: Option<u64>,
 }
 
 /// Nodes between two looks at the clock.
@@ -152,6 +159,7 @@ impl Worker {
             limits: Limits::default(),
             time: TimeManager::new(std::time::Instant::now(), &Limits::default(), std::time::Duration::ZERO),
             draw_for_white: DRAW,
+            most_nodes: None,
         }
     }
 
@@ -308,6 +316,9 @@ impl Worker {
             self.stopped = true;
             return;
         }
+        if self.has_seen_all() {
+            return self.end();
+        }
         // The first iteration must finish, or there would be no move to play but a random one.
         if self.id != 0 || self.completed_depth < 1 && !self.out_of_nodes() {
             return;
@@ -323,9 +334,13 @@ impl Worker {
     /// but the user pulls the lever, for the answer waits for it.
     pub(crate) fn end(&mut self) {
         self.stopped = true;
-        if !self.limits.infinite {
+        if !self.limits.infinite && !self.shared.signals.is_pondering() {
             self.shared.signals.stop();
         }
+    }
+
+    fn has_seen_all(&self) -> bool {
+        self.most_nodes.is_some_and(|most| self.shared.nodes() >= most)
     }
 
     fn out_of_nodes(&self) -> bool {
@@ -335,10 +350,8 @@ impl Worker {
     /// With one thread a node limit is kept to the node.
     fn following_check(&self) -> u64 {
         let next = self.nodes + CHECK_INTERVAL;
-        match self.limits.nodes {
-            Some(limit) if self.nodes < limit => next.min(limit),
-            _ => next,
-        }
+        let limits = [self.limits.nodes, self.most_nodes].into_iter().flatten();
+        limits.filter(|&limit| self.nodes < limit).fold(next, u64::min)
     }
 
     pub(crate) fn publish_counters(&self) {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tandem_chess::{Position, uci};
-use tandem_search::{Bootstrap, Evaluator, Info, Limits, STACK_SIZE, Score, SearchResult, Searcher};
+use tandem_chess::{Changes, Position, uci};
+use tandem_search::{
+    Bootstrap, Centipawns, Evaluator, Info, Limits, STACK_SIZE, Score, SearchResult, Searcher,
+};
 
 fn searcher() -> Searcher {
     Searcher::new(Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>), 16).unwrap()
@@ -78,6 +80,7 @@ fn a_node_limit_is_kept_to_the_node() {
             let (result, _) = search(&mut searcher(), fen, &limits);
             assert_eq!(result.nodes, limit);
             assert!(result.best.is_some());
+            assert!(matches!(result.score, Score::Centipawns(_)), "{limit}: {}", result.score);
         }
     });
 }
@@ -214,10 +217,78 @@ fn a_draw_by_repetition_is_seen_coming() {
     });
 }
 
-/// The tables lie beside the checkout where they are at hand; nothing is tested where they are not.
+/// The side that is lost but for a perpetual check sees a draw, which is worth what it thinks of draws.
+#[test]
+fn a_draw_is_worth_less_with_contempt() {
+    with_stack(|| {
+        for fen in ["6k1/6p1/8/6KQ/1r6/q2b4/8/8 w - - 0 32", "8/8/Q2B4/1R6/6kq/8/6P1/6K1 b - - 0 32"] {
+            for contempt in [-100, 100] {
+                let mut searcher = searcher();
+                searcher.settings.contempt = Centipawns(contempt);
+                let (result, _) = search(&mut searcher, fen, &depth(12));
+                let off = result.score.sort_key() + contempt;
+                assert!(off.abs() < 30, "{fen}, contempt {contempt}: {}", result.score);
+            }
+        }
+    });
+}
+
+/// An evaluator that fails after some positions, if it is the one of a thread that is to fail.
+struct Failing {
+    inner: Bootstrap,
+    left: Option<u32>,
+}
+
+impl Evaluator for Failing {
+    fn reset(&mut self, position: &Position) {
+        self.inner.reset(position);
+    }
+
+    fn push(&mut self, changes: &Changes) {
+        self.inner.push(changes);
+    }
+
+    fn pop(&mut self) {
+        self.inner.pop();
+    }
+
+    fn evaluate(&mut self, position: &Position) -> Centipawns {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1).expect("as a bug would");
+        }
+        self.inner.evaluate(position)
+    }
+}
+
+/// What a search with two threads comes to, one of which fails.
+fn search_with_failing(thread: usize) -> std::thread::Result<SearchResult> {
+    let made = std::sync::atomic::AtomicUsize::new(0);
+    let factory = move || {
+        let fails = made.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == thread;
+        Box::new(Failing { inner: Bootstrap::default(), left: fails.then_some(2000) }) as Box<dyn Evaluator>
+    };
+    let mut searcher = Searcher::new(Arc::new(factory), 1).unwrap();
+    searcher.set_threads(2);
+    searcher.signals().arm(false);
+    let limits = Limits { move_time: Some(Duration::from_millis(500)), ..Limits::default() };
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        with_stack(|| searcher.search(&Position::startpos(), &limits, &mut |_| ()))
+    }))
+}
+
+#[test]
+fn a_thread_that_fails_stops_nobody_for_ever() {
+    assert!(search_with_failing(1).is_ok_and(|result| result.best.is_some()), "a helper is not missed");
+    assert!(search_with_failing(0).is_err(), "and who has no first thread says so");
+}
+
+/// Where tables are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the repository.
 #[test]
 fn endgame_tables_know_better() {
-    let tables = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/syzygy/3-4");
+    let data = std::env::var("TANDEM_DATA")
+        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data").to_owned());
+    let tables = data + "/syzygy/3-4";
+    let tables = tables.as_str();
     if !std::path::Path::new(tables).exists() {
         eprintln!("skipped: no Syzygy tables at {tables}");
         return;
@@ -228,6 +299,10 @@ fn endgame_tables_know_better() {
         assert_eq!(searcher.set_syzygy(tables), Ok(4));
         assert!(searcher.set_syzygy("/no/such/folder").is_err());
         assert_eq!(searcher.syzygy_path(), tables, "what was in use stays");
+        // Names that are empty, or no names at all.
+        for odd in [format!("{tables}:"), format!(":::{tables}"), format!("/no/such:{tables}:a\0b:")] {
+            assert_eq!(searcher.set_syzygy(&odd), Ok(4), "{odd:?}");
+        }
         // King, bishop and knight: a win the evaluation alone would take long to show.
         let (won, _) = search(&mut searcher, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1", &depth(4));
         assert!(won.score.sort_key() > 15_000, "{}", won.score);

@@ -97,12 +97,48 @@ fn nobody_waits_for_an_answer_that_the_clock_forbids() {
     };
     const HOUR: u64 = 3_600_000_000;
     assert!(seat.ask(&position, clock(0, HOUR, 1), never).is_none());
-    // Not even about the root, if an answer takes more than a tenth of the move's time.
+    // Not even about the root, if an answer takes too much of the move's time.
     assert!(seat.ask(&position, Occasion { root: true, ..clock(0, 1, HOUR) }, never).is_none());
     assert!(seat.ask(&position, clock(0, HOUR, HOUR), never).is_some());
     assert!(seat.ask(&position, clock(1, 1, HOUR), never).is_none());
     // The move takes longer than it was meant to.
     assert!(seat.ask(&position, clock(HOUR, 1, HOUR), never).is_some());
+}
+
+/// Both sides of each bound, with an answer that is known to take ten milliseconds.
+#[test]
+fn answers_take_no_more_than_their_part_of_the_time() {
+    let position = Position::startpos();
+    let answer = Duration::from_millis(10);
+    let asks = |meant: Duration, left: Duration, nodes: u64| {
+        let counsel = counsel(Mode::Slices { nodes: 1 });
+        counsel.room.tally.forget();
+        counsel.room.tally.answered(counsel.room.tally.search(), answer);
+        let mut seat = Seat::new(counsel);
+        let clock = |meant, left| Some(SearchClock { taken: Duration::ZERO, meant, left });
+        let hour = Duration::from_secs(3600);
+        // A look at a clock that had no time, and then another.
+        assert!(seat.ask(&position, Occasion { clock: clock(answer, hour), ..occasion(0) }, never).is_none());
+        seat.ask(&position, Occasion { clock: clock(meant, left), ..occasion(nodes) }, never).is_some()
+    };
+    let [meant, left, bit] = [200_000, 80_000, 1].map(Duration::from_micros);
+    assert!(asks(meant, left, 1000));
+    assert!(!asks(meant - bit, left, 1000));
+    assert!(!asks(meant, left - bit, 1000));
+    assert!(!asks(meant, left, 999), "the clock is not looked at again so soon");
+}
+
+#[test]
+fn an_answer_that_was_begun_before_a_new_game_is_not_kept() {
+    let counsel = counsel(Mode::Slices { nodes: 1 });
+    let position = Position::startpos();
+    let mut seat = Seat::new(Arc::clone(&counsel));
+    assert!(seat.ask(&position, occasion(0), never).is_some());
+    assert!(counsel.opinion(position.key()).is_some());
+    let (era, opinion) = (counsel.room.opinions.era(), counsel.opinion(position.key()).unwrap());
+    counsel.clear();
+    counsel.room.opinions.insert(position.key(), opinion, era);
+    assert!(counsel.opinion(position.key()).is_none());
 }
 
 #[test]
@@ -157,6 +193,9 @@ fn settings_come_before_what_was_learnt() {
     let usual = CounselSettings::new(Mode::Slices { nodes: 1 });
     let learnt = Counsel::new(Arc::clone(&minds), usual);
     assert_eq!((learnt.blend(), learnt.threshold().probability()), (0.25, 0.75));
-    let told = Counsel::new(minds, CounselSettings { blend: Some(1.0), threshold: Some(0.5), ..usual });
+    let told = Counsel::new(
+        minds,
+        CounselSettings { blend: Some(1.0), threshold: Some(Threshold::new(0.5)), ..usual },
+    );
     assert_eq!((told.blend(), told.threshold().probability()), (1.0, 0.5));
 }

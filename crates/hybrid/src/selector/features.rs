@@ -1,8 +1,8 @@
 //! What the selector sees of a position: twenty numbers that are found in a fraction of a microsecond.
 
 use tandem_chess::{
-    BitBoard, Color, Piece, Position, Rank, Square, attacks_by, exchange_value, get_bishop_moves,
-    get_king_moves, get_knight_moves, get_pawn_attacks, get_rook_moves, pawn_attacks,
+    BitBoard, Color, Piece, Position, Rank, Square, attacks_by, checking_squares, exchange_value,
+    get_king_moves, pawn_attacks,
 };
 
 /// How many numbers there are.
@@ -156,23 +156,12 @@ impl Moves {
         let board = position.board();
         let us = board.side_to_move();
         let theirs = board.colors(!us);
-        let occupied = board.occupied();
-        let king = board.king(!us);
         let passing =
             board.en_passant().map(|file| Square::new(file, Rank::Sixth.relative_to(us)).bitboard());
         let pawn_takes = theirs | passing.unwrap_or(BitBoard::EMPTY);
         let last = Rank::Eighth.relative_to(us).bitboard();
-        // Squares from which each kind of piece gives check.
-        let diagonal = get_bishop_moves(king, occupied);
-        let straight = get_rook_moves(king, occupied);
-        let checks = [
-            get_pawn_attacks(king, !us) | last,
-            get_knight_moves(king),
-            diagonal,
-            straight,
-            diagonal | straight,
-            BitBoard::EMPTY,
-        ];
+        let mut checks = checking_squares(board);
+        checks[Piece::Pawn as usize] |= last;
         let mut counted = Self::default();
         board.generate_moves(|moves| {
             let takes = if moves.piece == Piece::Pawn {

@@ -1,4 +1,4 @@
-//! The strategist: a transformer that plays without search, if the options say so.
+//! Playing without search: a transformer alone chooses the move, if the options say so.
 
 use crate::options::{OptionError, clip};
 use crate::output::complain;
@@ -21,7 +21,7 @@ const NONE: &str = "none";
 /// The options `Search` and `TransformerFile`. They may come in any order, so that each is taken for itself, and what
 /// they lack together is said when a move is asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Strategist {
+pub(crate) struct Searchless {
     /// How the network is asked; if by none, the search plays.
     method: Option<Method>,
     /// The value of `TransformerFile`; nothing is the network built in.
@@ -43,13 +43,13 @@ pub(crate) enum Choice {
     Nobody(String),
 }
 
-impl Default for Strategist {
+impl Default for Searchless {
     fn default() -> Self {
         Self { method: None, file: String::new(), network: None, isa: Isa::best(), adviser: None }
     }
 }
 
-impl Strategist {
+impl Searchless {
     /// Sets the option `Search`.
     pub(crate) fn set_search(&mut self, value: &str) -> Result<(), OptionError> {
         let value = value.to_ascii_lowercase();
@@ -284,7 +284,8 @@ mod tests {
     #[test]
     fn only_a_part_of_the_clock_is_used() {
         let time = |text: &str| {
-            let Ok(crate::go::Go::Search(limits)) = crate::go::parse(text, &Position::startpos()) else {
+            let (Some(crate::go::Go::Search(limits)), None) = crate::go::parse(text, &Position::startpos())
+            else {
                 panic!("{text}")
             };
             time_allowed(&limits, Duration::from_millis(10)).map(|time| time.as_millis())
