@@ -158,6 +158,16 @@ impl InputArgs {
     }
 }
 
+/// An error if files could not be read to their end: what was made of them is there, and is not all.
+pub(crate) fn refuse_lost(files: u64) -> Result<(), LabError> {
+    match files {
+        0 => Ok(()),
+        lost => Err(LabError::Usage(format!(
+            "{lost} files could not be read to their end; what there is comes from the rest"
+        ))),
+    }
+}
+
 /// Tells what was left out, if anything was.
 pub(crate) fn tell_skips(skips: &Skips) {
     if skips.lost_files > 0 {

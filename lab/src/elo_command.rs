@@ -40,6 +40,9 @@ pub(crate) struct EloArgs {
     json: bool,
 }
 
+/// Players of a rating list: more would take hours, since every pair of them is a number.
+const MOST_PLAYERS: usize = 200;
+
 /// Runs the command.
 pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let sprt = match args.sprt.as_deref() {
@@ -72,7 +75,14 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
         [] => Err(usage("there is no finished game in these files")),
         [first, second] if args.anchor.is_none() => {
             let (pairs, wdl) = games.meeting();
+            if sprt.is_some() && pairs.pairs() == 0 {
+                return Err(usage("--sprt needs pairs of games, whose Round tags are N.1 and N.2"));
+            }
             show(args, &pairs, &wdl, sprt.as_ref(), first, second)
+        }
+        names if names.len() > MOST_PLAYERS => {
+            let problem = format!("{} players are too many: up to {MOST_PLAYERS} are rated", names.len());
+            Err(LabError::Usage(problem))
         }
         _ if sprt.is_some() => Err(usage("--sprt needs games between exactly two players")),
         _ => show_ratings(args, &games),

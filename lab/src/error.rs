@@ -82,7 +82,10 @@ impl LabError {
     /// What the shell is told: an interruption is no failure, and what was asked for is not there either.
     pub(crate) fn status(&self) -> ExitCode {
         match self {
-            Self::Interrupted(_) | Self::Selector(SelectorError::Stopped) => {
+            Self::Interrupted(_)
+            | Self::Selector(SelectorError::Stopped)
+            | Self::Start(StartError::Cancelled { .. })
+            | Self::Tournament(TournamentError::Start(StartError::Cancelled { .. })) => {
                 ExitCode::from(interrupt::STATUS)
             }
             _ => ExitCode::FAILURE,

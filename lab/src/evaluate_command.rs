@@ -56,7 +56,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, default_value_t = 0.0)]
     result_share: f64,
     /// Also find for each network the factor on its centipawns that makes the loss least: networks differ in what a
-    /// centipawn means. Keeps 24 bytes for each position and network
+    /// centipawn means. Keeps 16 bytes for each position and network
     #[arg(long)]
     fit_scale: bool,
     /// Write all figures as JSON

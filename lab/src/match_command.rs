@@ -36,8 +36,8 @@ pub(crate) struct MatchArgs {
     #[arg(long, value_name = "SPEC", default_value = "")]
     each: String,
     /// Games of each meeting, in whole pairs; 100 for a match, at most 50000 for an SPRT
-    #[arg(long)]
-    games: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    games: Option<u64>,
     /// Opening book: EPD, FEN or PGN, plain or compressed with zstd or gzip
     #[arg(long, value_name = "FILE")]
     openings: Option<PathBuf>,
@@ -143,7 +143,7 @@ impl MatchArgs {
         Ok(Tournament {
             engines,
             format: self.gauntlet.map_or(Format::RoundRobin, Format::Gauntlet),
-            games: self.games.unwrap_or(games),
+            games: self.games.map_or(games, |games| games as usize),
             book,
             book_path: self.openings.clone(),
             book_order,

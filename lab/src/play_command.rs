@@ -102,6 +102,7 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     sayln!("You have {}. Type a move, or 'help'.", session::color_name(human));
     say!("{}", session.turn());
     let lines = typed_lines();
+    let mut failure = None;
     loop {
         if cancel.load(Ordering::Relaxed) {
             break;
@@ -123,6 +124,10 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
                 break;
             }
             Step::Quit => break,
+            Step::Failed(why) => {
+                failure = Some(why);
+                break;
+            }
         }
     }
     let pgn = session.to_pgn(&args.name);
@@ -135,7 +140,7 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         }
         None => say!("\n{pgn}"),
     }
-    Ok(())
+    failure.map_or(Ok(()), |why| Err(LabError::Usage(why)))
 }
 
 /// What is typed, read on a thread of its own: a Ctrl-C cannot wake a read, and the game should still be kept.

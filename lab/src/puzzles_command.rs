@@ -86,6 +86,12 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     if let Some(rating) = performance {
         sayln!("performance {rating:.0}");
     }
+    if results.len() < puzzles.len() {
+        let (done, all) = (results.len(), puzzles.len());
+        return Err(LabError::Interrupted(format!(
+            "stopped after {done} of {all} puzzles; no file is written"
+        )));
+    }
     if let Some(path) = &args.json {
         let value = json!({
             "engine": name, "limits": solver.how(), "solved": solved, "puzzles": results.len(),
@@ -101,10 +107,6 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
         });
         let chart = bar_chart("Solved by rating, in %", &BarChart { bars: bars.collect() });
         write_whole(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
-    }
-    if results.len() < puzzles.len() {
-        let (done, all) = (results.len(), puzzles.len());
-        return Err(LabError::Interrupted(format!("stopped after {done} of {all} puzzles")));
     }
     Ok(())
 }

@@ -211,10 +211,12 @@ fn read_reports(path: &Path) -> Result<Vec<SuiteReport>, LabError> {
         .map_err(|error| LabError::Usage(format!("{}: not results of a suite: {error}", path.display())))
 }
 
-/// A file's name without its endings.
+/// A file's name without its endings: those of compression, then that of the format.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    name.split('.').next().unwrap_or_default().to_owned()
+    let plain = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(&name);
+    let stem = plain.rsplit_once('.').map_or(plain, |(stem, _)| stem);
+    stem.to_owned()
 }
 
 #[cfg(test)]

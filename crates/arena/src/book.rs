@@ -1,6 +1,7 @@
 //! Opening books: the positions that games start from.
 
 use crate::fingerprint::Fingerprint;
+use crate::outcome::verdict;
 use std::io::{self, BufRead};
 use std::path::Path;
 use tandem_chess::random::SplitMix;
@@ -148,7 +149,7 @@ fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError>
                 epd::parse(&text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?
             }
         };
-        if is_over(&Position::from(board.clone())) {
+        if verdict(&Position::from(board.clone())).is_some() {
             return Err(entry("the game is already over in this position".into()));
         }
         openings.push(Opening { start: board, moves: Vec::new() });
@@ -172,15 +173,11 @@ fn read_pgn(reader: impl BufRead, path: &str, max_plies: usize) -> Result<Vec<Op
         for &mv in &moves {
             position.try_play(mv).map_err(|error| entry(error.to_string()))?;
         }
-        if is_over(&position) {
+        if verdict(&position).is_some() {
             return Err(entry("the game is already over after its moves".into()));
         }
         openings.push(Opening { start: game.start, moves });
     }
-}
-
-fn is_over(position: &Position) -> bool {
-    !position.has_legal_move() || position.is_insufficient_material() || position.is_fifty_moves()
 }
 
 #[cfg(test)]

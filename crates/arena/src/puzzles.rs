@@ -161,7 +161,14 @@ fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &Limits) -> Result<
     for (ply, &expected) in puzzle.moves.iter().enumerate() {
         if ply % 2 == 1 {
             let game = GameSoFar { start: &puzzle.start, moves: &text, position: &position, chess960 };
-            let played = analyst.analyse(&game, &Clock::new(*limits))?.best;
+            let played = match analyst.analyse(&game, &Clock::new(*limits)) {
+                Ok(analysis) => analysis.best,
+                Err(Fault::Cancelled) => return Err(Fault::Cancelled),
+                Err(fault) => {
+                    failure = Some((ply / 2, fault.to_string()));
+                    break;
+                }
+            };
             if played != expected && !mates(&position, played) {
                 failure = Some((ply / 2, tandem_chess::san::format(position.board(), played)));
                 break;

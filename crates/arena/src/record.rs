@@ -58,8 +58,7 @@ pub(crate) fn to_pgn(record: &GameRecord, heading: &Heading) -> String {
     let mut why = format!("{} by {}", record.outcome, record.termination);
     if let (Some(culprit), Some(details)) = (record.culprit, &record.details) {
         let name = heading.names[culprit as usize];
-        // A brace would end the comment.
-        let _ = write!(why, ": {name} {}", details.replace(['{', '}'], "?"));
+        let _ = write!(why, ": {name} {details}");
     }
     match game.moves.last_mut().and_then(|ply| ply.comment.as_mut()) {
         Some(comment) => *comment = format!("{comment} {why}"),

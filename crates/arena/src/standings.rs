@@ -59,8 +59,10 @@ impl Standings {
 
     /// Adds a game; a game that is already there is replaced.
     pub fn add(&mut self, result: GameResult) {
-        self.order.push(result.index);
-        self.results.insert(result.index, result);
+        let index = result.index;
+        if self.results.insert(index, result).is_none() {
+            self.order.push(index);
+        }
     }
 
     /// Whether a game has been played.

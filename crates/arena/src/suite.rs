@@ -111,8 +111,11 @@ impl SuiteReport {
     }
 
     /// Points made and points to be made.
-    pub fn points(&self) -> (u32, u32) {
-        self.items.iter().fold((0, 0), |(points, most), item| (points + item.points, most + item.most))
+    pub fn points(&self) -> (u64, u64) {
+        let add = |(points, most), item: &ItemResult| {
+            (points + u64::from(item.points), most + u64::from(item.most))
+        };
+        self.items.iter().fold((0, 0), add)
     }
 
     /// Mean seconds to the solution, over solved positions.

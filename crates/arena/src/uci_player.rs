@@ -163,20 +163,9 @@ impl UciPlayer {
         Ok(player)
     }
 
-    /// The options that the engine offers.
-    pub fn options(&self) -> &[UciOption] {
-        &self.options
-    }
-
     /// Whether the engine has an option.
     pub fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.name.eq_ignore_ascii_case(name))
-    }
-
-    /// Sets an option.
-    pub fn set_option(&mut self, name: &str, value: &str) -> Result<(), StartError> {
-        let command = self.setting(name, value)?;
-        self.tell(&command)
     }
 
     fn setting(&self, name: &str, value: &str) -> Result<String, StartError> {
@@ -475,6 +464,11 @@ impl Analyst for UciPlayer {
         let reply = self.run(&commands, clock.allowance(), clock.limits().margin);
         self.process.keep_all_infos(false);
         let reply = reply?;
+        if let Some(allowed) = clock.allowance()
+            && reply.elapsed > allowed + clock.limits().margin
+        {
+            return Err(Fault::Time(reply.elapsed - allowed));
+        }
         let text = best_move_word(&reply.answer.line);
         let best = uci::parse(game.position.board(), text).map_err(|_| illegal(text))?;
         let since = |at: Instant| at.saturating_duration_since(reply.start);

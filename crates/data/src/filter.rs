@@ -92,7 +92,7 @@ impl Filter {
         let pieces = record.position.piece_count();
         // Drawn for every record, so that one rule does not change what chance does to others.
         let lucky = self.skip == 0.0 || random.unit() >= self.skip;
-        let mate = matches!(record.score, Some(Score::Mate(_)));
+        let mate = record.score.is_some_and(Score::is_mate);
         let score = record.score.map(|score| score.centipawns().unsigned_abs());
         lucky
             && self.min_ply.is_none_or(|least| record.ply >= least)

@@ -346,6 +346,11 @@ impl Source {
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 
+    /// What a record holds, if this is a bag.
+    pub fn kind_of_bag(&self) -> Option<BagKind> {
+        matches!(self.format, Format::Bag | Format::Bagz).then(|| self.bag_kind())
+    }
+
     /// What the bag holds: as it was told, or by the name, as DeepMind's files are called.
     fn bag_kind(&self) -> BagKind {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

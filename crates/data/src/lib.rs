@@ -4,7 +4,7 @@
 //! - [`Format`]: the formats, and what each cannot carry;
 //! - [`Reader`]: records from any number of files, decoded on several threads, in their order;
 //! - [`Writer`]: records into a file that appears whole or not at all;
-//! - [`Filter`], [`Games`], [`Split`], [`shuffle()`], [`ShuffleBuffer`], [`Mix`]: what happens between the two;
+//! - [`Filter`], [`Games`], [`Split`], [`shuffle()`]: what happens between the two;
 //! - [`Stats`], [`Validator`]: what a data set is like, and what is wrong with it.
 //!
 //! ```no_run
@@ -29,7 +29,6 @@ mod filter;
 mod format;
 mod formats;
 mod games;
-mod mix;
 mod packed;
 mod raw;
 mod read;
@@ -45,11 +44,10 @@ pub use filter::{BadFilter, Filter, Unique};
 pub use format::{BagKind, Columns, Format, Options, Source, UnknownFormat};
 pub use formats::Follower;
 pub use games::{Games, Part, Split};
-pub use mix::Mix;
 pub use packed::{BadPosition, MAX_PIECES, Packed};
 pub use read::{Block, Cursor, OnError, Reader, Sieve, Skips};
 pub use record::{MATE, Outcome, Record, Score};
-pub use shuffle::{ShuffleBuffer, ShuffleReport, shuffle};
+pub use shuffle::{ShuffleReport, shuffle};
 pub use stats::Stats;
 pub use validate::{Complaint, Validator};
 pub use write::{Encoder, Writer};

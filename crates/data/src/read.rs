@@ -197,7 +197,9 @@ impl Reader {
                     }
                     self.skips.count += 1;
                     self.skips.lost_files += 1;
-                    self.skips.examples.push(error);
+                    if self.skips.examples.len() < EXAMPLES {
+                        self.skips.examples.push(error);
+                    }
                 }
             }
         }

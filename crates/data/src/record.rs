@@ -44,6 +44,15 @@ impl Score {
         }
     }
 
+    /// Whether it is a mate, or the number that stands for one in formats that have only numbers.
+    pub fn is_mate(self) -> bool {
+        match self {
+            Self::Centipawns(value) => value.saturating_abs() >= MATE - 1000,
+            Self::Mate(_) => true,
+            Self::WinChance(_) => false,
+        }
+    }
+
     /// Seen by the other side.
     pub fn flipped(self) -> Self {
         match self {

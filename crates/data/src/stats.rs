@@ -1,7 +1,7 @@
 //! What a data set is like.
 
 use crate::filter::name_of;
-use crate::record::{Outcome, Record, Score};
+use crate::record::{Outcome, Record};
 use std::fmt::Write;
 use tandem_chess::{Color, Piece};
 
@@ -113,7 +113,7 @@ impl Stats {
         self.phases.add(usize::from(pieces > 6) + usize::from(pieces > 12));
         if let Some(score) = record.score {
             self.scored += 1;
-            self.mates += u64::from(matches!(score, Score::Mate(_)));
+            self.mates += u64::from(score.is_mate());
             let value = i32::from(score.centipawns());
             self.score_sum += f64::from(value);
             self.score_sizes += f64::from(value.abs());
@@ -234,6 +234,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::formats::samples;
+    use crate::record::Score;
 
     #[test]
     fn everything_is_counted_once() {

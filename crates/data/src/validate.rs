@@ -26,8 +26,8 @@ pub struct Validator {
     pub bad_moves: u64,
     /// Scores that are large and have the wrong sign for the result.
     pub contradictions: u64,
-    /// Records with both a score and a result, of which some may contradict.
-    pub comparable: u64,
+    /// Scores that are large, of positions whose result is known: some may contradict it.
+    pub clear_scores: u64,
     /// The worst.
     worst: Vec<Complaint>,
     keep: usize,
@@ -43,7 +43,7 @@ impl Validator {
             bad_positions: 0,
             bad_moves: 0,
             contradictions: 0,
-            comparable: 0,
+            clear_scores: 0,
             worst: Vec::new(),
             keep,
             clear,
@@ -65,10 +65,11 @@ impl Validator {
             self.complain(fen::format(&board), format!("{mv} is not legal"), f64::MAX);
         }
         if let (Some(score), Some(result)) = (record.score, record.result) {
-            self.comparable += 1;
             let value = score.centipawns();
+            let clear = value.unsigned_abs() >= self.clear.unsigned_abs();
+            self.clear_scores += u64::from(clear);
             let lost = value > 0 && result == Outcome::Loss || value < 0 && result == Outcome::Win;
-            if lost && value.unsigned_abs() >= self.clear.unsigned_abs() {
+            if lost && clear {
                 self.contradictions += 1;
                 let problem =
                     format!("a score of {value}, and the game was a {}", crate::filter::name_of(result));
@@ -112,7 +113,8 @@ mod tests {
         let mut validator = Validator::new(3, 500);
         records.iter().for_each(|record| validator.add(record));
         assert!(validator.is_legal() && validator.worst().is_empty());
-        assert_eq!(validator.comparable, records.len() as u64);
+        let is_clear = |record: &&Record| record.score.unwrap().centipawns().unsigned_abs() >= 600;
+        assert_eq!(validator.clear_scores, records.iter().filter(is_clear).count() as u64);
 
         records[3].mv = Some(Move { from: Square::A1, to: Square::H8, promotion: None });
         (records[4].score, records[4].result) = (Some(Score::Centipawns(900)), Some(Outcome::Loss));

@@ -50,6 +50,8 @@ pub struct LabelReport {
     pub written: u64,
     /// Records that were left out: broken ones, and those that the output has no place for.
     pub skipped: u64,
+    /// Files of which the end could not be read at all.
+    pub lost_files: u64,
     /// Whether all is done, and the output in its place.
     pub finished: bool,
 }
@@ -112,7 +114,8 @@ pub fn label_with(
     let names: Vec<String> = sources.iter().map(described).collect();
     let LabelWork { what, how, block, on_error } = work;
     let (block, on_error) = ((*block).max(1), *on_error);
-    let about = format!("{what} of {}, errors {on_error:?}, {how}", names.join(", "));
+    // What is done with errors is left out: a run that stopped at one may be taken up by passing over it.
+    let about = format!("{what} of {}, {how}", names.join(", "));
     let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = labellers.len().max(1);
@@ -120,7 +123,7 @@ pub fn label_with(
     // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
-    let feeding = Mutex::new((0u64, None));
+    let feeding = Mutex::new(((0, 0), None));
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
         for labeller in labellers {
@@ -161,7 +164,8 @@ pub fn label_with(
                 }
             }
             drop(records);
-            *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (reader.skips().count, failure);
+            let skips = (reader.skips().count, reader.skips().lost_files);
+            *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (skips, failure);
         });
         for promise in in_order {
             // Nothing comes from a thread that was cancelled or could not get its memory.
@@ -169,17 +173,20 @@ pub fn label_with(
                 report.finished = false;
                 break;
             };
+            if on_error == OnError::Stop {
+                check(&labelled, target)?;
+            }
             journal.add(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
             report.positions += count as u64;
             watch((report.earlier_blocks * block as u64) + report.positions);
         }
         Ok(())
     })?;
-    let (skipped, failure) = feeding.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (skips, failure) = feeding.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(error) = failure {
         return Err(error.into());
     }
-    report.skipped = skipped;
+    (report.skipped, report.lost_files) = skips;
     if !report.finished || cancel.load(Relaxed) {
         report.finished = false;
         return Ok(report);
@@ -203,6 +210,20 @@ pub fn label_with(
     drop(journal);
     std::fs::remove_file(&path).map_err(SelfPlayError::io(path))?;
     Ok(report)
+}
+
+/// Whether the output has a place for records, which is better known before hours of work than after them.
+fn check(records: &[Record], target: &Source) -> Result<(), SelfPlayError> {
+    let (mut encoder, mut out) = (Encoder::new(target), Vec::new());
+    for record in records {
+        encoder.push(record, &mut out).map_err(|unfit| DataError::Unfit {
+            path: target.path.clone(),
+            record: 1,
+            problem: unfit.0,
+        })?;
+        out.clear();
+    }
+    Ok(())
 }
 
 /// A file by its name, its length and how it is read.

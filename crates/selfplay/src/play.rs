@@ -9,7 +9,7 @@ use crate::threads::on_threads;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
@@ -56,7 +56,7 @@ pub struct PlayReport {
     pub earlier: u64,
     /// Positions of this run.
     pub positions: u64,
-    /// Time of all workers, and the part of it that was spent in the search.
+    /// Time of all workers.
     pub time: Duration,
     /// The part of it that was spent in the search.
     pub searching: Duration,
@@ -139,7 +139,6 @@ pub fn play(
         return Err(SelfPlayError::Other { path: file_of(stem, 0, workers), problem });
     }
     let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
-    let played = AtomicU64::new(0);
     let run = |worker: usize| -> Result<(), SelfPlayError> {
         let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
         let mut log = GameLog::open(stem, (worker, workers), count, settings)?;
@@ -157,7 +156,6 @@ pub fn play(
                 break;
             };
             log.add(&game.records)?;
-            played.fetch_add(1, Relaxed);
             let (total, watch) = &mut *total.lock().unwrap_or_else(PoisonError::into_inner);
             total.games += 1;
             total.positions += game.records.len() as u64;
@@ -324,6 +322,7 @@ fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
     use tandem_data::{Cursor, OnError, Reader};
     use tandem_search::{Bootstrap, Evaluator};
 

@@ -63,7 +63,7 @@ impl Compute {
         };
         load_cuda().map_err(|error| missing(error.to_string()))?;
         let count = tch::Cuda::device_count();
-        if number as i64 >= count {
+        if !i64::try_from(number).is_ok_and(|number: i64| number < count) {
             return Err(missing(format!("libtorch sees {count} cards of NVIDIA on this machine")));
         }
         allow_tf32(true)?;

@@ -224,9 +224,12 @@ impl Checkpoints {
     /// Writes one and removes those that are too old.
     pub fn save<C: Kept>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
         let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.step()));
-        checkpoint.save(&path)?;
         if is_best {
-            self.link_best(checkpoint, &path)?;
+            // The best comes first: one that knows of a best must find it. A run that is killed in between makes this step again.
+            checkpoint.save(&self.best())?;
+            self.link(checkpoint, &self.best(), &path)?;
+        } else {
+            checkpoint.save(&path)?;
         }
         // Those of later steps are none of this run's.
         let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.step();
@@ -248,13 +251,13 @@ impl Checkpoints {
         self.folder.join(STOPPED)
     }
 
-    /// The best is another name of the same file where the file system can do that.
-    fn link_best(&self, checkpoint: &impl Kept, path: &Path) -> Result<(), CheckpointError> {
+    /// Gives a checkpoint that was written another name, where the file system can do that, and else another file.
+    fn link(&self, checkpoint: &impl Kept, from: &Path, to: &Path) -> Result<(), CheckpointError> {
         let aside = self.folder.join("best.link");
         let _ = std::fs::remove_file(&aside);
-        match std::fs::hard_link(path, &aside).and_then(|()| std::fs::rename(&aside, self.best())) {
+        match std::fs::hard_link(from, &aside).and_then(|()| std::fs::rename(&aside, to)) {
             Ok(()) => Ok(()),
-            Err(_) => checkpoint.save(&self.best()),
+            Err(_) => checkpoint.save(to),
         }
     }
 
@@ -294,7 +297,7 @@ mod tests {
         Checkpoint {
             recipe,
             state,
-            standing: Standing { best: Some((0.25, 7)), stale: 2, ..Standing::default() },
+            standing: Standing { best: Some((0.067_123_456_789_012_3, 7)), stale: 2, ..Standing::default() },
         }
     }
 

@@ -1,6 +1,6 @@
 //! Trains Tandem's networks.
 //!
-//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. [`make_run`] follows it with a
+//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. [`run()`] follows it with a
 //! [`Trainer`], on processors ([`CpuTrainer`]) or a card ([`CudaTrainer`]), and writes checkpoints from which it can go on. All trainers
 //! compute with the same [`Loss`], [`Optimiser`] and [`Schedule`], and are measured by the plain definition of all slopes
 //! ([`reference`](mod@reference)); [`Metrics`] say what a network is worth. What a run tells of itself is in [`log`]; what a transformer's

@@ -252,6 +252,8 @@ impl Stream {
     }
 
     fn begin_again(&mut self) -> Result<(), LoadDataError> {
+        // What was left out after the last block is known only now.
+        self.count_skips();
         self.barren += 1;
         // A run may go on at the very end of the data: the first end is none to worry about then.
         if self.cursor.taken == 0 || self.barren > 1 {
@@ -487,7 +489,8 @@ fn fill_pools(
     loop {
         let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
         let pieces = streams.fill(batches * plan.batch)?;
-        if first_step == start.first_step {
+        // Once is enough: a run that goes on has been looked at when it began.
+        if first_step == 0 {
             maker.look(first_step, &pieces)?;
         }
         let order = random_order(&pieces, plan.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));

@@ -492,6 +492,20 @@ impl Recipe {
         {
             return wrong("training.average", "`checkpoints` must be from 1 to `training.keep`");
         }
+        if self.training.patience > 0
+            && (self.data.validation.is_empty() || self.training.validation_positions == 0)
+        {
+            return wrong(
+                "training.patience",
+                "there is no validation data to look at: nothing would ever end the run",
+            );
+        }
+        if self.training.patience > 0 && matches!(self.training.average, Averaging::Last { .. }) {
+            return wrong(
+                "training.average",
+                "with `patience` the best network is taken, and not the mean of the last",
+            );
+        }
         if self.training.batch == 0 || self.training.positions == 0 || self.training.validate_every == 0 {
             return wrong("training", "batch, positions and validate_every must be above zero");
         }
@@ -525,7 +539,8 @@ impl Recipe {
                 within("optimiser.beta1", beta1, 0.0, ALMOST_ONE)?;
                 within("optimiser.beta2", beta2, 0.0, ALMOST_ONE)?;
                 within("optimiser.decay", decay, 0.0, 1e6)?;
-                within("optimiser.epsilon", epsilon, 0.0, 1.0)
+                // Rows that were never on have no slope to be divided by.
+                within("optimiser.epsilon", epsilon, 1e-30, 1.0)
             }
             Optimiser::Adadelta { rho, epsilon } => {
                 within("optimiser.rho", rho, 0.0, ALMOST_ONE)?;

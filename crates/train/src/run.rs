@@ -182,6 +182,8 @@ pub fn run(
     let metrics = match finished && !run.validation.is_empty() {
         // What is told of the network is of the one that is handed out, whichever that is.
         true => {
+            // A card may have no room for two.
+            drop(run.trainer);
             let mut last = trainer(&run.job, State::new(numbers, run.job.optimiser, false))?;
             Some(measure(last.as_mut(), recipe, &run.job, &run.validation)?)
         }
@@ -328,7 +330,7 @@ impl<'a> Run<'a> {
     fn look(&mut self) -> Result<Vec<Told>, RunError> {
         let told = self.trainer.told()?;
         let first = self.step - told.len() as u64;
-        if let Some(at) = told.iter().position(|told| !told.loss.is_finite()) {
+        if let Some(at) = told.iter().position(|told| !(told.loss.is_finite() && told.slope.is_finite())) {
             let step = first + at as u64 + 1;
             let path = self.folder.join(format!("bad-batch-{step:09}.csv"));
             let mut text = "fen,score,chance\n".to_owned();

@@ -65,8 +65,7 @@ pub enum Schedule {
         /// What follows.
         then: Box<Schedule>,
     },
-    /// Up along a line, held for most of the run, and down along a line at its end (warm-up, stable, decay): a run can be
-    /// made longer without another one from the start.
+    /// Up along a line, held for most of the run, and down along a line at its end (warm-up, stable, decay).
     Wsd {
         /// Where it is held.
         peak: f64,

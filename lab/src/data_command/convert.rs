@@ -1,6 +1,6 @@
 //! `tandem-lab data convert`.
 
-use super::{FormatArgs, InputArgs, tell_skips};
+use super::{FormatArgs, InputArgs, refuse_lost, tell_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
@@ -8,8 +8,8 @@ use tandem_data::{DataError, OnError, Outcome, Record, Score, Unique, Writer};
 
 /// Turn data of one format into another
 ///
-/// What a format cannot carry is an error, or left out and counted with --on-error skip; `tandem-lab data formats`
-/// tells what that is. The output appears whole or not at all.
+/// What a format has no place for is lost, and `tandem-lab data formats` tells what that is; a record that does not fit at all is an
+/// error, or left out and counted with --on-error skip. The output appears whole or not at all.
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
@@ -89,12 +89,7 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
         eprintln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
     }
     sayln!("{}: {told}", target.path.display());
-    match reader.skips().lost_files {
-        0 => Ok(()),
-        lost => Err(LabError::Usage(format!(
-            "{lost} files could not be read to their end; the output has what could"
-        ))),
-    }
+    refuse_lost(reader.skips().lost_files)
 }
 
 /// Chooses of records of one position that stand together the one with the best score; the first of equals.

@@ -1,6 +1,6 @@
 //! Commands that look at data and change nothing.
 
-use super::{InputArgs, tell_skips};
+use super::{InputArgs, refuse_lost, tell_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
@@ -47,7 +47,7 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
         sayln!("{told}");
         sayln!("{games} games begin in them; the side to move wins {wins}, draws {draws}, loses {losses}");
     }
-    Ok(())
+    refuse_lost(reader.skips().lost_files)
 }
 
 /// Compare two data sets record by record
@@ -175,7 +175,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
         tandem_chess::output::write_whole(path, page.as_bytes()).map_err(LabError::file(path))?;
         sayln!("\n{}: a page for a browser", path.display());
     }
-    Ok(())
+    refuse_lost(reader.skips().lost_files)
 }
 
 /// Check that every position and move is legal and that scores fit results
@@ -206,9 +206,10 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
     tell_skips(reader.skips());
     sayln!("{told}");
     sayln!("{} positions are none, {} moves are not legal", validator.bad_positions, validator.bad_moves);
-    if validator.comparable > 0 {
-        let share = 100.0 * validator.contradictions as f64 / validator.comparable as f64;
-        sayln!("{} clear scores ({share:.2} %) contradict the result", validator.contradictions);
+    if validator.clear_scores > 0 {
+        let (wrong, clear) = (validator.contradictions, validator.clear_scores);
+        let share = 100.0 * wrong as f64 / clear as f64;
+        sayln!("{wrong} of {clear} clear scores ({share:.2} %) contradict the result");
     }
     for complaint in validator.worst() {
         sayln!("  record {}: {} ({})", complaint.record, complaint.problem, complaint.position);

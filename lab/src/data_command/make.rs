@@ -1,6 +1,6 @@
 //! Commands that make data with our own search and our own networks.
 
-use super::{ErrorChoice, FormatArgs, default_threads, relabel};
+use super::{ErrorChoice, FormatArgs, default_threads, refuse_lost, relabel};
 use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
@@ -8,6 +8,7 @@ use crate::judge::{judge, judges};
 use crate::progress::Progress;
 use clap::Args;
 use std::path::{Path, PathBuf};
+use tandem_data::BagKind;
 use tandem_selfplay::*;
 
 /// Play games of the engine against itself
@@ -80,7 +81,7 @@ impl Shown {
             return Err(LabError::interrupted());
         }
         sayln!("{}: {} records, {} left out", target.display(), report.written, report.skipped);
-        Ok(())
+        refuse_lost(report.lost_files)
     }
 }
 
@@ -218,6 +219,11 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
     let mut shown = Shown::new("positions", None);
     if args.unsearched && target.format.needs_moves() {
         let problem = "--unsearched gives no moves, and that format needs them: write .bin, .bf or .csv";
+        return Err(LabError::Usage(format!("{}: {problem}", target.path.display())));
+    }
+    if args.all_moves && target.kind_of_bag().is_some_and(|kind| kind != BagKind::ActionValue) {
+        let problem = "--all-moves gives every move a chance to win, and this bag has no place for it: call it \
+                       action_value….bag, or say --bag action-value";
         return Err(LabError::Usage(format!("{}: {problem}", target.path.display())));
     }
     let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| shown.set(done, 256))?;

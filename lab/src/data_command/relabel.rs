@@ -25,8 +25,6 @@ const BLOCK: usize = 256;
 const CARD_BLOCK: usize = 4096;
 /// Records that the processor is asked about at a time: whoever interrupts waits for so many.
 const AT_A_TIME: usize = 32;
-/// In formats that have only numbers, these and greater ones are mates.
-const LEAST_MATE: i16 = tandem_data::MATE - 1000;
 /// No score comes from a chance that is nearer to certainty.
 const NEAREST: f64 = 1e-6;
 
@@ -93,7 +91,7 @@ impl Mix {
         match old {
             None => centipawns(chance),
             Some(Score::Mate(moves)) => Score::Mate(moves),
-            Some(Score::Centipawns(old)) if old.saturating_abs() >= LEAST_MATE => Score::Centipawns(old),
+            Some(old @ Score::Centipawns(_)) if old.is_mate() => old,
             Some(Score::WinChance(old)) => Score::WinChance(keep * old + (1.0 - keep) * chance),
             Some(Score::Centipawns(old)) => {
                 centipawns(keep * sigmoid(f64::from(old) / scale) + (1.0 - keep) * chance)

@@ -1,6 +1,6 @@
 //! `tandem-lab data shuffle`.
 
-use super::{ErrorChoice, FormatArgs};
+use super::{ErrorChoice, FormatArgs, refuse_lost};
 use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
@@ -8,7 +8,8 @@ use std::time::Instant;
 /// Put records into a random order
 ///
 /// Files may be larger than memory: what does not fit goes through parts beside the output, which need as much room as the
-/// records do. The same seed gives the same order.
+/// records do. The same seed gives the same order. From .bf to .bf and from .bin to .bin records are moved as they are, and nobody
+/// looks whether they are sound: `tandem-lab data validate` does.
 #[derive(Args, Debug)]
 pub(crate) struct ShuffleArgs {
     /// Files to read, in any format
@@ -44,5 +45,5 @@ pub(super) fn run(args: &ShuffleArgs) -> Result<(), LabError> {
         report.records,
         report.skipped
     );
-    Ok(())
+    refuse_lost(report.lost_files)
 }

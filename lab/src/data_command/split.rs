@@ -1,6 +1,6 @@
 //! `tandem-lab data split`.
 
-use super::{InputArgs, tell_skips};
+use super::{InputArgs, refuse_lost, tell_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
@@ -97,5 +97,5 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
     for (name, [games, records]) in ["train", "validation", "test"].into_iter().zip(counts) {
         sayln!("{name:>10}: {games} games, {records} records");
     }
-    Ok(())
+    refuse_lost(reader.skips().lost_files)
 }

@@ -15,6 +15,15 @@ pub(super) enum Step {
     Over(String),
     /// The person leaves.
     Quit,
+    /// The engine cannot go on.
+    Failed(String),
+}
+
+fn failed(fault: &Fault) -> Step {
+    match fault {
+        Fault::Cancelled => Step::Quit,
+        fault => Step::Failed(format!("the engine failed: {fault}")),
+    }
 }
 
 /// A game between a person and an engine.
@@ -199,7 +208,7 @@ impl<'a> Session<'a> {
     fn consult(&mut self, answer: impl Fn(&Self, &Analysis) -> String) -> Step {
         match self.ask() {
             Ok(analysis) => Step::Say(answer(self, &analysis)),
-            Err(fault) => Step::Over(format!("the engine failed: {fault}")),
+            Err(fault) => failed(&fault),
         }
     }
 
@@ -220,8 +229,7 @@ impl<'a> Session<'a> {
                     _ => Step::Say(text + &self.turn()),
                 }
             }
-            Err(Fault::Cancelled) => Step::Quit,
-            Err(fault) => Step::Over(format!("the engine failed: {fault}")),
+            Err(fault) => failed(&fault),
         }
     }
 

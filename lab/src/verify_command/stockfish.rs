@@ -44,14 +44,18 @@ pub(super) fn compare(program: &Path, network: &Network, positions: &[Position])
         let value = network.evaluate(position.board()).value();
         let white = if position.side_to_move() == Color::White { value } else { -value };
         let ours = format!("{:+.2}", f64::from(white) / PAWN);
-        // Nothing, seen from either side.
-        let same = ours == theirs || [ours.as_str(), theirs].iter().all(|told| told.ends_with("0.00"));
-        if !same {
+        if !says_the_same(&ours, theirs) {
             let fen = position.fen();
             return Err(LabError::Usage(format!("{GENERATION} says {theirs} of {fen}, we say {ours}")));
         }
     }
     Ok(positions.len())
+}
+
+/// Whether two values are one, as they are written. Nothing has either sign.
+fn says_the_same(ours: &str, theirs: &str) -> bool {
+    let size = |told: &str| told.trim_start_matches(['+', '-']).to_owned();
+    ours == theirs || size(ours) == "0.00" && size(theirs) == "0.00"
 }
 
 fn talk(program: &Path, lines: String) -> std::io::Result<String> {
@@ -62,4 +66,15 @@ fn talk(program: &Path, lines: String) -> std::io::Result<String> {
     let output = child.wait_with_output()?;
     let _ = writer.join();
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_has_either_sign_and_ten_is_not_nothing() {
+        assert!(says_the_same("+0.00", "-0.00") && says_the_same("-1.25", "-1.25"));
+        assert!(!says_the_same("+0.00", "+10.00") && !says_the_same("+1.25", "-1.25"));
+    }
 }

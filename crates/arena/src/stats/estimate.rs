@@ -46,9 +46,15 @@ impl Estimate {
         Self::of_counts(&[games.losses, games.draws, games.wins], 1.0)
     }
 
-    /// From pairs where there are some, else from games.
+    /// From pairs, if nearly all games are in one; else from single games, of which none is left out then.
     pub fn of(pairs: &Pentanomial, games: &Wdl) -> Option<Self> {
-        Self::of_pairs(pairs).or_else(|| Self::of_games(games))
+        let paired = 2 * pairs.pairs();
+        // A match that was broken off has some games whose other half is missing.
+        if paired > 0 && paired * 10 >= games.games() * 9 {
+            Self::of_pairs(pairs)
+        } else {
+            Self::of_games(games)
+        }
     }
 
     /// From counts of observations whose values are spread evenly from 0 to 1, each made of some games.

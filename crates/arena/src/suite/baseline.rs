@@ -1,7 +1,7 @@
 //! A suite's results against earlier ones.
 
 use super::SuiteReport;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What changed between two runs of a suite.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,20 +14,23 @@ pub struct Comparison {
     pub unmatched: usize,
 }
 
-/// Compares two runs by the names of positions.
+/// Compares two runs by the names of positions; the first of a name is held against the first, the second against the second.
 pub fn compare(new: &SuiteReport, old: &SuiteReport) -> Comparison {
-    let mut before: BTreeMap<&str, bool> =
-        old.items.iter().map(|item| (item.id.as_str(), item.solved)).collect();
+    let mut before: BTreeMap<&str, VecDeque<bool>> = BTreeMap::new();
+    for item in &old.items {
+        before.entry(&item.id).or_default().push_back(item.solved);
+    }
     let mut comparison = Comparison::default();
     for item in &new.items {
-        match (before.remove(item.id.as_str()), item.solved) {
+        let earlier = before.get_mut(item.id.as_str()).and_then(VecDeque::pop_front);
+        match (earlier, item.solved) {
             (Some(false), true) => comparison.gained.push(item.id.clone()),
             (Some(true), false) => comparison.lost.push(item.id.clone()),
             (Some(_), _) => {}
             (None, _) => comparison.unmatched += 1,
         }
     }
-    comparison.unmatched += before.len();
+    comparison.unmatched += before.values().map(VecDeque::len).sum::<usize>();
     comparison
 }
 
@@ -49,5 +52,7 @@ mod tests {
         let new = report(&[("a", true), ("b", true), ("c", false), ("e", true)]);
         let expected = Comparison { gained: vec!["b".into()], lost: vec!["c".into()], unmatched: 2 };
         assert_eq!(compare(&new, &old), expected);
+        let twins = report(&[("x", true), ("x", false)]);
+        assert_eq!(compare(&twins, &twins), Comparison::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What a selector is worth on cases that it has not learnt from.
+//! What a selector is worth on cases that it has not learnt from, but by which its epoch was chosen.
 
 use super::cases::Weighed;
 use crate::metrics::Phase;

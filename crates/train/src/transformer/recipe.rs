@@ -189,7 +189,7 @@ pub struct Swa {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrainingPrecision {
-    /// 32 bits.
+    /// 32 bits; on a card products are rounded to 19 of them (TF32).
     #[default]
     F32,
     /// 16 bits with the exponents of 32.
@@ -333,6 +333,11 @@ impl TransformerRecipe {
         if data.validation_share > 0.0 && !data.validation.is_empty() {
             let problem = "there is validation data already: leave out one of the two".into();
             return Err(RecipeError::Wrong { key: "data.validation_share", problem });
+        }
+        let has_validation = data.validation_share > 0.0 || !data.validation.is_empty();
+        if training.patience > 0 && !(has_validation && training.validation_positions > 0) {
+            let problem = "there is no validation data to look at: nothing would ever end the run".into();
+            return Err(RecipeError::Wrong { key: "training.patience", problem });
         }
         targets.check()?;
         let most = f64::from(1 << 22);

@@ -115,6 +115,8 @@ pub fn run_transformer(
         // What was learnt after the best look made it worse. The others' networks are not asked for.
         let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
         let start = Start { weights: &run.start, join: run.join.as_ref() };
+        // A card may have no room for two.
+        drop(run.trainer);
         run.trainer = trainer(recipe, start, Some(&best.state))?;
     }
     let weights = run.trainer.weights()?;
@@ -332,7 +334,7 @@ impl<'a> Run<'a> {
     /// Waits for the steps under way, and stops if one of them said no number.
     fn look(&mut self, looked: u64) -> Result<StepTold, RunError> {
         let told = self.trainer.told()?;
-        if let Some(at) = told.iter().position(|told| !told.loss.is_finite()) {
+        if let Some(at) = told.iter().position(|told| !(told.loss.is_finite() && told.slope.is_finite())) {
             return Err(RunError::Diverged { step: looked + at as u64 + 1, loss: told[at].loss });
         }
         let count = told.len().max(1) as f32;
