@@ -99,6 +99,9 @@ fn labels_of_all_moves_are_what_networks_of_moves_are_judged_by() {
         ["data", "label", "games-0-of-1.vf", "-o", "action_value_data.bag", "--all-moves", "--nodes", "5"];
     let told = well(&[&label[..], &["--threads", "2"]].concat(), &dir);
     assert!(told.contains("records, 0 left out"), "{told}");
+    // One that keeps moves alone would lose what was searched for.
+    let error = badly(&["data", "label", "games-0-of-1.vf", "-o", "moves.bag", "--all-moves"], &dir);
+    assert!(error.contains("action_value"), "{error}");
     let evaluate = ["evaluate", "moves.ttn", "--data", "action_value_data.bag", "--positions", "500"];
     let told = well(&[&evaluate[..], &["--json", "x.json"]].concat(), &dir);
     assert!(told.contains("best action") && told.contains("tau"), "{told}");

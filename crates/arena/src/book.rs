@@ -226,6 +226,10 @@ mod tests {
         );
         assert!(error("d.pgn", "1. e4 e5 *\n\n1. e4 Ke5 *\n").contains("d.pgn, game 2: "));
         assert!(error("e.pgn", "1. f3 e5 2. g4 Qh4# 0-1").contains("already over"));
+        let path = file("f.pgn", "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 *");
+        let drawn = Book::open(&path, BookOrder::Sequential, None).unwrap_err().to_string();
+        std::fs::remove_file(path).unwrap();
+        assert!(drawn.contains("already over"), "three times the same: {drawn}");
         assert!(error("f.epd", "\n").contains("holds no openings"));
         assert!(error("g.abk", "x").contains("should be .epd"));
         assert!(Book::open(Path::new("/no/such.epd"), BookOrder::Sequential, None).is_err());

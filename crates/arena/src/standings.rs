@@ -204,6 +204,14 @@ mod tests {
     }
 
     #[test]
+    fn a_game_that_is_added_again_is_no_other_half_of_itself() {
+        let mut standings = Standings::new(vec!["a".into(), "b".into()]);
+        standings.add(result(0, 0, 1, Outcome::WhiteWins));
+        standings.add(result(0, 0, 1, Outcome::Draw));
+        assert_eq!((standings.games(), standings.in_order().count()), (1, 1));
+    }
+
+    #[test]
     fn a_decided_test_stays_decided() {
         let sprt = Sprt::new(0.0, 50.0, 0.05, 0.05, crate::stats::SprtModel::Logistic).unwrap();
         let mut standings = Standings::new(vec!["a".into(), "b".into()]);

@@ -226,6 +226,17 @@ mod tests {
             let filter: Filter = "quiet".parse().unwrap();
             assert_eq!(filter.keeps(&record, &mut SplitMix::new(1)), quiet, "{fen}");
         }
+        // A mate is one as a number too.
+        for (score, mate) in [
+            (Score::Mate(3), true),
+            (Score::Centipawns(Score::Mate(3).centipawns()), true),
+            (Score::Centipawns(Score::Mate(-40).centipawns()), true),
+            (Score::Centipawns(3000), false),
+        ] {
+            let filter: Filter = "no-mates".parse().unwrap();
+            let record = Record { score: Some(score), ..records[0] };
+            assert_eq!(filter.keeps(&record, &mut SplitMix::new(1)), !mate, "{score:?}");
+        }
         let half = kept("skip=0.5").len() as f64 / records.len() as f64;
         assert!((0.4..0.6).contains(&half), "{half}");
         for bad in ["min-ply", "min-ply=x", "scored=1", "skip=2", "hello"] {

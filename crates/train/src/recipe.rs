@@ -612,6 +612,13 @@ mod tests {
         assert!(with("tied = false", "qa = 0").starts_with("network.qa: "));
         let beta = format!("{SHORT}\n[optimiser]\nkind = \"adam\"\nbeta2 = 1.0\n");
         assert!(Recipe::parse(&beta).unwrap_err().to_string().starts_with("optimiser.beta2: "));
+        for (added, key) in [
+            ("[optimiser]\nkind = \"adam\"\nepsilon = 0.0", "optimiser.epsilon: "),
+            ("[training]\npatience = 3", "training.patience: "),
+        ] {
+            let error = Recipe::parse(&format!("{SHORT}\n{added}")).unwrap_err().to_string();
+            assert!(error.starts_with(key), "{error}");
+        }
         let rate = format!("{SHORT}\n[rate]\nkind = \"exponential\"\nstart = 1.0\nend = 0.0\n");
         assert!(Recipe::parse(&rate).unwrap_err().to_string().starts_with("rate: "));
     }

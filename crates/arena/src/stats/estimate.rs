@@ -153,6 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn games_outside_pairs_count_where_there_are_many() {
+        let (pair, two) = (Pentanomial([0, 0, 0, 0, 1]), Wdl { wins: 2, draws: 0, losses: 0 });
+        assert_eq!(Estimate::of(&pair, &two).unwrap().score, 1.0);
+        let all = Wdl { losses: 998, ..two };
+        assert!(Estimate::of(&pair, &all).unwrap().score < 0.01);
+        // The last game of a match that was broken off is no reason to take no pairs.
+        let (pairs, games) = (Pentanomial([2, 3, 10, 3, 2]), Wdl { wins: 10, draws: 21, losses: 10 });
+        assert_eq!(Estimate::of(&pairs, &games), Estimate::of_pairs(&pairs));
+    }
+
+    #[test]
     fn correlated_games_have_a_smaller_error_in_pairs() {
         // Every pair one win each: the openings decide all games, and the players are equal without doubt.
         let pairs = Estimate::of_pairs(&Pentanomial([0, 0, 50, 0, 0])).unwrap();
