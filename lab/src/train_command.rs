@@ -19,7 +19,9 @@ use crate::interrupt;
 use clap::Args;
 use display::Display;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tandem_chess::output;
 use tandem_train::transformer::AnyRecipe;
 use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
@@ -86,7 +88,7 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
                        them one by one";
         return Err(LabError::Usage(problem.into()));
     }
-    // Ctrl-C is meant for the one at work, which stops after a checkpoint and is waited for.
+    // Whoever asks for an end means the one at work, which stops after a checkpoint and is waited for.
     let stop = interrupt::flag();
     for path in recipes {
         if stop.load(Ordering::Relaxed) {
@@ -116,7 +118,11 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
         } else if folder.join("log.jsonl").exists() {
             command.arg("--resume");
         }
-        let status = command.status().map_err(LabError::file(&program))?;
+        // A terminal's Ctrl-C reaches a whole group, and the second signal ends a run at once: so it hears of one from here.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let status =
+            command.spawn().and_then(|child| wait_for(child, &stop)).map_err(LabError::file(&program))?;
         if status.code() == Some(interrupt::STATUS.into()) {
             return Err(LabError::interrupted());
         }
@@ -126,6 +132,31 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
     }
     Ok(())
 }
+
+/// Waits for a process, which is asked to stop when this one is.
+fn wait_for(mut child: Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
+    let mut was_asked = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if stop.load(Ordering::Relaxed) && !was_asked {
+            ask_to_stop(&child);
+            was_asked = true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(unix)]
+fn ask_to_stop(child: &Child) {
+    // SAFETY: no memory is touched, and the number is the child's as long as nobody has waited for it.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+/// Where there are no signals, a console's Ctrl-C reaches both.
+#[cfg(not(unix))]
+fn ask_to_stop(_: &Child) {}
 
 /// Whether a run in a folder has come to its end: its network is what it writes last.
 fn has_network(folder: &Path) -> bool {
@@ -226,4 +257,18 @@ fn figures(metrics: &Metrics) -> String {
         figure(metrics.mae(), 1.0, " cp"),
         figure(metrics.sign_accuracy(), 100.0, " %")
     )
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_process_at_work_hears_that_it_is_to_stop() {
+        let child = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        assert_eq!(wait_for(child(), &AtomicBool::new(true)).unwrap().signal(), Some(libc::SIGTERM));
+        let quick = std::process::Command::new("true").spawn().unwrap();
+        assert!(wait_for(quick, &AtomicBool::new(false)).unwrap().success());
+    }
 }

@@ -104,7 +104,8 @@ impl TorchTrainer {
         let following = (training.ema > 0.0).then(|| saved("following").unwrap_or_else(|| masters.copy()));
         let is_frozen = |name: &str| training.is_frozen(name) || (bridge.is_some() && !is_of_bridge(name));
         let any_frozen = row.specs().iter().any(|spec| is_frozen(&spec.name));
-        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), row.join(weights, bridge, device)));
+        // What is frozen is as it was when the run began, which a checkpoint knows better than a file that may have changed since.
+        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), masters.copy()));
         let mask = training.two_of_four.then(|| row.clone());
         let is_fixed = match &architecture.body.feed_forward {
             FeedForward::Experts(experts) => are_asked_at_once(experts, device),

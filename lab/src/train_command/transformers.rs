@@ -67,6 +67,10 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
             TransformerEvent::Steps { step, told, rate, speed, waiting } => {
                 display.steps(step, &format!("loss {:.4}", told.loss), rate, speed, waiting);
             }
+            TransformerEvent::Skipped { count, examples } => {
+                eprintln!("{count} broken records were left out so far; the first of them:");
+                examples.iter().for_each(|example| eprintln!("  {example}"));
+            }
             TransformerEvent::Validated { step, metrics, loss, is_best } => {
                 display.validated(step, &figures(metrics, Some(loss)), is_best);
             }

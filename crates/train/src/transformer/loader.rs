@@ -234,7 +234,7 @@ impl SampleLoader {
     }
 
     /// Broken records that were left out so far.
-    pub fn skipped(&self) -> &Skipped {
+    pub fn skipped(&self) -> &Arc<Skipped> {
         &self.skipped
     }
 }
@@ -243,16 +243,17 @@ impl SampleLoader {
 /// none where a recipe has no such data.
 ///
 /// They come in batches of what one process computes at a time. A batch never ends between two records of one position, so
-/// that its moves can be ranked; the processes take whole batches, in turns.
+/// that its moves can be ranked; the processes take whole batches, in turns. Broken records are counted in `skipped`.
 pub fn load_samples(
     recipe: &TransformerRecipe,
     reading: impl Into<Reading>,
     share: Share,
     threads: usize,
+    skipped: &Arc<Skipped>,
 ) -> Result<Vec<Samples>, LoadDataError> {
     let reading = reading.into();
     let origin = Origin::of_validation(recipe);
-    let feeds = origin.feeds(recipe.data.broken, reading.shape, &Arc::default())?;
+    let feeds = origin.feeds(recipe.data.broken, reading.shape, skipped)?;
     let streams = Streams::new(feeds, threads, &DataCursor::default());
     let first = streams.first(recipe.training.validation_positions)?;
     let keys: Vec<u64> = first.records(first.places()).map(|taken| taken.record().position.hash()).collect();
@@ -402,7 +403,7 @@ mod tests {
         let records = games(40, 5);
         let path = folder.write("games.pgn", &records);
         let recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.2\n");
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2).unwrap();
+        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2, &Arc::default()).unwrap();
         let all: usize = watched.iter().map(Samples::len).sum();
         assert!(all > 100);
         // Positions that one game alone has tell which games were seen.
@@ -422,8 +423,9 @@ mod tests {
         assert!(watched.len() > 2 && learnt.len() > 20, "{watched:?} {learnt:?}");
         assert!(watched.is_disjoint(&learnt));
         // Two processes watch what one watches.
-        let halves =
-            [0, 1].map(|rank| load_samples(&recipe, shape(&recipe), Share { rank, ranks: 2 }, 1).unwrap());
+        let halves = [0, 1].map(|rank| {
+            load_samples(&recipe, shape(&recipe), Share { rank, ranks: 2 }, 1, &Arc::default()).unwrap()
+        });
         let count: usize = halves.iter().flatten().map(Samples::len).sum();
         assert_eq!(count, all);
     }
@@ -442,7 +444,7 @@ mod tests {
         let path = folder.write("action_value_data.bag", &records);
         let mut recipe = recipe(&path, Preset::Byte, "");
         recipe.data.validation = recipe.data.train.clone();
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1).unwrap();
+        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1, &Arc::default()).unwrap();
         assert!(watched.windows(2).all(|pair| pair[0].keys.last() != pair[1].keys.first()));
     }
 
@@ -468,7 +470,7 @@ mod tests {
         let mut recipe = recipe(&folder, Preset::Bt3, "");
         recipe.data.validation = recipe.data.train.clone();
         recipe.training.validation_positions = 10_000;
-        let samples = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2).unwrap();
+        let samples = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2, &Arc::default()).unwrap();
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -506,7 +508,7 @@ mod tests {
         let Some(path) = data("games/otb2400.pgn.zst") else { return };
         let mut recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.02\nflip = true\n");
         recipe.training.validation_positions = 2000;
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1).unwrap();
+        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1, &Arc::default()).unwrap();
         assert_eq!(watched.iter().map(Samples::len).sum::<usize>(), 2000);
         let mut loader = SampleLoader::new(&recipe, shape(&recipe), Share::WHOLE, 1, 0, None);
         for samples in watched.into_iter().chain((0..30).map(|_| loader.next_batch().unwrap().batch)) {
@@ -539,6 +541,10 @@ mod tests {
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
         assert_eq!(loader.skipped().count(), 2);
         assert_eq!(loader.skipped().examples().len(), 2);
+        let mut watched = recipe.clone();
+        (watched.data.validation, watched.data.validation_share) = (recipe.data.train.clone(), 0.0);
+        load_samples(&watched, shape(&watched), Share::WHOLE, 1, loader.skipped()).unwrap();
+        assert_eq!(loader.skipped().count(), 4, "those of the validation data count as well");
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,0\n".repeat(300);
         std::fs::write(&path, format!("fen,move,score\n{rows}")).unwrap();
         let (message, _) = told(&recipe);

@@ -62,6 +62,13 @@ pub enum TransformerEvent<'a> {
         /// The share of the time in which the trainer waited for data, since the last look.
         waiting: f64,
     },
+    /// More broken records were left out than when it was told last.
+    Skipped {
+        /// All of the first reading, so far.
+        count: u64,
+        /// Why, for the first few, with their places.
+        examples: &'a [String],
+    },
     /// A look at the validation data.
     Validated {
         /// Steps that are done.
@@ -144,6 +151,8 @@ struct Run<'a> {
     metrics: Option<TransformerMetrics>,
     /// What the first process alone has: the log, and the folder for itself.
     writes: Option<(RunLog, File)>,
+    /// Broken records of which the user was told.
+    skips_told: u64,
 }
 
 impl<'a> Run<'a> {
@@ -211,7 +220,7 @@ impl<'a> Run<'a> {
         let shape = reading.shape;
         let cursor = (step > 0).then(|| standing.cursor.clone());
         let loader = SampleLoader::new(recipe, reading.clone(), options.share, options.threads, step, cursor);
-        let validation = load_samples(recipe, reading, options.share, options.threads)?;
+        let validation = load_samples(recipe, reading, options.share, options.threads, loader.skipped())?;
         let writes = match lock {
             Some(lock) => {
                 let path = folder.join(RECIPE);
@@ -233,6 +242,7 @@ impl<'a> Run<'a> {
             standing,
             step,
             metrics: None,
+            skips_told: 0,
             writes,
         })
     }
@@ -280,6 +290,7 @@ impl<'a> Run<'a> {
             watch(TransformerEvent::Steps { step: self.step, told: &told, rate, speed, waiting });
             self.tell(&told, rate, speed, waiting)?;
             if validates {
+                self.tell_skips(watch);
                 self.validate(watch)?;
             } else if stopped {
                 let checkpoint = self.checkpoint()?;
@@ -361,11 +372,22 @@ impl<'a> Run<'a> {
             ("rate", rate),
             ("speed/positions", speed),
             ("speed/waiting", waiting),
+            ("data/skipped", self.loader.skipped().count() as f64),
         ];
         scalars.extend(
             names.iter().zip(&told.parts).map(|(name, (_, value))| (name.as_str(), f64::from(*value))),
         );
         Ok(log.scalars(step, positions, &scalars)?)
+    }
+
+    /// Says how many broken records were left out, if there are more than it has said.
+    fn tell_skips(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) {
+        let skipped = self.loader.skipped();
+        let count = skipped.count();
+        if count > self.skips_told {
+            watch(TransformerEvent::Skipped { count, examples: &skipped.examples() });
+            self.skips_told = count;
+        }
     }
 
     /// Looks at the validation data, writes a checkpoint, and draws the curves.
