@@ -251,10 +251,7 @@ impl Uci {
         }
         let mut position = self.position.clone();
         let speaker = Speaker::new(position.clone(), &self.options);
-        let amends = Amends {
-            speaker: Speaker::new(position.clone(), &self.options),
-            result: at_a_loss(&position, &limits),
-        };
+        let amends = Amends { speaker: speaker.clone(), result: at_a_loss(&position, &limits) };
         let ends = Ends::of(&limits);
         let once_hit = limits.ponder.then(|| Ends::of(&Limits { ponder: false, ..limits.clone() }));
         let task: Box<dyn FnOnce(&mut Searcher) + Send> = match self.options.searchless.choice() {

@@ -394,11 +394,7 @@ impl Player for UciPlayer {
             commands.push('\n');
             self.run(&commands, allowance, margin)?
         };
-        if let Some(allowed) = allowance
-            && reply.elapsed > allowed + margin
-        {
-            return Err(Fault::Time(reply.elapsed - allowed));
-        }
+        in_time(reply.elapsed, allowance, margin)?;
         let text = best_move_word(&reply.answer.line);
         let Ok(mv) = uci::parse(game.position.board(), text) else {
             self.well = false;
@@ -450,6 +446,14 @@ impl Player for UciPlayer {
     }
 }
 
+/// A fault if an answer took longer than it may.
+fn in_time(elapsed: Duration, allowance: Option<Duration>, margin: Duration) -> Result<(), Fault> {
+    match allowance {
+        Some(allowed) if elapsed > allowed + margin => Err(Fault::Time(elapsed - allowed)),
+        _ => Ok(()),
+    }
+}
+
 impl Analyst for UciPlayer {
     fn name(&self) -> &str {
         &self.name
@@ -464,11 +468,7 @@ impl Analyst for UciPlayer {
         let reply = self.run(&commands, clock.allowance(), clock.limits().margin);
         self.process.keep_all_infos(false);
         let reply = reply?;
-        if let Some(allowed) = clock.allowance()
-            && reply.elapsed > allowed + clock.limits().margin
-        {
-            return Err(Fault::Time(reply.elapsed - allowed));
-        }
+        in_time(reply.elapsed, clock.allowance(), clock.limits().margin)?;
         let text = best_move_word(&reply.answer.line);
         let best = uci::parse(game.position.board(), text).map_err(|_| illegal(text))?;
         let since = |at: Instant| at.saturating_duration_since(reply.start);

@@ -124,6 +124,7 @@ pub fn label_with(
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
     let feeding = Mutex::new(((0, 0), None));
+    let mut checked = 0;
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
         for labeller in labellers {
@@ -174,7 +175,7 @@ pub fn label_with(
                 break;
             };
             if on_error == OnError::Stop {
-                check(&labelled, target)?;
+                check(&labelled, target, &mut checked)?;
             }
             journal.add(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
             report.positions += count as u64;
@@ -213,12 +214,14 @@ pub fn label_with(
 }
 
 /// Whether the output has a place for records, which is better known before hours of work than after them.
-fn check(records: &[Record], target: &Source) -> Result<(), SelfPlayError> {
+/// `checked` counts them.
+fn check(records: &[Record], target: &Source, checked: &mut u64) -> Result<(), SelfPlayError> {
     let (mut encoder, mut out) = (Encoder::new(target), Vec::new());
     for record in records {
+        *checked += 1;
         encoder.push(record, &mut out).map_err(|unfit| DataError::Unfit {
             path: target.path.clone(),
-            record: 1,
+            record: *checked,
             problem: unfit.0,
         })?;
         out.clear();

@@ -497,7 +497,7 @@ impl Recipe {
         {
             return wrong(
                 "training.patience",
-                "there is no validation data to look at: nothing would ever end the run",
+                "it needs validation data to look at: name some, or leave it out",
             );
         }
         if self.training.patience > 0 && matches!(self.training.average, Averaging::Last { .. }) {

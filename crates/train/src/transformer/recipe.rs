@@ -336,7 +336,7 @@ impl TransformerRecipe {
         }
         let has_validation = data.validation_share > 0.0 || !data.validation.is_empty();
         if training.patience > 0 && !(has_validation && training.validation_positions > 0) {
-            let problem = "there is no validation data to look at: nothing would ever end the run".into();
+            let problem = "it needs validation data to look at: name some, or leave it out".into();
             return Err(RecipeError::Wrong { key: "training.patience", problem });
         }
         targets.check()?;
