@@ -15,7 +15,7 @@
 use crate::text::{clip, decode, without_bom};
 use crate::{Board, Move, fen, san};
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 use thiserror::Error;
 
 /// Why a line is not EPD.
@@ -108,15 +108,32 @@ pub fn text_of(line: &[u8]) -> Option<String> {
     (!line.is_empty() && !line.starts_with(b"#")).then(|| decode(line))
 }
 
+/// No line is longer; a file without line ends would fill the memory.
+const LONGEST_LINE: u64 = 1 << 20;
+
 /// The lines of a file that have a text, as [`text_of`] gives it, with their numbers from one. When the file itself fails,
-/// nothing comes after the error.
-pub fn lines(input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<String>)> {
+/// or has a line of more than a mebibyte, nothing comes after the error.
+pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<String>)> {
     let mut failed = false;
-    let lines = input.split(b'\n').take_while(move |line| !std::mem::replace(&mut failed, line.is_err()));
+    let lines = std::iter::from_fn(move || {
+        let line = if failed { None } else { next_line(&mut input).transpose() };
+        failed |= line.as_ref().is_some_and(Result::is_err);
+        line
+    });
     (1..).zip(lines).filter_map(|(number, line)| match line {
         Ok(bytes) => Some((number, Ok(text_of(&bytes)?))),
         Err(error) => Some((number, Err(error))),
     })
+}
+
+/// The next line with its end; None where there is no more.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    input.take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
+    if line.strip_suffix(b"\n").unwrap_or(&line).len() as u64 > LONGEST_LINE {
+        return Err(io::Error::other("a line of more than a mebibyte"));
+    }
+    Ok((!line.is_empty()).then_some(line))
 }
 
 /// Reads the [`lines`] of a file.
@@ -278,7 +295,7 @@ impl Epd {
     }
 }
 
-/// One line, without its end. The clocks are written where they are not those of a new game.
+/// One line, without its end, unless an operand has several. The clocks are written where they are not those of a new game.
 impl fmt::Display for Epd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let position = fen::format(&self.board);
@@ -400,6 +417,21 @@ mod tests {
         }
         let epd = parse("4k3/8/8/8/8/8/8/4K3 w - - bm Qd1;").unwrap();
         assert_eq!(epd.bm(), Err(san::SanError::Illegal("Qd1".into())));
+    }
+
+    #[test]
+    fn a_line_has_an_end() {
+        let longest = LONGEST_LINE as usize;
+        let comment = |len: usize| [b"#".repeat(len), b"\n4k3/8/8/8/8/8/8/4K3 w - -\n".to_vec()].concat();
+        let fits = comment(longest);
+        assert_eq!(
+            lines(&fits[..]).map(|(number, line)| (number, line.is_ok())).collect::<Vec<_>>(),
+            [(2, true)]
+        );
+        let too_long = comment(longest + 1);
+        let mut lines = lines(&too_long[..]);
+        assert!(lines.next().is_some_and(|(number, line)| number == 1 && line.is_err()));
+        assert!(lines.next().is_none() && lines.next().is_none(), "nothing comes after it");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Positions as text: FEN, X-FEN and Shredder-FEN in, FEN or Shredder-FEN out.
 
 use crate::text::clip;
-use crate::{Board, BoardBuilder, CastleRights, Color, File, Piece, Rank, Square, attacks};
+use crate::{Board, BoardBuilder, BoardError, CastleRights, Color, File, Piece, Rank, Square, build};
 use thiserror::Error;
 
 /// Why a text is not a position.
@@ -54,6 +54,9 @@ pub enum FenError {
     /// The side that just moved left its king in check.
     #[error("{0} is in check but it is not {0}'s turn")]
     EnemyInCheck(&'static str),
+    /// One king could take the other.
+    #[error("the kings stand side by side")]
+    KingsTouch,
     /// A castling right without king and rook in place.
     #[error("castling right '{0}' has no king and rook in place for it")]
     Castling(char),
@@ -68,7 +71,7 @@ pub enum FenError {
         /// What stands there.
         text: String,
     },
-    /// A position no rule above names, yet impossible, such as check from three pieces.
+    /// A position no rule above names, yet impossible.
     #[error("the position cannot arise in a game")]
     Impossible,
 }
@@ -107,8 +110,8 @@ pub fn parse(text: &str) -> Result<Board, FenError> {
     builder.fullmove_number =
         parse_clock("the move number", field(5).unwrap_or("1"))?.clamp(1, u32::from(u16::MAX)) as u16;
 
-    builder.build().map_err(|error| match error {
-        cozy_chess::BoardBuilderError::InvalidEnPassant => FenError::EnPassant(clip(en_passant)),
+    build(&builder).map_err(|error| match error {
+        BoardError::EnPassant => FenError::EnPassant(clip(en_passant)),
         _ => FenError::Impossible,
     })
 }
@@ -175,18 +178,13 @@ fn check_pieces(builder: &BoardBuilder) -> Result<(), FenError> {
             return Err(FenError::PawnRank(square));
         }
     }
-    // The same pieces with the other side to move: if that side then stands in check, it could be taken.
-    let mut turned = builder.clone();
-    turned.castle_rights = [CastleRights::EMPTY; 2];
-    turned.en_passant = None;
-    turned.side_to_move = !builder.side_to_move;
-    if let Ok(board) = turned.build() {
-        let waiting = board.side_to_move();
-        if attacks::attacks_by(&board, !waiting).has(board.king(waiting)) {
-            return Err(FenError::EnemyInCheck(color_name(waiting)));
-        }
+    // All else was looked at: what is still wrong with the bare pieces is a king that could be taken.
+    let bare = BoardBuilder { castle_rights: [CastleRights::EMPTY; 2], en_passant: None, ..builder.clone() };
+    match build(&bare) {
+        Ok(_) => Ok(()),
+        Err(BoardError::KingsTouch) => Err(FenError::KingsTouch),
+        Err(_) => Err(FenError::EnemyInCheck(color_name(!builder.side_to_move))),
     }
-    Ok(())
 }
 
 fn parse_castling(text: &str, builder: &mut BoardBuilder) -> Result<(), FenError> {
@@ -287,6 +285,10 @@ mod tests {
             ("4k3/pppppppp/p7/8/8/8/8/4K3 w - - 0 1", TooManyPieces { color: "Black", pieces: 10, pawns: 9 }),
             ("4k3/8/8/8/8/8/8/4K3 x - - 0 1", SideToMove("x".into())),
             ("4k3/8/8/8/8/8/4R3/4K3 w - - 0 1", EnemyInCheck("Black")),
+            // Both are in check, and a king that is in check beside the other.
+            ("4k3/8/8/8/7b/8/4R3/4K3 w - - 0 1", EnemyInCheck("Black")),
+            ("8/8/8/8/8/3kK3/8/8 w - - 0 1", KingsTouch),
+            ("8/8/8/8/8/3kK3/8/4r3 w - - 0 1", KingsTouch),
             ("4k3/8/8/8/8/8/8/4K3 w K - 0 1", Castling('K')),
             ("4k3/8/8/8/8/8/8/4K3 w - e6 0 1", EnPassant("e6".into())),
             ("4k3/8/8/8/8/8/8/4K3 w - - x 1", Clock { field: "the halfmove clock", text: "x".into() }),

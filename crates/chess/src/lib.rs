@@ -24,6 +24,7 @@
 //! ```
 
 mod attacks;
+mod build;
 mod changes;
 mod checksum;
 pub mod epd;
@@ -46,6 +47,7 @@ mod text;
 pub mod uci;
 
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, checking_squares, pawn_attacks};
+pub use build::{BoardError, build};
 pub use changes::{BadChanges, Changes, Placed};
 pub use checksum::checksum;
 pub use keys::{Keys, en_passant_target};

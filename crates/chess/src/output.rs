@@ -47,8 +47,7 @@ impl AsideFile {
             }
             _ => {}
         }
-        // To the end of all links, so that they stay.
-        let places = Places::new(fs::canonicalize(path).unwrap_or_else(|_| path.into()))?;
+        let places = Places::new(end_of_links(path)?)?;
         Ok(Self { file: Some(File::create(&places.aside)?), places: Some(places) })
     }
 
@@ -84,6 +83,18 @@ impl Write for AsideFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }
+}
+
+/// Where a path leads, so that links stay; there need be nothing yet.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const MOST_LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&path) else { return Ok(path) };
+        path = path.with_file_name("").join(target);
+    }
+    Err(io::Error::other("more links than can be followed"))
 }
 
 /// Writes a whole file.
@@ -146,6 +157,14 @@ mod tests {
         assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.join("real/x")).unwrap(), b"new");
         assert_eq!(fs::read_dir(dir.join("real")).unwrap().count(), 1);
+        // Through two links to a file that is not there yet, and round in a circle.
+        symlink("real/new", dir.join("first")).unwrap();
+        symlink(dir.join("first"), dir.join("second")).unwrap();
+        write_whole(&dir.join("second"), b"made").unwrap();
+        assert!(fs::symlink_metadata(dir.join("second")).unwrap().is_symlink());
+        assert_eq!(fs::read(dir.join("real/new")).unwrap(), b"made");
+        symlink("circle", dir.join("circle")).unwrap();
+        assert!(write_whole(&dir.join("circle"), b"").is_err());
         assert!(write_whole(&dir.join("real"), b"").is_err());
         // A socket stands for devices, of which a test should not risk any: it cannot be written, nor may it be replaced.
         let _socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();

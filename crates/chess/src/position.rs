@@ -2,9 +2,9 @@
 
 use crate::keys::{self, Keys};
 use crate::{
-    BitBoard, Board, CastleRights, Changes, Color, File, Move, Piece, Placed, Rank, Square, attackers_to,
-    fen, get_between_rays, get_bishop_moves, get_bishop_rays, get_knight_moves, get_pawn_attacks,
-    get_rook_moves, get_rook_rays,
+    BitBoard, Board, CastleRights, Changes, Color, File, Move, Piece, Placed, Rank, Square, fen,
+    get_between_rays, get_bishop_moves, get_bishop_rays, get_knight_moves, get_pawn_attacks, get_rook_moves,
+    get_rook_rays,
 };
 use arrayvec::ArrayVec;
 use thiserror::Error;
@@ -442,11 +442,6 @@ impl Position {
     #[inline]
     pub fn see_ge(&self, mv: Move, threshold: i32) -> bool {
         crate::see::see_ge(self, mv, threshold)
-    }
-
-    /// Pieces of both sides that attack a square.
-    pub fn attackers_to(&self, square: Square) -> BitBoard {
-        attackers_to(&self.state.board, square, self.state.board.occupied())
     }
 }
 

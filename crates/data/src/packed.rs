@@ -223,7 +223,7 @@ impl Packed {
         builder.en_passant = self.passant();
         builder.halfmove_clock = self.halfmoves.min(100);
         builder.fullmove_number = self.fullmove.max(1);
-        builder.build().map_err(|error| BadPosition(error.to_string()))
+        tandem_chess::build(&builder).map_err(|error| BadPosition(error.to_string()))
     }
 
     /// Seen by the other side: ranks and colours change places.
@@ -326,6 +326,9 @@ mod tests {
             Packed { occupied: u64::MAX, ..start },
             Packed { side_and_passant: 20, ..start },
             Packed { pieces: [0x66; 16], ..start },
+            // Kings of which one could take the other.
+            Packed::from_parts([(Square::E1, 5), (Square::E2, 5 | BLACK)], Color::White, None, (0, 1))
+                .unwrap(),
         ] {
             assert!(broken.board().is_err(), "{broken:?}");
             let _ = (broken.flipped(), broken.mirrored(), broken.pieces().count());

@@ -57,8 +57,13 @@ fn start_of(tags: &[(String, String)]) -> Result<Option<Board>, (&'static str, P
 fn is_known_variant(name: &str) -> bool {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    matches!(name.as_str(), "" | "standard" | "chess" | "normal" | "fromposition")
-        || ["960", "fischer", "frc", "freestyle"].iter().any(|part| name.contains(part))
+    if matches!(name.as_str(), "" | "standard" | "chess" | "normal" | "fromposition" | "wildfr") {
+        return true;
+    }
+    // "Chess960" and "Double Fischer Random" are; "Atomic960" is another game.
+    let named = ["960", "fischer", "frc", "freestyle"].iter().any(|part| name.contains(part));
+    let words = ["fischerandom", "freestyle", "fischer", "double", "random", "chess", "dfrc", "frc", "960"];
+    named && words.iter().fold(name, |rest, word| rest.replace(word, "")).is_empty()
 }
 
 fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> {
@@ -402,6 +407,7 @@ mod tests {
                 "in the tag FEN: the board has 1 ranks; it should have 8, separated by '/'",
             ),
             ("[Variant \"Atomic\"]\n\n*", 0, "the variant 'Atomic' is not chess or Chess960"),
+            ("[Variant \"Atomic960\"]\n\n*", 0, "the variant 'Atomic960' is not chess or Chess960"),
         ] {
             let failure = read(text).unwrap_err();
             assert_eq!((failure.at, failure.kind.to_string().as_str()), (at, message), "{text}");
