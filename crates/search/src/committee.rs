@@ -16,6 +16,11 @@ impl Committee {
             Box::new(Self(factories.iter().map(|member| member()).collect())) as Box<dyn Evaluator>
         })
     }
+
+    fn mean(&mut self, mut said: impl FnMut(&mut dyn Evaluator) -> Centipawns) -> Centipawns {
+        let sum: i32 = self.0.iter_mut().map(|member| said(member.as_mut()).0).sum();
+        Centipawns(sum / self.0.len().max(1) as i32)
+    }
 }
 
 impl Evaluator for Committee {
@@ -32,8 +37,11 @@ impl Evaluator for Committee {
     }
 
     fn evaluate(&mut self, position: &Position) -> Centipawns {
-        let sum: i32 = self.0.iter_mut().map(|member| member.evaluate(position).0).sum();
-        Centipawns(sum / self.0.len().max(1) as i32)
+        self.mean(|member| member.evaluate(position))
+    }
+
+    fn discord(&mut self, position: &Position) -> Centipawns {
+        self.mean(|member| member.discord(position))
     }
 }
 
@@ -51,6 +59,16 @@ mod tests {
         fn evaluate(&mut self, _: &Position) -> Centipawns {
             Centipawns(self.0)
         }
+        fn discord(&mut self, _: &Position) -> Centipawns {
+            Centipawns(2 * self.0)
+        }
+    }
+
+    #[test]
+    fn its_discord_is_the_mean_of_theirs() {
+        let member = |says: i32| -> Arc<EvaluatorFactory> { Arc::new(move || Box::new(Fixed(says))) };
+        let mut committee = Committee::of(vec![member(10), member(30)])();
+        assert_eq!(committee.discord(&Position::startpos()), Centipawns(40));
     }
 
     #[test]

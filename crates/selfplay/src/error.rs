@@ -24,12 +24,12 @@ pub enum SelfPlayError {
     /// A labeller's word.
     #[error("labels cannot be made: {0}")]
     Labeller(String),
-    /// What is there was made with other settings.
+    /// A file that cannot serve: made with other settings, in use, damaged, or of another kind.
     #[error("{}: {problem}", path.display())]
-    Other {
+    File {
         /// The file.
         path: PathBuf,
-        /// What to do about it.
+        /// What is wrong with it.
         problem: String,
     },
     /// An ordinary build.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tandem_data::*;
 use tandem_search::STACK_SIZE;
 
-const MAGIC: Magic = *b"TLABELS1";
+const MAGIC: Magic = *b"TLABELS2";
 
 /// Who labels records.
 pub trait Labeller: Send {
@@ -115,7 +115,7 @@ pub fn label_with(
     let LabelWork { what, how, block, on_error } = work;
     let (block, on_error) = ((*block).max(1), *on_error);
     // What is done with errors is left out: a run that stopped at one may be taken up by passing over it.
-    let about = format!("{what} of {}, {how}", names.join(", "));
+    let about = format!("{what} of {}, {how}, {block} records a block", names.join(", "));
     let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = labellers.len().max(1);
@@ -322,7 +322,7 @@ mod tests {
         // A killed run may leave half a block.
         let journal = dir.join("three.csv.journal");
         let mut torn = std::fs::read(&journal).unwrap();
-        torn.extend([77; 100]);
+        torn.extend_from_within(8..40);
         std::fs::write(&journal, torn).unwrap();
         let report = run("three.csv", 1, &go, Labels::Positions, &mut |_| ()).unwrap();
         assert!(report.earlier_blocks >= 2 && report.finished);

@@ -102,6 +102,10 @@ impl Evaluator for Listener {
         self.leaves.lock().see(position, evaluation);
         evaluation
     }
+
+    fn discord(&mut self, position: &Position) -> Centipawns {
+        self.inner.discord(position)
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ impl Openings {
     /// Reads positions from a book of EPD or FEN lines, compressed or not. Blank lines and those that begin with `#` are
     /// passed over.
     pub fn read_book(&mut self, path: &Path) -> Result<(), SelfPlayError> {
-        let refuse = |problem: String| SelfPlayError::Other { path: path.into(), problem };
+        let refuse = |problem: String| SelfPlayError::File { path: path.into(), problem };
         let book = input::open(path).map_err(SelfPlayError::io(path))?;
         for (number, line) in epd::lines(book) {
             let line = line.map_err(SelfPlayError::io(path))?;

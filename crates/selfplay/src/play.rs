@@ -132,11 +132,11 @@ pub fn play(
             "made by another number of workers; go on with as many, or choose another name than {}",
             stem.display()
         );
-        return Err(SelfPlayError::Other { path: other, problem });
+        return Err(SelfPlayError::File { path: other, problem });
     }
     if (0..workers).all(|worker| file_of(stem, worker, workers).exists()) {
         let problem = "these games are all played; choose another name or move the files away".into();
-        return Err(SelfPlayError::Other { path: file_of(stem, 0, workers), problem });
+        return Err(SelfPlayError::File { path: file_of(stem, 0, workers), problem });
     }
     let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
     let run = |worker: usize| -> Result<(), SelfPlayError> {
@@ -224,7 +224,7 @@ impl GameLog {
             if games < count {
                 let problem =
                     format!("this worker has played its {games} games already; ask for as many as before");
-                return Err(SelfPlayError::Other { path, problem });
+                return Err(SelfPlayError::File { path, problem });
             }
             return Ok(Self { out: BufWriter::new(file), part, path, games });
         }
@@ -245,7 +245,7 @@ impl GameLog {
         let encoded = game.iter().try_for_each(|record| encoder.push(record, &mut bytes));
         let encoded = encoded.and_then(|()| encoder.finish(&mut bytes));
         encoded
-            .map_err(|unfit| SelfPlayError::Other { path: self.path.clone(), problem: unfit.to_string() })?;
+            .map_err(|unfit| SelfPlayError::File { path: self.path.clone(), problem: unfit.to_string() })?;
         let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
         written.map_err(SelfPlayError::io(&self.part))?;
         self.games += 1;
@@ -281,7 +281,7 @@ fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayEr
                 "games were begun with other settings ({}); use those, or another name",
                 known.trim()
             );
-            Err(SelfPlayError::Other { path: part.into(), problem })
+            Err(SelfPlayError::File { path: part.into(), problem })
         }
         Ok(_) => Ok(()),
         Err(_) => tandem_chess::output::write_whole(&path, told.as_bytes()).map_err(SelfPlayError::io(path)),
@@ -302,6 +302,10 @@ fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
     let mut at = 0;
     let mut header = [0; HEADER];
     'games: while full(&mut header)? {
+        // A board without pieces is none: a file system filled the file up.
+        if header[..8] == [0; 8] {
+            break;
+        }
         at += HEADER as u64;
         loop {
             let mut ply = [0; 4];
@@ -363,6 +367,10 @@ mod tests {
         assert_eq!((report.games, report.earlier, report.finished), (6, 0, true));
         let whole: Vec<Vec<u8>> =
             (0..2).map(|worker| std::fs::read(file_of(&dir.join("whole"), worker, 2)).unwrap()).collect();
+
+        // What a file system fills a file up with is no game.
+        let filled = [&whole[0][..], &[0; 100]].concat();
+        assert_eq!(count_games(&filled[..]).unwrap(), count_games(&whole[0][..]).unwrap());
 
         // The same games, broken off in the middle of a game of each worker.
         let stem = dir.join("broken");

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-const MAGIC: Magic = *b"TTUNING1";
+const MAGIC: Magic = *b"TTUNING2";
 /// More points of a course than this nobody sees on a screen.
 const PLACES: u64 = 500;
 
@@ -47,7 +47,7 @@ impl Tuning {
         })?;
         let Some(plan) = about.as_deref().and_then(Plan::parse) else {
             let problem = "not the journal of a tuning".into();
-            return Err(SelfPlayError::Other { path: path.into(), problem });
+            return Err(SelfPlayError::File { path: path.into(), problem });
         };
         let mut tuning = Self::new(plan);
         blocks.iter().try_for_each(|block| tuning.replay(block, path))?;
@@ -104,7 +104,7 @@ impl Tuning {
         };
         let Some((iteration, points)) = unpack(block).filter(fits) else {
             let problem = "holds an iteration that is not of this tuning; move it away to begin anew".into();
-            return Err(SelfPlayError::Other { path: path.into(), problem });
+            return Err(SelfPlayError::File { path: path.into(), problem });
         };
         self.add(iteration, points);
         Ok(())

@@ -102,7 +102,8 @@ impl Plan {
         let numbers = lines.map(Tuned::parse).collect::<Option<_>>()?;
         let plan = Self { numbers, iterations, pairs, rate, seed, conditions };
         let games = pairs.checked_mul(2).and_then(|games| games.checked_mul(iterations));
-        (games.is_some_and(|games| games <= Self::MOST_GAMES) && plan.rate.is_finite()).then_some(plan)
+        let fits = games.is_some_and(|games| (1..=Self::MOST_GAMES).contains(&games));
+        (fits && plan.rate.is_finite()).then_some(plan)
     }
 }
 
@@ -126,8 +127,10 @@ mod tests {
         let plan = Plan { numbers, iterations: 10_000, pairs: 2, rate: 0.002, seed: u64::MAX, conditions };
         assert_eq!(Plan::parse(&plan.to_string()), Some(plan.clone()));
         assert_eq!(plan.games(), 40_000);
-        let endless = Plan { iterations: u64::MAX, ..plan.clone() };
-        assert_eq!(Plan::parse(&endless.to_string()), None);
+        for pairs in [0, 2] {
+            let endless = Plan { iterations: u64::MAX, pairs, ..plan.clone() };
+            assert_eq!(Plan::parse(&endless.to_string()), None);
+        }
         for wrong in ["", "iterations 3\npairs x", "x = 1 in 2..=1, step 3;"] {
             assert_eq!(Plan::parse(wrong), None);
             assert_eq!(Plan::parse(&format!("{plan}{wrong}x\n")), None);
