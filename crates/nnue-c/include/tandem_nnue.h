@@ -1,4 +1,8 @@
 // Networks for chess, evaluated from C. Made by cbindgen from crates/nnue-c/src/lib.rs: change it there.
+//
+// Every function that can fail returns a TandemStatus. If that is not TANDEM_STATUS_OK, nothing was written through the
+// pointers that were handed in, and tandem_last_error says more. Handles belong to the caller, who frees each of them once;
+// a board may outlive its network's handle. A network may be used by several threads at a time, a board by one.
 
 #ifndef TANDEM_NNUE_H
 #define TANDEM_NNUE_H
@@ -39,7 +43,8 @@ typedef struct TandemNetwork TandemNetwork;
 extern "C" {
 #endif // __cplusplus
 
-// What went wrong in this thread's last call that failed. The text is valid until the next one that fails.
+// What went wrong in this thread's last call that failed. The text is valid until the next one that fails, and as long as
+// the thread lives.
 const char *tandem_last_error(void);
 
 // Loads a network file of any format that says what it is, and puts a handle into `network`.

@@ -81,7 +81,8 @@ fn position(fen: &str) -> Result<Position, Failure> {
     Position::from_fen(fen).map_err(|error| (TandemStatus::BadPosition, error.to_string()))
 }
 
-/// What went wrong in this thread's last call that failed. The text is valid until the next one that fails.
+/// What went wrong in this thread's last call that failed. The text is valid until the next one that fails, and as long as
+/// the thread lives.
 #[unsafe(no_mangle)]
 pub extern "C" fn tandem_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn null_pointers_and_bad_text_are_answered() {
-        // SAFETY: null is allowed everywhere, and the strings have their zeros.
+        // SAFETY: null is allowed everywhere, handles live until they are freed, and the strings have their zeros.
         unsafe {
             let mut network = null_mut();
             assert_eq!(tandem_network_load(std::ptr::null(), &mut network), TandemStatus::NullPointer);
@@ -297,9 +298,32 @@ mod tests {
             assert_eq!(tandem_network_load(c"\xFF".as_ptr(), &mut network), TandemStatus::InvalidText);
             assert_eq!(tandem_board_pop(null_mut()), TandemStatus::NullPointer);
             assert_eq!(tandem_board_push_null(null_mut()), TandemStatus::NullPointer);
-            assert_eq!(tandem_board_set(null_mut(), c"".as_ptr()), TandemStatus::NullPointer);
             tandem_network_free(null_mut());
             tandem_board_free(null_mut());
+            let mut own = TandemNetwork(Arc::new(self::network()));
+            let network: *mut TandemNetwork = &mut own;
+            let fen = c"4k3/8/8/8/8/8/4P3/4K3 w - - 0 1".as_ptr();
+            let mut board = null_mut();
+            assert_eq!(tandem_board_new(network, fen, &mut board), TandemStatus::Ok);
+            let mut untouched = 77;
+            for answer in [
+                tandem_evaluate_fen(null_mut(), fen, &mut untouched),
+                tandem_evaluate_fen(network, std::ptr::null(), &mut untouched),
+                tandem_evaluate_fen(network, fen, null_mut()),
+                tandem_board_new(null_mut(), fen, &mut null_mut()),
+                tandem_board_new(network, std::ptr::null(), &mut null_mut()),
+                tandem_board_new(network, fen, null_mut()),
+                tandem_board_set(null_mut(), fen),
+                tandem_board_set(board, std::ptr::null()),
+                tandem_board_push(null_mut(), c"e2e4".as_ptr()),
+                tandem_board_push(board, std::ptr::null()),
+                tandem_board_evaluate(null_mut(), &mut untouched),
+                tandem_board_evaluate(board, null_mut()),
+            ] {
+                assert_eq!(answer, TandemStatus::NullPointer);
+            }
+            assert_eq!(untouched, 77);
+            tandem_board_free(board);
         }
     }
 

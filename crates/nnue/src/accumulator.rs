@@ -28,8 +28,10 @@ impl Accumulator {
     /// Becomes `from` with some rows more and some less, in one pass. A step that is taken back needs no second one: `from`
     /// is still there.
     ///
+    /// Both accumulators are of this network: with those of another it may panic, or come to nonsense.
+    ///
     /// # Panics
-    /// Where the network has no such row, or an accumulator is one of another network.
+    /// Where the network has no such row.
     #[inline]
     pub fn follow<I: Inputs>(&mut self, network: &Network<I>, from: &Self, added: &[u32], removed: &[u32]) {
         let first = &network.first;

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use own::reseal;
+#[cfg(feature = "safetensors")]
+pub use safetensors::with_sorted_header;
 pub use single::BulletLayout;
 
 /// A file that is no network, or a damaged one.

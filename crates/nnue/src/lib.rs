@@ -38,6 +38,8 @@ pub use architecture::{
 pub use features::{BadKingBucket, FeatureSet, UnknownFeatures, View};
 #[doc(hidden)]
 pub use files::reseal;
+#[cfg(feature = "safetensors")]
+pub use files::with_sorted_header;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
 pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensors};
 pub use inputs::Inputs;

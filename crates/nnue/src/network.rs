@@ -290,9 +290,10 @@ impl<I: Inputs> Network<I> {
     /// Judges by the accumulators of all sides, with one of the outputs or stacks. The side to move comes first, where there
     /// are two.
     ///
+    /// Accumulators and scratch memory are of this network: with those of another it may panic, or say nonsense.
+    ///
     /// # Panics
-    /// Where there are other than [`Inputs::SIDES`] sides, or no such bucket, or where an accumulator or the scratch memory
-    /// comes from a network of another shape.
+    /// Where there are other than [`Inputs::SIDES`] sides, or no such bucket.
     #[inline]
     pub fn judge(&self, sides: &[&Accumulator], bucket: usize, scratch: &mut Scratch) -> Evaluation {
         assert_eq!(sides.len(), I::SIDES, "one accumulator for each side");

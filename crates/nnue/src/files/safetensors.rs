@@ -39,7 +39,7 @@ impl<I: Inputs> FloatNetwork<I> {
         });
         let bytes =
             safetensors::serialize(views, Some(metadata)).expect("tensors of distinct names can be written");
-        Ok(in_order(bytes))
+        Ok(with_sorted_header(bytes))
     }
 
     /// Reads a safetensors file of a network that must read these inputs, whatever they mean.
@@ -116,10 +116,10 @@ impl FloatNetwork {
     }
 }
 
-/// Puts the header in order, which comes as chance has it: the same network should be the same file.
-fn in_order(mut bytes: Vec<u8>) -> Vec<u8> {
+/// A safetensors file whose header is in order, which comes as chance has it: the same numbers should be the same file.
+pub fn with_sorted_header(mut bytes: Vec<u8>) -> Vec<u8> {
     let len = bytes.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
-    let Some(header) = bytes.get_mut(HEADER..HEADER + len) else { return bytes };
+    let Some(header) = bytes.get_mut(HEADER..HEADER.saturating_add(len)) else { return bytes };
     let sorted = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(header);
     let sorted = sorted.and_then(|sorted| serde_json::to_vec(&sorted)).unwrap_or_default();
     // The same facts take the same room; what the header was filled up with stays behind them.

@@ -76,18 +76,23 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
 
 impl Network {
     /// The network as the student's binary, if it is one of HalfKP with weights of its own for each perspective and a
-    /// clipped hidden layer.
+    /// clipped hidden layer, and says centipawns.
     pub fn to_student(&self) -> Result<Vec<u8>, UnfitNetwork> {
-        let unfit =
-            || UnfitNetwork { architecture: self.architecture().to_string(), format: "the student's".into() };
-        let Head::Flat(flat) = &self.head else { return Err(unfit()) };
+        let unfit = |but: &str| UnfitNetwork {
+            architecture: format!("{}{but}", self.architecture()),
+            format: "the student's".into(),
+        };
+        let Head::Flat(flat) = &self.head else { return Err(unfit("")) };
         let first = &self.first;
         let fits = self.features == FeatureSet::half_kp()
             && !first.is_tied()
             && flat.activation == Activation::Crelu
             && flat.buckets.count == 1;
         if !fits {
-            return Err(unfit());
+            return Err(unfit(""));
+        }
+        if self.pawn != PAWN {
+            return Err(unfit(" whose pawn is not 100 units"));
         }
         let outputs = first.outputs;
         let mut bytes = STUDENT_MAGIC.to_vec();
@@ -255,6 +260,8 @@ mod tests {
         for len in [7, 11, 30, 1000, bytes.len() - 1] {
             assert!(Network::from_bytes(&bytes[..len]).is_err());
         }
+        network.pawn = 208;
+        assert!(network.to_student().unwrap_err().to_string().contains("whose pawn is not 100 units"));
         // Hidden values, QA, QB, the worth of an output of one.
         for (at, field) in [(16, "hidden values"), (20, "QA"), (24, "QB"), (28, "output scale")] {
             for number in [0u32, u32::MAX, (1 << 20) + 1] {
