@@ -33,8 +33,8 @@ fn milliseconds(network: &Network, batch: usize) -> Result<f64, InputError> {
     Ok(best * 1e3)
 }
 
-/// Arguments name a preset or the file of an architecture, instruction sets, precisions and sizes of batches; without
-/// them, all are measured.
+/// Arguments name a preset or the file of an architecture that reads squares or planes, instruction sets, precisions and sizes
+/// of batches; without them, all are measured.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let preset = arguments.iter().find_map(|name| Preset::named(name));

@@ -132,6 +132,8 @@ impl Adviser {
             Some(Prospect::Mate) => 0,
             // A policy weighs by what it likes, and knows nothing of the draw.
             Some(Prospect::Draw) if self.method == Method::Policy => 2,
+            // Without hope is still more than not known.
+            None if self.method != Method::Policy => 3,
             _ => 1,
         };
         // What is as good stays in the board's order.
@@ -231,7 +233,10 @@ impl Adviser {
         let answer = &ask(network, batch.of(game), &[], scratch)[0];
         for weighed in moves.iter_mut() {
             let value = answer.move_value[lc0::index_of(game.board(), weighed.mv).get()];
-            weighed.promise(Prospect::Chance((1.0 + f64::from(value)) / 2.0));
+            // Weights beyond all measure say nothing of some moves.
+            if !value.is_nan() {
+                weighed.promise(Prospect::Chance((1.0 + f64::from(value)) / 2.0));
+            }
         }
         draw_repetitions(moves, game);
         1

@@ -9,7 +9,9 @@ mod tensors;
 pub use presets::Preset;
 pub use tensors::TensorSpec;
 
+use crate::encoding::{planes, squares};
 use serde::{Deserialize, Serialize};
+use tandem_chess::move_map::searchless;
 use thiserror::Error;
 
 /// Squares of a board.
@@ -21,7 +23,7 @@ pub const SMOLGEN_EPSILON: f32 = 1e-3;
 /// Tokens of a position as text, with the zero before them.
 pub(crate) const TEXT_TOKENS: usize = 78;
 /// Entries of the table that text tokens, actions and buckets share.
-pub(crate) const VOCABULARY: usize = 1968;
+pub(crate) const VOCABULARY: usize = searchless::COUNT;
 
 /// What a network is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,8 +58,8 @@ impl Input {
     pub fn channels(self) -> Option<usize> {
         match self {
             Self::Text => None,
-            Self::Squares => Some(19),
-            Self::Planes | Self::LonePlanes => Some(112),
+            Self::Squares => Some(squares::CHANNELS),
+            Self::Planes | Self::LonePlanes => Some(planes::CHANNELS),
         }
     }
 }
@@ -419,6 +421,10 @@ pub enum ArchitectureError {
 const MAX_SIZE: usize = 1 << 16;
 /// The same for layers, and for experts of each: a hostile description must not list billions of tensors.
 const MAX_COUNT: usize = 256;
+/// All tensors together: as many as a file's header has room for.
+const MAX_TENSORS: usize = 100_000;
+/// All numbers together: ten times as many as the largest network of the field has.
+const MAX_NUMBERS: usize = 1 << 31;
 
 impl Architecture {
     /// Reads a description in TOML.
@@ -462,11 +468,6 @@ impl Architecture {
     pub fn check(&self) -> Result<(), ArchitectureError> {
         let impossible =
             |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
-        let within = |key: &'static str, size: usize, most: usize| {
-            let fits = (1..=most).contains(&size);
-            let problem = format!("{size} is not from 1 to {most}");
-            if fits { Ok(()) } else { Err(ArchitectureError::Impossible { key, problem }) }
-        };
         let sized = |key: &'static str, size: usize| within(key, size, MAX_SIZE);
         let Self { input, embedding, body, heads } = self;
         let text = *input == Input::Text;
@@ -516,7 +517,18 @@ impl Architecture {
                 }
             }
         }
-        self.check_heads(text)
+        self.check_heads(text)?;
+        let tensors = self.tensors();
+        if tensors.len() > MAX_TENSORS {
+            let problem = format!("{} tensors are too many: {MAX_TENSORS} are the most", tensors.len());
+            return impossible("body", &problem);
+        }
+        let numbers: usize = tensors.iter().map(TensorSpec::len).sum();
+        if numbers > MAX_NUMBERS {
+            let problem = format!("{numbers} numbers are too many for a network: {MAX_NUMBERS} are the most");
+            return impossible("body", &problem);
+        }
+        Ok(())
     }
 
     fn check_heads(&self, text: bool) -> Result<(), ArchitectureError> {
@@ -550,14 +562,20 @@ impl Architecture {
                 return impossible(key, "needs a token for each square");
             }
         }
-        let values = || values.iter().filter_map(|(_, head)| *head);
-        let sizes = values().flat_map(|head| [head.channels, head.hidden]);
-        let sizes = sizes.chain(moves_left.iter().flat_map(|head| [head.channels, head.hidden]));
-        if sizes.chain(move_value.iter().map(|head| head.width)).any(|size| size == 0 || size > MAX_SIZE) {
-            return impossible("heads", "channels, hidden and width must be from 1 to 65536");
+        for ((_, head), [channels, hidden, buckets]) in values.iter().zip(VALUE_KEYS) {
+            let Some(head) = head else { continue };
+            within(channels, head.channels, MAX_SIZE)?;
+            within(hidden, head.hidden, MAX_SIZE)?;
+            if head.buckets > VOCABULARY {
+                return impossible(buckets, "must be at most 1968");
+            }
         }
-        if values().any(|head| head.buckets > VOCABULARY) {
-            return impossible("heads.value", "buckets must be at most 1968");
+        if let Some(head) = moves_left {
+            within("heads.moves_left.channels", head.channels, MAX_SIZE)?;
+            within("heads.moves_left.hidden", head.hidden, MAX_SIZE)?;
+        }
+        if let Some(head) = move_value {
+            within("heads.move_value.width", head.width, MAX_SIZE)?;
         }
         match policy {
             Some(PolicyHead { kind: PolicyKind::Attention, width, beside }) => {
@@ -567,16 +585,17 @@ impl Architecture {
                 if text {
                     return impossible("heads.policy.kind", "attention needs a token for each square");
                 }
-                if *width == 0 || *width > MAX_SIZE {
-                    return impossible("heads.policy.width", "must be from 1 to 65536");
-                }
+                within("heads.policy.width", *width, MAX_SIZE)?;
             }
-            Some(PolicyHead { kind: PolicyKind::Actions, beside, .. }) => {
+            Some(PolicyHead { kind: PolicyKind::Actions, beside, width }) => {
                 if !text {
                     return impossible("heads.policy.kind", "actions need input = \"text\"");
                 }
                 if !beside.is_empty() {
                     return impossible("heads.policy.beside", "belongs to kind = \"attention\"");
+                }
+                if *width != 0 {
+                    return impossible("heads.policy.width", "belongs to kind = \"attention\"");
                 }
             }
             None => {}
@@ -587,6 +606,20 @@ impl Architecture {
             || of_squares.iter().any(|&(_, there)| there);
         if any { Ok(()) } else { impossible("heads", "a network without a head says nothing") }
     }
+}
+
+/// What is wrong with the sizes of the value heads is told by these.
+const VALUE_KEYS: [[&str; 3]; 3] = [
+    ["heads.value.channels", "heads.value.hidden", "heads.value.buckets"],
+    ["heads.search_value.channels", "heads.search_value.hidden", "heads.search_value.buckets"],
+    ["heads.short_term.channels", "heads.short_term.hidden", "heads.short_term.buckets"],
+];
+
+fn within(key: &'static str, size: usize, most: usize) -> Result<(), ArchitectureError> {
+    if (1..=most).contains(&size) {
+        return Ok(());
+    }
+    Err(ArchitectureError::Impossible { key, problem: format!("{size} is not from 1 to {most}") })
 }
 
 #[cfg(test)]
@@ -628,5 +661,27 @@ mod tests {
             let message = changed(preset, from, to);
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn what_is_too_large_is_told_before_anything_is_made() {
+        let told = |preset: Preset, change: &dyn Fn(&mut Architecture)| {
+            let mut architecture = preset.architecture();
+            change(&mut architecture);
+            architecture.check().unwrap_err().to_string()
+        };
+        let message = told(Preset::BtSmall, &|network| network.body.width = MAX_SIZE);
+        assert!(message.contains("numbers are too many for a network"), "{message}");
+        let message = told(Preset::Byte, &|network| {
+            network.body.layers = MAX_COUNT;
+            if let FeedForward::Experts(experts) = &mut network.body.feed_forward {
+                experts.count = MAX_COUNT;
+            }
+        });
+        assert!(message.contains("tensors are too many"), "{message}");
+        let message = told(Preset::BtSmall, &|network| {
+            network.heads.short_term = Some(ValueHead { channels: 8, hidden: 0, error: false, buckets: 0 });
+        });
+        assert_eq!(message, "heads.short_term.hidden: 0 is not from 1 to 65536");
     }
 }

@@ -158,8 +158,8 @@ impl Weights {
 }
 
 impl Network {
-    /// Reads a network file of any format that says what it is, and packs it for an instruction set. It computes in the
-    /// numbers that the file has: bytes, or 16 bits, where its layers are stored so.
+    /// Reads a network file of any format that says what it is, and packs it for an instruction set. It computes in bytes or
+    /// 16 bits where a file of our own has its layers in them, and else in full.
     pub fn load(path: impl AsRef<Path>, isa: Isa) -> Result<Self, FileError> {
         let path = path.as_ref();
         let bytes = map(path)?;
@@ -222,6 +222,7 @@ fn check_architecture(
 
 /// The first tensor in which two architectures differ.
 fn difference(own: &Architecture, given: &Architecture) -> String {
+    let texts = [own.to_toml(), given.to_toml()];
     let [own, given] = [own.tensors(), given.tensors()];
     let first = own.iter().zip(&given).find(|(own, given)| own != given);
     match first {
@@ -232,7 +233,13 @@ fn difference(own: &Architecture, given: &Architecture) -> String {
         None if own.len() != given.len() => {
             format!("it has {} tensors, {} were given", own.len(), given.len())
         }
-        None => "the tensors are the same, but not what is done with them".into(),
+        None => {
+            let lines = texts[0].lines().zip(texts[1].lines()).find(|(own, given)| own != given);
+            let (own, given) = lines.unwrap_or(("one thing", "another"));
+            format!(
+                "the tensors are the same, but not what is done with them: it has {own} where {given} was given"
+            )
+        }
     }
 }
 

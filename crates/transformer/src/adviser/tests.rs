@@ -268,3 +268,19 @@ fn castling_without_a_name_comes_last() {
         assert!(weight(advice, &game, "c1d1").weight > 0.0);
     }
 }
+
+#[test]
+fn a_network_beyond_all_measure_still_weighs_moves() {
+    for mut weights in [tiny("text"), tiny("squares"), tiny("planes"), tiny_actions()] {
+        let names: Vec<String> = weights.iter().map(|(spec, _)| spec.name).collect();
+        for name in names {
+            weights.get_mut(&name).unwrap().iter_mut().for_each(|number| *number *= 1e30);
+        }
+        for method in Method::ALL.into_iter().filter(|method| method.fits(&weights.architecture().heads)) {
+            let mut adviser = adviser(&weights, method);
+            let moves = adviser.weigh(&mut Position::startpos()).moves.to_vec();
+            assert_eq!(moves.len(), 20);
+            assert!(moves.iter().all(|weighed| (0.0..=1.0).contains(&weighed.weight)), "{method}: {moves:?}");
+        }
+    }
+}

@@ -232,6 +232,5 @@ mod tests {
         let millions = |preset: Preset| preset.architecture().parameters() as f64 / 1e6;
         assert!((millions(Preset::Bt3) - 105.5).abs() < 1.0, "{}", millions(Preset::Bt3));
         assert!((millions(Preset::Bt4) - 191.3).abs() < 1.5, "{}", millions(Preset::Bt4));
-        assert!((millions(Preset::BtSmall) - 10.0).abs() < 1.5, "{}", millions(Preset::BtSmall));
     }
 }

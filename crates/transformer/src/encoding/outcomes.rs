@@ -11,7 +11,10 @@ const SCALE: f64 = 60.0;
 pub fn chances_of_outcomes(centipawns: f64) -> [f64; 3] {
     let chance = |score: f64| 1.0 / (1.0 + ((HALF - score) / SCALE).exp());
     let (win, loss) = (chance(centipawns), chance(-centipawns));
-    [win, 1.0 - win - loss, loss]
+    // What is left of one where the better side does not win, less what it loses: so nothing is taken from what is nearly one.
+    let behind = chance(-centipawns.abs());
+    let not_won = 1.0 / (1.0 + ((centipawns.abs() - HALF) / SCALE).exp());
+    [win, not_won - behind, loss]
 }
 
 #[cfg(test)]
@@ -27,6 +30,11 @@ mod tests {
             let [other_win, _, other_loss] = chances(-score);
             assert_eq!([win, loss], [other_loss, other_win]);
             assert!(win < chances(score + 1)[0]);
+        }
+        for score in (-32_000..=32_000).step_by(50) {
+            let all = chances(score);
+            assert!(all.iter().all(|chance| (0.0..=1.0).contains(chance)), "{score}: {all:?}");
+            assert_eq!(all[1], chances(-score)[1]);
         }
         assert_eq!(chances(120)[0], 0.5);
     }

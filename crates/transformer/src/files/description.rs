@@ -49,7 +49,8 @@ fn describe_onnx(bytes: &[u8]) -> Result<FileDescription, LoadError> {
         part.map_or_else(String::new, |part| String::from_utf8_lossy(part.bytes).into_owned())
     };
     let mut architecture = None;
-    for entry in model.parts(METADATA)? {
+    for entry in model.parts(METADATA) {
+        let entry = entry?;
         if text(entry.part(1)?) == "architecture" {
             let described = Architecture::from_toml(&text(entry.part(2)?));
             let problem = |error: crate::ArchitectureError| {

@@ -27,7 +27,7 @@ pub(super) const UNPACKED: &[u8] = b"\x0D\xC0\x01\0\0";
 const MIN_VERSION: [u64; 3] = [0, 31, 0];
 /// What lc0's norms add to the variance.
 const EPSILON: f32 = 1e-3;
-const PLANES: usize = 112;
+const PLANES: usize = crate::encoding::planes::CHANNELS;
 
 /// Fields of the file, of its format and of what that says of the network.
 mod field {

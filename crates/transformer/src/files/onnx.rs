@@ -34,6 +34,10 @@ mod tests {
     use crate::Architecture;
     use crate::files::wire::Part;
 
+    fn all(part: Part<'_>, field: u32) -> Vec<Part<'_>> {
+        part.parts(field).map(Result::unwrap).collect()
+    }
+
     /// What it computes is compared with a plain reference by `scripts/check_onnx.py`; here it is seen to be a graph:
     /// every value is made before it is used, and made once.
     #[test]
@@ -45,15 +49,15 @@ mod tests {
             let graph = model.part(7).unwrap().unwrap();
             let name = |part: Part<'_>, field| part.part(field).unwrap().unwrap().bytes.to_vec();
             let mut made: Vec<Vec<u8>> = Vec::new();
-            made.extend(graph.parts(5).unwrap().into_iter().map(|tensor| name(tensor, 8)));
-            made.extend(graph.parts(11).unwrap().into_iter().map(|input| name(input, 1)));
-            for node in graph.parts(1).unwrap() {
-                for input in node.parts(1).unwrap() {
+            made.extend(all(graph, 5).into_iter().map(|tensor| name(tensor, 8)));
+            made.extend(all(graph, 11).into_iter().map(|input| name(input, 1)));
+            for node in all(graph, 1) {
+                for input in all(node, 1) {
                     assert!(made.iter().any(|name| name == input.bytes));
                 }
-                made.extend(node.parts(2).unwrap().into_iter().map(|output| output.bytes.to_vec()));
+                made.extend(all(node, 2).into_iter().map(|output| output.bytes.to_vec()));
             }
-            let outputs = graph.parts(12).unwrap();
+            let outputs = all(graph, 12);
             assert!(!outputs.is_empty());
             assert!(outputs.into_iter().all(|output| made.contains(&name(output, 1))));
             let count = made.len();

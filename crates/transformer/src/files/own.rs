@@ -131,7 +131,7 @@ impl Entry {
     }
 }
 
-/// A network file, used where it lies: mapped, or bytes from elsewhere that begin on a cache line.
+/// A network file, used where it lies: mapped, or bytes from elsewhere that begin where an f32 can be read.
 #[derive(Debug)]
 pub struct NetworkFile<B = Mmap> {
     bytes: B,

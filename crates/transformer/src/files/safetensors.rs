@@ -156,7 +156,11 @@ mod tests {
                         was given";
         assert_eq!(wider, expected);
         assert!(told(&|other| other.body.norm.last = false).contains("it has tensor last_norm.scale where"));
-        assert!(told(&|other| other.body.heads = 2).contains("not what is done with them"));
+        let told = told(&|other| other.body.heads = 2);
+        assert!(
+            told.ends_with("not what is done with them: it has heads = 4 where heads = 2 was given"),
+            "{told}"
+        );
     }
 
     /// A file without a description, its numbers in 16 bits.

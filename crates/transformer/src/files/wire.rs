@@ -91,21 +91,17 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Messages or bytes of a number.
-    pub(super) fn parts(self, field: u32) -> Result<Vec<Part<'a>>, LoadError> {
-        let mut parts = Vec::new();
-        for value in self.all(field) {
-            match value? {
-                Value::Part(part) => parts.push(part),
-                _ => return Err(self.of_another_kind(field)),
-            }
-        }
-        Ok(parts)
+    /// Messages or bytes of a number. They are not gathered: a packed file can have more empty ones than memory has room for.
+    pub(super) fn parts(self, field: u32) -> impl Iterator<Item = Result<Part<'a>, LoadError>> {
+        self.all(field).map(move |value| match value? {
+            Value::Part(part) => Ok(part),
+            _ => Err(self.of_another_kind(field)),
+        })
     }
 
     /// The last message or bytes of a number, if there are any.
     pub(super) fn part(self, field: u32) -> Result<Option<Part<'a>>, LoadError> {
-        Ok(self.parts(field)?.pop())
+        self.parts(field).try_fold(None, |_, part| part.map(Some))
     }
 
     /// The last whole number of a field, if there is one.
@@ -219,7 +215,7 @@ mod tests {
         assert_eq!(part.word(1).unwrap(), Some(0x1C0));
         assert_eq!(part.part(3).unwrap().unwrap().bytes, b"three");
         assert_eq!(part.number(7).unwrap(), None);
-        let parts = part.parts(200).unwrap();
+        let parts: Vec<Part<'_>> = part.parts(200).map(Result::unwrap).collect();
         assert_eq!((parts.len(), parts[0].number(1).unwrap()), (2, Some(300)));
         assert_eq!(parts[0].word(2).unwrap().map(f32::from_bits), Some(1.5));
         assert_eq!(bytes[parts[0].offset..][..parts[0].bytes.len()], *parts[0].bytes);

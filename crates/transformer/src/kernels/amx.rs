@@ -81,7 +81,7 @@ pub(super) fn stop() {
     }
 }
 
-/// Products of one or two tiles of rows (`$rows`) and a panel of weights, which is two tiles wide.
+/// Products of one or two tiles of rows and a panel of weights, which is two tiles wide.
 macro_rules! tiles {
     ($one:ident, $two:ident, $multiply:literal) => {
         /// # Safety
@@ -200,7 +200,9 @@ fn ahead(panel: *const u8, blocks: usize, row: usize) -> *const u8 {
     panel.wrapping_add(2 * TILE * blocks + half * TILE * blocks)
 }
 
-fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
+/// # Safety
+/// The thread's tiles have their shapes.
+unsafe fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
     let blocks = panel.len() / (PANEL * TILE_BYTES);
     let whole = count.next_multiple_of(TILE_ROWS);
     assert!(blocks > 0 && sums.len() >= whole * PANEL && tiles.len() >= whole * blocks * TILE_BYTES);
@@ -208,7 +210,7 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], sta
         let sums = sums[row * PANEL..].as_mut_ptr().cast();
         let x = tiles[row * blocks * TILE_BYTES..].as_ptr();
         let (panel, start) = (panel.as_ptr().cast(), start.as_ptr().cast());
-        // SAFETY: the assertion above; these kernels are used by threads whose tiles have their shapes.
+        // SAFETY: the assertion above, and the caller's promise.
         unsafe {
             if row + TILE_ROWS < count {
                 two_int8(sums, x, panel, blocks, start, ahead(panel, blocks, row));
@@ -219,7 +221,9 @@ fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], sta
     }
 }
 
-fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
+/// # Safety
+/// The thread's tiles have their shapes.
+unsafe fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     const NOTHING: [f32; PANEL] = [0.0; PANEL];
     let blocks = panel.len() / (PANEL * TILE_BYTES / 2);
     let whole = count.next_multiple_of(TILE_ROWS);

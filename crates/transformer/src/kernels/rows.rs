@@ -215,8 +215,14 @@ pub(super) fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], strid
 /// What one of a row's bytes is worth, and how many of them one is.
 #[inline(always)]
 fn step(row: &[f32]) -> (f32, f32) {
-    let most = largest(row, 0.0, f32::abs);
-    (most / 127.0, if most > 0.0 { 127.0 / most } else { 0.0 })
+    step_up_to(largest(row, 0.0, f32::abs))
+}
+
+/// The same if this is the largest number of the row. One that is too small to be divided by is taken for zero.
+#[inline(always)]
+pub(super) fn step_up_to(most: f32) -> (f32, f32) {
+    let factor = 127.0 / most;
+    if factor.is_finite() { (most / 127.0, factor) } else { (0.0, 0.0) }
 }
 
 /// What is left of rows after [`quantise`] has made bytes of them.

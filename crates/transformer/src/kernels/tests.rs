@@ -169,6 +169,49 @@ fn curves_agree_to_the_bit() {
     }
 }
 
+/// A row that is too small to be divided by becomes bytes of nothing, and is left whole.
+#[test]
+fn a_row_too_small_for_bytes_is_none() {
+    let row = [1e-38f32; TILE_BYTES];
+    let mut rest = [0.0; TILE_BYTES];
+    left_by_bytes(&mut rest, &row, TILE_BYTES);
+    assert_eq!(rest, row);
+    for kernels in all() {
+        let (mut tiles, mut scales) = (vec![0; TILE_ROWS * TILE_BYTES], [f32::NAN]);
+        kernels.quantise(&mut tiles, &mut scales, &row, TILE_BYTES, TILE_BYTES);
+        assert_eq!(scales, [0.0], "{:?}", kernels.isa());
+        assert!(tiles[..TILE_BYTES].iter().all(|byte| *byte == 128), "{:?}", kernels.isa());
+    }
+}
+
+/// What networks beyond all measure come to is the same with each instruction set.
+#[test]
+fn numbers_beyond_measure_agree_to_the_bit() {
+    const COLUMNS: usize = 80;
+    let strange =
+        [90.0, -90.0, 87.5, -87.5, 1e30, -1e30, f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    for (at, &number) in strange.iter().enumerate() {
+        let mut scores = vec![0.5f32; 3 * COLUMNS];
+        scores[at] = number;
+        scores[COLUMNS + at] = number;
+        scores[COLUMNS + at + 20] = -number;
+        let run = |kernels: &Kernels| {
+            let (mut soft, mut factors) = (scores.clone(), [0.0; 3]);
+            kernels.softmax(&mut soft, COLUMNS, COLUMNS, None, &mut factors);
+            let bits = |numbers: &[f32]| numbers.iter().map(|number| number.to_bits()).collect::<Vec<u32>>();
+            // One number that is none is as good as another.
+            let known = |numbers: Vec<f32>| -> Vec<f32> {
+                numbers.into_iter().map(|number| if number.is_nan() { 0.25 } else { number }).collect()
+            };
+            (bits(&known(soft)), bits(&known(factors.to_vec())))
+        };
+        let expected = run(&Kernels::start(Isa::Portable));
+        for kernels in all() {
+            assert_eq!(run(&kernels), expected, "{:?} {number}", kernels.isa());
+        }
+    }
+}
+
 #[test]
 fn rows_between_products_agree_to_the_bit() {
     // More rows than stand side by side anywhere.

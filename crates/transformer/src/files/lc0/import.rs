@@ -14,7 +14,7 @@ use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
 
-/// No network of the field is a third as large, unpacked.
+/// Unpacked. The largest networks of the field have 0.4 GB.
 const MAX_LEN: u64 = 1 << 30;
 /// More than the blocks of any network.
 const MAX_BLOCKS: usize = 1 << 12;

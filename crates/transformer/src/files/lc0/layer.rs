@@ -79,7 +79,10 @@ impl<'a> Layer<'a> {
     /// How far its numbers may be off: half the distance of two that are stored.
     pub(super) fn rounding(&self) -> f32 {
         match self.encoding {
-            Encoding::Linear16 => (f64::from(self.range[1] - self.range[0]) / STEPS * 0.501) as f32,
+            Encoding::Linear16 => {
+                let [least, most] = self.range.map(f64::from);
+                ((most - least) / STEPS * 0.501) as f32
+            }
             Encoding::Float16 | Encoding::Bfloat16 | Encoding::Float32 => 0.0,
         }
     }

@@ -4,7 +4,7 @@
 
 use crate::NormKind;
 use crate::kernels::curves::{Lanes, bent, exp};
-use crate::kernels::rows::compiled_for;
+use crate::kernels::rows::{compiled_for, step_up_to};
 use crate::kernels::{PANEL, Scales, Store, TILE_BYTES, TILE_ROWS, by_rows};
 use std::arch::x86_64::*;
 
@@ -331,8 +331,9 @@ pub(super) fn quantise(tiles: &mut [u8], scales: &mut [f32], rows: &[f32], strid
         }
         let most = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
         let most = _mm512_reduce_max_ps(most);
-        *scale = most / 127.0;
-        let factor = _mm512_set1_ps(if most > 0.0 { 127.0 / most } else { 0.0 });
+        let factor;
+        (*scale, factor) = step_up_to(most);
+        let factor = _mm512_set1_ps(factor);
         let first = index / TILE_ROWS * TILE_ROWS * depth + index % TILE_ROWS * TILE_BYTES;
         let tiles = tiles[first..].as_chunks_mut::<TILE_BYTES>().0;
         for (tile, part) in tiles.iter_mut().step_by(TILE_ROWS).zip(row) {
