@@ -43,6 +43,27 @@ pub struct Standing {
     pub best: Option<(f64, u64)>,
     /// Looks at the validation data since then.
     pub stale: u32,
+    /// The NNUE and the transformer that a bridge is learnt between, where one is, by the SHA-256 of their files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bases: Option<[String; 2]>,
+}
+
+impl Standing {
+    /// Takes in the validation loss after a step, and says whether it is the lowest so far.
+    pub(crate) fn look(&mut self, loss: f64, step: u64) -> bool {
+        let is_best = self.best.is_none_or(|(best, _)| loss < best);
+        if is_best {
+            (self.best, self.stale) = (Some((loss, step)), 0);
+        } else {
+            self.stale += 1;
+        }
+        is_best
+    }
+
+    /// Whether the loss has not fallen for too many looks; `patience` is how many, and zero is any.
+    pub(crate) fn is_stale(&self, patience: u32) -> bool {
+        patience > 0 && self.stale >= patience
+    }
 }
 
 /// A run at a step.
@@ -142,6 +163,7 @@ pub(crate) fn write_rows<'a>(
         tensors.push((name, view.map_err(|error| damaged(error.to_string()))?));
     }
     let bytes = safetensors::serialize(tensors, Some(about.0)).map_err(|error| damaged(error.to_string()))?;
+    let bytes = tandem_nnue::with_sorted_header(bytes);
     output::write_whole(path, &bytes).map_err(|source| CheckpointError::Io { path: path.into(), source })
 }
 
@@ -311,6 +333,10 @@ mod tests {
         }
         assert_eq!(checkpoints.list().iter().map(|(step, _)| *step).collect::<Vec<_>>(), [10, 15]);
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(15)));
+        let again = folder.join("again");
+        checkpoint(15).save(&again).unwrap();
+        let newest = checkpoints.list()[1].1.clone();
+        assert!(std::fs::read(again).unwrap() == std::fs::read(newest).unwrap(), "the same is the same file");
         assert_eq!(Checkpoint::load(&checkpoints.best()).unwrap(), checkpoint(5));
         let network = checkpoint(5).network().unwrap();
         assert_eq!(network.weights[..], checkpoint(5).state.numbers[..network.weights.len()]);

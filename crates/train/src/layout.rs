@@ -231,13 +231,39 @@ impl<I: Inputs> Layout<I> {
         network
     }
 
-    /// The numbers of a network; rows that all kings share are zero.
+    /// The numbers of a network: what all kings' rows have in common lies in the rows that they share.
     pub fn numbers_of(&self, network: &FloatNetwork<I>) -> Vec<f32> {
         let mut numbers = vec![0.0; self.len];
         for (tensor, values) in self.tensors.iter().zip(network.numbers()) {
             numbers[tensor.start..tensor.start + values.len()].copy_from_slice(values);
         }
+        if self.shape.factoriser {
+            share(self.weights(), network.weights.len(), &mut numbers);
+            if let Some(psqt) = self.psqt() {
+                share(psqt, network.psqt.len(), &mut numbers);
+            }
+        }
         numbers
+    }
+}
+
+/// Takes out of the first `own` numbers of a tensor, the kings' rows, what they have in common, into the shared rows behind them.
+/// That is halfway between the least and the greatest: so both parts stay within their range wherever they can.
+fn share(tensor: &Tensor, own: usize, numbers: &mut [f32]) {
+    let (own, shared) = numbers[tensor.place()].split_at_mut(own);
+    let mut least = vec![f32::INFINITY; shared.len()];
+    let mut greatest = vec![f32::NEG_INFINITY; shared.len()];
+    for row in own.chunks_exact(shared.len()) {
+        least.iter_mut().zip(row).for_each(|(least, number)| *least = least.min(*number));
+        greatest.iter_mut().zip(row).for_each(|(greatest, number)| *greatest = greatest.max(*number));
+    }
+    // On the grid, so that what is left of a number that lies there lies there too.
+    let most = (tensor.range.most * tensor.grid).floor() / tensor.grid;
+    for ((common, least), greatest) in shared.iter_mut().zip(least).zip(greatest) {
+        *common = round_to((least + greatest) / 2.0, tensor.grid).clamp(-most, most);
+    }
+    for row in own.chunks_exact_mut(shared.len()) {
+        row.iter_mut().zip(&*shared).for_each(|(number, common)| *number -= common);
     }
 }
 
@@ -279,11 +305,36 @@ mod tests {
             let row = layout.shared_row(input).unwrap();
             assert_eq!(row, 22_528 + 77);
             numbers[row * width + 3] = 0.5;
+            numbers[row * width + 4] = 0.0;
             let before = numbers[input * width + 3];
             let network = layout.network(&numbers, "", 600, 361);
             assert_eq!(network.weights[input * width + 3], before + 0.5);
             assert_eq!(network.weights[input * width + 4], numbers[input * width + 4]);
             assert!(layout.weights().range.most < 1.0, "both together must fit");
+        }
+    }
+
+    /// A network to begin with must be the same after its numbers were held to their ranges, as every step does.
+    #[test]
+    fn a_network_is_parted_within_the_ranges() {
+        let mut random = SplitMix::new(5);
+        for mut architecture in architectures() {
+            architecture.features = tandem_nnue::FeatureSet::half_ka_v2_hm();
+            let shape = Shape { factoriser: true, clipped: true, rounded: false };
+            let layout = Layout::new(architecture.clone(), Quantisation::default(), shape);
+            let mut network = random_network(architecture, &mut random);
+            // From 0.9 to 1.5, which is more than one part alone can hold.
+            network.weights.iter_mut().for_each(|weight| *weight = *weight * 2.0 + 1.2);
+            let mut numbers = layout.numbers_of(&network);
+            let weights = layout.weights();
+            let range = weights.range;
+            numbers[weights.place()]
+                .iter_mut()
+                .for_each(|number| *number = number.clamp(range.least, range.most));
+            let back = layout.network(&numbers, "", network.scale, network.pawn);
+            for (found, expected) in back.numbers().into_iter().zip(network.numbers()) {
+                assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6));
+            }
         }
     }
 

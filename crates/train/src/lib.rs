@@ -33,6 +33,7 @@ pub mod log;
 mod loss;
 mod metrics;
 mod optimiser;
+mod pace;
 mod pool;
 mod recipe;
 pub mod reference;

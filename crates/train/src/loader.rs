@@ -92,7 +92,15 @@ impl Maker for BatchMaker {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        check_scores(pieces, &self.shares(first_step), "target.result_share")
+        let shares = self.shares(first_step);
+        // Where a source has a share of its own, that is what would have to change.
+        let mixed = |own: bool| {
+            let mut sources = read_sources(&self.sources).zip(&shares);
+            sources.any(|(source, share)| source.result_share.is_some() == own && *share < 1.0)
+        };
+        let keys = [(false, "target.result_share"), (true, "data.train.result_share")];
+        let keys: Vec<&str> = keys.into_iter().filter(|(own, _)| mixed(*own)).map(|(_, key)| key).collect();
+        check_scores(pieces, |_, source| shares[source] < 1.0, &keys)
     }
 
     fn make<'a>(
@@ -156,19 +164,21 @@ const HIGH: f64 = 0.9;
 /// In centipawns, that one is at least and at most so large in data of real games.
 const PLAUSIBLE: std::ops::RangeInclusive<i32> = 10..=20_000;
 
-/// Refuses scores that are all zero or in another unit, where anything is learnt from them: `shares` are those of the result
-/// for each source, and `key` is where a recipe has them.
-pub(crate) fn check_scores(pieces: &[Piece], shares: &[f64], key: &str) -> Result<(), LoadDataError> {
+/// Refuses scores that are all zero or in another unit. Those count that something is learnt from, which `reads` knows of a
+/// record of a source; `keys` say where a recipe could have results instead.
+pub(crate) fn check_scores(
+    pieces: &[Piece],
+    reads: impl Fn(&Record, usize) -> bool,
+    keys: &[&str],
+) -> Result<(), LoadDataError> {
     let plain = |record: &Record| match record.score {
         Some(Score::Centipawns(value)) => Some(i32::from(value).abs()),
         _ => None,
     };
-    let mut sizes: Vec<i32> = pieces
-        .iter()
-        .filter(|piece| shares[piece.source] < 1.0)
-        .flat_map(Piece::records)
-        .filter_map(plain)
-        .collect();
+    let reads = &reads;
+    let read =
+        || pieces.iter().flat_map(|piece| piece.records().filter(move |record| reads(record, piece.source)));
+    let mut sizes: Vec<i32> = read().filter_map(plain).collect();
     if sizes.len() < 100 {
         return Ok(());
     }
@@ -178,9 +188,12 @@ pub(crate) fn check_scores(pieces: &[Piece], shares: &[f64], key: &str) -> Resul
     let told =
         format!("the median size of a score is {median} and nine in ten are at most {high} centipawns");
     let problem = if sizes.last() == Some(&0) {
+        let instead = match keys {
+            keys if keys.is_empty() || read().all(|record| record.result.is_none()) => String::new(),
+            keys => format!("set `{}` to 1 to learn from results, or ", keys.join("` and `")),
+        };
         format!(
-            "all scores are zero: there is nothing to learn from them; set `{key}` to 1 to learn from results, or label the \
-             positions with `tandem-lab data label`"
+            "all scores are zero: there is nothing to learn from them; {instead}label the positions with `tandem-lab data label`"
         )
     } else if high < *PLAUSIBLE.start() {
         format!(
@@ -291,7 +304,10 @@ mod tests {
         assert!(error.contains("none of 950 records can be learnt from"), "{error}");
         write(&path, "fen,score", |_| ",0".into());
         let error = told(&recipe(&path, ""));
-        assert!(error.starts_with("all scores are zero"), "{error}");
+        assert!(error.starts_with("all scores are zero") && error.contains("from them; label"), "{error}");
+        write(&path, "fen,score,result", |_| ",0,1-0".into());
+        let error = told(&recipe(&path, ""));
+        assert!(error.contains("set `target.result_share` to 1 to learn from results, or label"), "{error}");
         write(&path, "fen,score", |score| format!(",{}", score / 100));
         let error = told(&recipe(&path, ""));
         assert!(error.contains("are they pawns?"), "{error}");

@@ -103,8 +103,7 @@ impl RunLog {
         fs::create_dir_all(folder).map_err(LogError::io(folder))?;
         let (lines, seconds_before) = JsonLines::resume(&folder.join(HISTORY), step)?;
         // Even from the beginning: a run that was killed before its first checkpoint has told of steps too.
-        let events =
-            EventWriter::create(folder, Some(step.saturating_add(1))).map_err(LogError::io(folder))?;
+        let events = EventWriter::create(folder, step.saturating_add(1)).map_err(LogError::io(folder))?;
         Ok(Self { folder: folder.into(), lines, events, start: Instant::now(), seconds_before })
     }
 

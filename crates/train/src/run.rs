@@ -6,6 +6,7 @@ use crate::loader::{Loader, load_some};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
 use crate::metrics::{Judgement, Metrics, Phase};
+use crate::pace::Pace;
 use crate::pool::LoadDataError;
 use crate::recipe::{Averaging, Recipe, RecipeError};
 use crate::saturation::saturation;
@@ -17,7 +18,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use tandem_chess::output;
 use tandem_data::Record;
 use tandem_nnue::{FloatNetwork, NetworkError};
@@ -162,7 +162,11 @@ const LOOK: usize = 64;
 const PROBED: usize = 512;
 
 /// The recipe of a run, with every default, in its folder.
-pub(crate) const RECIPE: &str = "recipe.toml";
+const RECIPE: &str = "recipe.toml";
+
+/// Why a run does not go on with another's checkpoint.
+pub(crate) const OTHER_RECIPE: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
+                                       another folder, and begin with its network by `network.start` if that is what is wanted";
 
 /// Makes a trainer for a job that begins with a state.
 pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
@@ -205,6 +209,27 @@ pub(crate) fn claim(folder: &Path) -> Result<File, RunError> {
     }
 }
 
+/// The newest checkpoint in a folder, if there is one and that is what the run is to go on from.
+pub(crate) fn to_go_on_from<C: Kept>(
+    folder: &Path,
+    checkpoints: &Checkpoints,
+    resume: bool,
+) -> Result<Option<C>, RunError> {
+    let newest = checkpoints.newest()?;
+    if newest.is_some() && !resume {
+        let problem = "there is a run in this folder: --resume goes on with it, --run names another folder";
+        return Err(RunError::Folder { path: folder.into(), problem: problem.into() });
+    }
+    Ok(newest)
+}
+
+/// Writes the recipe into the folder of its run.
+pub(crate) fn keep_recipe(folder: &Path, explained: &str) -> Result<(), RunError> {
+    let path = folder.join(RECIPE);
+    output::write_whole(&path, explained.as_bytes())
+        .map_err(|error| RunError::Folder { path, problem: error.to_string() })
+}
+
 struct Run<'a> {
     recipe: &'a Recipe,
     job: Job,
@@ -226,20 +251,11 @@ impl<'a> Run<'a> {
         let folder = options.folder;
         let wrong = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let newest: Option<Checkpoint> = checkpoints.newest()?;
-        let (state, standing) = match (newest, options.resume) {
-            (Some(_), false) => {
-                return Err(wrong(
-                    "there is a run in this folder: --resume goes on with it, --run names another folder",
-                ));
-            }
-            (None, _) => (first_state(&job, recipe)?, Standing::default()),
-            (Some(found), true) => {
+        let (state, standing) = match to_go_on_from::<Checkpoint>(folder, &checkpoints, options.resume)? {
+            None => (first_state(&job, recipe)?, Standing::default()),
+            Some(found) => {
                 if found.recipe != *recipe {
-                    return Err(wrong(
-                        "the run in this folder has another recipe (recipe.toml there has it in full): name another folder, \
-                         and begin with its network by `network.start` if that is what is wanted",
-                    ));
+                    return Err(wrong(OTHER_RECIPE));
                 }
                 if !found.state.fits(&job.layout, job.optimiser, job.is_averaged()) {
                     return Err(wrong("its newest checkpoint is of another network"));
@@ -248,10 +264,7 @@ impl<'a> Run<'a> {
             }
         };
         let step = state.step;
-        let text = recipe.explain();
-        let path = folder.join(RECIPE);
-        output::write_whole(&path, text.as_bytes())
-            .map_err(|error| RunError::Folder { path, problem: error.to_string() })?;
+        keep_recipe(folder, &recipe.explain())?;
         let cursor = (step > 0).then(|| standing.cursor.clone());
         let loader = Loader::new(recipe, options.threads, step, cursor);
         let positions = recipe.training.validation_positions;
@@ -283,8 +296,8 @@ impl<'a> Run<'a> {
         let steps = self.recipe.steps();
         let pause = training.validate_every.div_ceil(training.batch as u64);
         watch(Event::Begin { step: self.step, steps });
-        let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
-        while self.step < steps && !self.is_stale() {
+        let mut pace = Pace::new(self.step, self.loader.waited());
+        while self.step < steps && !self.standing.is_stale(training.patience) {
             let loaded = self.loader.next_batch()?;
             let rate = self.recipe.rate.at(self.step, steps);
             self.trainer.learn(&loaded.batch, rate)?;
@@ -297,18 +310,16 @@ impl<'a> Run<'a> {
             let validates = self.step.is_multiple_of(pause) || self.step == steps;
             if self.recent.len() == LOOK || validates || stopped {
                 let told = self.look()?;
-                let seconds = since.elapsed().as_secs_f64().max(1e-9);
-                let positions = (self.step - looked) as f64 * training.batch as f64;
+                let (speed, waiting) = pace.tell(self.step, self.loader.waited(), training.batch);
                 let loss =
                     told.iter().map(|told| f64::from(told.loss)).sum::<f64>() / told.len().max(1) as f64;
-                let waiting = (self.loader.waited() - waited).as_secs_f64() / seconds;
-                watch(Event::Steps { step: self.step, loss, rate, speed: positions / seconds, waiting });
-                self.tell(&told, loss, rate, positions / seconds, waiting)?;
-                (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
+                watch(Event::Steps { step: self.step, loss, rate, speed, waiting });
+                self.tell(&told, loss, rate, speed, waiting)?;
+                pace = Pace::new(self.step, self.loader.waited());
             }
             if validates {
                 self.validate(watch)?;
-                (since, waited) = (Instant::now(), self.loader.waited());
+                pace = Pace::new(self.step, self.loader.waited());
             } else if stopped {
                 let checkpoint = self.checkpoint()?;
                 self.checkpoints.save_stopped(&checkpoint)?;
@@ -318,12 +329,6 @@ impl<'a> Run<'a> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether the validation loss has not fallen for too long.
-    fn is_stale(&self) -> bool {
-        let patience = self.recipe.training.patience;
-        patience > 0 && self.standing.stale >= patience
     }
 
     /// Waits for the steps under way, and stops if one of them said no number.
@@ -382,13 +387,7 @@ impl<'a> Run<'a> {
             if !loss.is_finite() {
                 return Err(RunError::Validation { step: self.step, loss });
             }
-            is_best = self.standing.best.is_none_or(|(best, _)| loss < best);
-            if is_best {
-                self.standing.best = Some((loss, self.step));
-                self.standing.stale = 0;
-            } else {
-                self.standing.stale += 1;
-            }
+            is_best = self.standing.look(loss, self.step);
             let mut scalars = vec![("validation/loss", loss)];
             let figures = [
                 ("validation/mae", whole.mae()),
@@ -507,4 +506,127 @@ fn first_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
         return Err(RecipeError::Wrong { key: "network.start", problem }.into());
     }
     Ok(State::new(job.layout.numbers_of(&network), job.optimiser, job.is_averaged()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    /// Learns nothing: all its numbers are the steps that were made, and what it says is wrong by how far they are from the
+    /// thirtieth.
+    struct Counter {
+        state: State,
+        untold: usize,
+    }
+
+    impl Trainer for Counter {
+        fn learn(&mut self, _: &Batch, _: f64) -> Result<(), TrainError> {
+            self.state.step += 1;
+            self.state.numbers.fill(self.state.step as f32);
+            self.untold += 1;
+            Ok(())
+        }
+
+        fn told(&mut self) -> Result<Vec<Told>, TrainError> {
+            Ok(vec![Told::default(); std::mem::take(&mut self.untold)])
+        }
+
+        fn outputs(&mut self, batch: &Batch, _: bool) -> Result<Vec<f32>, TrainError> {
+            Ok(vec![(self.state.numbers[0] - 30.0).abs() / 10.0; batch.len()])
+        }
+
+        fn state(&mut self) -> Result<State, TrainError> {
+            Ok(self.state.clone())
+        }
+    }
+
+    fn count(_: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
+        Ok(Box::new(Counter { state, untold: 0 }))
+    }
+
+    /// A folder with drawn games, gone when the test is.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tandem-run-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            let rows = "4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,1/2-1/2\n".repeat(50);
+            std::fs::write(path.join("draws.csv"), format!("fen,result\n{rows}")).unwrap();
+            Self(path)
+        }
+
+        /// A hundred steps, with a look after every tenth.
+        fn recipe(&self, network: &str, training: &str) -> Recipe {
+            let data = self.0.join("draws.csv");
+            let text = format!(
+                "name = \"x\"\n[data]\nshuffle_buffer = 50\ntrain = [{{ path = {data:?} }}]\n\
+                 validation = [{{ path = {data:?} }}]\n[network]\nfeatures = \"768\"\n{network}\n[target]\n\
+                 result_share = 1.0\n[training]\nbatch = 10\npositions = 1000\nvalidate_every = 100\n{training}\n"
+            );
+            Recipe::parse(&text).unwrap()
+        }
+
+        fn run(&self, recipe: &Recipe, trainer: &MakeTrainer) -> Result<Outcome, RunError> {
+            let stop = AtomicBool::new(false);
+            let folder = self.0.join("run");
+            run(
+                recipe,
+                &RunOptions { folder: &folder, resume: false, threads: 1, stop: &stop },
+                trainer,
+                &mut |_| (),
+            )
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn patience_ends_a_run_and_the_best_network_comes_of_it() {
+        let folder = Folder::new("patience");
+        let outcome = folder.run(&folder.recipe("accumulator = 32", "patience = 2"), &count).unwrap();
+        assert!(outcome.finished);
+        assert_eq!((outcome.steps, outcome.network.bias[0]), (50, 30.0));
+        let loss = outcome.metrics.unwrap().whole().loss().unwrap();
+        assert!(loss < 1e-12, "what is told is of that network: {loss}");
+    }
+
+    #[test]
+    fn the_mean_of_the_last_checkpoints_comes_of_a_run() {
+        let folder = Folder::new("mean");
+        let training = "average = { kind = \"last\", checkpoints = 3 }\nkeep = 4";
+        let outcome = folder.run(&folder.recipe("accumulator = 32", training), &count).unwrap();
+        assert_eq!((outcome.steps, outcome.network.bias[0]), (100, 90.0));
+    }
+
+    #[test]
+    fn a_run_begins_with_the_network_that_it_is_given() {
+        let folder = Folder::new("start");
+        let path = folder.0.join("start.safetensors");
+        let recipe = |network: &str| folder.recipe(&format!("{network}\nstart = {path:?}"), "");
+        let job = Job::of(&recipe("accumulator = 32")).unwrap();
+        let network = job.network(&job.layout.start(5), "start");
+        std::fs::write(&path, network.to_safetensors().unwrap()).unwrap();
+        let begun = Rc::new(RefCell::new(None));
+        let seen = Rc::clone(&begun);
+        let trainer = move |job: &Job, state: State| {
+            *seen.borrow_mut() = Some(job.network(&state.numbers, "start"));
+            Err(TrainError("enough".into()))
+        };
+        let told = |network: &str| folder.run(&recipe(network), &trainer).unwrap_err().to_string();
+        assert_eq!(told("accumulator = 32"), "enough");
+        assert_eq!(begun.take(), Some(network));
+        // One of another shape, or whose outputs mean other centipawns, is no beginning.
+        for other in ["accumulator = 64", "accumulator = 32\nscale = 300"] {
+            let error = told(other);
+            assert!(error.contains("network.start"), "{error}");
+            assert_eq!(begun.take(), None);
+        }
+    }
 }

@@ -28,7 +28,7 @@ mod targets;
 mod trainer;
 
 pub use any_recipe::AnyRecipe;
-pub use checkpoint::{TransformerCheckpoint, TransformerStanding};
+pub use checkpoint::TransformerCheckpoint;
 pub use figures::{Figure, Head};
 pub use join::{BridgeRecipe, Join, Reading, Start};
 pub(crate) use loader::first_records;

@@ -20,9 +20,9 @@ pub(super) struct EventWriter {
 }
 
 impl EventWriter {
-    /// Begins a file beside those that the folder has. For a run that goes on, `first_step` is the first that will come:
-    /// what earlier files have of it and of later ones counts no more.
-    pub(super) fn create(folder: &Path, first_step: Option<u64>) -> io::Result<Self> {
+    /// Begins a file beside those that the folder has. `first_step` is the first that will come: what earlier files have of
+    /// it and of later ones counts no more.
+    pub(super) fn create(folder: &Path, first_step: u64) -> io::Result<Self> {
         // Files are read in the order of their names, whatever the clock said when they were begun.
         let mut number = seconds_now() as u64;
         for entry in fs::read_dir(folder)? {
@@ -35,10 +35,8 @@ impl EventWriter {
         let path = folder.join(format!("{PREFIX}{number:010}.tandem"));
         let mut writer = Self { file: Appender::new(File::create_new(&path)?)?, path };
         writer.write(&Message::event(0).bytes(3, b"brain.Event:2"))?;
-        if let Some(first_step) = first_step {
-            // A session's log that says START.
-            writer.write(&Message::event(first_step).bytes(7, &Message::default().whole(1, 1).0))?;
-        }
+        // A session's log that says START.
+        writer.write(&Message::event(first_step).bytes(7, &Message::default().whole(1, 1).0))?;
         Ok(writer)
     }
 
@@ -212,16 +210,16 @@ mod tests {
     #[test]
     fn records_are_framed_and_a_torn_one_harms_no_other() {
         let folder = folder("events");
-        let mut writer = EventWriter::create(&folder, None).unwrap();
+        let mut writer = EventWriter::create(&folder, 1).unwrap();
         writer.scalars(300, &[("train/loss", 0.5), ("rate", 0.25)]).unwrap();
         writer.histogram(301, "w", &Histogram::new(&[0.0, 1.0], 2)).unwrap();
         let bytes = fs::read(writer.path()).unwrap();
         let events = records(&bytes);
-        assert_eq!(events.len(), 3);
+        assert_eq!(events.len(), 4);
         // After nine bytes with the time.
         assert_eq!(events[0][9..], *b"\x10\x00\x1a\x0dbrain.Event:2");
         let scalars = b"\x10\xac\x02\x2a\x20\x0a\x11\x0a\x0atrain/loss\x15\0\0\0\x3f\x0a\x0b\x0a\x04rate\x15\0\0\x80\x3e";
-        assert_eq!(events[1][9..], scalars[..]);
+        assert_eq!(events[2][9..], scalars[..]);
         for end in 0..bytes.len() {
             let whole = records(&bytes[..end]);
             assert_eq!(whole, events[..whole.len()]);
@@ -235,8 +233,8 @@ mod tests {
         let late = folder.join("events.out.tfevents.4000000000.elsewhere.1.0");
         fs::write(&late, "").unwrap();
         fs::write(folder.join("events.out.tfevents.none"), "").unwrap();
-        let first = EventWriter::create(&folder, None).unwrap();
-        let second = EventWriter::create(&folder, Some(2)).unwrap();
+        let first = EventWriter::create(&folder, 1).unwrap();
+        let second = EventWriter::create(&folder, 2).unwrap();
         assert!(*late < *first.path() && first.path() < second.path());
         fs::remove_dir_all(folder).unwrap();
     }
@@ -259,7 +257,7 @@ for tag in sorted(run.Tags()["histograms"]):
     #[test]
     fn tensorboard_reads_what_is_written() {
         let folder = folder("tensorboard");
-        let mut writer = EventWriter::create(&folder, None).unwrap();
+        let mut writer = EventWriter::create(&folder, 1).unwrap();
         for step in [1, 2, 3] {
             writer.scalars(step, &[("train/loss", 1.0 / step as f64), ("größe", f64::NAN)]).unwrap();
         }
@@ -268,7 +266,7 @@ for tag in sorted(run.Tags()["histograms"]):
         let path = writer.path().to_owned();
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], &whole[..20]].concat()).unwrap();
-        let mut writer = EventWriter::create(&folder, Some(3)).unwrap();
+        let mut writer = EventWriter::create(&folder, 3).unwrap();
         writer.scalars(3, &[("train/loss", 0.25)]).unwrap();
         writer.scalars(4_000_000_000, &[("train/loss", 0.125)]).unwrap();
         writer.histogram(4, "weights/first", &Histogram::new(&[-1.0, 0.5, 1.0], 2)).unwrap();

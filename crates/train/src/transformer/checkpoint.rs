@@ -1,26 +1,9 @@
 //! A transformer's run in a file.
 
 use super::{TransformerRecipe, TransformerState};
-use crate::checkpoint::{About, CheckpointError, Kept, read_rows, read_whole, write_rows};
-use crate::pool::DataCursor;
-use serde::{Deserialize, Serialize};
+use crate::checkpoint::{About, CheckpointError, Kept, Standing, read_rows, read_whole, write_rows};
 use std::path::Path;
 use tandem_transformer::Architecture;
-
-/// How a run stands beside its numbers.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TransformerStanding {
-    /// Where the data is read on.
-    pub cursor: DataCursor,
-    /// The lowest validation loss so far, and the step it was seen at.
-    pub best: Option<(f64, u64)>,
-    /// Looks at the validation data since then.
-    pub stale: u32,
-    /// The NNUE and the transformer that a bridge is learnt between, by the SHA-256 of their files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bases: Option<[String; 2]>,
-}
 
 /// A transformer's run at a step.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +15,7 @@ pub struct TransformerCheckpoint {
     /// Its numbers.
     pub state: TransformerState,
     /// How it stands.
-    pub standing: TransformerStanding,
+    pub standing: Standing,
 }
 
 const KIND: &str = "tandem transformer checkpoint 1";
@@ -51,10 +34,22 @@ impl TransformerCheckpoint {
             None => architecture.parameters(),
             Some(_) => row.len().max(architecture.parameters()),
         };
-        match state.rows.iter().find(|(_, row)| row.len() != numbers) {
-            Some((name, row)) => Err(format!("{name} has {} numbers, not {numbers}", row.len())),
-            None => Ok(Self { recipe, architecture, state, standing: about.json("standing")? }),
+        if let Some((name, row)) = state.rows.iter().find(|(_, row)| row.len() != numbers) {
+            return Err(format!("{name} has {} numbers, not {numbers}", row.len()));
         }
+        // A run that goes on without one of these would begin anew there, and nobody would know.
+        let remembered = [
+            ("first", true),
+            ("second", true),
+            ("following", recipe.training.ema > 0.0),
+            ("plain", state.averaged > 0),
+        ];
+        if let Some((name, _)) =
+            remembered.iter().find(|(name, needed)| *needed && !state.rows.contains_key(*name))
+        {
+            return Err(format!("it has no row {name:?}"));
+        }
+        Ok(Self { recipe, architecture, state, standing: about.json("standing")? })
     }
 
     /// The first tensor in which the network differs from another one, in words; none where they are alike.
@@ -97,5 +92,48 @@ impl Kept for TransformerCheckpoint {
 
     fn load(path: &Path) -> Result<Self, CheckpointError> {
         read_whole(path, Self::from_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_goes_on_from_all_that_it_remembered_or_not_at_all() {
+        let path = std::env::temp_dir().join(format!("tandem-transformer-{}.checkpoint", std::process::id()));
+        let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.pgn\" }]\n[network]\npreset = \"bt-small\"\n";
+        let architecture =
+            Architecture::from_toml(include_str!("../../../transformer/tests/architectures/squares.toml"))
+                .unwrap();
+        let row = vec![0.25; architecture.parameters()];
+        let names = ["numbers", "first", "second", "following", "plain"];
+        let whole = TransformerCheckpoint {
+            recipe: TransformerRecipe::parse(text).unwrap(),
+            architecture,
+            state: TransformerState {
+                step: 7,
+                averaged: 2,
+                rows: names.map(|name| (name.to_owned(), row.clone())).into(),
+            },
+            standing: Standing { best: Some((0.5, 6)), stale: 1, ..Standing::default() },
+        };
+        whole.save(&path).unwrap();
+        assert_eq!(TransformerCheckpoint::load(&path).unwrap(), whole);
+        for name in names {
+            let mut torn = whole.clone();
+            torn.state.rows.remove(name);
+            torn.save(&path).unwrap();
+            let error = TransformerCheckpoint::load(&path).unwrap_err().to_string();
+            assert!(error.contains("no checkpoint: it has no "), "{name}: {error}");
+        }
+        // Who keeps no averages has none.
+        let mut plain = whole;
+        plain.recipe.training.ema = 0.0;
+        plain.state.averaged = 0;
+        plain.state.rows.retain(|name, _| name != "following" && name != "plain");
+        plain.save(&path).unwrap();
+        assert_eq!(TransformerCheckpoint::load(&path).unwrap(), plain);
+        std::fs::remove_file(path).unwrap();
     }
 }

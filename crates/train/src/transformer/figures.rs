@@ -23,9 +23,9 @@ pub enum Head {
     SearchValue,
     /// How the next moves go: surprise.
     ShortTerm,
-    /// Foretold errors of the three values: the square of the difference to the square of the error.
+    /// Foretold errors of the three values: the squares of the differences to the squares of the errors, added up.
     Error,
-    /// Buckets of the three values: surprise.
+    /// Buckets of the three values: surprise, added up.
     ValueBuckets,
     /// Plies that are left: the square of the difference, in [`MOVES_LEFT_UNIT`](super::MOVES_LEFT_UNIT)s, bent at [`MOVES_LEFT_BEND`](super::MOVES_LEFT_BEND).
     MovesLeft,

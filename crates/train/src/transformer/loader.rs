@@ -150,8 +150,28 @@ impl Maker for SampleMaker {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        let shares: Vec<f64> = self.aims(first_step).iter().map(|aim| aim.result_share).collect();
-        check_scores(pieces, &shares, "targets.result_share")
+        let SampleShape { chances, ends, search, short_term, .. } = self.reading.shape;
+        let aims = self.aims(first_step);
+        let mixed_chances = |aim: &Aim| chances && aim.result_share < 1.0;
+        let mixed_ends = |aim: &Aim| ends && aim.value_result_share < 1.0;
+        let reads = |record: &Record, source: usize| {
+            let aim = &aims[source];
+            let alone = record.result.is_none() && (chances || ends);
+            search || short_term || alone || mixed_chances(aim) || mixed_ends(aim)
+        };
+        // Where a source has a share of its own, that is what would have to change.
+        let mixed = |own: bool, is_mixed: &dyn Fn(&Aim) -> bool| {
+            let mut sources = self.sources.iter().zip(&aims);
+            sources.any(|(source, aim)| source.result_share.is_some() == own && is_mixed(aim))
+        };
+        let mut keys = Vec::new();
+        if !(search || short_term) {
+            keys.extend(mixed(false, &mixed_chances).then_some("targets.result_share"));
+            keys.extend(mixed(false, &mixed_ends).then_some("targets.value_result_share"));
+            let own = mixed(true, &mixed_chances) || mixed(true, &mixed_ends);
+            keys.extend(own.then_some("data.train.result_share"));
+        }
+        check_scores(pieces, reads, &keys)
     }
 
     fn make<'a>(
@@ -547,7 +567,24 @@ mod tests {
         assert_eq!(loader.skipped().count(), 4, "those of the validation data count as well");
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,0\n".repeat(300);
         std::fs::write(&path, format!("fen,move,score\n{rows}")).unwrap();
+        // This one learns how games end: by scores where nothing else is known, or where they are asked for.
+        let mut of_ends = self::recipe(&path, Preset::BtSmall, "");
+        for recipe in [&recipe, &of_ends] {
+            let (message, _) = told(recipe);
+            assert!(message.starts_with("all scores are zero"), "{message}");
+            assert!(message.contains("from them; label"), "{message}");
+        }
+        let rows = rows.replace(",0\n", ",0,1-0\n");
+        std::fs::write(&path, format!("fen,move,score,result\n{rows}")).unwrap();
         let (message, _) = told(&recipe);
-        assert!(message.starts_with("all scores are zero") && message.contains("`targets."), "{message}");
+        assert!(message.contains("set `targets.result_share` to 1"), "{message}");
+        let mut loader = SampleLoader::new(&of_ends, shape(&of_ends), Share::WHOLE, 1, 0, None);
+        assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
+        of_ends.targets.value_result_share = 0.5;
+        let (message, _) = told(&of_ends);
+        assert!(message.contains("set `targets.value_result_share` to 1"), "{message}");
+        of_ends.data.train[0].result_share = Some(Schedule::Constant { value: 0.5 });
+        let (message, _) = told(&of_ends);
+        assert!(message.contains("set `data.train.result_share` to 1"), "{message}");
     }
 }

@@ -268,6 +268,8 @@ impl<'a> Batch<'a> {
 
     fn add_values(&mut self, row: usize, answers: &Answers<'_>) {
         let samples = self.samples;
+        // Each value head's counts as much as another's, as in a step.
+        let (mut errors, mut surprises_of_buckets) = (None, None);
         for (head, said, known) in [
             (Head::Value, answers.value, &samples.wdl),
             (Head::SearchValue, answers.search_value, &samples.search),
@@ -292,13 +294,16 @@ impl<'a> Batch<'a> {
             if let Some(foretold) = self.row(said.error, row) {
                 // It foretells the error of chances, which go from 0 to 1 where values go from -1 to 1.
                 let difference = f64::from(foretold[0]) - error / 4.0;
-                self.count(row, Figure::Loss(Head::Error), difference * difference);
+                *errors.get_or_insert(0.0) += difference * difference;
             }
             let logits = self.row(said.buckets, row);
             if let Some((logits, buckets)) = logits.and_then(|row| Some((row, Buckets::new(row.len())?))) {
                 let loss = self.bucket_loss(buckets, logits, (wanted + 1.0) / 2.0);
-                self.count(row, Figure::Loss(Head::ValueBuckets), loss);
+                *surprises_of_buckets.get_or_insert(0.0) += loss;
             }
+        }
+        for (head, loss) in [(Head::Error, errors), (Head::ValueBuckets, surprises_of_buckets)] {
+            loss.into_iter().for_each(|loss| self.count(row, Figure::Loss(head), loss));
         }
     }
 
@@ -517,6 +522,13 @@ mod tests {
         near(metrics.whole().get(Figure::ValueAccuracy), 1.0);
         near(metrics.whole().get(Figure::ValueError), 0.0);
         near(metrics.whole().get(Figure::Loss(Head::Error)), 0.0625);
+        // The error of each value that is foretold counts.
+        let mut of_two = TransformerMetrics::default();
+        let searched = Samples { search: samples.wdl.clone(), ..samples.clone() };
+        let answers = Answers { value, search_value: value, ..Answers::default() };
+        of_two.add(&searched, &shape, &Targets::default(), &answers);
+        near(of_two.whole().get(Figure::Loss(Head::Error)), 0.125);
+        assert_eq!(of_two.whole().count(Figure::Loss(Head::Error)), samples.len() as u64);
         if shape.moves_left {
             // One unit off: half a unit bent, and straight from there.
             near(metrics.whole().get(Figure::Loss(Head::MovesLeft)), 0.375);

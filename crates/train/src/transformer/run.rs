@@ -2,24 +2,23 @@
 //!
 //! Several processes make a run together: each learns from its share of every batch, and the first of them alone writes.
 
-use super::checkpoint::{TransformerCheckpoint, TransformerStanding};
+use super::checkpoint::TransformerCheckpoint;
 use super::{
     Answers, Figure, Head, Join, Judged, Reading, SampleLoader, SampleShape, Samples, Share, Start, StepTold,
     TransformerMetrics, TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, blind,
     load_samples,
 };
-use crate::checkpoint::{Checkpoints, Kept};
+use crate::checkpoint::{Checkpoints, Kept, Standing};
 use crate::log::RunLog;
 use crate::metrics::Phase;
+use crate::pace::Pace;
 use crate::recipe::RecipeError;
-use crate::run::{RECIPE, RunError, claim};
+use crate::run::{OTHER_RECIPE, RunError, claim, keep_recipe, to_go_on_from};
 use crate::trainer::TrainError;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
-use tandem_chess::output;
 use tandem_hybrid::Hybrid;
 use tandem_transformer::Weights;
 
@@ -146,7 +145,7 @@ struct Run<'a> {
     validation: Vec<Samples>,
     shape: SampleShape,
     checkpoints: Checkpoints,
-    standing: TransformerStanding,
+    standing: Standing,
     step: u64,
     metrics: Option<TransformerMetrics>,
     /// What the first process alone has: the log, and the folder for itself.
@@ -175,25 +174,15 @@ impl<'a> Run<'a> {
         let lock = if is_first { Some(claim(folder)?) } else { None };
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let newest: Option<TransformerCheckpoint> = checkpoints.newest()?;
-        let (state, mut standing) = match (newest, options.resume) {
-            (Some(_), false) => {
-                return Err(wrong(
-                    "there is a run in this folder: --resume goes on with it, --run names another folder"
-                        .into(),
-                ));
-            }
-            (None, _) => (None, TransformerStanding::default()),
-            (Some(found), true) => {
+        let newest: Option<TransformerCheckpoint> = to_go_on_from(folder, &checkpoints, options.resume)?;
+        let (state, mut standing) = match newest {
+            None => (None, Standing::default()),
+            Some(found) => {
                 if let Some(difference) = found.difference(start.architecture()) {
                     return Err(wrong(format!("its newest checkpoint is of another network: {difference}")));
                 }
                 if found.recipe != *recipe {
-                    return Err(wrong(
-                        "the run in this folder has another recipe (recipe.toml there has it in full): name another folder, \
-                         and begin with its network by `network.start` if that is what is wanted"
-                            .into(),
-                    ));
+                    return Err(wrong(OTHER_RECIPE.into()));
                 }
                 (Some(found.state), found.standing)
             }
@@ -223,9 +212,7 @@ impl<'a> Run<'a> {
         let validation = load_samples(recipe, reading, options.share, options.threads, loader.skipped())?;
         let writes = match lock {
             Some(lock) => {
-                let path = folder.join(RECIPE);
-                output::write_whole(&path, recipe.explain().as_bytes())
-                    .map_err(|error| RunError::Folder { path, problem: error.to_string() })?;
+                keep_recipe(folder, &recipe.explain())?;
                 Some((RunLog::resume(folder, step)?, lock))
             }
             None => None,
@@ -259,8 +246,8 @@ impl<'a> Run<'a> {
         self.check_step(options.folder)?;
         let blind = self.blind()?;
         watch(TransformerEvent::Begin { step: self.step, steps, blind: &blind });
-        let (mut since, mut waited, mut looked) = (Instant::now(), self.loader.waited(), self.step);
-        while self.step < steps && !self.is_stale() {
+        let mut pace = Pace::new(self.step, self.loader.waited());
+        while self.step < steps && !self.standing.is_stale(training.patience) {
             let loaded = self.loader.next_batch()?;
             let rate = self.recipe.rate.at(self.step, steps);
             self.trainer.learn(&loaded.batch, rate)?;
@@ -276,17 +263,15 @@ impl<'a> Run<'a> {
                 self.trainer.average()?;
             }
             let validates = self.step.is_multiple_of(pause) || self.step == steps;
-            if !validates && self.step - looked < LOOK {
+            if !validates && self.step - pace.step() < LOOK {
                 continue;
             }
-            let told = self.look(looked)?;
+            let told = self.look(pace.step())?;
             // One process that is to stop stops all.
             let mut stop = [f64::from(u8::from(options.stop.load(Ordering::Relaxed)))];
             self.trainer.add_up(&mut stop)?;
             let stopped = stop[0] > 0.0;
-            let seconds = since.elapsed().as_secs_f64().max(1e-9);
-            let speed = (self.step - looked) as f64 * training.batch as f64 / seconds;
-            let waiting = (self.loader.waited() - waited).as_secs_f64() / seconds;
+            let (speed, waiting) = pace.tell(self.step, self.loader.waited(), training.batch);
             watch(TransformerEvent::Steps { step: self.step, told: &told, rate, speed, waiting });
             self.tell(&told, rate, speed, waiting)?;
             if validates {
@@ -301,7 +286,7 @@ impl<'a> Run<'a> {
             if stopped {
                 return Ok(self.step == steps);
             }
-            (since, waited, looked) = (Instant::now(), self.loader.waited(), self.step);
+            pace = Pace::new(self.step, self.loader.waited());
         }
         Ok(true)
     }
@@ -335,11 +320,6 @@ impl<'a> Run<'a> {
             log.scalars(0, 0, &scalars)?;
         }
         Ok(losses)
-    }
-
-    fn is_stale(&self) -> bool {
-        let patience = self.recipe.training.patience;
-        patience > 0 && self.standing.stale >= patience
     }
 
     /// Waits for the steps under way, and stops if one of them said no number.
@@ -400,13 +380,7 @@ impl<'a> Run<'a> {
             if !loss.is_finite() {
                 return Err(RunError::Validation { step: self.step, loss });
             }
-            is_best = self.standing.best.is_none_or(|(best, _)| loss < best);
-            if is_best {
-                self.standing.best = Some((loss, self.step));
-                self.standing.stale = 0;
-            } else {
-                self.standing.stale += 1;
-            }
+            is_best = self.standing.look(loss, self.step);
             let (step, positions) = (self.step, self.positions());
             if let Some((log, _)) = &mut self.writes {
                 let phases = Phase::ALL.map(|phase| format!("validation/{}", phase.name()));

@@ -21,7 +21,7 @@ const NEAR_FUTURE: f64 = 5.0 / 6.0;
 /// Plies of it that are looked at: what comes later counts for a twentieth.
 const NEAR_PLIES: usize = 16;
 
-/// Which arrays a network needs.
+/// What a network reads and is taught, and so which arrays it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleShape {
     /// What it reads.
@@ -30,6 +30,10 @@ pub struct SampleShape {
     pub actions: bool,
     /// How its policy numbers moves, if it has one.
     pub moves: Option<PolicyKind>,
+    /// It is taught the chance to win.
+    pub chances: bool,
+    /// It is taught how the game ends.
+    pub ends: bool,
     /// It is taught the opponent's answer.
     pub opponent: bool,
     /// It is taught what a search finds.
@@ -48,6 +52,8 @@ impl SampleShape {
         input: Input::Squares,
         actions: false,
         moves: None,
+        chances: true,
+        ends: true,
         opponent: false,
         search: false,
         short_term: false,
@@ -64,6 +70,10 @@ impl SampleShape {
             actions: heads.action_value.is_some(),
             // The value after a move has the numbers of lc0's policy.
             moves: policy.map(|head| head.kind).or(heads.move_value.map(|_| PolicyKind::Attention)),
+            chances: heads.action_value.is_some()
+                || heads.state_value.is_some()
+                || heads.move_value.is_some(),
+            ends: heads.value.is_some(),
             opponent: policy.is_some_and(|head| head.beside.contains(&PolicyTarget::Opponent)),
             search: heads.search_value.is_some(),
             short_term: heads.short_term.is_some(),

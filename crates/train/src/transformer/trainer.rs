@@ -13,7 +13,8 @@ pub struct TransformerState {
     pub step: u64,
     /// Steps whose numbers are in the plain average.
     pub averaged: u64,
-    /// `numbers`, and what the optimiser and the averages keep beside them.
+    /// `numbers`; `first` and `second`, which the optimiser remembers; `following` where a moving average is kept, and `plain`
+    /// where numbers were averaged. A checkpoint that lacks one is refused.
     pub rows: BTreeMap<String, Vec<f32>>,
 }
 
