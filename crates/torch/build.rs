@@ -58,7 +58,18 @@ mod torch {
         compiler.args(include.iter().chain(&more).map(|path| format!("-I{}", path.display())));
         compiler.arg(format!("-L{}", torch.join("lib").display()));
         compiler.args(["-ltorch_cuda", "-lc10_cuda", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"]);
-        if !compiler.status().is_ok_and(|status| status.success()) {
+        let status = compiler.status();
+        let compiled = status.as_ref().is_ok_and(std::process::ExitStatus::success);
+        let needed = [packages.join("cu13/include/cuda_runtime_api.h"), packages.join("nccl/include/nccl.h")];
+        let library_of_cards = torch.join("lib/libtorch_cuda.so");
+        // Where nothing is missing, the mistake is ours, and must not pass for that.
+        assert!(
+            status.is_err()
+                || compiled
+                || !needed.iter().chain([&library_of_cards]).all(|path| path.exists()),
+            "csrc/card.cpp and csrc/fused.cpp do not compile"
+        );
+        if !compiled {
             println!(
                 "cargo:warning=the part for cards was not built: graphs, sums over cards and our own kernels will be missing"
             );

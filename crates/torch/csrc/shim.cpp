@@ -152,10 +152,6 @@ int tandem_broadcast(void* group, at::Tensor* tensor) {
     });
 }
 
-int tandem_barrier(void* group) {
-    return guarded([&] { static_cast<Group*>(group)->backend->barrier()->wait(); });
-}
-
 void tandem_group_free(void* pointer) {
     auto* group = static_cast<Group*>(pointer);
     guarded([&] {

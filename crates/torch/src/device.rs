@@ -67,7 +67,9 @@ impl Compute {
             return Err(missing(format!("libtorch sees {count} cards of NVIDIA on this machine")));
         }
         allow_tf32(true)?;
-        Ok(Self { device: Device::Cuda(number), has_graphs: load_card().is_ok() })
+        // Steps are made without recording them too.
+        let opened = load_card().inspect_err(|error| eprintln!("warning: steps are not recorded: {error}"));
+        Ok(Self { device: Device::Cuda(number), has_graphs: opened.is_ok() })
     }
 
     /// A card of NVIDIA's if libtorch sees any, and else the processor. A card that is there and cannot be used is told of.
@@ -184,11 +186,6 @@ impl Processes {
 
     pub(crate) fn alone(&self) -> bool {
         self.group.is_none()
-    }
-
-    /// Waits for all.
-    pub fn wait(&self) -> Result<(), TorchError> {
-        self.group.as_ref().map_or(Ok(()), Group::wait)
     }
 
     pub(crate) fn sum(&self, tensor: &Tensor) -> Result<(), TorchError> {

@@ -129,8 +129,8 @@ impl Fused {
     }
 }
 
-/// Training goes on without, so this is all that anybody hears of it, and once.
+/// Work goes on without, so this is all that anybody hears of it, and once.
 fn warn(error: &TorchError) {
     static SAID: Once = Once::new();
-    SAID.call_once(|| eprintln!("warning: training goes on without Tandem's own kernels: {error}"));
+    SAID.call_once(|| eprintln!("warning: the card computes without Tandem's own kernels: {error}"));
 }

@@ -86,7 +86,7 @@ fn gone() -> TrainError {
     TrainError("the thread that judges has ended".into())
 }
 
-/// What a thread has: kernels belong to the one that made them.
+/// What a thread has: the handle of its kernels is not one that threads can share.
 struct Resident {
     shape: SampleShape,
     model: Model,

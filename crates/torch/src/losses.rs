@@ -201,14 +201,13 @@ fn of_buckets(logits: &Tensor, chance: &Tensor, target: BucketTarget) -> Tensor 
     let chances = logits.log_softmax(-1, Kind::Float);
     match target {
         BucketTarget::CrossEntropy => {
-            // A chance between two buckets belongs to the lower one.
-            let bucket = (chance * count as f64).ceil() - 1.0;
+            // A chance between two buckets belongs to the lower one, which the last bit may decide.
+            let bucket = (chance.to_kind(fine(logits.device())) * count as f64).ceil() - 1.0;
             let bucket = bucket.clamp(0.0, count as f64 - 1.0).to_kind(Kind::Int64).unsqueeze(1);
             -chances.gather(1, &bucket, false).squeeze_dim(1)
         }
         BucketTarget::HlGauss { sigma } => {
-            // Apple's cards have nothing finer.
-            let kind = if logits.device() == Device::Mps { Kind::Float } else { Kind::Double };
+            let kind = fine(logits.device());
             let edges = Tensor::arange(count + 1, (kind, logits.device()));
             let place = chance.to_kind(kind).unsqueeze(1) * count as f64;
             let below = ((edges - place) * (FRAC_1_SQRT_2 / sigma)).erf();
@@ -218,6 +217,11 @@ fn of_buckets(logits: &Tensor, chance: &Tensor, target: BucketTarget) -> Tensor 
             -(chances * shares).sum_dim_intlist(1, false, Kind::Float)
         }
     }
+}
+
+/// The finest numbers that a device has: Apple's cards have none of 64 bits.
+fn fine(device: Device) -> Kind {
+    if device == Device::Mps { Kind::Float } else { Kind::Double }
 }
 
 /// What keeps experts alike in load, and routers' logits small.

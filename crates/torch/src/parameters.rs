@@ -41,10 +41,13 @@ impl Row {
     pub(crate) fn of(architecture: &Architecture, bridge: Option<&Bridge>) -> Self {
         let of_bridge = bridge.iter().flat_map(|bridge| bridge.tensors());
         let of_bridge = of_bridge.map(|(name, shape, _)| TensorSpec { name: name.into(), shape });
-        // Scales, offsets, biases and rows of places stay as they are learnt.
+        Self::new(architecture.tensors().into_iter().chain(of_bridge))
+    }
+
+    pub(crate) fn new(tensors: impl Iterator<Item = TensorSpec>) -> Self {
+        // Scales, offsets, biases and gates stay as they are learnt.
         let decays = |spec: &TensorSpec| spec.shape.len() > 1 && !spec.name.starts_with("embedding.gate");
-        let (mut specs, rest): (Vec<_>, Vec<_>) =
-            architecture.tensors().into_iter().chain(of_bridge).partition(decays);
+        let (mut specs, rest): (Vec<_>, Vec<_>) = tensors.partition(decays);
         let decayed = specs.iter().map(TensorSpec::len).sum();
         specs.extend(rest);
         Self { specs, decayed }

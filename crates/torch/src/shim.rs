@@ -17,6 +17,12 @@ use thiserror::Error;
 #[error("libtorch: {0}")]
 pub struct TorchError(String);
 
+impl TorchError {
+    pub(crate) fn new(problem: &str) -> Self {
+        Self(problem.into())
+    }
+}
+
 type Handle = *mut c_void;
 
 unsafe extern "C" {
@@ -53,7 +59,6 @@ unsafe extern "C" {
     ) -> Handle;
     fn tandem_sum(group: Handle, tensor: Handle) -> c_int;
     fn tandem_broadcast(group: Handle, tensor: Handle) -> c_int;
-    fn tandem_barrier(group: Handle) -> c_int;
     fn tandem_group_free(group: Handle);
 }
 
@@ -67,8 +72,13 @@ pub fn version() -> String {
 }
 
 fn told() -> TorchError {
+    told_by(tandem_error)
+}
+
+/// What a part of the shim has said last.
+fn told_by(error: unsafe extern "C" fn() -> *const c_char) -> TorchError {
     // SAFETY: it is a string of this thread, which nobody changes before the next call.
-    let text = unsafe { CStr::from_ptr(tandem_error()) };
+    let text = unsafe { CStr::from_ptr(error()) };
     // The rest is a trace of C++ frames.
     let text = text.to_string_lossy();
     TorchError(text.lines().next().unwrap_or_default().to_owned())
@@ -233,12 +243,6 @@ impl Group {
         // SAFETY: as above.
         done(unsafe { tandem_broadcast(self.0.as_ptr(), handle(tensor)) })
     }
-
-    /// Waits for all ranks.
-    pub(crate) fn wait(&self) -> Result<(), TorchError> {
-        // SAFETY: as above.
-        done(unsafe { tandem_barrier(self.0.as_ptr()) })
-    }
 }
 
 // SAFETY: libtorch's groups may be used from any thread, by one at a time.
@@ -307,7 +311,7 @@ impl Graph {
         };
         // SAFETY: a card that there is none of is answered with nothing.
         let graph = NonNull::new(unsafe { make(card as c_int) });
-        let graph = graph.ok_or_else(|| TorchError("no graph can be made".into()))?;
+        let graph = graph.ok_or_else(|| told_by(functions.error))?;
         Ok(Self { graph, functions })
     }
 
@@ -316,9 +320,7 @@ impl Graph {
         if unsafe { function(self.graph.as_ptr()) } == 0 {
             return Ok(());
         }
-        // SAFETY: it is a string that nobody changes before the next call.
-        let text = unsafe { CStr::from_ptr((self.functions.error)()) };
-        Err(TorchError(text.to_string_lossy().lines().next().unwrap_or_default().to_owned()))
+        Err(told_by(self.functions.error))
     }
 
     /// Runs something on the graph's own stream: what is to be recorded must have been run there before.

@@ -307,6 +307,31 @@ fn two_processes_are_as_good_as_one() {
     }
 }
 
+/// A step in parts is the step of all of them, in whatever numbers it is computed.
+#[test]
+fn parts_of_a_step_add_up_to_it() {
+    let folder = Folder::new("parts", 6);
+    // Norms of the other kind add up their own slopes in 16 bits within a part.
+    let network = BOARD.replace("kind = \"layer\"", "kind = \"rms\"");
+    for (precision, tolerance) in [("f32", 1e-5), ("bf16", 0.005)] {
+        let slopes = [1, 64].map(|parts| {
+            let tables = format!(
+                "[training]\nbatch = 64\npositions = 640\nema = 0.0\naccumulate = {parts}\nprecision = \"{precision}\""
+            );
+            let recipe = folder.recipe(&tables, &network);
+            let weights = Weights::random(recipe.network.architecture().unwrap(), 4);
+            let mut trainer = alone(&recipe, (&weights).into(), None).unwrap();
+            trainer.learn(&samples(&recipe), 1e-3).unwrap();
+            // After a step an optimiser remembers a tenth of its slopes.
+            trainer.state().unwrap().rows.remove("first").unwrap()
+        });
+        let length = |row: &mut dyn Iterator<Item = f32>| row.map(|x| f64::from(x * x)).sum::<f64>().sqrt();
+        let whole = length(&mut slopes[0].iter().copied());
+        let apart = length(&mut slopes[0].iter().zip(&slopes[1]).map(|(one, other)| one - other));
+        assert!(whole > 0.0 && apart < tolerance * whole, "{precision}: {apart} of {whole}");
+    }
+}
+
 #[test]
 fn what_is_frozen_stays_and_two_of_four_are_nothing() {
     let folder = Folder::new("frozen", 3);
@@ -379,7 +404,10 @@ fn fitting(norm: &str, attention: &str) -> String {
 /// Twenty steps on a card, of which most are played back from a recording.
 #[test]
 fn kernels_of_our_own_learn_as_plain_ones_do() {
-    let Ok(card) = Compute::named("cuda") else { return };
+    let Ok(card) = Compute::named("cuda") else {
+        eprintln!("skipped: there is no card");
+        return;
+    };
     let folder = Folder::new("kernels", 6);
     let pre = "{ kind = \"layer\", place = \"pre\", last = true }";
     let rms = "{ kind = \"rms\", place = \"pre\" }";

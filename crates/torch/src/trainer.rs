@@ -58,6 +58,8 @@ pub struct TorchTrainer {
     /// The graph that steps before a recording are made beside.
     graph: Option<Graph>,
     step: u64,
+    /// Where it began or went on.
+    first_step: u64,
     /// Names of what a step says, and what the steps since the last look have said.
     names: Vec<String>,
     told: Vec<Tensor>,
@@ -131,6 +133,7 @@ impl TorchTrainer {
             recorded: None,
             graph: compute.card().filter(|_| records).map(Graph::new).transpose()?,
             step,
+            first_step: step,
             names: Vec::new(),
             told: Vec::new(),
             recipe: recipe.clone(),
@@ -165,6 +168,7 @@ impl TorchTrainer {
     fn compute(&mut self, batch: &Batch) -> Result<Tensor, TorchError> {
         let parts = self.recipe.training.accumulate.max(1) as i64;
         let mut told: Option<Tensor> = None;
+        let mut slopes: Option<Tensor> = None;
         for part in 0..parts {
             let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
             let share = (next - first) as f64 / batch.len as f64;
@@ -177,6 +181,9 @@ impl TorchTrainer {
             }
             let wrong = wrong(&said, &batch, &self.recipe.targets);
             (&wrong.sum * share).backward();
+            // Added up in full precision, whatever they are computed in: else the last parts would hardly count.
+            let of_part = tch::no_grad(|| self.parameters.take_slopes())?;
+            slopes = Some(slopes.map_or_else(|| of_part.shallow_clone(), |sum| sum + &of_part));
             let mut all: Vec<(String, Tensor)> = vec![("loss".into(), wrong.sum.detach())];
             all.extend(wrong.parts);
             all.extend(figures_of(&said));
@@ -187,7 +194,7 @@ impl TorchTrainer {
             self.names = all.into_iter().map(|(name, _)| name).collect();
         }
         let _guard = tch::no_grad_guard();
-        let mut slopes = self.parameters.take_slopes()?;
+        let mut slopes = slopes.ok_or_else(|| TorchError::new("a step of no parts"))?;
         self.processes.mean(&mut slopes)?;
         if let Some((free, _)) = &self.free {
             slopes *= free;
@@ -256,9 +263,9 @@ impl TorchTrainer {
         self.join.as_ref().map_or(0.0, |join| join.dropout)
     }
 
-    /// Steps since the last look, which tells when there is enough to record.
+    /// Steps that this trainer has made, which tells when one can be recorded.
     fn made_here(&self) -> u64 {
-        self.told.len() as u64
+        self.step - self.first_step
     }
 
     /// Where memory ran out, what would help. The trainer is of no use afterwards.
