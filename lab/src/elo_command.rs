@@ -7,7 +7,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tandem_arena::{
-    stats::{Estimate, Pentanomial, RatedGame, Ratings, Sprt, Wdl, rate},
+    stats::{Pentanomial, RatedGame, Ratings, Sprt, Wdl, rate},
     summary,
 };
 use tandem_chess::{input, pgn};
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
         let counts = <[u64; 5]>::try_from(pairs.as_slice());
         let pairs =
             Pentanomial(counts.map_err(|_| usage("--pairs takes five numbers, such as 1,10,30,12,2"))?);
-        return show(args, &pairs, &wdl_of_pairs(&pairs), sprt.as_ref(), "first", "second");
+        return show(args, &pairs, None, sprt.as_ref(), "first", "second");
     }
     if let Some(wdl) = &args.wdl {
         let &[wins, draws, losses] = wdl.as_slice() else {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
             return Err(usage("--sprt needs pairs of games: give --pairs or PGN files"));
         }
         let wdl = Wdl { wins, draws, losses };
-        return show(args, &Pentanomial::default(), &wdl, None, "first", "second");
+        return show(args, &Pentanomial::default(), Some(&wdl), None, "first", "second");
     }
     if args.files.is_empty() {
         return Err(usage("give PGN files, --wdl W,D,L or --pairs A,B,C,D,E"));
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
             if sprt.is_some() && pairs.pairs() == 0 {
                 return Err(usage("--sprt needs pairs of games, whose Round tags are N.1 and N.2"));
             }
-            show(args, &pairs, &wdl, sprt.as_ref(), first, second)
+            show(args, &pairs, Some(&wdl), sprt.as_ref(), first, second)
         }
         names if names.len() > MOST_PLAYERS => {
             let problem = format!("{} players are too many: up to {MOST_PLAYERS} are rated", names.len());
@@ -92,12 +92,12 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
 fn show(
     args: &EloArgs,
     pairs: &Pentanomial,
-    wdl: &Wdl,
+    wdl: Option<&Wdl>,
     sprt: Option<&Sprt>,
     first: &str,
     second: &str,
 ) -> Result<(), LabError> {
-    if wdl.games() == 0 {
+    if wdl.map_or(pairs.pairs(), Wdl::games) == 0 {
         return Err(LabError::Usage("there are no games to count".into()));
     }
     if args.json {
@@ -112,7 +112,7 @@ fn show(
     if let Some(sprt) = sprt {
         say!("{}", summary::sprt_line(sprt, &sprt.state(pairs)));
     }
-    if let Some(estimate) = Estimate::of(pairs, wdl) {
+    if let Some(estimate) = summary::estimate(wdl, pairs) {
         sayln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
     }
     Ok(())
@@ -121,12 +121,6 @@ fn show(
 /// A number of games or pairs: more than anybody will play, and few enough to add up.
 fn count() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=1 << 40)
-}
-
-/// Games from pairs: a pair of one point may be two draws or a win each; the share of draws is not known.
-fn wdl_of_pairs(pairs: &Pentanomial) -> Wdl {
-    let [none, half, one, more, two] = pairs.0;
-    Wdl { wins: 2 * two + more, draws: half + more + 2 * one, losses: 2 * none + half }
 }
 
 fn show_ratings(args: &EloArgs, games: &Games) -> Result<(), LabError> {

@@ -11,29 +11,34 @@ pub type Meeting = (usize, usize);
 /// Two lines on a meeting: the score, and what it means.
 pub fn meeting_lines(standings: &Standings, (a, b): Meeting) -> String {
     let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
-    score_lines(&standings.names[a], &standings.names[b], &wdl, &pairs)
+    score_lines(&standings.names[a], &standings.names[b], Some(&wdl), &pairs)
 }
 
-/// The same for results from anywhere.
-pub fn score_lines(first: &str, second: &str, wdl: &Wdl, pairs: &Pentanomial) -> String {
+/// The same for results from anywhere. Pairs alone do not tell how many games were drawn: a point may be two draws or a win each.
+pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentanomial) -> String {
+    let (points, games) = wdl.map_or((pairs.points(), 2 * pairs.pairs()), |wdl| (wdl.points(), wdl.games()));
+    let counts = wdl.map_or(String::new(), |wdl| format!("{wdl}, "));
     let mut text = format!(
-        "{first} vs {second}: {wdl}, {} of {} points ({:.2} %)\n",
-        wdl.points(),
-        wdl.games(),
-        100.0 * wdl.score()
+        "{first} vs {second}: {counts}{points} of {games} points ({:.2} %)\n",
+        100.0 * points / games.max(1) as f64
     );
-    if let Some(estimate) = Estimate::of(pairs, wdl) {
+    if let Some(estimate) = estimate(wdl, pairs) {
+        let draws = wdl.map_or(String::new(), |wdl| format!("  draws {:.1} %", 100.0 * wdl.draw_ratio()));
         let _ = writeln!(
             text,
-            "Elo {}  nElo {}  LOS {:.1} %  draws {:.1} %{}",
+            "Elo {}  nElo {}  LOS {:.1} %{draws}{}",
             interval(estimate.elo, estimate.elo_error()),
             interval(estimate.nelo, estimate.nelo_error),
             100.0 * estimate.los,
-            100.0 * wdl.draw_ratio(),
             pairs_text(pairs),
         );
     }
     text
+}
+
+/// What results mean, if they mean anything.
+pub fn estimate(wdl: Option<&Wdl>, pairs: &Pentanomial) -> Option<Estimate> {
+    wdl.map_or_else(|| Estimate::of_pairs(pairs), |wdl| Estimate::of(pairs, wdl))
 }
 
 fn pairs_text(pairs: &Pentanomial) -> String {
@@ -158,7 +163,7 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
     let standings = &report.standings;
     let meeting = |&(a, b): &Meeting| {
         let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
-        meeting_json(&standings.names[a], &standings.names[b], &wdl, &pairs)
+        meeting_json(&standings.names[a], &standings.names[b], Some(&wdl), &pairs)
     };
     let engine = |(index, name): (usize, &String)| json!({ "name": name, "total": standings.total(index), "forfeits": standings.forfeits(index) });
     let sprt = sprt
@@ -187,14 +192,34 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
     })
 }
 
-/// One meeting for machines.
-pub fn meeting_json(first: &str, second: &str, wdl: &Wdl, pairs: &Pentanomial) -> Value {
+/// One meeting for machines. What pairs alone do not tell is null.
+pub fn meeting_json(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentanomial) -> Value {
     json!({
         "first": first,
         "second": second,
         "wdl": wdl,
-        "draw_ratio": wdl.draw_ratio(),
+        "draw_ratio": wdl.map(Wdl::draw_ratio),
         "pairs": pairs,
-        "estimate": Estimate::of(pairs, wdl),
+        "estimate": estimate(wdl, pairs),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_alone_tell_nothing_of_draws() {
+        let pairs = Pentanomial([1, 10, 30, 12, 2]);
+        let text = score_lines("a", "b", None, &pairs);
+        assert!(text.starts_with("a vs b: 57 of 110 points (51.82 %)\nElo +"), "{text}");
+        assert!(!text.contains("draws"), "{text}");
+        let json = meeting_json("a", "b", None, &pairs);
+        assert!(
+            json["wdl"].is_null() && json["draw_ratio"].is_null() && json["estimate"].is_object(),
+            "{json}"
+        );
+        let wdl = Wdl { wins: 24, draws: 66, losses: 20 };
+        assert!(score_lines("a", "b", Some(&wdl), &pairs).contains("  draws 60.0 %  pairs "));
+    }
 }

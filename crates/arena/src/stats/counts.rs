@@ -72,6 +72,11 @@ impl Pentanomial {
         self.0.iter().sum()
     }
 
+    /// Points of all games.
+    pub fn points(&self) -> f64 {
+        self.0.iter().zip(0u64..).map(|(count, half_points)| count * half_points).sum::<u64>() as f64 / 2.0
+    }
+
     /// Pairs won over pairs lost; none when none was lost.
     pub fn pair_ratio(&self) -> Option<f64> {
         let lost = self.0[0] + self.0[1];
