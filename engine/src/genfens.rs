@@ -1,8 +1,8 @@
 //! Random openings for generating games, as OpenBench asks for them.
 
 use crate::output::{complain, say};
-use tandem_chess::random::SplitMix;
-use tandem_chess::{Board, Position, epd, fen};
+use tandem_chess::random::{SplitMix, walk};
+use tandem_chess::{Board, epd};
 use tandem_search::{Limits, Score, Searcher};
 use thiserror::Error;
 
@@ -103,8 +103,7 @@ impl Request {
         let mut skipped = 0;
         for (_, line) in epd::lines(std::io::BufReader::new(file)) {
             let line = line.map_err(problem)?;
-            let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
-            match fen::parse(&fields.join(" ")) {
+            match epd::board_of(&line) {
                 Ok(board) => boards.push(board),
                 Err(_) => skipped += 1,
             }
@@ -114,19 +113,6 @@ impl Request {
         }
         if boards.is_empty() { Err(GenfensError::EmptyBook(path.clone())) } else { Ok(boards) }
     }
-}
-
-/// Plays random moves; `None` if the game ends on the way.
-fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
-    let mut position = Position::from(start);
-    for _ in 0..plies {
-        let moves = position.legal_moves();
-        if moves.is_empty() {
-            return None;
-        }
-        position.play(moves[random.below(moves.len() as u32) as usize]);
-    }
-    position.has_legal_move().then_some(position)
 }
 
 #[cfg(test)]

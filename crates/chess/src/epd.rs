@@ -84,6 +84,12 @@ pub struct Epd {
     pub operations: Vec<Operation>,
 }
 
+/// The position of a line of EPD or FEN, whatever is said of it.
+pub fn board_of(text: &str) -> Result<Board, EpdError> {
+    // A FEN may lack fields at its end, which an EPD may not.
+    fen::parse(text).or_else(|_| Ok(fen::parse(split_position(text)?.0)?))
+}
+
 /// Reads a line. The two clocks of a full FEN may follow the four fields of EPD; operations may begin, as well as
 /// end, with a semicolon, as in perft suites.
 pub fn parse(text: &str) -> Result<Epd, EpdError> {
@@ -417,6 +423,16 @@ mod tests {
         }
         let epd = parse("4k3/8/8/8/8/8/8/4K3 w - - bm Qd1;").unwrap();
         assert_eq!(epd.bm(), Err(san::SanError::Illegal("Qd1".into())));
+    }
+
+    #[test]
+    fn a_position_is_read_without_what_is_said_of_it() {
+        let board = fen::parse("4k3/8/8/8/8/8/4P3/4K3 w - - 7 9").unwrap();
+        for text in ["4k3/8/8/8/8/8/4P3/4K3 w - - 7 9", "4k3/8/8/8/8/8/4P3/4K3 w - - 7 9;id \"unclosed"] {
+            assert_eq!(board_of(text), Ok(board.clone()), "{text}");
+        }
+        assert!(board_of("4k3/8/8/8/8/8/4P3/4K3").is_ok());
+        assert_eq!(board_of("4k3/8/8/8/8/8/4P3/4K3 w - ; id"), Err(EpdError::Fields(3)));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! What is resumed, or repeated years later, must be the same: the sequence is part of what a seed means, so it is
 //! fixed here and does not follow a library's version.
 
+use crate::{Board, Position};
+
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 #[derive(Clone, Copy, Debug)]
 pub struct SplitMix(u64);
@@ -45,9 +47,31 @@ impl SplitMix {
     }
 }
 
+/// The position that random moves lead to; none if the game ends on the way, or there.
+pub fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
+    let mut position = Position::from(start);
+    for _ in 0..plies {
+        let moves = position.legal_moves();
+        if moves.is_empty() {
+            return None;
+        }
+        position.play(moves[random.below(moves.len() as u32) as usize]);
+    }
+    position.has_legal_move().then_some(position)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_walk_is_as_long_as_it_should_be_or_none() {
+        let mut random = SplitMix::new(3);
+        let walked = walk(Board::default(), 9, &mut random).unwrap();
+        assert_eq!((walked.board().fullmove_number(), walked.has_legal_move()), (5, true));
+        let mated = crate::fen::parse("7k/5KQ1/8/8/8/8/8/8 b - - 0 1").unwrap();
+        assert!(walk(mated.clone(), 0, &mut random).is_none() && walk(mated, 1, &mut random).is_none());
+    }
 
     #[test]
     fn the_sequence_is_that_of_the_paper() {

@@ -3,8 +3,8 @@
 use crate::error::SelfPlayError;
 use std::fmt;
 use std::path::Path;
-use tandem_chess::random::SplitMix;
-use tandem_chess::{Board, Position, epd, fen, input};
+use tandem_chess::random::{SplitMix, walk};
+use tandem_chess::{Board, Position, epd, input};
 
 /// Where games start from.
 #[derive(Clone, Debug)]
@@ -49,8 +49,7 @@ impl Openings {
         let book = input::open(path).map_err(SelfPlayError::io(path))?;
         for (number, line) in epd::lines(book) {
             let line = line.map_err(SelfPlayError::io(path))?;
-            let fields: Vec<&str> = line.split_ascii_whitespace().take(4).collect();
-            let board = fen::parse(&fields.join(" "));
+            let board = epd::board_of(&line);
             self.book.push(board.map_err(|error| refuse(format!("line {number}: {error}")))?);
         }
         if self.book.is_empty() { Err(refuse("no line of it is a position".into())) } else { Ok(()) }
@@ -65,16 +64,8 @@ impl Openings {
         } else {
             Board::default()
         };
-        let mut position = Position::from(start);
         let plies = if self.random_plies > 0 { self.random_plies + random.below(2) as usize } else { 0 };
-        for _ in 0..plies {
-            let moves = position.legal_moves();
-            if moves.is_empty() {
-                return None;
-            }
-            position.play(moves[random.below(moves.len() as u32) as usize]);
-        }
-        position.has_legal_move().then_some(position)
+        walk(start, plies, random)
     }
 }
 

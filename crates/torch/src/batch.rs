@@ -54,20 +54,26 @@ impl Batch {
 
     /// All tensors, in one order.
     fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        let maybe = [
-            &self.tokens,
-            &self.actions,
-            &self.masks,
-            &self.levels,
-            &self.seen,
-            &self.policy,
-            &self.legal,
-            &self.opponent,
-            &self.search,
-            &self.short_term,
-            &self.moves_left,
-        ];
-        maybe.into_iter().flatten().chain([&self.chance, &self.wdl])
+        // Named one by one, so that none is forgotten: a recorded step would learn from what is old.
+        let Self {
+            tokens,
+            actions,
+            masks,
+            levels,
+            seen,
+            policy,
+            legal,
+            opponent,
+            chance,
+            wdl,
+            search,
+            short_term,
+            moves_left,
+            len: _,
+        } = self;
+        let maybe =
+            [tokens, actions, masks, levels, seen, policy, legal, opponent, search, short_term, moves_left];
+        maybe.into_iter().flatten().chain([chance, wdl])
     }
 
     /// Takes over another batch of the same size, in the same memory: what a recorded step reads.

@@ -1,13 +1,12 @@
 //! What a network says of the moves that can be played.
 
 mod repetition;
-pub(crate) mod softmax;
 
+pub use crate::softmax::Temperature;
 pub use repetition::allows_repetition;
-pub use softmax::Temperature;
 
 use crate::PolicyKind;
-use softmax::weights;
+use crate::softmax::weights;
 use tandem_chess::move_map::{lc0, searchless};
 use tandem_chess::{Board, Move};
 

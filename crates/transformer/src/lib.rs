@@ -35,6 +35,7 @@ mod linear;
 mod network;
 mod outputs;
 mod quantise;
+mod softmax;
 #[cfg(test)]
 mod test_nets;
 mod weights;

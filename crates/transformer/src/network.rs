@@ -128,7 +128,7 @@ impl Network {
 
     /// Passes rows through the body.
     fn pass(&self, kernels: &Kernels, rows: &mut Rows, observer: &mut impl Observer) {
-        let factor = Store::Add(self.architecture.branch_factor());
+        let factor = self.architecture.branch_factor();
         let before = self.architecture.body.norm.place == NormPlace::Pre;
         for (index, block) in self.blocks.iter().enumerate() {
             observer.layer(index);
@@ -139,7 +139,7 @@ impl Network {
             if only_read {
                 rows.keep_what_is_read();
             }
-            block.attention.join(kernels, rows, factor);
+            block.attention.join(kernels, rows, Store::Add(factor));
             if !before {
                 block.attention_norm.apply(kernels, rows.x_mut());
             }

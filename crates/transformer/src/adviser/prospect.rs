@@ -2,7 +2,7 @@
 
 use crate::Outputs;
 use crate::encoding::buckets::Buckets;
-use crate::legal::softmax::{Temperature, weights};
+use crate::softmax::{Temperature, weights};
 use tandem_chess::{Move, Position};
 
 /// What a side can expect.

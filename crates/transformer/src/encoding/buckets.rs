@@ -1,6 +1,6 @@
 //! Chances to win as equal parts of what lies between losing and winning, as searchless chess cuts them.
 
-use crate::legal::softmax::{Temperature, weights};
+use crate::softmax::{Temperature, weights};
 
 /// The usual spread of an HL-Gauss target, in buckets.
 pub const SPREAD: f64 = 0.75;

@@ -51,15 +51,15 @@ impl FeedForwardLayer {
         }
     }
 
-    /// Adds what it makes of `source` to the rows.
-    pub(super) fn apply(&self, kernels: &Kernels, rows: &mut Rows, source: Source, store: Store) {
+    /// Adds what it makes of `source` to the rows, times a factor.
+    pub(super) fn apply(&self, kernels: &Kernels, rows: &mut Rows, source: Source, factor: f32) {
         let len = rows.count * rows.width;
         let Rows { x, normed, prepared, feed_forward: room, width, .. } = rows;
         let x = &mut x[..len];
         match self {
             Self::Dense(layers) => {
                 let input = (source == Source::Normed).then(|| &normed[..len]);
-                layers.apply(kernels, input, prepared, &mut room.hidden, store, x);
+                layers.apply(kernels, input, prepared, &mut room.hidden, Store::Add(factor), x);
             }
             Self::Experts { router, experts, chosen } => {
                 let normed = normed.room(len);
@@ -68,7 +68,7 @@ impl FeedForwardLayer {
                 }
                 route(kernels, router, *chosen, normed, prepared, room);
                 for (expert, layers) in experts.iter().enumerate() {
-                    layers.apply_chosen(kernels, expert, normed, prepared, room, store, (x, *width));
+                    layers.apply_chosen(kernels, expert, normed, prepared, room, factor, (x, *width));
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Layers {
         input: &[f32],
         prepared: &mut Prepared,
         room: &mut FeedForwardRoom,
-        store: Store,
+        factor: f32,
         (x, width): (&mut [f32], usize),
     ) {
         let FeedForwardRoom { hidden, gathered, out, chosen, .. } = room;
@@ -161,7 +161,6 @@ impl Layers {
         }
         let out = out.room(chosen.len() * width);
         self.apply(kernels, Some(gathered), prepared, hidden, Store::Set, out);
-        let factor = if let Store::Add(factor) = store { factor } else { 1.0 };
         for (from, &(row, gate)) in out.chunks_exact(width).zip(chosen) {
             for (to, from) in x[row * width..][..width].iter_mut().zip(from) {
                 *to += factor * gate * from;
