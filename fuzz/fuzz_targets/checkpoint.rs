@@ -6,6 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use tandem_fuzz::changed;
 use tandem_train::transformer::{Description, TransformerCheckpoint, TransformerRecipe, TransformerState};
 use tandem_train::{Checkpoint, Job, Kept, Recipe, Standing};
 use tandem_transformer::Architecture;
@@ -48,19 +49,6 @@ fn files() -> &'static [Vec<u8>; 2] {
         };
         [bytes_of(&nnue), bytes_of(&transformer)]
     })
-}
-
-/// Changes bytes of a good file: three bytes of the input say where and what.
-fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
-    for change in changes.chunks_exact(3) {
-        // The header is worth more tries than numbers.
-        let reach = if change[0] & 1 == 0 { file.len().min(1 << 12) } else { file.len() };
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) * 97 % reach.max(1);
-        if let Some(byte) = file.get_mut(at) {
-            *byte = change[2];
-        }
-    }
-    file
 }
 
 fn read(bytes: &[u8]) {

@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::OnceLock;
+use tandem_fuzz::changed;
 use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid, Selector};
 
 /// Good files, of bridges small enough that files are tried by the thousand.
@@ -21,19 +22,6 @@ fn files() -> &'static [Vec<u8>; 4] {
         ]
         .map(|hybrid| hybrid.to_bytes())
     })
-}
-
-/// Changes bytes of a good file: three bytes of the input say where and what.
-fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
-    for change in changes.chunks_exact(3) {
-        // The header is worth more tries than numbers.
-        let reach = if change[0] & 1 == 0 { file.len().min(1 << 11) } else { file.len() };
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % reach.max(1);
-        if let Some(byte) = file.get_mut(at) {
-            *byte = change[2];
-        }
-    }
-    file
 }
 
 fn read(bytes: &[u8]) {

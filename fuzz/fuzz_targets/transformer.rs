@@ -6,6 +6,7 @@ use flate2::read::GzDecoder;
 use libfuzzer_sys::fuzz_target;
 use std::io::Read;
 use std::sync::OnceLock;
+use tandem_fuzz::changed;
 use tandem_transformer::*;
 
 /// Small enough that files are tried by the thousand.
@@ -39,19 +40,6 @@ fn files() -> &'static [Vec<Vec<u8>>; 3] {
             vec![packed, unpacked, networks[1].to_onnx()],
         ]
     })
-}
-
-/// Changes bytes of a good file: three bytes of the input say where and what.
-fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
-    for change in changes.chunks_exact(3) {
-        // Headers are worth more tries than numbers.
-        let reach = if change[0] & 1 == 0 { file.len().min(1 << 12) } else { file.len() };
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) * 97 % reach.max(1);
-        if let Some(byte) = file.get_mut(at) {
-            *byte = change[2];
-        }
-    }
-    file
 }
 
 fn read(format: u8, bytes: &[u8]) {
