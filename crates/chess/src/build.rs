@@ -20,7 +20,7 @@ pub enum BoardError {
     #[error("no pawn has just passed the en passant square")]
     EnPassant,
     /// More than a clock can say.
-    #[error("a clock says what none can")]
+    #[error("a clock is beyond what a game can have")]
     Clock,
 }
 

@@ -137,7 +137,7 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     input.take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
     if line.strip_suffix(b"\n").unwrap_or(&line).len() as u64 > LONGEST_LINE {
-        return Err(io::Error::other("a line of more than a mebibyte"));
+        return Err(io::Error::other("a line of more than a mebibyte: this is no file of positions"));
     }
     Ok((!line.is_empty()).then_some(line))
 }

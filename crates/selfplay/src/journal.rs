@@ -152,7 +152,10 @@ pub(crate) fn look(
     if found.is_damaged {
         return Err(SelfPlayError::File {
             path: path.into(),
-            problem: format!("damaged at byte {}", found.end),
+            problem: format!(
+                "damaged at byte {}; bring back a copy, or move it away to begin anew",
+                found.end
+            ),
         });
     }
     Ok(found.about.map(|about| String::from_utf8_lossy(&about).into_owned()))
