@@ -153,6 +153,7 @@ impl InputArgs {
 
     fn reader_with(&self, sieve: Option<Sieve>) -> Result<Reader, LabError> {
         let sources = self.options.sources(&self.inputs)?;
+        self.filter()?.check(&sources)?;
         let threads = self.threads.unwrap_or_else(default_threads);
         Ok(Reader::new(sources, threads, self.on_error.choice(), sieve, Cursor::default()))
     }
@@ -171,12 +172,24 @@ pub(crate) fn refuse_lost(files: u64) -> Result<(), LabError> {
 /// Tells what was left out, if anything was.
 pub(crate) fn tell_skips(skips: &Skips) {
     if skips.lost_files > 0 {
-        eprintln!("{} files could not be read to their end", skips.lost_files);
+        tellln!("{} files could not be read to their end", skips.lost_files);
     }
     if skips.count > 0 {
-        eprintln!("{} broken records were left out; the first of them:", skips.count);
+        tellln!(
+            "{} broken records were left out{}; the first of them:",
+            skips.count,
+            and_rest(skips.with_rest)
+        );
         for error in &skips.examples {
-            eprintln!("  {error}");
+            tellln!("  {error}");
         }
+    }
+}
+
+/// What to add to a number of records that were left out, if there were more than it says.
+pub(crate) fn and_rest(with_rest: u64) -> String {
+    match with_rest {
+        0 => String::new(),
+        _ => format!(", {with_rest} of them with the rest of a game or of a block"),
     }
 }

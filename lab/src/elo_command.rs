@@ -73,6 +73,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let games = Games::read(&args.files)?;
     match games.names.as_slice() {
         [] => Err(usage("there is no finished game in these files")),
+        [alone] => Err(LabError::Usage(format!("all games are {alone}'s against himself"))),
         [first, second] if args.anchor.is_none() => {
             let (pairs, wdl) = games.meeting();
             if sprt.is_some() && pairs.pairs() == 0 {
@@ -152,6 +153,8 @@ struct Games {
     names: Vec<String>,
     /// Pairs, or single games.
     units: Vec<Vec<RatedGame>>,
+    /// Who had White in the first round, where rounds are numbered. Games stand in the order in which they ended.
+    first: Option<((u64, u64), usize)>,
 }
 
 impl Games {
@@ -172,6 +175,15 @@ impl Games {
                 let white = games.player(game.tag("White").unwrap_or("?"));
                 let black = games.player(game.tag("Black").unwrap_or("?"));
                 let rated = RatedGame { white, black, half_points };
+                let number = game.tag("Round").and_then(|round| {
+                    let (round, game) = round.split_once('.')?;
+                    Some((round.parse().ok()?, game.parse().ok()?))
+                });
+                if let Some(number) = number
+                    && games.first.is_none_or(|(first, _)| number < first)
+                {
+                    games.first = Some((number, white));
+                }
                 let round =
                     game.tag("Round").and_then(|round| round.rsplit_once('.')).map(|(round, _)| round);
                 let pair = round.and_then(|round| rounds.remove(&(round.to_owned(), black, white)));
@@ -183,6 +195,12 @@ impl Games {
                     }
                     (None, None) => games.units.push(vec![rated]),
                 }
+            }
+        }
+        if games.names.len() == 2 && games.first.is_some_and(|(_, white)| white == 1) {
+            games.names.swap(0, 1);
+            for game in games.units.iter_mut().flatten() {
+                (game.white, game.black) = (1 - game.white, 1 - game.black);
             }
         }
         Ok(games)
@@ -213,5 +231,42 @@ impl Games {
 
     fn ratings(&self) -> Ratings {
         rate(self.names.len(), &self.units)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn game(round: &str, white: &str, black: &str, result: &str) -> String {
+        format!(
+            "[White \"{white}\"]\n[Black \"{black}\"]\n[Round \"{round}\"]\n[Result \"{result}\"]\n\n1. e4 {result}\n\n"
+        )
+    }
+
+    fn read(name: &str, games: &[String]) -> Games {
+        let path = std::env::temp_dir().join(format!("tandem-elo-{}-{name}.pgn", std::process::id()));
+        std::fs::write(&path, games.concat()).unwrap();
+        let games = Games::read(std::slice::from_ref(&path)).unwrap();
+        std::fs::remove_file(path).unwrap();
+        games
+    }
+
+    #[test]
+    fn who_is_first_does_not_depend_on_which_game_ended_first() {
+        let games = [
+            game("1.1", "new", "old", "1-0"),
+            game("1.2", "old", "new", "1/2-1/2"),
+            game("2.1", "new", "old", "0-1"),
+            game("10.1", "new", "old", "1-0"),
+        ];
+        let turned = [games[1].clone(), games[0].clone(), games[3].clone(), games[2].clone()];
+        for (name, games) in [("straight", games), ("turned", turned)] {
+            let games = read(name, &games);
+            assert_eq!(games.names, ["new", "old"], "{name}");
+            let (pairs, wdl) = games.meeting();
+            assert_eq!(wdl, Wdl { wins: 2, draws: 1, losses: 1 }, "{name}");
+            assert_eq!(pairs, Pentanomial([0, 0, 0, 1, 0]), "{name}");
+        }
     }
 }

@@ -103,6 +103,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| LabError::Usage(format!("no threads to work with: {error}")))?;
     let sources = args.options.sources(&args.data)?;
+    filter.check(&sources)?;
     let task = Task { scale: args.scale, result_share: args.result_share, keep_answers: args.fit_scale };
     if contenders.iter().any(|contender| contender.transformer().is_some()) {
         // All records are read: those that are left out are the history of others.
@@ -148,9 +149,9 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     let fits: Vec<Option<Fit>> =
         accounts.iter().map(|account| Fit::of(&account.answers, task.scale)).collect();
 
-    eprintln!("{told}");
+    tellln!("{told}");
     if useless + unsound > 0 {
-        eprintln!("{useless} records have neither a score nor a result, {unsound} are no positions");
+        tellln!("{useless} records have neither a score nor a result, {unsound} are no positions");
     }
     say!("{}", main_table(&contenders, &accounts, &fits).text());
     let phases = Phase::ALL.map(Phase::name);

@@ -36,6 +36,7 @@ mod train_command;
 mod train_speed_command;
 mod transformer_file;
 mod tune_command;
+mod unanswered;
 mod verify_command;
 mod watch;
 
@@ -100,12 +101,12 @@ fn main() -> ExitCode {
         Ok(()) => match say::lost() {
             None => ExitCode::SUCCESS,
             Some(error) => {
-                eprintln!("tandem-lab: standard output: {error}");
+                tellln!("tandem-lab: standard output: {error}");
                 ExitCode::FAILURE
             }
         },
         Err(error) => {
-            eprintln!("tandem-lab: {error}");
+            tellln!("tandem-lab: {error}");
             error.status()
         }
     }

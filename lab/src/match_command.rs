@@ -7,18 +7,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tandem_arena::{
     Adjudication, Book, BookOrder, DrawRule, EngineSpec, Format, GameRules, Patience, ResignRule, Schedule,
-    Tablebase, Tournament,
+    Tablebase, TimeLimit, Tournament,
     report::to_html,
     stats::{Sprt, SprtModel},
     summary, write_whole,
 };
+use tandem_chess::output::AsideFile;
 
 /// Play a match between UCI engines
 ///
 /// Two engines play a match; more play a round robin, or a gauntlet with --gauntlet. Games come in pairs: one
 /// opening, colours swapped. The clock of an engine runs from the write of `go` to the read of `bestmove`. An engine
-/// that crashes, hangs, oversteps its time or plays an illegal move loses that game, is started again, and the match
-/// goes on.
+/// that crashes, hangs or plays an illegal move loses that game, is started again, and the match goes on. One that
+/// oversteps its time loses too, unless its opponent could not mate it: then the game is drawn.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MatchArgs {
@@ -89,7 +90,7 @@ pub(crate) struct MatchArgs {
     /// PGN's Event tag
     #[arg(long, default_value = "Tandem match")]
     event: String,
-    /// Seconds an engine may take to start
+    /// Seconds an engine may take to start, and again to be ready with its options (30 at least)
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     start_timeout: u64,
     /// Seconds a move may take under a limit of depth or nodes
@@ -137,6 +138,7 @@ impl MatchArgs {
         };
         let patience = Patience {
             start: Duration::from_secs(self.start_timeout.clamp(1, 86_400)),
+            ready: Patience::default().ready.max(Duration::from_secs(self.start_timeout.min(86_400))),
             untimed_move: Duration::from_secs(self.move_timeout.clamp(1, 86_400)),
             ..Patience::default()
         };
@@ -216,10 +218,37 @@ pub(crate) fn run_sprt(args: &SprtArgs) -> Result<(), LabError> {
     play(&args.common, Some(sprt))
 }
 
+/// Tells where openings come twice. In a test it is an error where nothing makes the second game from an opening another one:
+/// copies would count as evidence.
+fn check_openings(tournament: &Tournament, is_test: bool) -> Result<(), LabError> {
+    let (openings, pairs) = (tournament.book.len(), tournament.games.div_ceil(2));
+    if pairs <= openings {
+        return Ok(());
+    }
+    let repeats = |engine: &EngineSpec| engine.limits.time == TimeLimit::Unlimited && engine.threads() == 1;
+    if is_test && tournament.engines.iter().all(repeats) {
+        return Err(LabError::Usage(format!(
+            "engines that only nodes or depth limit play the same games again, and there are {openings} openings for \
+             {pairs} pairs: give a larger book with --openings, or --games {}",
+            2 * openings
+        )));
+    }
+    tellln!(
+        "there are {openings} openings for {pairs} pairs of games: they come again from pair {} on",
+        openings + 1
+    );
+    Ok(())
+}
+
 fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
     let tournament = args.tournament(if sprt.is_some() { 50_000 } else { 100 })?;
     let schedule = Schedule::new(tournament.engines.len(), tournament.format, tournament.games);
     let meetings = schedule.meetings().to_vec();
+    check_openings(&tournament, sprt.is_some())?;
+    for path in [&args.json, &args.html].into_iter().flatten() {
+        // What cannot be written should be known before the first game.
+        drop(AsideFile::create(path).map_err(LabError::file(path))?);
+    }
     let cancel = interrupt::flag();
     let mut watch = Watch::new(meetings.clone(), sprt, args.quiet);
     let report = tournament.run(&cancel, &mut watch)?;

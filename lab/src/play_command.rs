@@ -11,7 +11,7 @@ use clap::Args;
 use opponent::Opponent;
 use session::{Session, Step};
 use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -61,6 +61,9 @@ enum Side {
     Random,
 }
 
+/// How late an engine may be in a game at the terminal before something is wrong with it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Runs the command.
 pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let position = match &args.fen {
@@ -88,7 +91,9 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         None => {
             let limit = TimeLimit::PerMove(Duration::from_secs(1));
             let engine = Engine::new(args.engine.as_deref(), limit, &cancel)?;
-            (Opponent::Engine(engine.analyst()?), engine.spec.limits)
+            let limits = engine.spec.limits;
+            // Nobody loses a game at the terminal by some milliseconds.
+            (Opponent::Engine(engine.analyst()?), Limits { margin: limits.margin.max(PATIENCE), ..limits })
         }
     };
     opponent
@@ -109,7 +114,10 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         }
         let step = if session.is_humans_turn() {
             say!("{}> ", session.prompt());
-            stdout().flush().map_err(|source| LabError::File { path: "the terminal".into(), source })?;
+            // The game is kept though nobody sees it any more.
+            if stdout().flush().is_err() {
+                break;
+            }
             match next_line(&lines, &cancel) {
                 Some(line) => session.hear(line.trim()),
                 None => break,
@@ -133,14 +141,23 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let pgn = session.to_pgn(&args.name);
     match &args.pgn {
         Some(path) => {
-            let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            let written = file.as_mut().map_err(|error| std::io::Error::new(error.kind(), error.to_string()));
-            written.and_then(|file| file.write_all(pgn.as_bytes())).map_err(LabError::file(path))?;
+            append(path, &pgn).map_err(LabError::file(path))?;
             sayln!("the game is in {}", path.display());
         }
         None => say!("\n{pgn}"),
     }
-    failure.map_or(Ok(()), |why| Err(LabError::Usage(why)))
+    match failure {
+        Some(why) => Err(LabError::Usage(why)),
+        None if cancel.load(Ordering::Relaxed) => Err(LabError::Interrupted("interrupted".into())),
+        None => Ok(()),
+    }
+}
+
+fn append(path: &Path, pgn: &str) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    // What goes to a pipe or a terminal follows nothing.
+    let separator = tandem_arena::pgn_separator(&file).unwrap_or_default();
+    file.write_all(&[separator, pgn.as_bytes()].concat())
 }
 
 /// What is typed, read on a thread of its own: a Ctrl-C cannot wake a read, and the game should still be kept.

@@ -51,7 +51,7 @@ impl Progress {
             Some(bar) => bar.set_position(done),
             None if self.told.elapsed() >= PAUSE => {
                 self.told = Instant::now();
-                eprintln!("{}", self.line());
+                tellln!("{}", self.line());
             }
             None => {}
         }

@@ -1,7 +1,7 @@
 //! `tandem-lab puzzles`.
 
 use crate::strategist_player::Strategist;
-use crate::{engine_args::Engine, error::LabError, interrupt};
+use crate::{engine_args::Engine, error::LabError, interrupt, unanswered};
 use clap::Args;
 use serde_json::json;
 use std::io::IsTerminal;
@@ -92,6 +92,11 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
             "stopped after {done} of {all} puzzles; no file is written"
         )));
     }
+    let faults = results.iter().filter_map(|result| {
+        let what = result.failure.as_ref().map_or("", |(_, what)| what);
+        Some((result.unanswered?, result.id.as_str(), what))
+    });
+    unanswered::tell(results.len(), faults)?;
     if let Some(path) = &args.json {
         let value = json!({
             "engine": name, "limits": solver.how(), "solved": solved, "puzzles": results.len(),
@@ -209,15 +214,15 @@ impl Progress {
             };
             sayln!("{} ({}) {how}", result.id, result.rating);
         } else if self.terminal {
-            eprint!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
+            tell!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
         } else if self.done.is_multiple_of(1000) {
-            eprintln!("{}/{} puzzles, {} solved", self.done, self.total, self.solved);
+            tellln!("{}/{} puzzles, {} solved", self.done, self.total, self.solved);
         }
     }
 
     fn clear(&self) {
         if self.terminal && !self.verbose {
-            eprint!("\r\x1b[K");
+            tell!("\r\x1b[K");
         }
     }
 }

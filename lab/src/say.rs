@@ -23,6 +23,22 @@ macro_rules! sayln {
     }};
 }
 
+/// Like `eprint!`. What nobody reads there is lost, and nothing else.
+macro_rules! tell {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr(), $($arg)*);
+    }};
+}
+
+/// Like `eprintln!`, likewise.
+macro_rules! tellln {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
 /// Keeps what went wrong in printing.
 pub(crate) fn note(outcome: Result<()>) {
     if let Err(error) = outcome

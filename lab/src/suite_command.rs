@@ -1,6 +1,6 @@
 //! `tandem-lab suite`.
 
-use crate::{engine_args::Engine, error::LabError, interrupt};
+use crate::{engine_args::Engine, error::LabError, interrupt, unanswered};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,6 +98,9 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
             "stopped after {answered} of {asked} positions; nothing was saved"
         )));
     }
+    let items = reports.iter().flat_map(|report| &report.items);
+    let faults = items.filter_map(|item| Some((item.unanswered?, item.id.as_str(), item.played.as_str())));
+    unanswered::tell(answered, faults)?;
     if let Some(path) = &args.save {
         let json = serde_json::to_vec_pretty(&reports).map_err(|error| LabError::Usage(error.to_string()))?;
         write_whole(path, &json).map_err(LabError::file(path))?;

@@ -43,7 +43,8 @@ pub(crate) fn assign(slots: usize, threads: usize) -> Option<Places> {
 /// Locks a file that stands for a processor. The system opens the lock when we end, however we end.
 fn take(processor: usize) -> Option<File> {
     let path = std::env::temp_dir().join(format!("tandem-processor-{processor}.lock"));
-    let file = File::options().create(true).append(true).open(path).ok()?;
+    // One that another user has made can still be locked, though not written.
+    let file = File::options().create(true).append(true).open(&path).or_else(|_| File::open(&path)).ok()?;
     file.try_lock().ok().map(|()| file)
 }
 

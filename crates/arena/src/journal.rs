@@ -9,7 +9,7 @@ use crate::standings::GameResult;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -26,7 +26,10 @@ pub enum JournalError {
         source: io::Error,
     },
     /// A line that was not written by us.
-    #[error("state file {path}, line {line}: {what}; it is not the state of a match")]
+    #[error(
+        "state file {path}, line {line}: {what}; it is damaged, or not the state of a match. Name another --state, or \
+         remove it to start anew"
+    )]
     Line {
         /// The file.
         path: String,
@@ -66,7 +69,7 @@ pub enum JournalError {
     },
     /// The PGN lost games that the state knows.
     #[error(
-        "{pgn} is shorter than the state file {path} says; it was changed since, and the match cannot go on"
+        "{pgn} is shorter than the state file {path} says; it was changed since: move both aside, or name others"
     )]
     PgnChanged {
         /// The PGN file.
@@ -283,6 +286,17 @@ fn difference(found: &Header, wanted: &Header) -> Option<String> {
     None
 }
 
+/// What must be written to a file of games before another: an empty line, if somebody's editor left its last line open.
+pub fn pgn_separator(mut file: &File) -> io::Result<&'static [u8]> {
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(b"");
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(if last == *b"\n" { b"" } else { b"\n\n" })
+}
+
 /// A PGN file that grows by whole games.
 #[derive(Debug)]
 pub(crate) struct PgnFile {
@@ -292,7 +306,12 @@ pub(crate) struct PgnFile {
 impl PgnFile {
     /// Opens a file to append to it.
     pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
-        Ok(Self { file: Growing::open(path, "PGN file")? })
+        let mut file = Growing::open(path, "PGN file")?;
+        let tail = pgn_separator(&file.file).map_err(|source| file.io_error(source))?;
+        if !tail.is_empty() {
+            file.append(tail)?;
+        }
+        Ok(Self { file })
     }
 
     /// Where the next game goes.

@@ -4,6 +4,7 @@
 //! search or a network within this program can be another.
 
 use crate::{Clock, Info, Score};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Move, Position};
@@ -51,6 +52,27 @@ pub enum Fault {
     Illegal(String),
     /// Nothing is wrong with it: the game was called off.
     Cancelled,
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// The program ended, or hung.
+    Failure,
+    /// The answer came late, or is no move.
+    Useless,
+}
+
+impl Fault {
+    /// What it means to whoever has asked; nothing if the question was taken back.
+    pub fn unanswered(&self) -> Option<Unanswered> {
+        match self {
+            Self::Crash(_) | Self::Hang(_) => Some(Unanswered::Failure),
+            Self::Time(_) | Self::Illegal(_) => Some(Unanswered::Useless),
+            Self::Cancelled => None,
+        }
+    }
 }
 
 impl fmt::Display for Fault {

@@ -4,7 +4,7 @@
 //! the rule of "Grandmaster-Level Chess Without Search" (Ruoss et al., 2024). The first move is the opponent's.
 
 use crate::panel::{Factory, consult};
-use crate::{Analyst, Clock, Fault, GameSoFar, Limits, StartError};
+use crate::{Analyst, Clock, Fault, GameSoFar, Limits, StartError, Unanswered};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -80,6 +80,8 @@ pub struct PuzzleResult {
     pub solved: bool,
     /// The first wrong move, or the fault, with how many moves were right before it.
     pub failure: Option<(usize, String)>,
+    /// Set if that was a fault.
+    pub unanswered: Option<Unanswered>,
 }
 
 /// Reads puzzles, plain or compressed.
@@ -141,8 +143,8 @@ pub fn run_puzzles(
         Ok(result) => result.clone(),
         Err(fault) => {
             let puzzle: &Puzzle = &puzzles[index];
-            let failure = Some((0, fault.to_string()));
-            PuzzleResult { id: puzzle.id.clone(), rating: puzzle.rating, solved: false, failure }
+            let (failure, unanswered) = (Some((0, fault.to_string())), fault.unanswered());
+            PuzzleResult { id: puzzle.id.clone(), rating: puzzle.rating, solved: false, failure, unanswered }
         }
     };
     let answers = consult(puzzles, concurrency, threads_each, make, cancel, ask, |index, answer| {
@@ -157,7 +159,7 @@ fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &Limits) -> Result<
     analyst.forget(chess960)?;
     let mut position = Position::from(puzzle.start.clone());
     let mut text = String::new();
-    let mut failure = None;
+    let (mut failure, mut unanswered) = (None, None);
     for (ply, &expected) in puzzle.moves.iter().enumerate() {
         if ply % 2 == 1 {
             let game = GameSoFar { start: &puzzle.start, moves: &text, position: &position, chess960 };
@@ -165,7 +167,7 @@ fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &Limits) -> Result<
                 Ok(analysis) => analysis.best,
                 Err(Fault::Cancelled) => return Err(Fault::Cancelled),
                 Err(fault) => {
-                    failure = Some((ply / 2, fault.to_string()));
+                    (failure, unanswered) = (Some((ply / 2, fault.to_string())), fault.unanswered());
                     break;
                 }
             };
@@ -183,7 +185,8 @@ fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &Limits) -> Result<
         text += &uci::format(position.board(), expected, chess960);
         position.play(expected);
     }
-    Ok(PuzzleResult { id: puzzle.id.clone(), rating: puzzle.rating, solved: failure.is_none(), failure })
+    let (id, solved) = (puzzle.id.clone(), failure.is_none());
+    Ok(PuzzleResult { id, rating: puzzle.rating, solved, failure, unanswered })
 }
 
 fn mates(position: &Position, mv: Move) -> bool {
@@ -326,7 +329,13 @@ mod tests {
 
     #[test]
     fn bands_and_performance() {
-        let result = |rating, solved| PuzzleResult { id: String::new(), rating, solved, failure: None };
+        let result = |rating, solved| PuzzleResult {
+            id: String::new(),
+            rating,
+            solved,
+            failure: None,
+            unanswered: None,
+        };
         let mut results: Vec<_> = (0..100).map(|n| result(1000, n < 91)).collect();
         results.extend((0..100).map(|n| result(1800, n < 9)));
         let bands = bands(&results, 400);

@@ -7,7 +7,7 @@ pub use baseline::{Comparison, compare};
 pub use read::{SuiteError, read_suite};
 
 use crate::panel::{Factory, consult};
-use crate::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Score, StartError};
+use crate::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Score, StartError, Unanswered};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use tandem_chess::{Board, Move, Position, perft, san};
@@ -81,6 +81,9 @@ pub struct ItemResult {
     pub most: u32,
     /// The move played, or the fault.
     pub played: String,
+    /// Set if there is no move.
+    #[serde(default)]
+    pub unanswered: Option<Unanswered>,
     /// Seconds after which the solution was found and never left again.
     pub solved_in: Option<f64>,
     /// Depth of the last search.
@@ -142,6 +145,7 @@ pub fn run_suite(
             id: items[index].id.clone(),
             most: items[index].task.most_points(),
             played: fault.to_string(),
+            unanswered: fault.unanswered(),
             ..ItemResult::default()
         },
     };
@@ -175,6 +179,7 @@ fn judge(item: &SuiteItem, analysis: &Analysis) -> ItemResult {
         points,
         most,
         played: san::format(&item.board, analysis.best),
+        unanswered: None,
         solved_in: solved.then(|| solved_in(item, analysis)),
         depth: last.and_then(|info| info.depth),
         nodes: last.and_then(|info| info.nodes),
@@ -213,6 +218,7 @@ fn count(item: &SuiteItem, counts: &[(u32, u64)]) -> ItemResult {
         points: u32::from(wrong.is_none()),
         most: 1,
         played: wrong.unwrap_or_else(|| "perft".into()),
+        unanswered: None,
         solved_in: None,
         depth: counts.iter().map(|(depth, _)| *depth).max(),
         nodes: Some(nodes),

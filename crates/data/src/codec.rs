@@ -15,11 +15,13 @@ pub(crate) struct Problem {
     pub byte: usize,
     /// What.
     pub text: String,
+    /// Whether the rest of a game or of a block is left out with it, of which nobody knows how many records it had.
+    pub with_rest: bool,
 }
 
 impl Problem {
     pub(crate) fn new(byte: usize, text: impl Into<String>) -> Self {
-        Self { byte, text: text.into() }
+        Self { byte, text: text.into(), with_rest: false }
     }
 }
 
@@ -35,6 +37,11 @@ pub(crate) struct Decoded {
 impl Decoded {
     pub(crate) fn fail(&mut self, byte: usize, text: impl Into<String>) {
         self.problems.push((self.records.len(), Problem::new(byte, text)));
+    }
+
+    /// The same, where more than one record is left out.
+    pub(crate) fn fail_with_rest(&mut self, byte: usize, text: impl Into<String>) {
+        self.problems.push((self.records.len(), Problem { with_rest: true, ..Problem::new(byte, text) }));
     }
 }
 

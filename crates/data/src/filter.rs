@@ -1,5 +1,7 @@
 //! Which records are wanted: rules as data, so that a recipe can hold them.
 
+use crate::error::DataError;
+use crate::format::{Format, Source};
 use crate::packed::kind_of;
 use crate::read::{Cursor, Sieve};
 use crate::record::{Outcome, Record, Score};
@@ -37,7 +39,7 @@ pub struct Filter {
     pub no_chess960: bool,
     /// No mates.
     pub no_mates: bool,
-    /// This share of the records is left out at random.
+    /// This share of the records is left out at random: the same ones each time that the data is read.
     pub skip: f64,
     /// What the random choice starts from.
     pub seed: u64,
@@ -85,6 +87,24 @@ impl Filter {
             _ => return None,
         }
         Some(())
+    }
+
+    /// An error where a rule asks for what a file's format does not tell: it would keep nothing, or everything.
+    pub fn check(&self, sources: &[Source]) -> Result<(), DataError> {
+        let untold = if self.min_ply.is_some() || self.max_ply.is_some() {
+            "plies, and min-ply and max-ply ask for them"
+        } else if self.no_captures {
+            "moves, and no-captures asks for them; quiet needs none"
+        } else {
+            return Ok(());
+        };
+        match sources.iter().find(|source| source.format == Format::Bullet) {
+            Some(source) => {
+                let problem = format!("bulletformat does not tell {untold}");
+                Err(DataError::Path { path: source.path.clone(), problem })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether a record keeps the rules; chance decides for those that are left out at random.
@@ -241,6 +261,22 @@ mod tests {
         assert!((0.4..0.6).contains(&half), "{half}");
         for bad in ["min-ply", "min-ply=x", "scored=1", "skip=2", "hello"] {
             assert!(bad.parse::<Filter>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_format_does_not_tell_is_not_asked() {
+        let source = |format| Source { path: "x".into(), format, options: Default::default() };
+        for (rules, is_refused) in
+            [("min-ply=8", true), ("no-captures", true), ("quiet,no-checks,skip=0.5", false)]
+        {
+            let filter: Filter = rules.parse().unwrap();
+            assert_eq!(
+                filter.check(&[source(Format::Viri), source(Format::Bullet)]).is_err(),
+                is_refused,
+                "{rules}"
+            );
+            assert!(filter.check(&[source(Format::Viri), source(Format::Csv)]).is_ok(), "{rules}");
         }
     }
 

@@ -110,7 +110,10 @@ impl Format {
                 "mates and chances as such; positions without a move or result; the ply, where it differs from \
                            the move number"
             }
-            Self::Lc0 => "Chess960 castling; en passant without the position before it; move numbers",
+            Self::Lc0 => {
+                "Chess960 castling; en passant without the position before it; move numbers; positions without a \
+                          move or result; centipawns and mates as such"
+            }
             Self::Bag | Self::Bagz => {
                 "the result, the ply, the game; a record has a move, a chance to win, or both"
             }

@@ -44,6 +44,8 @@ pub struct Block {
 pub struct Skips {
     /// How many.
     pub count: u64,
+    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    pub with_rest: u64,
     /// Files of which the end could not be read at all.
     pub lost_files: u64,
     /// Why, for the first of them.
@@ -176,6 +178,7 @@ impl Reader {
                             return Some(Err(error));
                         }
                         self.skips.count += 1;
+                        self.skips.with_rest += u64::from(problem.with_rest);
                         if self.skips.examples.len() < EXAMPLES {
                             self.skips.examples.push(error);
                         }
@@ -381,7 +384,7 @@ mod tests {
         let sources = Source::parse(dir.join("x.csv").to_str().unwrap(), &Options::default()).unwrap();
         let mut reader = Reader::new(sources, 1, OnError::Skip, None, Cursor::default());
         assert_eq!(reader.records().count(), 3);
-        let Skips { count, lost_files, examples } = reader.skips();
+        let Skips { count, lost_files, examples, .. } = reader.skips();
         assert_eq!((*count, *lost_files), (1, 1));
         let told = examples[0].to_string();
         assert!(told.contains(&format!("record 4, byte {}: a line of more than", start.len())), "{told}");

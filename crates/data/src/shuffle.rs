@@ -19,6 +19,8 @@ pub struct ShuffleReport {
     pub records: u64,
     /// Records that could not be read or written and were left out.
     pub skipped: u64,
+    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    pub with_rest: u64,
     /// Files of which the end could not be read at all.
     pub lost_files: u64,
 }
@@ -33,8 +35,15 @@ pub fn shuffle(
     on_error: OnError,
 ) -> Result<ShuffleReport, DataError> {
     let memory = memory.max(1 << 20);
+    for Source { path, .. } in &sources {
+        // What comes through a pipe can be read only once, and nobody knows how long it is.
+        if !std::fs::metadata(path).map_err(DataError::io(path))?.is_file() {
+            let problem = "only files can be shuffled; `tandem-lab data convert` makes one of it".into();
+            return Err(DataError::Path { path: path.clone(), problem });
+        }
+    }
     match plain_size(&sources, target) {
-        Some(size) => shuffle_bytes(&sources, target, size, memory, seed),
+        Some(size) => shuffle_bytes(&sources, target, size, memory, seed, on_error),
         None => shuffle_records(sources, target, memory, seed, on_error),
     }
 }
@@ -150,11 +159,14 @@ fn shuffle_bytes(
     size: usize,
     memory: usize,
     seed: u64,
+    on_error: OnError,
 ) -> Result<ShuffleReport, DataError> {
-    let mut total = 0;
+    let (mut total, mut skipped) = (0, 0);
     for source in sources {
         let len = std::fs::metadata(&source.path).map_err(DataError::io(&source.path))?.len();
-        if len % size as u64 != 0 {
+        let is_cut = len % size as u64 != 0;
+        skipped += u64::from(is_cut);
+        if is_cut && on_error == OnError::Stop {
             let problem = format!("{} bytes of a record of {size} at the end", len % size as u64);
             let (record, byte) = (len / size as u64 + 1, len - len % size as u64);
             return Err(DataError::Record { path: source.path.clone(), record, byte, problem });
@@ -190,7 +202,7 @@ fn shuffle_bytes(
     let file =
         out.into_inner().map_err(io::IntoInnerError::into_error).map_err(DataError::io(&target.path))?;
     file.commit().map_err(DataError::io(&target.path))?;
-    Ok(ShuffleReport { records, skipped: 0, lost_files: 0 })
+    Ok(ShuffleReport { records, skipped, with_rest: 0, lost_files: 0 })
 }
 
 fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
@@ -232,8 +244,8 @@ fn shuffle_records(
             parts.deal(&Record { starts_game: false, ..*record }.pack())?;
         }
     }
-    let Skips { count, lost_files, .. } = *reader.skips();
-    let mut report = ShuffleReport { records: 0, skipped: count, lost_files };
+    let Skips { count, with_rest, lost_files, .. } = *reader.skips();
+    let mut report = ShuffleReport { records: 0, skipped: count, with_rest, lost_files };
     let mut writer = Writer::create(target.clone())?;
     parts.gather::<{ Record::SIZE }>(|records| {
         for record in records {
@@ -296,22 +308,35 @@ mod tests {
             for seed in [1, 1, 2] {
                 let report =
                     shuffle(vec![source(name)], &source(other), 1 << 20, seed, OnError::Stop).unwrap();
-                assert_eq!(
-                    report,
-                    ShuffleReport { records: records.len() as u64, skipped: 0, lost_files: 0 }
-                );
+                let records = records.len() as u64;
+                assert_eq!(report, ShuffleReport { records, skipped: 0, with_rest: 0, lost_files: 0 });
                 outputs.push(std::fs::read(dir.join(other)).unwrap());
             }
             assert!(outputs[0] == outputs[1] && outputs[0] != outputs[2], "{name}");
-            let mut reader = Reader::new(vec![source(other)], 1, OnError::Stop, None, Cursor::default());
-            let mut again: Vec<String> = Vec::new();
-            for record in reader.records() {
-                again.push(format!("{:?}", record.unwrap().position));
-            }
-            assert_eq!(again.len(), records.len());
+            let positions = |name: &str| {
+                let mut reader = Reader::new(vec![source(name)], 1, OnError::Stop, None, Cursor::default());
+                reader.records().map(|record| format!("{:?}", record.unwrap().position)).collect::<Vec<_>>()
+            };
+            let (mut before, mut after) = (positions(name), positions(other));
+            assert_ne!(before, after, "{name}");
+            before.sort_unstable();
+            after.sort_unstable();
+            assert!(before == after && before.len() == records.len(), "{name}: no record is lost or doubled");
         }
         let left = std::fs::read_dir(&dir).unwrap().count();
         assert_eq!(left, 8, "no parts are left");
+
+        let no_file = Source { path: dir.clone(), ..source("a.bf") };
+        let refused = shuffle(vec![no_file], &source("c.bf"), 1 << 20, 1, OnError::Stop).unwrap_err();
+        assert!(refused.to_string().contains("only files"), "{refused}");
+
+        // A cut file is no more of a reason to stop where nothing is decoded.
+        let bytes = std::fs::read(dir.join("a.bf")).unwrap();
+        std::fs::write(dir.join("a.bf"), &bytes[..bytes.len() - 5]).unwrap();
+        let cut = |on_error| shuffle(vec![source("a.bf")], &source("b.bf"), 1 << 20, 1, on_error);
+        assert!(cut(OnError::Stop).is_err());
+        let report = cut(OnError::Skip).unwrap();
+        assert_eq!((report.records, report.skipped), (records.len() as u64 - 1, 1));
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -166,7 +166,8 @@ impl Quantiser {
                 let problem = format!("number {at} is {number}");
                 return Err(QuantiseError { layer: name.into(), problem });
             }
-            let wanted = (number * scale).round();
+            // As those who train with rounded numbers round: see `round_to` in the trainer.
+            let wanted = (number * scale).round_ties_even();
             let held = wanted.clamp(least.into(), most.into());
             clipped += usize::from(held != wanted);
             greatest = greatest.max(number.abs());

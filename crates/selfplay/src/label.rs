@@ -50,6 +50,8 @@ pub struct LabelReport {
     pub written: u64,
     /// Records that were left out: broken ones, and those that the output has no place for.
     pub skipped: u64,
+    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    pub with_rest: u64,
     /// Files of which the end could not be read at all.
     pub lost_files: u64,
     /// Whether all is done, and the output in its place.
@@ -123,7 +125,7 @@ pub fn label_with(
     // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
-    let feeding = Mutex::new(((0, 0), None));
+    let feeding = Mutex::new(((0, 0, 0), None));
     let mut checked = 0;
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
@@ -165,7 +167,8 @@ pub fn label_with(
                 }
             }
             drop(records);
-            let skips = (reader.skips().count, reader.skips().lost_files);
+            let Skips { count, with_rest, lost_files, .. } = *reader.skips();
+            let skips = (count, with_rest, lost_files);
             *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (skips, failure);
         });
         for promise in in_order {
@@ -187,7 +190,7 @@ pub fn label_with(
     if let Some(error) = failure {
         return Err(error.into());
     }
-    (report.skipped, report.lost_files) = skips;
+    (report.skipped, report.with_rest, report.lost_files) = skips;
     if !report.finished || cancel.load(Relaxed) {
         report.finished = false;
         return Ok(report);

@@ -54,7 +54,7 @@ fn feed(source: &SourceRecipe, target: &TargetRecipe) -> Result<Feed, LoadDataEr
         sieve: Some(sieve),
         choose: None,
         seen,
-        needed: NEEDED.into(),
+        needed: source.needed(NEEDED),
         skipped: Arc::default(),
     })
 }
@@ -88,19 +88,22 @@ impl BatchMaker {
 impl Maker for BatchMaker {
     type Batch = Batch;
 
-    fn look(&self, first_step: u64, pieces: &[Piece]) -> Result<(), LoadDataError> {
+    fn look(&self, pieces: &[Piece]) -> Result<(), LoadDataError> {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        let shares = self.shares(first_step);
+        // Scores that are read later are looked at now.
+        let reads_scores =
+            |source: &SourceRecipe| !source.share(&self.recipe.target.result_share).is_always(1.0);
+        let reads: Vec<bool> = read_sources(&self.sources).map(reads_scores).collect();
         // Where a source has a share of its own, that is what would have to change.
         let mixed = |own: bool| {
-            let mut sources = read_sources(&self.sources).zip(&shares);
-            sources.any(|(source, share)| source.result_share.is_some() == own && *share < 1.0)
+            let mut sources = read_sources(&self.sources).zip(&reads);
+            sources.any(|(source, reads)| source.result_share.is_some() == own && *reads)
         };
         let keys = [(false, "target.result_share"), (true, "data.train.result_share")];
         let keys: Vec<&str> = keys.into_iter().filter(|(own, _)| mixed(*own)).map(|(_, key)| key).collect();
-        check_scores(pieces, |_, source| shares[source] < 1.0, &keys)
+        check_scores(pieces, |_, source| reads[source], &keys)
     }
 
     fn make<'a>(
@@ -292,6 +295,25 @@ mod tests {
         assert_eq!(some.iter().map(|(batch, _)| batch.len()).collect::<Vec<_>>(), [100, 100, 50]);
         let some = load_some(&recipe.data.train[..1], &recipe, 1, 10_000).unwrap();
         assert_eq!(some.iter().map(|(batch, _)| batch.len()).sum::<usize>(), 950, "each record once");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn every_pool_has_its_share_of_every_source() {
+        let path = std::env::temp_dir().join(format!("tandem-shares-{}.csv", std::process::id()));
+        write(&path, "fen,score,result", |score| format!(",{},1-0", score + 10));
+        let mut recipe = recipe(&path, "[target]\nresult_share = 1.0\n");
+        let result_share = Some(Schedule::Constant { value: 0.0 });
+        let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
+        recipe.data.train.push(second);
+        let mut loader = Loader::new(&recipe, 1, 0, None);
+        // Three batches are a pool, and a block has more records than that.
+        for pool in 0..4 {
+            let batches: Vec<Loaded> = (0..3).map(|_| loader.next_batch().unwrap()).collect();
+            let chances = batches.iter().flat_map(|loaded| &loaded.batch.targets).map(|target| target.chance);
+            let first = chances.filter(|chance| *chance == 0.0 || *chance == 1.0).count();
+            assert!((90..=110).contains(&first), "{first} of 300 in pool {pool}");
+        }
         std::fs::remove_file(path).unwrap();
     }
 

@@ -298,15 +298,18 @@ impl Streams {
         self.streams.iter().map(|stream| stream.cursor).collect()
     }
 
-    /// Fills a pool: always from the source that is furthest behind its share.
+    /// Fills a pool: always from the source that is furthest behind its share. No source gives more than a sixteenth of its
+    /// part at a time, however long its blocks are: some hold more records than a pool.
     fn fill(&mut self, count: usize) -> Result<Vec<Piece>, LoadDataError> {
         let (mut pieces, mut len) = (Vec::new(), 0);
+        let weights: f64 = self.streams.iter().map(|stream| stream.feed.weight).sum();
         while len < count {
             let behind = |stream: &Stream| stream.cursor.taken as f64 / stream.feed.weight;
             let streams = self.streams.iter_mut().enumerate();
             let next = streams.min_by(|(_, left), (_, right)| behind(left).total_cmp(&behind(right)));
             let Some((source, stream)) = next else { return Err(LoadDataError::Stopped) };
-            let piece = stream.take(count - len)?;
+            let at_a_time = (count as f64 * stream.feed.weight / weights / 16.0).ceil() as usize;
+            let piece = stream.take((count - len).min(at_a_time))?;
             if !piece.place.is_empty() {
                 len += piece.place.len();
                 pieces.push(Piece { source, ..piece });
@@ -390,7 +393,7 @@ pub(crate) trait Maker: Send + Sync + 'static {
     type Batch: Default + Send + 'static;
 
     /// Looks at the first pool of a run before anything is made of it.
-    fn look(&self, _first_step: u64, _pieces: &[Piece]) -> Result<(), LoadDataError> {
+    fn look(&self, _pieces: &[Piece]) -> Result<(), LoadDataError> {
         Ok(())
     }
 
@@ -491,7 +494,7 @@ fn fill_pools(
         let pieces = streams.fill(batches * plan.batch)?;
         // Once is enough: a run that goes on has been looked at when it began.
         if first_step == 0 {
-            maker.look(first_step, &pieces)?;
+            maker.look(&pieces)?;
         }
         let order = random_order(&pieces, plan.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         first_step += batches as u64;

@@ -126,7 +126,17 @@ impl SourceRecipe {
     /// The files that it stands for, and the rules for their records.
     pub(crate) fn open(&self) -> Result<(Vec<Source>, Filter), LoadDataError> {
         let (options, filter) = self.read()?;
-        Ok((Source::parse(&self.path, &options)?, filter))
+        let sources = Source::parse(&self.path, &options)?;
+        filter.check(&sources)?;
+        Ok((sources, filter))
+    }
+
+    /// What its records must have, where none of them can be learnt from.
+    pub(crate) fn needed(&self, needed: &str) -> String {
+        match self.filter.as_str() {
+            "" => needed.into(),
+            filter => format!("{needed}, of what the filter {filter:?} leaves"),
+        }
     }
 
     /// What is written in it, if it means anything.

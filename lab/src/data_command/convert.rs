@@ -21,7 +21,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     fill_result: Option<String>,
     /// A score in centipawns for positions that have none
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     fill_score: Option<i16>,
     /// Write every position once
     #[arg(long)]
@@ -86,7 +86,7 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
     let told = progress.finish();
     tell_skips(reader.skips());
     if let Some(example) = example {
-        eprintln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
+        tellln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
     }
     sayln!("{}: {told}", target.path.display());
     refuse_lost(reader.skips().lost_files)

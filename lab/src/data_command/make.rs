@@ -1,6 +1,6 @@
 //! Commands that make data with our own search and our own networks.
 
-use super::{ErrorChoice, FormatArgs, default_threads, refuse_lost, relabel};
+use super::{ErrorChoice, FormatArgs, and_rest, default_threads, refuse_lost, relabel};
 use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
@@ -80,7 +80,8 @@ impl Shown {
         if !report.finished {
             return Err(LabError::interrupted());
         }
-        sayln!("{}: {} records, {} left out", target.display(), report.written, report.skipped);
+        let rest = and_rest(report.with_rest);
+        sayln!("{}: {} records, {} left out{rest}", target.display(), report.written, report.skipped);
         refuse_lost(report.lost_files)
     }
 }

@@ -1,6 +1,6 @@
 //! `tandem-lab data shuffle`.
 
-use super::{ErrorChoice, FormatArgs, refuse_lost};
+use super::{ErrorChoice, FormatArgs, and_rest, refuse_lost};
 use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
@@ -40,10 +40,11 @@ pub(super) fn run(args: &ShuffleArgs) -> Result<(), LabError> {
     let seconds = start.elapsed().as_secs_f64();
     let rate = report.records as f64 / seconds.max(1e-3);
     sayln!(
-        "{}: {} records in {seconds:.1} s, {rate:.0} a second; {} left out",
+        "{}: {} records in {seconds:.1} s, {rate:.0} a second; {} left out{}",
         target.path.display(),
         report.records,
-        report.skipped
+        report.skipped,
+        and_rest(report.with_rest)
     );
     refuse_lost(report.lost_files)
 }

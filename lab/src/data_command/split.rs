@@ -25,10 +25,10 @@ pub(crate) struct SplitArgs {
     #[arg(long)]
     test: Option<String>,
     /// The share of the games for validation
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, requires = "validation")]
     validation_share: f64,
     /// The share of the games for test
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, requires = "test")]
     test_share: f64,
     /// Another seed, another deal
     #[arg(long, default_value_t = 1)]
@@ -92,7 +92,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
     progress.finish();
     tell_skips(reader.skips());
     if unfit > 0 {
-        eprintln!("{unfit} records have no place in the output and were left out");
+        tellln!("{unfit} records have no place in the output and were left out");
     }
     for (name, [games, records]) in ["train", "validation", "test"].into_iter().zip(counts) {
         sayln!("{name:>10}: {games} games, {records} records");

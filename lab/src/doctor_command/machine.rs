@@ -115,7 +115,7 @@ pub(super) fn gpu() -> Vec<Finding> {
         library(
             "NVRTC",
             &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
-            "install the CUDA toolkit 12 or 13, or NVRTC alone (pip install nvidia-cuda-nvrtc-cu12)",
+            "install the CUDA toolkit 12 or 13, or NVRTC alone (pip install nvidia-cuda-nvrtc)",
         ),
     ]
 }

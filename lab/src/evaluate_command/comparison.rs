@@ -106,7 +106,7 @@ pub(super) fn run(
         ));
     }
     comparison.measure_values(task.scale);
-    eprintln!("{told}");
+    tellln!("{told}");
     say!("{}", comparison.main_table().text());
     sayln!("\n{}", comparison.phase_table().text());
     let (pairs, agreement) = (comparison.pair_table(), comparison.agreement_table());

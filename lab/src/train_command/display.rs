@@ -46,7 +46,7 @@ impl Display {
             None if self.told.elapsed() >= PAUSE => {
                 self.told = Instant::now();
                 let left = (self.steps - step) as f64 * self.batch as f64 / speed.max(1.0);
-                eprintln!(
+                tellln!(
                     "step {step} of {}: {line}, {:.0} % of it waiting for data, {left:.0} s left",
                     self.steps,
                     waiting * 100.0

@@ -33,7 +33,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
         }
         SelectorEvent::Epoch(epoch, learnt, validation) => {
             if let Some(progress) = progress.take() {
-                eprintln!("{}", progress.finish());
+                tellln!("{}", progress.finish());
             }
             sayln!("epoch {epoch}: loss {learnt:.4}, on validation cases {validation:.4}");
         }

@@ -68,8 +68,10 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
                 display.steps(step, &format!("loss {:.4}", told.loss), rate, speed, waiting);
             }
             TransformerEvent::Skipped { count, examples } => {
-                eprintln!("{count} broken records were left out so far; the first of them:");
-                examples.iter().for_each(|example| eprintln!("  {example}"));
+                tellln!("{count} broken records were left out so far; the first of them:");
+                for example in examples {
+                    tellln!("  {example}");
+                }
             }
             TransformerEvent::Validated { step, metrics, loss, is_best } => {
                 display.validated(step, &figures(metrics, Some(loss)), is_best);

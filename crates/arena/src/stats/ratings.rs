@@ -120,6 +120,8 @@ fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
     sums.iter()
         .zip(squares)
         .map(|(sum, square)| Z95 * (square / n - (sum / n).powi(2)).max(0.0).sqrt())
+        // Units that are all the same say nothing about how much they differ.
+        .map(|error| if error < 1e-3 { f64::INFINITY } else { error })
         .collect()
 }
 
@@ -311,5 +313,8 @@ mod tests {
         assert!(ratings.list.iter().all(|rating| rating.elo.is_finite() && rating.error.is_finite()));
         ratings.anchor(2, 1800.0);
         assert_eq!(ratings.list[2].elo, 1800.0);
+        // Who only ever wins is better, but nobody knows by how much.
+        let sure = rate(2, &units(&[(0, 1, 2, 20)]));
+        assert!(sure.list.iter().all(|rating| rating.error == f64::INFINITY), "{sure:?}");
     }
 }

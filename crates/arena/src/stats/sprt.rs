@@ -25,7 +25,10 @@ pub enum SprtModel {
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum SprtError {
     /// H1 is not above H0.
-    #[error("the SPRT bounds are {0} and {1}; the second must be greater, and both finite and within +-1000")]
+    #[error(
+        "the SPRT bounds are {0} and {1}; the second must be greater, and both within +-1000, or +-{MOST_NELO} where \
+         they are normalised"
+    )]
     Bounds(f64, f64),
     /// Error rates that are none.
     #[error("the SPRT error rates alpha {0} and beta {1} must lie between 0 and 0.5")]
@@ -41,6 +44,9 @@ pub struct Sprt {
     beta: f64,
     model: SprtModel,
 }
+
+/// Normalised bounds further out than some 230 can be met by no distribution that is near the one that was seen.
+const MOST_NELO: f64 = 200.0;
 
 /// What a test says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,7 +76,11 @@ pub struct SprtState {
 impl Sprt {
     /// A test of H0: `elo0` against H1: `elo1`, with the rates of wrongly accepting (`alpha`) and rejecting (`beta`).
     pub fn new(elo0: f64, elo1: f64, alpha: f64, beta: f64, model: SprtModel) -> Result<Self, SprtError> {
-        let usable = |elo: f64| elo.is_finite() && elo.abs() <= 1000.0;
+        let most = match model {
+            SprtModel::Logistic => 1000.0,
+            SprtModel::Normalised => MOST_NELO,
+        };
+        let usable = |elo: f64| elo.is_finite() && elo.abs() <= most;
         if !usable(elo0) || !usable(elo1) || elo0 >= elo1 {
             return Err(SprtError::Bounds(elo0, elo1));
         }
@@ -249,8 +259,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_most_likely_keeps_to_the_hypothesis() {
+        let mut random = SplitMix::new(7);
+        let mut seen = vec![[1, 0, 0, 0, 0], [0, 0, 1000, 0, 0], [0, 0, 0, 0, 5000], [100, 50, 20, 6, 2]];
+        let mut some = || {
+            let bits = random.below(12);
+            u64::from(random.below(1 << bits))
+        };
+        seen.extend((0..200).map(|_| std::array::from_fn(|_| some())));
+        for counts in seen.into_iter().filter(|counts| counts.iter().sum::<u64>() > 0) {
+            let sample = Sample::new(&Pentanomial(counts));
+            for nelo in [-MOST_NELO, -30.0, 0.0, 5.0, MOST_NELO] {
+                let likely = sample.most_likely_with_excess(std::f64::consts::SQRT_2 * nelo / NELO_PER_SIGMA);
+                let sum: f64 = likely.iter().sum();
+                assert!((sum - 1.0).abs() < 1e-6, "{counts:?} at {nelo}: probabilities add up to {sum}");
+                assert!(
+                    (nelo_of(&likely) - nelo).abs() < 0.01,
+                    "{counts:?}: {} for {nelo}",
+                    nelo_of(&likely)
+                );
+            }
+        }
+    }
+
+    #[test]
     fn bounds_that_make_no_test_are_refused() {
         let test = |elo0, elo1, alpha| Sprt::new(elo0, elo1, alpha, 0.05, SprtModel::Logistic);
+        assert!(Sprt::new(0.0, 300.0, 0.05, 0.05, SprtModel::Normalised).is_err());
+        assert!(test(0.0, 300.0, 0.05).is_ok());
         assert!(matches!(test(5.0, 0.0, 0.05), Err(SprtError::Bounds(..))));
         assert!(matches!(test(0.0, f64::NAN, 0.05), Err(SprtError::Bounds(..))));
         assert!(matches!(test(0.0, 5.0, 0.0), Err(SprtError::Rates(..))));
@@ -289,13 +325,14 @@ mod tests {
         [0.03, 0.20 - 2.0 * shift, 0.54, 0.20 + 2.0 * shift, 0.03].map(|share: f64| share.max(0.0))
     }
 
+    fn nelo_of(pairs: &[f64; 5]) -> f64 {
+        let mean: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * x).sum();
+        let variance: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * (x - mean).powi(2)).sum();
+        (mean - 0.5) / (2.0 * variance).sqrt() * NELO_PER_SIGMA
+    }
+
     /// A distribution of pairs with a normalised Elo difference, found by halving.
     fn pairs_of_nelo(nelo: f64) -> [f64; 5] {
-        let nelo_of = |pairs: &[f64; 5]| {
-            let mean: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * x).sum();
-            let variance: f64 = pairs.iter().zip(POINTS).map(|(p, x)| p * (x - mean).powi(2)).sum();
-            (mean - 0.5) / (2.0 * variance).sqrt() * NELO_PER_SIGMA
-        };
         let (mut low, mut high) = (-200.0, 200.0);
         for _ in 0..60 {
             let elo = 0.5 * (low + high);

@@ -17,6 +17,8 @@ const MAGIC: &[u8; 4] = b"BINP";
 const HEADER: usize = 8;
 const STEM: usize = 32;
 const COUNT: usize = 2;
+/// Where a stem has its score.
+const SCORE: usize = 26;
 /// Blocks that we write are about this long.
 const WRITTEN_BLOCK: usize = 1 << 20;
 /// Blocks that anyone may write.
@@ -60,8 +62,8 @@ impl Codec for Binpack {
             match decode_chain(&block[at..], at, out) {
                 Ok(len) => at += len,
                 // Where a chain is broken nobody knows where the next one begins.
-                Err(Problem { byte, text }) => {
-                    return out.fail(byte, format!("{text}; the rest of the block is left out"));
+                Err(Problem { byte, text, .. }) => {
+                    return out.fail_with_rest(byte, format!("{text}; the rest of the block is left out"));
                 }
             }
         }
@@ -87,7 +89,8 @@ fn decode_chain(bytes: &[u8], start: usize, out: &mut Decoded) -> Result<usize, 
     }
     out.records.push(first);
     let mut record = first;
-    let mut value = value_of(first.score);
+    // What stands there, not what it means: there are two numbers for "no score".
+    let mut value = unzigzag(u16::from_be_bytes([stem[SCORE], stem[SCORE + 1]]));
     let text = &bytes[STEM + COUNT..];
     let mut bits = HighFirst::new(text);
     for _ in 0..count {
@@ -188,7 +191,7 @@ fn decode_stem(bytes: &[u8; STEM]) -> Result<Record, &'static str> {
     Ok(Record {
         position,
         mv: Some(mv),
-        score: score_of(unzigzag(number(26))),
+        score: score_of(unzigzag(number(SCORE))),
         result: Some(result),
         ply,
         starts_game: true,

@@ -110,7 +110,8 @@ impl Layout {
             mv: find(&columns.mv, &["move", "move_uci", "best_move", "uci"])?,
             result: find(&columns.result, &["result"])?,
             ply: find(&columns.ply, &["ply"])?,
-            white: columns.white.unwrap_or(usual.is_some_and(|(_, white, _)| white)),
+            // Points that stand alone are White's.
+            white: columns.white.unwrap_or(score.is_none() || usual.is_some_and(|(_, white, _)| white)),
             pawns: columns.pawns.unwrap_or(usual.is_some_and(|(_, _, pawns)| pawns)),
         })
     }
@@ -238,7 +239,7 @@ fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
     Ok(Some(Score::Centipawns(value.round().clamp(-32_000.0, 32_000.0) as i16)))
 }
 
-/// As PGN writes it, or White's points.
+/// As PGN writes it, or points.
 fn parse_result(text: &str) -> Result<Option<Outcome>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -317,9 +318,21 @@ mod tests {
         records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
         let decoded = read(std::str::from_utf8(&bytes).unwrap(), &Columns::default()).unwrap();
         assert_eq!(decoded.problems, []);
+        assert_eq!(decoded.records.len(), records.len());
         for (decoded, record) in decoded.records.iter().zip(&records) {
             assert_eq!(*decoded, Record { starts_game: false, ..*record });
         }
+    }
+
+    #[test]
+    fn points_alone_are_whites() {
+        let rows = "fen,result\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,1\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,0\n";
+        let results = |columns: &Columns| {
+            let decoded = read(rows, columns).unwrap();
+            decoded.records.iter().map(|record| record.result.unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(results(&Columns::default()), [Outcome::Loss, Outcome::Loss]);
+        assert_eq!(results(&"view=side-to-move".parse().unwrap()), [Outcome::Win, Outcome::Loss]);
     }
 
     #[test]

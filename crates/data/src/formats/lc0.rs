@@ -131,7 +131,7 @@ impl Cut for ChunkCut {
             if block.len() == end {
                 break;
             }
-            if begins_game(&block[end..], self.layout) {
+            if begins_game(&block[end - size..end], &block[end..], self.layout) {
                 self.held = block.split_off(end);
                 break;
             }
@@ -151,9 +151,43 @@ impl Cut for EmptyCut {
 }
 
 /// Whether a record knows of no board before its own.
-fn begins_game(bytes: &[u8], layout: Layout) -> bool {
+fn knows_no_past(bytes: &[u8], layout: Layout) -> bool {
     let before = layout.planes + 8 * PLANES;
     bytes.get(before..before + 8 * PLANES).is_some_and(|planes| planes.iter().all(|&byte| byte == 0))
+}
+
+/// The canonical formats forget the boards before a move that cannot be taken back, so that nothing follows from having none.
+fn is_canonical(bytes: &[u8], layout: Layout) -> bool {
+    layout.version >= 5 && u32_at(bytes, 4) >= 3
+}
+
+/// Whether a game begins with a record, which another one comes before.
+fn begins_game(before: &[u8], bytes: &[u8], layout: Layout) -> bool {
+    // What a cut file ends with is left to the decoder to tell.
+    if bytes.len() < layout.size {
+        return false;
+    }
+    if !is_canonical(bytes, layout) {
+        return knows_no_past(bytes, layout);
+    }
+    match (decode(before, layout), decode(bytes, layout)) {
+        (Ok((_, board)), Ok((record, _))) => !comes_of(&board, &record.position),
+        _ => false,
+    }
+}
+
+/// Whether some move leads to a position. The record before may name another: the one that was looked at most.
+fn comes_of(before: &Board, position: &Packed) -> bool {
+    before.generate_moves(|moves| {
+        moves.into_iter().any(|mv| {
+            let mut board = before.clone();
+            board.play_unchecked(mv);
+            Packed::new(&board).is_some_and(|after| {
+                after.codes_by_square() == position.codes_by_square()
+                    && after.side_to_move() == position.side_to_move()
+            })
+        })
+    })
 }
 
 impl Codec for Lc0 {
@@ -171,7 +205,7 @@ impl Codec for Lc0 {
         if block.starts_with(&[0x1F, 0x8B]) {
             let read = MultiGzDecoder::new(block).take(MAX_MEMBER).read_to_end(&mut unpacked);
             if let Err(error) = read {
-                out.fail(0, format!("a game cannot be unpacked: {error}"));
+                out.fail_with_rest(0, format!("a game cannot be unpacked to its end: {error}"));
             }
             bytes = &unpacked;
         }
@@ -181,22 +215,32 @@ impl Codec for Lc0 {
                 .fail(0, format!("version {version} of Leela's training data is unknown; there are 3 to 7"));
         };
         let first = out.records.len();
-        decode_game(bytes, layout, out);
+        decode_records(bytes, layout, out);
         // A member of an archive is a game, wherever it starts from.
-        if let Some(record) = out.records.get_mut(first).filter(|_| self.archive) {
-            record.starts_game = true;
+        if self.archive {
+            for (number, record) in out.records[first..].iter_mut().enumerate() {
+                record.starts_game = number == 0;
+            }
         }
     }
 }
 
-fn decode_game(bytes: &[u8], layout: Layout, out: &mut Decoded) {
+fn decode_records(bytes: &[u8], layout: Layout, out: &mut Decoded) {
     let mut next: Option<Packed> = None;
+    // The board of the record before. With nothing before it a record of a canonical format begins a game: there a
+    // block ends.
+    let mut before: Option<Board> = None;
     let whole = bytes.chunks_exact(layout.size);
     let rest = whole.remainder().len();
     for (number, bytes) in whole.enumerate() {
         let at = number * layout.size;
         match decode(bytes, layout) {
             Ok((mut record, board)) => {
+                record.starts_game = if is_canonical(bytes, layout) {
+                    !before.as_ref().is_some_and(|before| comes_of(before, &record.position))
+                } else {
+                    knows_no_past(bytes, layout)
+                };
                 // Records do not tell the number of the move: it is counted on from the one before.
                 if let Some(before) = next.filter(|before| {
                     Packed { fullmove: record.position.fullmove, ..*before } == record.position
@@ -205,16 +249,17 @@ fn decode_game(bytes: &[u8], layout: Layout, out: &mut Decoded) {
                     record.ply = record.position.ply();
                 }
                 next = record.mv.and_then(|mv| {
-                    let mut board = board;
+                    let mut board = board.clone();
                     board.play_unchecked(mv);
                     let packed = Packed::new(&board)?;
                     let black = record.position.side_to_move() == Color::Black;
                     Some(Packed { fullmove: record.position.fullmove + u16::from(black), ..packed })
                 });
+                before = Some(board);
                 out.records.push(record);
             }
             Err(problem) => {
-                next = None;
+                (next, before) = (None, None);
                 out.fail(at, problem);
             }
         }
@@ -242,25 +287,32 @@ fn plane(bytes: &[u8], layout: Layout, number: usize) -> BitBoard {
 
 /// How the canonical formats turn the board, and how it is turned back.
 #[derive(Clone, Copy)]
-struct Turned(u8);
+struct Turned {
+    /// Bits: along the diagonal, upside down, left for right.
+    how: u8,
+    /// Black is to move, and looks at the board from the other side.
+    black: bool,
+}
 
 impl Turned {
+    /// From the board of the record to the real one.
     fn back(self, square: Square) -> Square {
         let (mut file, mut rank) = (square as usize % 8, square as usize / 8);
-        if self.0 & 4 != 0 {
+        if self.how & 4 != 0 {
             // Along the diagonal from a8 to h1.
             (file, rank) = (7 - rank, 7 - file);
         }
-        if self.0 & 2 != 0 {
+        if (self.how & 2 != 0) != self.black {
             rank = 7 - rank;
         }
-        if self.0 & 1 != 0 {
+        if self.how & 1 != 0 {
             file = 7 - file;
         }
         Square::index(8 * rank + file)
     }
 }
 
+/// A record by itself: whether a game begins with it is not seen here.
 fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), String> {
     let version = u32_at(bytes, 0);
     if version != layout.version {
@@ -270,17 +322,13 @@ fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), String> {
     if ![1, 2, 3, 4, 5, 132, 133].contains(&input) {
         return Err(format!("input format {input} is unknown"));
     }
-    let canonical = input >= 3;
+    let canonical = is_canonical(bytes, layout);
     let fields = &bytes[layout.castling..];
     let (castling, side_or_passant, rule50, invariance) = (&fields[..4], fields[4], fields[5], fields[6]);
     let black = if canonical { invariance & 0x80 != 0 } else { side_or_passant != 0 };
     let side = if black { Color::Black } else { Color::White };
-    let turned = Turned(if canonical { invariance & 7 } else { 0 });
-    // From the board of the record to the real one.
-    let real = |square: Square| {
-        let square = turned.back(square);
-        if black { square.flip_rank() } else { square }
-    };
+    let turned = Turned { how: if canonical { invariance & 7 } else { 0 }, black };
+    let real = |square: Square| turned.back(square);
 
     let mut codes = [None; 64];
     let mut ours = BitBoard::EMPTY;
@@ -320,14 +368,13 @@ fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), String> {
 
     let index = if layout.version >= 6 { played(bytes) } else { most_visited(bytes, layout) };
     let mv = index.map(|index| move_of(&board, index, turned)).transpose()?;
-    let no_past = (PLANES..PLANES + 12).all(|number| plane(bytes, layout, number).is_empty());
     let record = Record {
         position,
         mv,
         score: chance_of(bytes, layout).map(Score::WinChance),
         result: outcome_of(bytes, layout)?,
         ply: position.ply(),
-        starts_game: no_past,
+        starts_game: false,
     };
     Ok((record, board))
 }
@@ -374,7 +421,7 @@ fn most_visited(bytes: &[u8], layout: Layout) -> Option<usize> {
 fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> {
     let illegal = || format!("the move with index {index} is not legal here");
     let index = policy::PolicyIndex::new(index).ok_or_else(illegal)?;
-    if turned.0 == 0 {
+    if turned.how == 0 {
         return policy::move_of(board, index).ok_or_else(illegal);
     }
     // The index belongs to the turned board: the legal move whose turned image has it is meant.
@@ -384,12 +431,7 @@ fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> 
         moves.extend(generated);
         false
     });
-    let black = board.side_to_move() == Color::Black;
-    let real = |square: Square| {
-        let square = turned.back(square);
-        if black { square.flip_rank() } else { square }
-    };
-    let square = |text: &str| text.parse::<Square>().ok().map(real);
+    let square = |text: &str| text.parse::<Square>().ok().map(|square| turned.back(square));
     let (from, to) = (square(&text[..2]), square(&text[2..4]));
     let promotion = match &text[4..] {
         "q" => Some(Piece::Queen),
@@ -609,6 +651,65 @@ mod tests {
                 assert_eq!(*decoded, Record { score: decoded.score, ..*record }, "{name}, record {at}");
             }
         }
+    }
+
+    /// As Leela's canonical format 3 writes a game: en passant is told, and what came before a move that cannot be taken back
+    /// is forgotten.
+    fn canonical(bytes: &mut [u8]) {
+        let layout = Layout::of(6).unwrap();
+        let castling = layout.castling;
+        for record in bytes.chunks_exact_mut(layout.size) {
+            let board = decode(record, layout).unwrap().1;
+            record[4] = 3;
+            let rights = [board.side_to_move(), !board.side_to_move()].map(|side| *board.castle_rights(side));
+            let files = rights.iter().flat_map(|rights| [rights.long, rights.short]);
+            for (number, file) in files.enumerate() {
+                record[castling + number] = file.map_or(0, |file| 1 << file as u8);
+            }
+            let passant = board.en_passant().map_or(0, |file| 1 << file as u8);
+            let black = board.side_to_move() == Color::Black;
+            let forgets = record[castling + 5] == 0;
+            record[castling + 4] = passant;
+            record[castling + 6] = u8::from(black) << 7;
+            if forgets {
+                record[layout.planes + 8 * PLANES..castling].fill(0);
+            }
+        }
+    }
+
+    #[test]
+    fn canonical_games_are_whole_though_they_forget_their_past() {
+        let records = samples::games(12);
+        let starts = |records: &[Record]| records.iter().map(|record| record.starts_game).collect::<Vec<_>>();
+        let mut bytes = Vec::new();
+        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        let forgetful = |bytes: &[u8]| {
+            let layout = Layout::of(6).unwrap();
+            bytes.chunks_exact(layout.size).filter(|record| knows_no_past(record, layout)).count()
+        };
+        assert_eq!(forgetful(&bytes), 12);
+        canonical(&mut bytes);
+        assert!(forgetful(&bytes) > 100, "{} records have no past", forgetful(&bytes));
+        let decoded = decode_file(&bytes);
+        assert_eq!(decoded.problems, []);
+        assert_eq!(starts(&decoded.records), starts(&records));
+        let moves = |records: &[Record]| {
+            records.iter().map(|record| (record.position, record.mv)).collect::<Vec<_>>()
+        };
+        assert_eq!(moves(&decoded.records), moves(&records));
+
+        let cut = decode_file(&bytes[..TOGETHER * Layout::of(6).unwrap().size + 100]);
+        assert_eq!((cut.records.len(), cut.problems.len()), (TOGETHER, 1));
+
+        // An archive has a game in each member.
+        let first = records.iter().skip(1).position(|record| record.starts_game).unwrap() + 1;
+        let mut archive = Vec::new();
+        let game = &bytes[..first * Layout::of(6).unwrap().size];
+        tar::write_member("game.gz", game, &mut archive);
+        tar::write_end(&mut archive);
+        assert_eq!(starts(&decode_file(&archive).records), starts(&records[..first]));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Codec for Pgn {
         for game in pgn::Reader::new(block) {
             match game {
                 Ok(game) => records_of(&game, out),
-                Err(error) => out.fail(error.offset as usize, error.kind.to_string()),
+                Err(error) => out.fail_with_rest(error.offset as usize, error.kind.to_string()),
             }
         }
     }

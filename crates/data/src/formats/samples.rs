@@ -99,7 +99,7 @@ pub(crate) fn decode_all(codec: &dyn Codec, bytes: &[u8]) -> Decoded {
     }
 }
 
-/// White to move in every game.
+/// Whether White is to move.
 pub(crate) fn is_white(record: &Record) -> bool {
     record.position.side_to_move() == Color::White
 }

@@ -65,17 +65,14 @@ impl Codec for Viri {
             };
             let plies = block[at + HEADER..].as_chunks::<PLY>().0;
             let count = plies.iter().position(|ply| *ply == [0; PLY]);
-            let len = HEADER + PLY * count.map_or(plies.len(), |count| count + 1);
+            let Some(count) = count else {
+                return out.fail_with_rest(at, "the file ends within a game, which is left out");
+            };
             match decode_start(header) {
-                Ok((board, result)) => {
-                    decode_plies(board, result, &plies[..count.unwrap_or(plies.len())], at + HEADER, out);
-                }
-                Err(problem) => out.fail(at, problem),
+                Ok((board, result)) => decode_plies(board, result, &plies[..count], at + HEADER, out),
+                Err(problem) => out.fail_with_rest(at, format!("{problem}; the game is left out")),
             }
-            if count.is_none() {
-                return out.fail(block.len(), "the file ends within a game");
-            }
-            at += len;
+            at += HEADER + PLY * (count + 1);
         }
     }
 }
@@ -98,7 +95,9 @@ fn decode_start(bytes: &[u8]) -> Result<(Board, Outcome), String> {
     Ok((position.board().map_err(|error| error.to_string())?, result))
 }
 
+/// All of a game or nothing: what breaks off has another end than it seems.
 fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: usize, out: &mut Decoded) {
+    let before = out.records.len();
     for (number, ply) in plies.iter().enumerate() {
         let side = board.side_to_move();
         let Some(position) = Packed::new(&board) else { return out.fail(start, "more than 32 pieces") };
@@ -106,7 +105,8 @@ fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: us
         let score = score_of(i16::from_le_bytes([ply[2], ply[3]]));
         if !mv.is_some_and(|mv| board.is_legal(mv)) {
             let told = mv.map_or_else(|| "no move".into(), |mv| format!("{mv}, which is not legal"));
-            return out.fail(start + PLY * number, format!("{told}; the rest of the game is left out"));
+            out.records.truncate(before);
+            return out.fail_with_rest(start + PLY * number, format!("{told}; the game is left out"));
         }
         out.records.push(Record {
             position,
@@ -203,14 +203,16 @@ mod tests {
         let records = samples::games(3);
         records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
         encoder.finish(&mut bytes).unwrap();
-        // The first move of the first game becomes a1a1.
-        bytes[HEADER..HEADER + 2].copy_from_slice(&[0x00, 0x40]);
+        // The third move of the first game becomes a1a1.
+        bytes[HEADER + 2 * PLY..HEADER + 2 * PLY + 2].copy_from_slice(&[0x00, 0x40]);
         let decoded = samples::decode_all(&Viri, &bytes);
         let lost = records.iter().skip(1).position(|record| record.starts_game).unwrap() + 1;
         assert_eq!(decoded.records, records[lost..]);
-        assert_eq!(decoded.problems.len(), 1);
+        let [(0, Problem { with_rest: true, .. })] = decoded.problems[..] else { panic!("{decoded:?}") };
         let cut = samples::decode_all(&Viri, &bytes[..bytes.len() - 6]);
-        assert_eq!(cut.problems.last().unwrap().1.text, "the file ends within a game");
+        assert_eq!(cut.problems.last().unwrap().1.text, "the file ends within a game, which is left out");
+        let last = records.iter().rposition(|record| record.starts_game).unwrap();
+        assert_eq!(cut.records, records[lost..last]);
         for len in 0..200 {
             let _ = samples::decode_all(&Viri, &bytes[..len]);
         }

@@ -88,7 +88,7 @@ impl Origin {
                 sieve: None,
                 choose: Some(selection.choose()),
                 seen,
-                needed: shape.needed(),
+                needed: source.needed(&shape.needed()),
                 skipped,
             })
         };
@@ -146,12 +146,19 @@ impl SampleMaker {
 impl Maker for SampleMaker {
     type Batch = Samples;
 
-    fn look(&self, first_step: u64, pieces: &[Piece]) -> Result<(), LoadDataError> {
+    fn look(&self, pieces: &[Piece]) -> Result<(), LoadDataError> {
         if self.recipe.data.any_scores {
             return Ok(());
         }
         let SampleShape { chances, ends, search, short_term, .. } = self.reading.shape;
-        let aims = self.aims(first_step);
+        // Scores that are read later are looked at now.
+        let (first, last) = (self.aims(0), self.aims(self.recipe.steps()));
+        let least = |(first, last): (&Aim, &Aim)| Aim {
+            scale: first.scale,
+            result_share: first.result_share.min(last.result_share),
+            value_result_share: first.value_result_share.min(last.value_result_share),
+        };
+        let aims: Vec<Aim> = first.iter().zip(&last).map(least).collect();
         let mixed_chances = |aim: &Aim| chances && aim.result_share < 1.0;
         let mixed_ends = |aim: &Aim| ends && aim.value_result_share < 1.0;
         let reads = |record: &Record, source: usize| {
