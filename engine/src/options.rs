@@ -89,7 +89,7 @@ pub(crate) enum OptionError {
 /// What is left of endgame tables when others cannot be used.
 fn tables_now(error: &SyzygyError) -> &'static str {
     match error {
-        SyzygyError::NoTables(_) | SyzygyError::Colon(_) => "what was in use stays",
+        SyzygyError::NoTables(_) | SyzygyError::Colon(_) | SyzygyError::Cut(_) => "what was in use stays",
         SyzygyError::Unreadable(_) => "endgame tables are off now",
     }
 }
@@ -183,11 +183,12 @@ pub(crate) fn set(
             options.unite();
         }
         "kernels" => {
-            options.isa = match value {
+            let value = value.to_ascii_lowercase();
+            options.isa = match value.as_str() {
                 "auto" => Isa::best(),
                 name => name.parse()?,
             };
-            options.searchless.set_kernels(value)?;
+            options.searchless.set_kernels(&value)?;
             judge_with(options.judge.clone(), options, searcher, cancel);
             options.unite();
         }

@@ -241,8 +241,9 @@ fn time_allowed(limits: &Limits, overhead: Duration) -> Option<Duration> {
     [move_time, clock].into_iter().flatten().min()
 }
 
-/// What a prospect is as an evaluation, and as chances of win, draw and loss.
-pub(crate) fn score(prospect: Prospect) -> (Score, Wdl) {
+/// What a prospect is as an evaluation, and as chances of win, draw and loss if there are any: what a chance alone would be in
+/// our own centipawns, nobody has fitted.
+pub(crate) fn score(prospect: Prospect) -> (Score, Option<Wdl>) {
     let score = match prospect {
         Prospect::Mate => Score::Mate(1),
         other => Score::Centipawns(Centipawns(centipawns_of_chance(other.chance()).round() as i32)),
@@ -252,10 +253,11 @@ pub(crate) fn score(prospect: Prospect) -> (Score, Wdl) {
             let [win, loss] = [win, loss].map(|share| (1000.0 * share).round() as u32);
             // Two halves may both have been rounded up.
             let loss = loss.min(1000 - win);
-            Wdl { win, draw: 1000 - win - loss, loss }
+            Some(Wdl { win, draw: 1000 - win - loss, loss })
         }
-        Prospect::Draw => Wdl { win: 0, draw: 1000, loss: 0 },
-        Prospect::Mate | Prospect::Chance(_) => Wdl::from_score(score),
+        Prospect::Draw => Some(Wdl { win: 0, draw: 1000, loss: 0 }),
+        Prospect::Mate => Some(Wdl { win: 1000, draw: 0, loss: 0 }),
+        Prospect::Chance(_) => None,
     };
     (score, wdl)
 }
@@ -267,18 +269,18 @@ mod tests {
     #[test]
     fn a_prospect_is_a_score() {
         let told = |prospect| {
-            let (score, Wdl { win, draw, loss }) = score(prospect);
-            (score.to_string(), [win, draw, loss])
+            let (score, wdl) = score(prospect);
+            (score.to_string(), wdl.map(|Wdl { win, draw, loss }| [win, draw, loss]))
         };
-        assert_eq!(told(Prospect::Mate), ("mate 1".into(), [1000, 0, 0]));
-        assert_eq!(told(Prospect::Draw), ("cp 0".into(), [0, 1000, 0]));
+        assert_eq!(told(Prospect::Mate), ("mate 1".into(), Some([1000, 0, 0])));
+        assert_eq!(told(Prospect::Draw), ("cp 0".into(), Some([0, 1000, 0])));
         let outcomes = Prospect::Outcomes { win: 0.3005, draw: 0.599, loss: 0.1005 };
-        assert_eq!(told(outcomes), ("cp 110".into(), [301, 598, 101]));
-        assert_eq!(told(Prospect::Chance(0.5)).0, "cp 0");
+        assert_eq!(told(outcomes), ("cp 110".into(), Some([301, 598, 101])));
+        assert_eq!(told(Prospect::Chance(0.5)), ("cp 0".into(), None));
         assert_eq!(told(Prospect::Chance(0.25)).0, "cp -298");
         assert_eq!(told(Prospect::Chance(1.0)).0, "cp 5000");
         let halves = Prospect::Outcomes { win: 0.0625, draw: 0.0, loss: 0.9375 };
-        assert_eq!(told(halves).1, [63, 0, 937]);
+        assert_eq!(told(halves).1, Some([63, 0, 937]));
     }
 
     #[test]

@@ -190,9 +190,14 @@ impl SecondMind {
         let opinion = Strategist::new(Arc::clone(minds)).judge(position);
         let mut text = format!("Tactician: {}\n", for_white(tactician));
         match (opinion.centipawns(), opinion.prospect().map(score)) {
-            (Some(value), Some((_, Wdl { win, draw, loss }))) => {
-                let value = for_white(Centipawns(value));
-                let _ = writeln!(text, "Strategist: {value}, win {win} draw {draw} loss {loss} of 1000");
+            (Some(value), Some((_, wdl))) => {
+                let _ = write!(text, "Strategist: {}", for_white(Centipawns(value)));
+                if let Some(Wdl { win, draw, loss }) = wdl {
+                    let black = position.side_to_move() == Color::Black;
+                    let (win, loss) = if black { (loss, win) } else { (win, loss) };
+                    let _ = write!(text, ", win {win} draw {draw} loss {loss} of 1000");
+                }
+                text.push('\n');
             }
             _ => text += "Strategist: no opinion of positions\n",
         }

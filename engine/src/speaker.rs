@@ -37,9 +37,12 @@ impl Speaker {
     }
 
     /// A move that was chosen without search, with its score if there is one.
-    pub(crate) fn weighed(&self, rank: usize, mv: Move, score: Option<(Score, Wdl)>, cost: &Cost) {
+    pub(crate) fn weighed(&self, rank: usize, mv: Move, score: Option<(Score, Option<Wdl>)>, cost: &Cost) {
         let Cost { nodes, time } = cost;
-        let score = score.map_or(String::new(), |(score, wdl)| format!(" score {score}{}", self.wdl(wdl)));
+        let score = score.map_or(String::new(), |(score, wdl)| {
+            let wdl = wdl.map_or(String::new(), |wdl| self.wdl(wdl));
+            format!(" score {score}{wdl}")
+        });
         let nps = nodes_per_second(*nodes, *time);
         let (time, line) = (time.as_millis(), self.line(&[mv]));
         say(format_args!(

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::str::FromStr;
 use thiserror::Error;
 
+/// No network is longer.
+const MAX_LEN: u64 = 1 << 32;
+
 /// The SHA-256 of a network's file, as it stands on the network's card and as `sha256sum` tells it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
@@ -31,8 +34,12 @@ impl Fingerprint {
     pub fn read(path: impl AsRef<Path>) -> io::Result<(Vec<u8>, Self)> {
         let path = path.as_ref();
         // Before it is opened: a pipe would let us wait.
-        if !path.metadata()?.is_file() {
+        let metadata = path.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("not a file"));
+        }
+        if metadata.len() > MAX_LEN {
+            return Err(io::Error::other(format!("{} bytes are too many for a network", metadata.len())));
         }
         let bytes = std::fs::read(path)?;
         let hash = Self::of(&bytes);

@@ -622,7 +622,11 @@ impl Worker {
 
         // Step 27. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
         // error of the first.
-        if !in_check && excluded.is_none() && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
+        if !in_check
+            && excluded.is_none()
+            && !is_partial
+            && best_move.is_none_or(|mv| !is_noisy(&self.position, mv))
+        {
             let alone = match opinion {
                 Some(_) => self.adjusted_eval(raw_eval, correction),
                 None => static_eval,

@@ -3,7 +3,7 @@
 //! It is asked where an answer can still pay: at the root, on principal variations, and where much depth is left; never in
 //! quiescence, and never right after a null move, which is no position of a game. What it says serves in four ways, each with a
 //! switch of its own: the order of moves, their reductions, the static evaluation, and the time that a move deserves.
-//! Without it nothing here is called, and the search is the same to the node.
+//! Without it nobody is asked, and the search is the same to the node.
 
 use crate::alphabeta::NodeType;
 use crate::params::*;

@@ -1,7 +1,7 @@
 //! Alpha-beta search over any [`Evaluator`].
 //!
 //! A [`Searcher`] owns the hash table and the threads; [`Limits`] say how long it may think; [`Signals`] stop it
-//! from outside. The search itself reads as numbered steps in `alphabeta.rs`; every tuned number is a row of the
+//! from outside. The search itself reads as numbered steps in `alphabeta.rs`; the numbers that were tuned are rows of the
 //! table in [`params`].
 //!
 //! ```

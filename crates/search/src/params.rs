@@ -1,4 +1,4 @@
-//! Every tuned number of the search, in one table: name, default, range and step.
+//! The tuned numbers of the search, in one table: name, default, range and step.
 //!
 //! In an ordinary build a number is a constant. With the feature `tune` each searcher has [`Values`] of its own, so that
 //! two settings can play each other within one program; each is a UCI option too, and so is each `use_…` switch, which

@@ -5,7 +5,7 @@ use crate::evaluator::EvaluatorFactory;
 use crate::limits::Limits;
 use crate::report::{Info, ScoreBound, SearchResult};
 use crate::shared::{Counters, Shared, Signals};
-use crate::strength::{Random, Strength};
+use crate::strength::{self, Strength};
 use crate::syzygy::{SyzygyError, Tablebases};
 use crate::time::TimeManager;
 use crate::tt::{OutOfMemory, Table};
@@ -304,10 +304,7 @@ impl Searcher {
         };
         let worker = &self.workers[chosen];
         let index = match self.settings.strength {
-            Some(strength) => {
-                let mut random = Random::from_clock();
-                strength.choose(&worker.root_moves, || random.next())
-            }
+            Some(strength) => strength.choose(&worker.root_moves, &mut strength::chance()),
             None => 0,
         };
         let root = &worker.root_moves[index];

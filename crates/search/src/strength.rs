@@ -5,6 +5,7 @@
 
 use crate::value::Value;
 use crate::worker::RootMove;
+use tandem_chess::random::SplitMix;
 
 /// A strength on the Elo scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +45,13 @@ impl Strength {
         (150.0 * 10f64.powf(self.level() * 4.2)) as u64
     }
 
-    /// The line that a player of this strength chooses, given a source of random bits.
-    pub(crate) fn choose(self, moves: &[RootMove], mut random: impl FnMut() -> u64) -> usize {
+    /// The line that a player of this strength chooses, given a source of chance.
+    pub(crate) fn choose(self, moves: &[RootMove], random: &mut SplitMix) -> usize {
         let blur = 220.0 * (1.0 - self.level()).powi(2);
         let mut choice = 0;
         let mut best = f64::MIN;
         for (index, root) in moves.iter().take(Self::LINES).enumerate() {
-            let error = (random() >> 11) as f64 / (1u64 << 53) as f64;
-            let seen = f64::from(seen_value(root)) + error * blur;
+            let seen = f64::from(seen_value(root)) + random.unit() * blur;
             if seen > best {
                 (choice, best) = (index, seen);
             }
@@ -64,23 +64,10 @@ fn seen_value(root: &RootMove) -> Value {
     root.value().max(-3000)
 }
 
-/// A small generator for choices that need not be repeatable.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn from_clock() -> Self {
-        let nanos = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |time| time.as_nanos() as u64);
-        Self(nanos | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
+/// Chance for choices that need not be repeatable.
+pub(crate) fn chance() -> SplitMix {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    SplitMix::new(since.map_or(0, |time| time.as_nanos() as u64))
 }
 
 #[cfg(test)]
@@ -96,9 +83,9 @@ mod tests {
     #[test]
     fn the_strongest_always_takes_the_best_and_the_weakest_often_does_not() {
         let moves = moves(&[30, 0, -20, -40]);
-        let mut random = Random(42);
+        let mut random = SplitMix::new(42);
         let mut missed =
-            |elo: u32| (0..1000).filter(|_| Strength::new(elo).choose(&moves, || random.next()) != 0).count();
+            |elo: u32| (0..1000).filter(|_| Strength::new(elo).choose(&moves, &mut random) != 0).count();
         assert_eq!(missed(Strength::MAX), 0);
         assert!(missed(Strength::MIN) > 300);
     }
@@ -106,8 +93,8 @@ mod tests {
     #[test]
     fn nobody_gives_away_a_queen_for_a_blur() {
         let moves = moves(&[500, -400]);
-        let mut random = Random(7);
-        assert!((0..1000).all(|_| Strength::new(Strength::MIN).choose(&moves, || random.next()) == 0));
+        let mut random = SplitMix::new(7);
+        assert!((0..1000).all(|_| Strength::new(Strength::MIN).choose(&moves, &mut random) == 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Endgame tables: exact results of positions with few pieces.
 
 use pyrrhic_rs::{DtzProbeValue, EngineAdapter, TableBases, WdlProbeResult};
+use std::collections::HashSet;
 use std::path::Path;
 use tandem_chess::{
     BitBoard, Color, Move, Piece, Position, Rank, Square, get_bishop_moves, get_king_moves, get_knight_moves,
@@ -17,6 +18,9 @@ pub enum SyzygyError {
     /// The library that reads tables takes a colon for the end of a folder's name.
     #[error("'{0}' has Syzygy tables, but a name with a colon, which cannot be read")]
     Colon(String),
+    /// A table that is not whole. The library would read on behind its end.
+    #[error("the Syzygy table '{0}' is not whole; fetch it again, or remove it")]
+    Cut(String),
     /// The tables are there but could not be opened.
     #[error("the Syzygy tables in '{0}' could not be opened")]
     Unreadable(String),
@@ -48,6 +52,9 @@ pub struct Tablebases {
     tables: TableBases<Attacks>,
     path: String,
     max_pieces: u32,
+    /// Whether every table of results has one of distances. Where one is missing the library forgets the results as well once it
+    /// is asked.
+    has_distances: bool,
 }
 
 impl Tablebases {
@@ -55,15 +62,16 @@ impl Tablebases {
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
         // Look before asking: a folder without tables would leave the library marked as in use for good, and it
         // takes every table for present when it says how many pieces it knows.
-        let (folders, max_pieces) = folders(path)?;
+        let found = Found::look(path)?;
         let tables =
-            TableBases::new(folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
-        Ok(Self { tables, path: path.to_owned(), max_pieces })
+            TableBases::new(found.folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
+        let (max_pieces, has_distances) = (found.max_pieces, found.results.is_subset(&found.distances));
+        Ok(Self { tables, path: path.to_owned(), max_pieces, has_distances })
     }
 
     /// Pieces of the largest table in the folders, by the names of the files and without opening any.
     pub(crate) fn look(path: &str) -> Result<u32, SyzygyError> {
-        folders(path).map(|(_, max_pieces)| max_pieces)
+        Found::look(path).map(|found| found.max_pieces)
     }
 
     /// The folders, as they were named.
@@ -88,10 +96,11 @@ impl Tablebases {
     /// The result of a position that was just reached by a capture or pawn move; `None` if no table has it. Safe to
     /// ask from many threads.
     pub fn probe(&self, position: &Position) -> Option<TableResult> {
-        let board = position.board();
-        if board.halfmove_clock() != 0 || !self.covers(position) {
-            return None;
-        }
+        (position.board().halfmove_clock() == 0 && self.covers(position)).then(|| self.result(position))?
+    }
+
+    /// The result of a position as if the fifty moves began here.
+    fn result(&self, position: &Position) -> Option<TableResult> {
         let [white, black, kings, queens, rooks, bishops, knights, pawns] = bitboards(position);
         let (en_passant, turn) = (en_passant(position), position.side_to_move() == Color::White);
         self.tables
@@ -106,6 +115,9 @@ impl Tablebases {
     pub(crate) fn rank_root(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
         if !self.covers(position) {
             return None;
+        }
+        if !self.has_distances {
+            return self.rank_by_results(position);
         }
         let board = position.board();
         let [white, black, kings, queens, rooks, bishops, knights, pawns] = bitboards(position);
@@ -133,7 +145,7 @@ impl Tablebases {
             };
             let dtz = i32::from(entry.dtz);
             let clock = i32::from(board.halfmove_clock());
-            // A win that the fifty-move rule cannot spoil is as good as any other, unless the game goes in circles.
+            // A win that the fifty-move rule cannot spoil is as good as any other, unless this position has come before.
             let rank = match entry.wdl {
                 WdlProbeResult::Win if dtz + clock <= 99 && !repeated => 1000,
                 WdlProbeResult::Win => 1000 - (dtz + clock),
@@ -149,36 +161,82 @@ impl Tablebases {
         }
         (!ranked.is_empty()).then_some(ranked)
     }
-}
 
-/// The folders that hold tables, and the pieces of the largest table in them. The library is told of no others: it reads beyond
-/// its memory if a name is empty.
-fn folders(path: &str) -> Result<(Vec<String>, u32), SyzygyError> {
-    let (mut names, mut largest) = (Vec::new(), None);
-    for folder in std::env::split_paths(path) {
-        let Some(pieces) = largest_table(&folder) else { continue };
-        let name = folder.to_string_lossy().into_owned();
-        if name.contains(':') {
-            return Err(SyzygyError::Colon(name));
-        }
-        names.push(name);
-        largest = largest.max(Some(pieces));
+    /// The same without distances: a win stays a win, and making progress is the search's affair.
+    fn rank_by_results(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
+        let rank = |mv: Move| {
+            let mut after = position.clone();
+            after.play(mv);
+            let result = match (after.has_legal_move(), after.in_check()) {
+                (true, _) => self.result(&after)?,
+                (false, true) => TableResult::Loss,
+                (false, false) => TableResult::Draw,
+            };
+            // What the opponent is left with.
+            let rank = match result {
+                TableResult::Loss => 1000,
+                TableResult::Draw => 0,
+                TableResult::Win => -1000,
+            };
+            Some((mv, rank))
+        };
+        position.legal_moves().into_iter().map(rank).collect()
     }
-    largest.map(|pieces| (names, pieces)).ok_or_else(|| SyzygyError::NoTables(path.to_owned()))
 }
 
-/// Pieces of the largest table in a folder, by the tables' names: `KBNvK.rtbw` has four.
-fn largest_table(folder: &Path) -> Option<u32> {
-    std::fs::read_dir(folder)
-        .ok()?
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.path();
-            let is_table = path.extension().is_some_and(|extension| extension == "rtbw");
-            let name = path.file_stem()?.to_str()?;
-            is_table.then(|| name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32)
-        })
-        .max()
+/// What some folders hold.
+#[derive(Debug, Default)]
+struct Found {
+    /// Those that hold tables. The library is told of no others: it reads beyond its memory if a name is empty.
+    folders: Vec<String>,
+    /// Pieces of the largest table.
+    max_pieces: u32,
+    /// Tables of results (`.rtbw`) and of distances (`.rtbz`), by name.
+    results: HashSet<String>,
+    distances: HashSet<String>,
+}
+
+impl Found {
+    fn look(path: &str) -> Result<Self, SyzygyError> {
+        let mut found = Self::default();
+        for folder in std::env::split_paths(path) {
+            let mut has_tables = false;
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                has_tables |= found.add(&entry.path())?;
+            }
+            if !has_tables {
+                continue;
+            }
+            let name = folder.to_string_lossy().into_owned();
+            if name.contains(':') {
+                return Err(SyzygyError::Colon(name));
+            }
+            found.folders.push(name);
+        }
+        if found.results.is_empty() { Err(SyzygyError::NoTables(path.to_owned())) } else { Ok(found) }
+    }
+
+    /// Notes a file; whether it is a table.
+    fn add(&mut self, file: &Path) -> Result<bool, SyzygyError> {
+        let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let is_result = file.extension().is_some_and(|extension| extension == "rtbw");
+        if !is_result && file.extension().is_none_or(|extension| extension != "rtbz") {
+            return Ok(false);
+        }
+        // Blocks of 64 bytes, and a checksum of 16.
+        if !file.metadata().is_ok_and(|file| file.len() % 64 == 16) {
+            return Err(SyzygyError::Cut(file.display().to_string()));
+        }
+        if is_result {
+            // `KBNvK` has four pieces.
+            let pieces = name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32;
+            self.max_pieces = self.max_pieces.max(pieces);
+            self.results.insert(name);
+        } else {
+            self.distances.insert(name);
+        }
+        Ok(true)
+    }
 }
 
 /// The position as the library takes it: by colour, then by kind.

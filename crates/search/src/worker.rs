@@ -25,7 +25,7 @@ pub(crate) struct Frame {
     pub(crate) tt_pv: bool,
     /// By how much the search that led here was reduced, in plies.
     pub(crate) reduction: i32,
-    /// How many nodes at this ply failed high, among the children of one parent.
+    /// How many nodes at this ply failed high since the last node two plies nearer to the root was begun.
     pub(crate) cutoffs: u32,
     /// The move being searched, and squares the enemy attacked before it.
     pub(crate) mv: Option<Move>,

@@ -1,6 +1,7 @@
 //! The search as a user of the crate sees it.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tandem_chess::{Changes, Position, uci};
 use tandem_search::{
@@ -314,7 +315,34 @@ fn endgame_tables_know_better() {
         // One capture away from the tables.
         let (near, infos) = search(&mut searcher, "8/8/8/3k4/3p4/8/1P6/KR6 w - - 0 1", &depth(12));
         assert!(infos.last().unwrap().tb_hits > 0 && near.score.sort_key() > 500, "{}", near.score);
+
+        // Results alone, without distances: they are not forgotten after the first question.
+        let folder = std::env::temp_dir().join(format!("tandem-results-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for entry in std::fs::read_dir(tables).unwrap() {
+            let entry = entry.unwrap();
+            if entry.path().extension().is_some_and(|extension| extension == "rtbw") {
+                std::fs::write(folder.join(entry.file_name()), std::fs::read(entry.path()).unwrap()).unwrap();
+            }
+        }
+        let results = folder.to_str().unwrap();
+        assert_eq!(searcher.set_syzygy(results), Ok(4));
+        for _ in 0..2 {
+            let (won, _) = search(&mut searcher, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1", &depth(4));
+            assert!(won.score.sort_key() > 15_000, "{}", won.score);
+            searcher.clear(&AtomicBool::new(false));
+            let (near, infos) = search(&mut searcher, "8/8/8/3k4/3p4/8/1P6/KR6 w - - 0 1", &depth(12));
+            assert!(infos.last().unwrap().tb_hits > 0 && near.score.sort_key() > 500, "{}", near.score);
+            searcher.clear(&AtomicBool::new(false));
+        }
+        // What was fetched by half is refused before anybody reads it.
+        let whole = std::fs::read(folder.join("KRvK.rtbw")).unwrap();
+        std::fs::remove_file(folder.join("KRvK.rtbw")).unwrap();
+        std::fs::write(folder.join("KRvK.rtbw"), &whole[..whole.len() / 2]).unwrap();
+        let refused = searcher.set_syzygy(results).unwrap_err().to_string();
+        assert!(refused.contains("KRvK.rtbw' is not whole"), "{refused}");
         assert_eq!(searcher.set_syzygy(""), Ok(0));
+        std::fs::remove_dir_all(folder).unwrap();
     });
 }
 

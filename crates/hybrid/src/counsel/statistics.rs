@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Statistics {
     /// Positions that the tactician judged.
     pub evaluations: u64,
-    /// Positions that were looked at by the selector, or would have been if there were one.
+    /// How often a position was looked at by the selector, or would have been if there were one.
     pub considered: u64,
     /// Questions to the strategist.
     pub asked: u64,
