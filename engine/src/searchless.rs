@@ -3,11 +3,11 @@
 use crate::options::{OptionError, clip};
 use crate::output::complain;
 use crate::speaker::{Cost, Speaker};
-use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
 use tandem_hybrid::Fingerprint;
+use tandem_nnue::Format;
 use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher, Wdl};
 use tandem_transformer::encoding::buckets::centipawns_of_chance;
 use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect, UnfitMethod};
@@ -154,24 +154,15 @@ impl Searchless {
 
 /// Reads a network, and tells which file it is.
 fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), OptionError> {
-    let loaded = Fingerprint::read(path).map_err(|source| FileError::Io { path: path.into(), source });
-    let loaded = loaded.and_then(|(bytes, file)| match Network::from_bytes(&bytes, isa) {
+    let (bytes, file) =
+        Fingerprint::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
+    match Network::from_bytes(&bytes, isa) {
         Ok(network) => Ok((file, Arc::new(network))),
-        Err(source) => Err(FileError::Load { path: path.into(), source }),
-    });
-    loaded.map_err(|error| {
-        // What could be read is a file, so that reading it again does not wait.
-        let is_nnue = || {
-            let mut start = [0; 16];
-            let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut start));
-            let format = tandem_nnue::Format::of(&start[..read.unwrap_or(0)]);
-            format.is_some_and(|format| format != tandem_nnue::Format::Float)
-        };
-        if matches!(error, FileError::Load { .. }) && is_nnue() {
-            return OptionError::Nnue(path.into());
+        Err(_) if Format::of(&bytes).is_some_and(|format| format != Format::Float) => {
+            Err(OptionError::Nnue(path.into()))
         }
-        error.into()
-    })
+        Err(source) => Err(FileError::Load { path: path.into(), source }.into()),
+    }
 }
 
 /// A network in a few words.

@@ -247,7 +247,7 @@ fn who_is_not_there_does_not_move() {
     refused(&mut engine, "nnue", include_bytes!("../../nets/tandem.tnn"), "but EvalFile takes it");
     let bytes = std::fs::read(&file.0).unwrap();
     refused(&mut engine, "cut", &bytes[..bytes.len() / 2], "bytes are needed");
-    assert_eq!(engine.ask("setoption name Kernels value portable").len(), 2);
+    assert_eq!(engine.ask("setoption name Kernels value Portable").len(), 2);
     engine.send("go movetime 1000");
     assert!(engine.until("bestmove")[0].starts_with("info depth 1 "));
 

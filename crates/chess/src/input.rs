@@ -1,4 +1,4 @@
-//! Files that may be compressed.
+//! Files as they are read: through zstd or gzip, or whole.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
@@ -16,6 +16,19 @@ const ZSTD_WINDOW_LOG: u32 = 31;
 /// Opens a file for reading, through zstd or gzip where its first bytes call for it; its name does not matter.
 pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     File::open(path).and_then(decode)
+}
+
+/// A whole file of at most `most` bytes, which is said to be a `what`. What is no file is refused before it is opened: a pipe
+/// would let us wait, and a device may have no end.
+pub fn read_whole(path: &Path, most: u64, what: &str) -> io::Result<Vec<u8>> {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a file"));
+    }
+    if metadata.len() > most {
+        return Err(io::Error::other(format!("{} bytes are too many for a {what}", metadata.len())));
+    }
+    std::fs::read(path)
 }
 
 /// Whether [`open`] would unpack a file.
@@ -62,6 +75,17 @@ mod tests {
         let mut text = String::new();
         decode(Cursor::new(bytes))?.read_to_string(&mut text)?;
         Ok(text)
+    }
+
+    #[test]
+    fn what_is_too_long_or_no_file_is_refused() {
+        let path = std::env::temp_dir().join(format!("tandem-whole-{}", std::process::id()));
+        std::fs::write(&path, "four").unwrap();
+        assert_eq!(read_whole(&path, 4, "word").unwrap(), b"four");
+        let told = |path: &Path| read_whole(path, 3, "word").unwrap_err().to_string();
+        assert_eq!(told(&path), "4 bytes are too many for a word");
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(told(&std::env::temp_dir()), "not a file");
     }
 
     fn gzip(text: &str) -> Vec<u8> {

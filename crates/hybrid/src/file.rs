@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use tandem_chess::input;
 use thiserror::Error;
 
 /// What was learnt between an NNUE and a transformer, which themselves stay as they are.
@@ -133,7 +134,8 @@ impl Hybrid {
     /// Reads a file.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, HybridError> {
         let path = path.as_ref();
-        let bytes = read_file(path).map_err(|source| HybridError::Io { path: path.into(), source })?;
+        let bytes = input::read_whole(path, MAX_LEN, "hybrid")
+            .map_err(|source| HybridError::Io { path: path.into(), source })?;
         Self::from_bytes(&bytes).map_err(|source| HybridError::Unfit { path: path.into(), source })
     }
 
@@ -235,18 +237,6 @@ fn feature_names() -> String {
 /// The beginning of a text that may be of any length.
 fn clip(text: &str) -> String {
     text.chars().take(200).collect()
-}
-
-/// A whole file, unless it is none or has no end that one would wait for.
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("not a file"));
-    }
-    if metadata.len() > MAX_LEN {
-        return Err(io::Error::other(format!("{} bytes are too many for a hybrid", metadata.len())));
-    }
-    std::fs::read(path)
 }
 
 /// What the header says of the file.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
+use tandem_chess::input;
 use thiserror::Error;
 
-/// No network is longer.
+/// Larger than any network file should be.
 const MAX_LEN: u64 = 1 << 32;
 
 /// The SHA-256 of a network's file, as it stands on the network's card and as `sha256sum` tells it.
@@ -32,16 +33,7 @@ impl Fingerprint {
 
     /// The bytes of a file, and their fingerprint.
     pub fn read(path: impl AsRef<Path>) -> io::Result<(Vec<u8>, Self)> {
-        let path = path.as_ref();
-        // Before it is opened: a pipe would let us wait.
-        let metadata = path.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("not a file"));
-        }
-        if metadata.len() > MAX_LEN {
-            return Err(io::Error::other(format!("{} bytes are too many for a network", metadata.len())));
-        }
-        let bytes = std::fs::read(path)?;
+        let bytes = input::read_whole(path.as_ref(), MAX_LEN, "network")?;
         let hash = Self::of(&bytes);
         Ok((bytes, hash))
     }

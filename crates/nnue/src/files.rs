@@ -14,6 +14,7 @@ mod stockfish;
 use crate::network::Network;
 use reader::Reader;
 use std::path::{Path, PathBuf};
+use tandem_chess::input;
 use thiserror::Error;
 
 pub use own::reseal;
@@ -112,16 +113,8 @@ impl Format {
 /// Larger than any network file should be.
 const MAX_LEN: u64 = 1 << 30;
 
-/// A whole file, unless it is none or has no end that one would wait for.
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(std::io::Error::other("not a file"));
-    }
-    if metadata.len() > MAX_LEN {
-        return Err(std::io::Error::other(format!("{} bytes are too many for a network", metadata.len())));
-    }
-    std::fs::read(path)
+    input::read_whole(path, MAX_LEN, "network")
 }
 
 impl Network {
