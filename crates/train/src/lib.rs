@@ -40,6 +40,7 @@ pub mod reference;
 mod run;
 mod saturation;
 mod schedule;
+mod scores;
 pub mod selector;
 pub mod speed;
 mod state;

@@ -1,5 +1,9 @@
 //! A run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
 
+mod folder;
+
+pub(crate) use folder::{OTHER_RECIPE, claim, keep_recipe, to_go_on_from};
+
 use crate::batch::Batch;
 use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
 use crate::loader::{Loader, load_some};
@@ -14,7 +18,6 @@ use crate::state::State;
 use crate::trainer::{Job, Told, TrainError, Trainer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -161,13 +164,6 @@ const LOOK: usize = 64;
 /// Positions that saturation is told from.
 const PROBED: usize = 512;
 
-/// The recipe of a run, with every default, in its folder.
-const RECIPE: &str = "recipe.toml";
-
-/// Why a run does not go on with another's checkpoint.
-pub(crate) const OTHER_RECIPE: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
-                                       another folder, and begin with its network by `network.start` if that is what is wanted";
-
 /// Makes a trainer for a job that begins with a state.
 pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
 
@@ -194,40 +190,6 @@ pub fn run(
         false => None,
     };
     Ok(Outcome { network, steps: run.step, job: run.job, finished, metrics })
-}
-
-/// Two runs in one folder would spoil each other's files.
-pub(crate) fn claim(folder: &Path) -> Result<File, RunError> {
-    let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
-    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
-    let lock = File::create(folder.join("lock")).map_err(|error| wrong(error.to_string()))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(std::fs::TryLockError::WouldBlock) => Err(wrong("another run is at work in this folder".into())),
-        // A file system that knows no locks.
-        Err(std::fs::TryLockError::Error(_)) => Ok(lock),
-    }
-}
-
-/// The newest checkpoint in a folder, if there is one and that is what the run is to go on from.
-pub(crate) fn to_go_on_from<C: Kept>(
-    folder: &Path,
-    checkpoints: &Checkpoints,
-    resume: bool,
-) -> Result<Option<C>, RunError> {
-    let newest = checkpoints.newest()?;
-    if newest.is_some() && !resume {
-        let problem = "there is a run in this folder: --resume goes on with it, --run names another folder";
-        return Err(RunError::Folder { path: folder.into(), problem: problem.into() });
-    }
-    Ok(newest)
-}
-
-/// Writes the recipe into the folder of its run.
-pub(crate) fn keep_recipe(folder: &Path, explained: &str) -> Result<(), RunError> {
-    let path = folder.join(RECIPE);
-    output::write_whole(&path, explained.as_bytes())
-        .map_err(|error| RunError::Folder { path, problem: error.to_string() })
 }
 
 struct Run<'a> {

@@ -201,7 +201,15 @@ impl Schedule {
 
     /// Whether it is this number from the first step to the last.
     pub fn is_always(&self, number: f64) -> bool {
-        matches!(*self, Self::Constant { value } if value == number)
+        match self {
+            Self::Constant { value } => *value == number,
+            Self::Linear { start, end } | Self::Exponential { start, end } | Self::Cosine { start, end } => {
+                *start == number && *end == number
+            }
+            Self::Sequence { parts } => parts.iter().all(|part| part.schedule.is_always(number)),
+            // Nobody writes a number that never changes in these ways.
+            Self::Step { .. } | Self::OneCycle { .. } | Self::WarmUp { .. } | Self::Wsd { .. } => false,
+        }
     }
 
     /// Every number that it is made of.
@@ -263,6 +271,18 @@ mod tests {
 
     fn near(left: f64, right: f64) {
         assert!((left - right).abs() <= 1e-9 * right.abs().max(1.0), "{left} {right}");
+    }
+
+    #[test]
+    fn what_never_changes_is_always_the_same() {
+        let line = |start, end| Schedule::Linear { start, end };
+        let parts = |last| {
+            let part = |schedule| Part { share: 0.5, schedule };
+            Schedule::Sequence { parts: vec![part(Schedule::Constant { value: 1.0 }), part(last)] }
+        };
+        assert!(line(1.0, 1.0).is_always(1.0) && parts(line(1.0, 1.0)).is_always(1.0));
+        assert!(!line(1.0, 0.5).is_always(1.0) && !line(0.5, 1.0).is_always(1.0));
+        assert!(!parts(line(1.0, 0.0)).is_always(1.0) && !line(1.0, 1.0).is_always(0.0));
     }
 
     #[test]

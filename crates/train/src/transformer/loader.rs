@@ -4,11 +4,11 @@ use super::join::Reading;
 use super::recipe::{Broken, TransformerRecipe};
 use super::samples::{Aim, SampleShape, Samples, View};
 use super::select::Selection;
-use crate::loader::check_scores;
 use crate::pool::{
     Batches, DataCursor, Feed, LoadDataError, Loaded, Maker, Piece, Place, Plan, Skipped, Streams, Taken,
 };
 use crate::recipe::SourceRecipe;
+use crate::scores::check_scores;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
@@ -152,24 +152,21 @@ impl Maker for SampleMaker {
         }
         let SampleShape { chances, ends, search, short_term, .. } = self.reading.shape;
         // Scores that are read later are looked at now.
-        let (first, last) = (self.aims(0), self.aims(self.recipe.steps()));
-        let least = |(first, last): (&Aim, &Aim)| Aim {
-            scale: first.scale,
-            result_share: first.result_share.min(last.result_share),
-            value_result_share: first.value_result_share.min(last.value_result_share),
+        let targets = &self.recipe.targets;
+        let mixed_chances =
+            |source: &SourceRecipe| chances && !source.share(&targets.result_share).is_always(1.0);
+        let mixed_ends = |source: &SourceRecipe| {
+            let own = source.result_share.as_ref();
+            ends && own.map_or(targets.value_result_share < 1.0, |share| !share.is_always(1.0))
         };
-        let aims: Vec<Aim> = first.iter().zip(&last).map(least).collect();
-        let mixed_chances = |aim: &Aim| chances && aim.result_share < 1.0;
-        let mixed_ends = |aim: &Aim| ends && aim.value_result_share < 1.0;
         let reads = |record: &Record, source: usize| {
-            let aim = &aims[source];
+            let source = &self.sources[source];
             let alone = record.result.is_none() && (chances || ends);
-            search || short_term || alone || mixed_chances(aim) || mixed_ends(aim)
+            search || short_term || alone || mixed_chances(source) || mixed_ends(source)
         };
         // Where a source has a share of its own, that is what would have to change.
-        let mixed = |own: bool, is_mixed: &dyn Fn(&Aim) -> bool| {
-            let mut sources = self.sources.iter().zip(&aims);
-            sources.any(|(source, aim)| source.result_share.is_some() == own && is_mixed(aim))
+        let mixed = |own: bool, is_mixed: &dyn Fn(&SourceRecipe) -> bool| {
+            self.sources.iter().any(|source| source.result_share.is_some() == own && is_mixed(source))
         };
         let mut keys = Vec::new();
         if !(search || short_term) {
@@ -591,6 +588,12 @@ mod tests {
         let (message, _) = told(&of_ends);
         assert!(message.contains("set `targets.value_result_share` to 1"), "{message}");
         of_ends.data.train[0].result_share = Some(Schedule::Constant { value: 0.5 });
+        let (message, _) = told(&of_ends);
+        assert!(message.contains("set `data.train.result_share` to 1"), "{message}");
+        // Scores that are read in the middle of a run alone.
+        let part = |share, value| crate::schedule::Part { share, schedule: Schedule::Constant { value } };
+        let parts = vec![part(0.4, 1.0), part(0.2, 0.5), part(0.4, 1.0)];
+        of_ends.data.train[0].result_share = Some(Schedule::Sequence { parts });
         let (message, _) = told(&of_ends);
         assert!(message.contains("set `data.train.result_share` to 1"), "{message}");
     }

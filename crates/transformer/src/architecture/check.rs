@@ -1,0 +1,227 @@
+//! Whether a network of some architecture can be built.
+
+use super::*;
+
+/// More than any network of the field has, and little enough that all products fit.
+const MAX_SIZE: usize = 1 << 16;
+/// The same for layers, and for experts of each: a hostile description must not list billions of tensors.
+const MAX_COUNT: usize = 256;
+/// All tensors together: as many as a file's header has room for.
+const MAX_TENSORS: usize = 100_000;
+/// All numbers together: ten times as many as the largest network of the field has.
+const MAX_NUMBERS: usize = 1 << 31;
+
+impl Architecture {
+    /// Whether it can be built.
+    pub fn check(&self) -> Result<(), ArchitectureError> {
+        let impossible =
+            |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
+        let sized = |key: &'static str, size: usize| within(key, size, MAX_SIZE);
+        let Self { input, embedding, body, heads } = self;
+        let text = *input == Input::Text;
+        sized("body.width", body.width)?;
+        within("body.layers", body.layers, MAX_COUNT)?;
+        sized("body.heads", body.heads)?;
+        if !body.width.is_multiple_of(body.heads) {
+            return impossible("body.heads", "they must share the width in equal parts");
+        }
+        if !(body.norm.epsilon > 0.0 && body.norm.epsilon < 1.0) {
+            return impossible("body.norm.epsilon", "must be between 0 and 1");
+        }
+        if body.norm.deepnorm && body.norm.place == NormPlace::Pre {
+            return impossible("body.norm.deepnorm", "belongs to norms after the branch: place = \"post\"");
+        }
+        if body.mask == Mask::Prefix && heads.action_value.is_none() {
+            return impossible("body.mask", "prefix is for networks of action values, which read a move");
+        }
+        if let Embedding::DenseBoard(board) = embedding {
+            if text {
+                return impossible("embedding.kind", "dense-board needs a token for each square");
+            }
+            sized("embedding.channels", board.channels)?;
+            sized("embedding.feed_forward", board.feed_forward)?;
+        }
+        match &body.attention {
+            Attention::Plain { .. } => {}
+            _ if text => {
+                return impossible("body.attention.kind", "pairs of squares need a token for each square");
+            }
+            Attention::Bias { .. } => {}
+            Attention::Smolgen(smolgen) => {
+                sized("body.attention.compressed", smolgen.compressed)?;
+                sized("body.attention.hidden", smolgen.hidden)?;
+                sized("body.attention.generated", smolgen.generated)?;
+            }
+        }
+        match &body.feed_forward {
+            FeedForward::Dense { width, .. } | FeedForward::Gated { width, .. } => {
+                sized("body.feed_forward.width", *width)?;
+            }
+            FeedForward::Experts(experts) => {
+                sized("body.feed_forward.width", experts.width)?;
+                within("body.feed_forward.count", experts.count, MAX_COUNT)?;
+                if !(1..=experts.count).contains(&experts.chosen) {
+                    return impossible("body.feed_forward.chosen", "must be from 1 to count");
+                }
+            }
+        }
+        self.check_heads(text)?;
+        let tensors = self.tensors();
+        if tensors.len() > MAX_TENSORS {
+            let problem = format!("{} tensors are too many: {MAX_TENSORS} are the most", tensors.len());
+            return impossible("body", &problem);
+        }
+        let numbers: usize = tensors.iter().map(TensorSpec::len).sum();
+        if numbers > MAX_NUMBERS {
+            let problem = format!("{numbers} numbers are too many for a network: {MAX_NUMBERS} are the most");
+            return impossible("body", &problem);
+        }
+        Ok(())
+    }
+
+    fn check_heads(&self, text: bool) -> Result<(), ArchitectureError> {
+        let impossible =
+            |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
+        let Heads { action_value, state_value, policy, moves_left, move_value, .. } = &self.heads;
+        let values = self.heads.values();
+        let of_text = [("heads.action_value", action_value), ("heads.state_value", state_value)];
+        for (key, head) in of_text {
+            if let Some(head) = head {
+                if !text {
+                    return impossible(key, "needs input = \"text\"");
+                }
+                if !(2..=VOCABULARY).contains(&head.buckets) {
+                    return impossible(key, "buckets must be from 2 to 1968");
+                }
+            }
+        }
+        if action_value.is_some() && (state_value.is_some() || policy.is_some()) {
+            return impossible("heads.action_value", "stands alone: the last token is a move");
+        }
+        let of_squares = [
+            ("heads.value", values[0].1.is_some()),
+            ("heads.search_value", values[1].1.is_some()),
+            ("heads.short_term", values[2].1.is_some()),
+            ("heads.moves_left", moves_left.is_some()),
+            ("heads.move_value", move_value.is_some()),
+        ];
+        for (key, there) in of_squares {
+            if there && text {
+                return impossible(key, "needs a token for each square");
+            }
+        }
+        for ((_, head), [channels, hidden, buckets]) in values.iter().zip(VALUE_KEYS) {
+            let Some(head) = head else { continue };
+            within(channels, head.channels, MAX_SIZE)?;
+            within(hidden, head.hidden, MAX_SIZE)?;
+            if head.buckets > VOCABULARY {
+                return impossible(buckets, "must be at most 1968");
+            }
+        }
+        if let Some(head) = moves_left {
+            within("heads.moves_left.channels", head.channels, MAX_SIZE)?;
+            within("heads.moves_left.hidden", head.hidden, MAX_SIZE)?;
+        }
+        if let Some(head) = move_value {
+            within("heads.move_value.width", head.width, MAX_SIZE)?;
+        }
+        match policy {
+            Some(PolicyHead { kind: PolicyKind::Attention, width, beside }) => {
+                if beside.iter().enumerate().any(|(index, target)| beside[..index].contains(target)) {
+                    return impossible("heads.policy.beside", "names one twice");
+                }
+                if text {
+                    return impossible("heads.policy.kind", "attention needs a token for each square");
+                }
+                within("heads.policy.width", *width, MAX_SIZE)?;
+            }
+            Some(PolicyHead { kind: PolicyKind::Actions, beside, width }) => {
+                if !text {
+                    return impossible("heads.policy.kind", "actions need input = \"text\"");
+                }
+                if !beside.is_empty() {
+                    return impossible("heads.policy.beside", "belongs to kind = \"attention\"");
+                }
+                if *width != 0 {
+                    return impossible("heads.policy.width", "belongs to kind = \"attention\"");
+                }
+            }
+            None => {}
+        }
+        let any = action_value.is_some()
+            || state_value.is_some()
+            || policy.is_some()
+            || of_squares.iter().any(|&(_, there)| there);
+        if any { Ok(()) } else { impossible("heads", "a network without a head says nothing") }
+    }
+}
+
+/// What is wrong with the sizes of the value heads is told by these.
+const VALUE_KEYS: [[&str; 3]; 3] = [
+    ["heads.value.channels", "heads.value.hidden", "heads.value.buckets"],
+    ["heads.search_value.channels", "heads.search_value.hidden", "heads.search_value.buckets"],
+    ["heads.short_term.channels", "heads.short_term.hidden", "heads.short_term.buckets"],
+];
+
+fn within(key: &'static str, size: usize, most: usize) -> Result<(), ArchitectureError> {
+    if (1..=most).contains(&size) {
+        return Ok(());
+    }
+    Err(ArchitectureError::Impossible { key, problem: format!("{size} is not from 1 to {most}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(preset: Preset, from: &str, to: &str) -> String {
+        let text = preset.architecture().to_toml();
+        assert!(text.contains(from), "{text}");
+        Architecture::from_toml(&text.replacen(from, to, 1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_makes_no_network_is_told_by_its_key() {
+        let told = [
+            (Preset::Byte, "heads = 4", "heads = 5", "body.heads: they must share"),
+            (Preset::Byte, "chosen = 2", "chosen = 9", "body.feed_forward.chosen"),
+            (Preset::Byte, "width = 64", "width = 0", "body.width: 0 is not from 1"),
+            (Preset::Byte, "buckets = 128", "buckets = 1", "heads.action_value: buckets"),
+            (
+                Preset::BtSmall,
+                "input = \"lone-planes\"",
+                "input = \"text\"",
+                "embedding.kind: dense-board needs",
+            ),
+            (Preset::BtSmall, "layers = 8", "layers = 99999999", "body.layers: 99999999 is not"),
+            (Preset::BtSmall, "place = \"post\"", "place = \"pre\"", "body.norm.deepnorm"),
+            (Preset::BtSmall, "layers = 8", "layers = 8\nlairs = 9", "unknown field `lairs`"),
+        ];
+        for (preset, from, to, expected) in told {
+            let message = changed(preset, from, to);
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_told_before_anything_is_made() {
+        let told = |preset: Preset, change: &dyn Fn(&mut Architecture)| {
+            let mut architecture = preset.architecture();
+            change(&mut architecture);
+            architecture.check().unwrap_err().to_string()
+        };
+        let message = told(Preset::BtSmall, &|network| network.body.width = MAX_SIZE);
+        assert!(message.contains("numbers are too many for a network"), "{message}");
+        let message = told(Preset::Byte, &|network| {
+            network.body.layers = MAX_COUNT;
+            if let FeedForward::Experts(experts) = &mut network.body.feed_forward {
+                experts.count = MAX_COUNT;
+            }
+        });
+        assert!(message.contains("tensors are too many"), "{message}");
+        let message = told(Preset::BtSmall, &|network| {
+            network.heads.short_term = Some(ValueHead { channels: 8, hidden: 0, error: false, buckets: 0 });
+        });
+        assert_eq!(message, "heads.short_term.hidden: 0 is not from 1 to 65536");
+    }
+}
