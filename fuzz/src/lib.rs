@@ -5,7 +5,8 @@ pub fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     for change in changes.chunks_exact(3) {
         // Headers are worth more tries than numbers.
         let reach = if change[0] & 1 == 0 { file.len().min(1 << 12) } else { file.len() };
-        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) * 97 % reach.max(1);
+        let place = u16::from_le_bytes([change[0], change[1]]) >> 1;
+        let at = usize::from(place) * 97 % reach.max(1);
         if let Some(byte) = file.get_mut(at) {
             *byte = change[2];
         }

@@ -35,6 +35,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
+    /// Notes that a record could not be read.
     pub(crate) fn fail(&mut self, byte: usize, text: impl Into<String>) {
         self.problems.push((self.records.len(), Problem::new(byte, text)));
     }

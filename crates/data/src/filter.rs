@@ -1,7 +1,7 @@
 //! Which records are wanted: rules as data, so that a recipe can hold them.
 
 use crate::error::DataError;
-use crate::format::{Format, Source};
+use crate::format::{BagKind, Format, Source};
 use crate::packed::kind_of;
 use crate::read::{Cursor, Sieve};
 use crate::record::{Outcome, Record, Score};
@@ -91,20 +91,18 @@ impl Filter {
 
     /// An error where a rule asks for what a file's format does not tell: it would keep nothing, or everything.
     pub fn check(&self, sources: &[Source]) -> Result<(), DataError> {
-        let untold = if self.min_ply.is_some() || self.max_ply.is_some() {
-            "plies, and min-ply and max-ply ask for them"
-        } else if self.no_captures {
-            "moves, and no-captures asks for them; quiet needs none"
-        } else {
-            return Ok(());
-        };
-        match sources.iter().find(|source| source.format == Format::Bullet) {
-            Some(source) => {
-                let problem = format!("bulletformat does not tell {untold}");
-                Err(DataError::Path { path: source.path.clone(), problem })
-            }
-            None => Ok(()),
+        let asks_plies = self.min_ply.is_some() || self.max_ply.is_some();
+        for source in sources {
+            let is_bullet = source.format == Format::Bullet;
+            let has_moves = !is_bullet && source.kind_of_bag() != Some(BagKind::StateValue);
+            let problem = match (is_bullet && asks_plies, !has_moves && self.no_captures) {
+                (true, _) => "bulletformat does not tell plies: leave out min-ply and max-ply",
+                (false, true) => "its records have no moves, which no-captures asks for; quiet needs none",
+                (false, false) => continue,
+            };
+            return Err(DataError::Path { path: source.path.clone(), problem: problem.into() });
         }
+        Ok(())
     }
 
     /// Whether a record keeps the rules; chance decides for those that are left out at random.
@@ -278,6 +276,13 @@ mod tests {
             );
             assert!(filter.check(&[source(Format::Viri), source(Format::Csv)]).is_ok(), "{rules}");
         }
+        let filter: Filter = "no-captures".parse().unwrap();
+        let bag = |name: &str| Source { path: name.into(), ..source(Format::Bag) };
+        assert!(filter.check(&[bag("state_value.bag")]).is_err());
+        assert!(filter.check(&[bag("action_value.bag")]).is_ok());
+        let mut told = Source { format: Format::Bagz, ..bag("x.bagz") };
+        told.options.bag = Some(BagKind::StateValue);
+        assert!(filter.check(&[told]).is_err());
     }
 
     #[test]

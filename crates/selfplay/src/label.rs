@@ -125,7 +125,7 @@ pub fn label_with(
     // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
-    let feeding = Mutex::new(((0, 0, 0), None));
+    let feeding = Mutex::new((Skips::default(), None));
     let mut checked = 0;
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
@@ -168,7 +168,7 @@ pub fn label_with(
             }
             drop(records);
             let Skips { count, with_rest, lost_files, .. } = *reader.skips();
-            let skips = (count, with_rest, lost_files);
+            let skips = Skips { count, with_rest, lost_files, examples: Vec::new() };
             *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (skips, failure);
         });
         for promise in in_order {
@@ -190,7 +190,8 @@ pub fn label_with(
     if let Some(error) = failure {
         return Err(error.into());
     }
-    (report.skipped, report.with_rest, report.lost_files) = skips;
+    let Skips { count, with_rest, lost_files, .. } = skips;
+    (report.skipped, report.with_rest, report.lost_files) = (count, with_rest, lost_files);
     if !report.finished || cancel.load(Relaxed) {
         report.finished = false;
         return Ok(report);

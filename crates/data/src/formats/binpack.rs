@@ -55,7 +55,9 @@ impl Codec for Binpack {
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
-        let Some(header) = block.get(..HEADER) else { return out.fail(0, "a block without its length") };
+        let Some(header) = block.get(..HEADER) else {
+            return out.fail_with_rest(0, "a block without its length");
+        };
         let promised = u32::from_le_bytes(header[4..].try_into().unwrap_or_default()) as usize;
         let mut at = HEADER;
         while at < block.len() {
@@ -68,7 +70,7 @@ impl Codec for Binpack {
             }
         }
         if block.len() < HEADER + promised {
-            out.fail(block.len(), "the file ends within a block");
+            out.fail_with_rest(block.len(), "the file ends within a block; the rest of it is left out");
         }
     }
 }
@@ -441,8 +443,10 @@ fn encode_stem(record: &Record, mv: Move, result: Outcome, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bin::NO_SCORE;
     use super::*;
     use crate::formats::samples;
+    use crate::record::Score;
 
     #[test]
     fn games_come_back() {
@@ -460,6 +464,41 @@ mod tests {
         }
         assert_eq!((zigzag(1), zigzag(-1), zigzag(0)), (2, 1, 0));
         assert_eq!([1, 2, 3, 4, 5, 16, 17].map(width), [0, 1, 2, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_block_that_breaks_off_takes_more_than_a_record_along() {
+        let mut bytes = Vec::new();
+        let mut encoder = BinpackEncoder::default();
+        samples::games(2).iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        let whole = samples::decode_all(&Binpack, &bytes).records.len();
+        // Within a chain, and where another chain should begin.
+        let cut = samples::decode_all(&Binpack, &bytes[..bytes.len() - 3]);
+        bytes[4] += 1;
+        let waiting = samples::decode_all(&Binpack, &bytes);
+        assert_eq!(waiting.records.len(), whole);
+        for decoded in [cut, waiting] {
+            let [(_, Problem { with_rest: true, .. })] = decoded.problems[..] else {
+                panic!("{:?}", decoded.problems)
+            };
+        }
+    }
+
+    #[test]
+    fn scores_are_counted_from_what_stands_in_the_stem() {
+        let mut records = samples::games(1)[..2].to_vec();
+        (records[0].score, records[1].score) = (None, Some(Score::Centipawns(10)));
+        let mut bytes = Vec::new();
+        let mut encoder = BinpackEncoder::default();
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        // The other number for "no score". What follows is counted from it, in 16 bits.
+        bytes[HEADER + SCORE..][..2].copy_from_slice(&zigzag(-NO_SCORE).to_be_bytes());
+        let scores: Vec<_> =
+            samples::decode_all(&Binpack, &bytes).records.iter().map(|record| record.score).collect();
+        let counted = 10i16.wrapping_add(NO_SCORE).wrapping_add(NO_SCORE);
+        assert_eq!(scores, [None, Some(Score::Centipawns(counted))]);
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub struct Columns {
     pub result: Option<String>,
     /// The ply.
     pub ply: Option<String>,
-    /// Scores and results are seen by White, or else by the side to move.
+    /// Scores and results are seen by White, or else by the side to move. Where it is not told, as the score's column is known
+    /// to be, or by the side to move if that has a name of its own; by White where there is no score, as results stand in PGN.
     pub white: Option<bool>,
     /// Scores are in pawns, or else in hundredths.
     pub pawns: Option<bool>,
@@ -110,7 +111,6 @@ impl Layout {
             mv: find(&columns.mv, &["move", "move_uci", "best_move", "uci"])?,
             result: find(&columns.result, &["result"])?,
             ply: find(&columns.ply, &["ply"])?,
-            // Points that stand alone are White's.
             white: columns.white.unwrap_or(score.is_none() || usual.is_some_and(|(_, white, _)| white)),
             pawns: columns.pawns.unwrap_or(usual.is_some_and(|(_, _, pawns)| pawns)),
         })

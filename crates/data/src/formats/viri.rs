@@ -61,7 +61,7 @@ impl Codec for Viri {
         let mut at = 0;
         while at < block.len() {
             let Some(header) = block.get(at..at + HEADER) else {
-                return out.fail(at, "the file ends within the first position of a game");
+                return out.fail_with_rest(at, "the file ends within the first position of a game");
             };
             let plies = block[at + HEADER..].as_chunks::<PLY>().0;
             let count = plies.iter().position(|ply| *ply == [0; PLY]);
@@ -100,7 +100,10 @@ fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: us
     let before = out.records.len();
     for (number, ply) in plies.iter().enumerate() {
         let side = board.side_to_move();
-        let Some(position) = Packed::new(&board) else { return out.fail(start, "more than 32 pieces") };
+        let Some(position) = Packed::new(&board) else {
+            out.records.truncate(before);
+            return out.fail_with_rest(start, "more than 32 pieces; the game is left out");
+        };
         let mv = decode_move(u16::from_le_bytes([ply[0], ply[1]]));
         let score = score_of(i16::from_le_bytes([ply[2], ply[3]]));
         if !mv.is_some_and(|mv| board.is_legal(mv)) {
