@@ -183,8 +183,9 @@ impl SecondMind {
             Ok(minds) => minds,
             Err(why) => return Some(format!("Strategist: {why}")),
         };
+        let is_white = position.side_to_move() == Color::White;
         let for_white = |Centipawns(value)| {
-            let value = if position.side_to_move() == Color::White { value } else { -value };
+            let value = if is_white { value } else { -value };
             format!("{:+.2} (White's side)", f64::from(value) / 100.0)
         };
         let opinion = Strategist::new(Arc::clone(minds)).judge(position);
@@ -193,8 +194,7 @@ impl SecondMind {
             (Some(value), Some((_, wdl))) => {
                 let _ = write!(text, "Strategist: {}", for_white(Centipawns(value)));
                 if let Some(Wdl { win, draw, loss }) = wdl {
-                    let black = position.side_to_move() == Color::Black;
-                    let (win, loss) = if black { (loss, win) } else { (win, loss) };
+                    let (win, loss) = if is_white { (win, loss) } else { (loss, win) };
                     let _ = write!(text, ", win {win} draw {draw} loss {loss} of 1000");
                 }
                 text.push('\n');

@@ -27,7 +27,7 @@ impl Speaker {
             ScoreBound::Lower => " lowerbound",
             ScoreBound::Upper => " upperbound",
         };
-        let wdl = self.wdl(Wdl::from_score(*score));
+        let wdl = self.wdl(Some(Wdl::from_score(*score)));
         let line = self.line(&info.pv);
         let (nps, time) = (info.nps(), info.time.as_millis());
         say(format_args!(
@@ -39,10 +39,7 @@ impl Speaker {
     /// A move that was chosen without search, with its score if there is one.
     pub(crate) fn weighed(&self, rank: usize, mv: Move, score: Option<(Score, Option<Wdl>)>, cost: &Cost) {
         let Cost { nodes, time } = cost;
-        let score = score.map_or(String::new(), |(score, wdl)| {
-            let wdl = wdl.map_or(String::new(), |wdl| self.wdl(wdl));
-            format!(" score {score}{wdl}")
-        });
+        let score = score.map_or(String::new(), |(score, wdl)| format!(" score {score}{}", self.wdl(wdl)));
         let nps = nodes_per_second(*nodes, *time);
         let (time, line) = (time.as_millis(), self.line(&[mv]));
         say(format_args!(
@@ -69,8 +66,11 @@ impl Speaker {
         }
     }
 
-    fn wdl(&self, Wdl { win, draw, loss }: Wdl) -> String {
-        if self.show_wdl { format!(" wdl {win} {draw} {loss}") } else { String::new() }
+    fn wdl(&self, wdl: Option<Wdl>) -> String {
+        match wdl {
+            Some(Wdl { win, draw, loss }) if self.show_wdl => format!(" wdl {win} {draw} {loss}"),
+            _ => String::new(),
+        }
     }
 
     /// The moves of a line, each after a space.

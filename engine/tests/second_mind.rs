@@ -167,6 +167,26 @@ fn eval_shows_both_minds() {
 }
 
 #[test]
+fn what_eval_shows_is_seen_by_white() {
+    // It does not see who has which colour, so that it says the same of a position with the colours turned.
+    let file = NetworkFile::new("eval-colours", OTHER);
+    let mut engine = engine(&file, &[]);
+    let mut told = |fen: &str| -> (f64, Vec<u32>) {
+        engine.send(&format!("position fen {fen}"));
+        let text = engine.ask("eval");
+        let line = text.iter().find(|line| line.starts_with("Strategist: ")).unwrap();
+        let value = after(line, "Strategist:").unwrap().parse().unwrap();
+        let (_, chances) = line.split_once(", win ").unwrap();
+        (value, chances.split(' ').filter_map(|word| word.parse().ok()).take(3).collect())
+    };
+    let (white, white_chances) = told("4k3/8/8/8/8/8/PPPP4/4K3 w - - 0 1");
+    let (black, black_chances) = told("4k3/pppp4/8/8/8/8/8/4K3 b - - 0 1");
+    assert_eq!(white, -black);
+    assert_eq!(white_chances, [black_chances[2], black_chances[1], black_chances[0]]);
+    assert!(white != 0.0 && white_chances[0] != white_chances[2], "a network by chance is not even");
+}
+
+#[test]
 fn a_hybrid_of_other_networks_is_refused_with_the_hash_that_it_needs() {
     let (file, other) = (strategist("bases"), NetworkFile::new("other", OTHER));
     let learnt = hybrid(&file);

@@ -15,6 +15,12 @@ impl SplitMix {
         Self(seed)
     }
 
+    /// Starts from the clock, for choices that need not be repeatable.
+    pub fn from_clock() -> Self {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self(since.map_or(0, |time| time.as_nanos() as u64))
+    }
+
     /// Where the sequence is: [`Self::new`] goes on from here.
     pub fn state(&self) -> u64 {
         self.0

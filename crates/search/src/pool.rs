@@ -5,8 +5,8 @@ use crate::evaluator::EvaluatorFactory;
 use crate::limits::Limits;
 use crate::report::{Info, ScoreBound, SearchResult};
 use crate::shared::{Counters, Shared, Signals};
-use crate::strength::{self, Strength};
-use crate::syzygy::{SyzygyError, Tablebases};
+use crate::strength::Strength;
+use crate::syzygy::{Found, SyzygyError, Tablebases};
 use crate::time::TimeManager;
 use crate::tt::{OutOfMemory, Table};
 use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score, Value, is_win};
@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Move, PackedMove, Position};
 use tandem_hybrid::{Counsel, Seat};
 
@@ -161,22 +162,18 @@ impl Searcher {
         Ok(())
     }
 
-    /// Opens endgame tables, or closes them if the path is empty. Where there are none those in use stay; where there are
-    /// some that cannot be opened, no tables are in use any more.
+    /// Opens endgame tables, or closes them if the path is empty. Where there are none, or some that are not whole or have a
+    /// name that cannot be read, those in use stay; where there are some that cannot be opened, no tables are in use any more.
     pub fn set_syzygy(&mut self, path: &str) -> Result<u32, SyzygyError> {
-        if !path.is_empty() {
-            Tablebases::look(path)?;
-        }
+        let found = if path.is_empty() { None } else { Some(Found::look(path)?) };
         // The library serves one set of tables at a time, so the old ones go first.
         self.tablebases = None;
         let shared = Arc::new(self.shared(self.workers.len()));
         for worker in &mut self.workers {
             worker.shared = Arc::clone(&shared);
         }
-        if path.is_empty() {
-            return Ok(0);
-        }
-        let tables = Tablebases::open(path)?;
+        let Some(found) = found else { return Ok(0) };
+        let tables = Tablebases::open_found(path, found)?;
         let pieces = tables.max_pieces();
         self.tablebases = Some(Arc::new(tables));
         Ok(pieces)
@@ -304,7 +301,7 @@ impl Searcher {
         };
         let worker = &self.workers[chosen];
         let index = match self.settings.strength {
-            Some(strength) => strength.choose(&worker.root_moves, &mut strength::chance()),
+            Some(strength) => strength.choose(&worker.root_moves, &mut SplitMix::from_clock()),
             None => 0,
         };
         let root = &worker.root_moves[index];

@@ -64,12 +64,6 @@ fn seen_value(root: &RootMove) -> Value {
     root.value().max(-3000)
 }
 
-/// Chance for choices that need not be repeatable.
-pub(crate) fn chance() -> SplitMix {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    SplitMix::new(since.map_or(0, |time| time.as_nanos() as u64))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -52,26 +52,22 @@ pub struct Tablebases {
     tables: TableBases<Attacks>,
     path: String,
     max_pieces: u32,
-    /// Whether every table of results has one of distances. Where one is missing the library forgets the results as well once it
-    /// is asked.
-    has_distances: bool,
+    /// Tables of distances, by name. Asked for one that is missing, the library forgets the results of that table too.
+    distances: HashSet<String>,
 }
 
 impl Tablebases {
     /// Opens the tables in one or more folders, separated as the system separates paths.
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
-        // Look before asking: a folder without tables would leave the library marked as in use for good, and it
-        // takes every table for present when it says how many pieces it knows.
-        let found = Found::look(path)?;
-        let tables =
-            TableBases::new(found.folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
-        let (max_pieces, has_distances) = (found.max_pieces, found.results.is_subset(&found.distances));
-        Ok(Self { tables, path: path.to_owned(), max_pieces, has_distances })
+        Self::open_found(path, Found::look(path)?)
     }
 
-    /// Pieces of the largest table in the folders, by the names of the files and without opening any.
-    pub(crate) fn look(path: &str) -> Result<u32, SyzygyError> {
-        Found::look(path).map(|found| found.max_pieces)
+    /// Opens what was found in folders.
+    pub(crate) fn open_found(path: &str, found: Found) -> Result<Self, SyzygyError> {
+        let Found { folders, max_pieces, distances } = found;
+        let tables =
+            TableBases::new(folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
+        Ok(Self { tables, path: path.to_owned(), max_pieces, distances })
     }
 
     /// The folders, as they were named.
@@ -93,10 +89,36 @@ impl Tablebases {
         !castling && board.occupied().len() <= self.max_pieces()
     }
 
+    /// Whether the distances of a position's pieces are there. At a root the library asks for no others: of captures and pawn
+    /// moves it wants the result alone.
+    fn has_distances(&self, position: &Position) -> bool {
+        const LETTERS: [(&str, Piece); 6] = [
+            ("K", Piece::King),
+            ("Q", Piece::Queen),
+            ("R", Piece::Rook),
+            ("B", Piece::Bishop),
+            ("N", Piece::Knight),
+            ("P", Piece::Pawn),
+        ];
+        let board = position.board();
+        let [white, black] = Color::ALL.map(|color| {
+            let letters = |(letter, piece): (&str, Piece)| {
+                letter.repeat(board.colored_pieces(color, piece).len() as usize)
+            };
+            LETTERS.map(letters).concat()
+        });
+        [format!("{white}v{black}"), format!("{black}v{white}")]
+            .iter()
+            .any(|name| self.distances.contains(name))
+    }
+
     /// The result of a position that was just reached by a capture or pawn move; `None` if no table has it. Safe to
     /// ask from many threads.
     pub fn probe(&self, position: &Position) -> Option<TableResult> {
-        (position.board().halfmove_clock() == 0 && self.covers(position)).then(|| self.result(position))?
+        if position.board().halfmove_clock() != 0 || !self.covers(position) {
+            return None;
+        }
+        self.result(position)
     }
 
     /// The result of a position as if the fifty moves began here.
@@ -116,7 +138,7 @@ impl Tablebases {
         if !self.covers(position) {
             return None;
         }
-        if !self.has_distances {
+        if !self.has_distances(position) {
             return self.rank_by_results(position);
         }
         let board = position.board();
@@ -184,20 +206,21 @@ impl Tablebases {
     }
 }
 
-/// What some folders hold.
+/// What some folders hold. It is looked for before the library is asked: a folder without tables would leave that marked as in
+/// use for good, and it takes every table for present when it says how many pieces it knows.
 #[derive(Debug, Default)]
-struct Found {
+pub(crate) struct Found {
     /// Those that hold tables. The library is told of no others: it reads beyond its memory if a name is empty.
     folders: Vec<String>,
     /// Pieces of the largest table.
     max_pieces: u32,
-    /// Tables of results (`.rtbw`) and of distances (`.rtbz`), by name.
-    results: HashSet<String>,
+    /// Tables of distances (`.rtbz`), by name.
     distances: HashSet<String>,
 }
 
 impl Found {
-    fn look(path: &str) -> Result<Self, SyzygyError> {
+    /// Goes by the names of the files and by their lengths, and opens none.
+    pub(crate) fn look(path: &str) -> Result<Self, SyzygyError> {
         let mut found = Self::default();
         for folder in std::env::split_paths(path) {
             let mut has_tables = false;
@@ -213,7 +236,7 @@ impl Found {
             }
             found.folders.push(name);
         }
-        if found.results.is_empty() { Err(SyzygyError::NoTables(path.to_owned())) } else { Ok(found) }
+        if found.max_pieces == 0 { Err(SyzygyError::NoTables(path.to_owned())) } else { Ok(found) }
     }
 
     /// Notes a file; whether it is a table.
@@ -231,7 +254,6 @@ impl Found {
             // `KBNvK` has four pieces.
             let pieces = name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32;
             self.max_pieces = self.max_pieces.max(pieces);
-            self.results.insert(name);
         } else {
             self.distances.insert(name);
         }

@@ -1,5 +1,6 @@
 //! The search as a user of the crate sees it.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -322,7 +323,7 @@ fn endgame_tables_know_better() {
         for entry in std::fs::read_dir(tables).unwrap() {
             let entry = entry.unwrap();
             if entry.path().extension().is_some_and(|extension| extension == "rtbw") {
-                std::fs::write(folder.join(entry.file_name()), std::fs::read(entry.path()).unwrap()).unwrap();
+                std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
             }
         }
         let results = folder.to_str().unwrap();
@@ -335,8 +336,19 @@ fn endgame_tables_know_better() {
             assert!(infos.last().unwrap().tb_hits > 0 && near.score.sort_key() > 500, "{}", near.score);
             searcher.clear(&AtomicBool::new(false));
         }
+        // Distances of one ending alone: others are ranked by their results, before and after.
+        std::fs::copy(Path::new(tables).join("KRvK.rtbz"), folder.join("KRvK.rtbz")).unwrap();
+        assert_eq!(searcher.set_syzygy(results), Ok(4));
+        for _ in 0..2 {
+            for fen in ["8/8/8/4k3/8/8/8/KBN5 w - - 0 1", "8/8/8/4k3/8/8/8/KR6 w - - 0 1"] {
+                let (won, _) = search(&mut searcher, fen, &depth(4));
+                assert!(won.score.sort_key() > 15_000, "{fen}: {}", won.score);
+                searcher.clear(&AtomicBool::new(false));
+            }
+        }
         // What was fetched by half is refused before anybody reads it.
         let whole = std::fs::read(folder.join("KRvK.rtbw")).unwrap();
+        // Removed first: the library has the old file mapped, and cutting it in place could end the program.
         std::fs::remove_file(folder.join("KRvK.rtbw")).unwrap();
         std::fs::write(folder.join("KRvK.rtbw"), &whole[..whole.len() / 2]).unwrap();
         let refused = searcher.set_syzygy(results).unwrap_err().to_string();
