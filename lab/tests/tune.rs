@@ -80,6 +80,6 @@ fn a_killed_tuning_goes_on_to_the_same_numbers() {
     let text = String::from_utf8_lossy(&resumed.stdout).into_owned();
     assert!(text.contains("60 of 60 games") && text.contains("    rfp_depth = "), "{text}");
     let svg = String::from_utf8(read("whole", "tune.svg")).unwrap();
-    assert!(svg.matches("<polyline").count() == 6 && !svg.contains("NaN") && !svg.contains("inf"));
+    assert!(svg.matches("<polyline").count() == 7 && !svg.contains("NaN") && !svg.contains("inf"));
     std::fs::remove_dir_all(folder).unwrap();
 }

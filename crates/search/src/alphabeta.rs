@@ -126,7 +126,7 @@ impl Worker {
             && tt_score != NONE
             && tt_depth > depth - i32::from(tt_score <= beta)
             && tt_bound.proves(tt_score, beta)
-            && (cut_node == (tt_score >= beta) || depth > 5)
+            && (cut_node == (tt_score >= beta) || depth > tt_cutoff_depth())
         {
             if tt_score >= beta
                 && let Some(mv) = tt_move
@@ -212,7 +212,7 @@ impl Worker {
 
         // Step 9. Hindsight: was the reduction that led here right?
         if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
-            if prior_reduction >= 3 && !opponent_worsening {
+            if prior_reduction >= hindsight_plies() && !opponent_worsening {
                 depth += 1;
             } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin()
             {
@@ -231,7 +231,7 @@ impl Worker {
                 - rfp_improving() * i32::from(improving)
                 - rfp_worsening() * i32::from(opponent_worsening)
                 + correction.abs() * rfp_complexity() / 100)
-                .max(20);
+                .max(rfp_least());
             if use_rfp() != 0
                 && depth <= rfp_depth()
                 && !tt_pv
@@ -261,10 +261,10 @@ impl Worker {
 
         // Step 12. Internal iterative reduction: without a move from the table, or with one from a much shallower
         // search, a shallower search finds one.
-        let stale = cut_node && depth >= 8 && tt_depth + 4 < depth;
+        let stale = cut_node && depth >= iir_stale_depth() && tt_depth + iir_stale_plies() < depth;
         if use_iir() != 0
             && (N::PV || cut_node)
-            && depth >= 4
+            && depth >= iir_depth()
             && excluded.is_none()
             && (tt_move.is_none() || stale)
         {
@@ -277,9 +277,9 @@ impl Worker {
             && !N::PV
             && !in_check
             && excluded.is_none()
-            && depth >= 4
+            && depth >= probcut_depth()
             && !is_proven(beta)
-            && !(tt_score != NONE && tt_depth >= depth - 3 && tt_score < probcut_beta)
+            && !(tt_score != NONE && tt_depth >= depth - probcut_plies() && tt_score < probcut_beta)
             && let Some(score) =
                 self.try_probcut(probcut_beta, depth, ply, cut_node, raw_eval, tt_move, static_eval)
         {
@@ -290,7 +290,7 @@ impl Worker {
         if use_probcut() != 0
             && !N::PV
             && tt_bound.is_lower()
-            && tt_depth >= depth - 4
+            && tt_depth >= depth - probcut_small_plies()
             && tt_score >= small_beta
             && excluded.is_none()
             && !is_proven(beta)
@@ -360,13 +360,13 @@ impl Worker {
                 if noisy {
                     let gain = captured.map_or(0, exchange_value);
                     if use_futility() != 0
-                        && lmr_depth < 7
+                        && lmr_depth < capture_futility_depth()
                         && !in_check
                         && static_eval
                             + capture_futility_base()
                             + capture_futility_margin() * lmr_depth
                             + gain
-                            + history / 16
+                            + history / capture_futility_history()
                             <= alpha
                         && !self.position.gives_check(mv)
                     {
@@ -384,7 +384,7 @@ impl Worker {
                     {
                         continue;
                     }
-                    let lmr_depth = (lmr_depth + history / 8192).max(0);
+                    let lmr_depth = (lmr_depth + history / history_ply()).max(0);
                     let futility = static_eval
                         + futility_base()
                         + futility_margin() * lmr_depth
@@ -416,7 +416,7 @@ impl Worker {
                 && Some(mv) == tt_move
                 && excluded.is_none()
                 && depth >= singular_depth() + i32::from(tt_pv)
-                && tt_depth >= depth - 3
+                && tt_depth >= depth - singular_plies()
                 && tt_bound.is_lower()
                 && tt_score != NONE
                 && !is_proven(tt_score)
@@ -437,7 +437,6 @@ impl Worker {
                     extension = 1;
                     if use_double_extension() != 0 {
                         let pv = i32::from(N::PV);
-                        let quiet = i32::from(!noisy);
                         extension +=
                             i32::from(score < singular_beta - double_margin() - double_pv_margin() * pv);
                         extension += i32::from(
@@ -445,7 +444,7 @@ impl Worker {
                                 < singular_beta
                                     - triple_margin()
                                     - triple_pv_margin() * pv
-                                    - 40 * (1 - quiet),
+                                    - triple_noisy_margin() * i32::from(noisy),
                         );
                         extension = extension.min(3);
                     }
@@ -486,7 +485,7 @@ impl Worker {
             if tt_noisy && !noisy {
                 reduction += lmr_tt_noisy();
             }
-            if self.frames[ply + 1].cutoffs > 3 {
+            if self.frames[ply + 1].cutoffs > lmr_cutoffs_above() as u32 {
                 reduction += lmr_cutoffs();
             }
             if gives_check {
@@ -517,7 +516,11 @@ impl Worker {
                         let moved = PieceTo::new(us, piece, mv.to);
                         let credit = post_lmr_bonus() * depth;
                         let before = self.line.len() - 1;
-                        self.histories.update_continuation(&self.line[..before], moved, credit.min(1500));
+                        self.histories.update_continuation(
+                            &self.line[..before],
+                            moved,
+                            credit.min(post_lmr_bonus_max()),
+                        );
                     }
                 }
             }
@@ -576,15 +579,17 @@ impl Worker {
 
         // Step 25. Remember which moves were good and which were not.
         if let Some(mv) = best_move {
-            let depth = depth + i32::from(best_score > beta + 60);
+            let depth = depth + i32::from(best_score > beta + surprise_margin());
             self.update_histories(mv, depth, &threats, &quiets, &noisies);
         } else if !N::ROOT
             && let Some(prior) = self.frames[ply - 1].mv
             && self.line.last().is_some_and(|last| last.is_some_and(|last| !last.noisy))
         {
             // Everything failed low, so the move before was a good one.
-            let scale = 100 + 60 * i32::from(self.frames[ply - 1].move_count > 6) + 40 * i32::from(depth > 5);
-            let credit = bonus(depth, prior_bonus(), 40, prior_bonus_max()) * scale / 100;
+            let scale = 100
+                + prior_late() * i32::from(self.frames[ply - 1].move_count > 6)
+                + prior_deep() * i32::from(depth > 5);
+            let credit = bonus(depth, prior_bonus(), prior_bonus_base(), prior_bonus_max()) * scale / 100;
             let before = self.line.len() - 1;
             if let Some(Some(last)) = self.line.last().copied() {
                 self.histories.update_continuation(&self.line[..before], last.moved, credit);
@@ -606,9 +611,10 @@ impl Worker {
         } else {
             Bound::Upper
         };
-        // At the root, what the other moves are worth besides those looked at is nobody's to say.
-        let is_partial = N::ROOT && (self.pv_index > 0 || !self.limits.search_moves.is_empty());
-        if excluded.is_none() && !is_partial {
+        // Where a move was left out, what it is worth is nobody's to say.
+        let is_whole =
+            excluded.is_none() && !(N::ROOT && (self.pv_index > 0 || !self.limits.search_moves.is_empty()));
+        if is_whole {
             let entry = Entry {
                 mv: best_move,
                 score: best_score,
@@ -622,11 +628,7 @@ impl Worker {
 
         // Step 27. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
         // error of the first.
-        if !in_check
-            && excluded.is_none()
-            && !is_partial
-            && best_move.is_none_or(|mv| !is_noisy(&self.position, mv))
-        {
+        if is_whole && !in_check && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
             let alone = match opinion {
                 Some(_) => self.adjusted_eval(raw_eval, correction),
                 None => static_eval,

@@ -166,7 +166,8 @@ impl Histories {
 
     /// Credits a move as an answer to the moves before it.
     pub(crate) fn update_continuation(&mut self, earlier: &[Option<Continuation>], to: PieceTo, bonus: i32) {
-        for (back, percent) in [(0, 100), (1, 100), (2, 30), (3, 60), (5, 40)] {
+        for (back, percent) in [(0, 100), (1, 100), (2, cont_third()), (3, cont_fourth()), (5, cont_sixth())]
+        {
             if let Some(Some(earlier)) = earlier.len().checked_sub(1 + back).map(|index| earlier[index]) {
                 self.continuation[earlier.index()][to.index()].update(bonus * percent / 100);
             }
@@ -224,7 +225,7 @@ impl Histories {
         error: Value,
         depth: i32,
     ) {
-        let bonus = (error * depth / 8).clamp(-256, 256);
+        let bonus = (error * depth / corr_depth_div()).clamp(-corr_bonus_max(), corr_bonus_max());
         let side = position.side_to_move() as usize;
         for (table, key) in self.corrections.iter_mut().zip(correction_keys(position)) {
             table[side][key].update(bonus);

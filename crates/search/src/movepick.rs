@@ -282,7 +282,7 @@ impl<'a> MovePicker<'a> {
                     score += check_bonus();
                 }
                 if mv.promotion.is_some() {
-                    score -= 20_000;
+                    score += underpromotion();
                 }
                 if let Some(opinion) = self.opinion {
                     score += order_bonus(opinion, mv);

@@ -126,12 +126,22 @@ params! {
     /// Growth of the window after a miss, in percent.
     asp_growth = 45 in 10..=150, step 10;
 
+    // --- The table's word.
+    /// Above this depth a node is cut off only where its score agrees with what the node is expected to be.
+    tt_cutoff_depth = 5 in 2..=10, step 1;
+    /// From this depth on a search without a move from the table is less deep; from the second on also one with a move from a
+    /// search that was more than so many plies shallower.
+    iir_depth = 4 in 2..=8, step 1;
+    iir_stale_depth = 8 in 4..=14, step 1;
+    iir_stale_plies = 4 in 2..=8, step 1;
+
     // --- Reverse futility.
     rfp_depth = 10 in 4..=16, step 1;
     rfp_margin = 70 in 30..=150, step 6;
     rfp_improving = 62 in 0..=150, step 8;
     rfp_worsening = 18 in 0..=80, step 5;
     rfp_complexity = 60 in 0..=200, step 12;
+    rfp_least = 20 in 0..=60, step 4;
 
     // --- Null move.
     nmp_base = 5 in 2..=7, step 1;
@@ -146,6 +156,10 @@ params! {
     probcut_margin = 170 in 60..=350, step 12;
     probcut_improving = 45 in 0..=120, step 8;
     probcut_small_margin = 380 in 150..=700, step 25;
+    probcut_depth = 4 in 3..=8, step 1;
+    /// How much shallower the table's search may have been to speak against the large one, and for the small one.
+    probcut_plies = 3 in 1..=6, step 1;
+    probcut_small_plies = 4 in 1..=6, step 1;
 
     // --- Futility of quiet moves and of captures.
     futility_depth = 11 in 4..=16, step 1;
@@ -156,6 +170,8 @@ params! {
     hopeless_reserve = 150 in 0..=500, step 25;
     capture_futility_base = 200 in 60..=450, step 18;
     capture_futility_margin = 190 in 80..=400, step 16;
+    capture_futility_depth = 7 in 4..=12, step 1;
+    capture_futility_history = 16 in 6..=60, step 3;
 
     // --- Late moves.
     lmp_base = 3 in 1..=8, step 1;
@@ -169,15 +185,19 @@ params! {
     // --- History pruning.
     history_prune = 3600 in 1000..=9000, step 350;
     history_prune_depth = 5 in 2..=10, step 1;
+    /// So much of a record is worth a ply where a quiet move may be futile.
+    history_ply = 8192 in 2000..=20000, step 800;
 
     // --- Singular extensions.
     singular_depth = 6 in 4..=10, step 1;
+    singular_plies = 3 in 1..=6, step 1;
     singular_margin = 56 in 20..=130, step 6;
     singular_pv_margin = 50 in 0..=150, step 8;
     double_margin = 6 in -40..=60, step 5;
     double_pv_margin = 190 in 0..=400, step 20;
     triple_margin = 85 in 20..=250, step 10;
     triple_pv_margin = 280 in 60..=600, step 25;
+    triple_noisy_margin = 40 in 0..=150, step 8;
 
     // --- Late move reductions, in 1/1024 of a ply.
     lmr_quiet_base = 820 in 200..=1600, step 60;
@@ -194,6 +214,7 @@ params! {
     lmr_window = 600 in 0..=1500, step 60;
     lmr_tt_noisy = 800 in 0..=2000, step 80;
     lmr_cutoffs = 900 in 0..=2000, step 80;
+    lmr_cutoffs_above = 3 in 1..=8, step 1;
     lmr_check = 700 in 0..=2000, step 80;
     lmr_correction = 9 in 0..=40, step 2;
     lmr_quiet_history = 9 in 3..=24, step 1;
@@ -205,6 +226,7 @@ params! {
     deeper_depth = 2 in 0..=8, step 1;
     shallower_margin = 8 in 0..=30, step 2;
     hindsight_margin = 170 in 50..=400, step 16;
+    hindsight_plies = 3 in 2..=6, step 1;
 
     // --- Quiescence.
     qs_futility = 190 in 60..=400, step 16;
@@ -226,10 +248,23 @@ params! {
     cont_bonus_percent = 95 in 40..=200, step 8;
     pawn_bonus_percent = 90 in 40..=200, step 8;
     prior_bonus = 110 in 0..=300, step 14;
+    prior_bonus_base = 40 in 0..=300, step 14;
     prior_bonus_max = 1100 in 400..=2500, step 100;
+    /// What a move gets besides, in percent, that came late, or whose answers were searched deep.
+    prior_late = 60 in 0..=200, step 12;
+    prior_deep = 40 in 0..=200, step 12;
     post_lmr_bonus = 90 in 0..=250, step 12;
+    post_lmr_bonus_max = 1500 in 600..=3000, step 110;
+    /// A best move so far above beta counts as if it had been searched a ply deeper.
+    surprise_margin = 60 in 20..=200, step 10;
+    /// What answers to the third, fourth and sixth move before get, in percent of those to the last two.
+    cont_third = 30 in 0..=150, step 10;
+    cont_fourth = 60 in 0..=150, step 10;
+    cont_sixth = 40 in 0..=150, step 10;
 
-    // --- Correction histories: weight of each, in 1/1024.
+    // --- Correction histories: what they learn from an error, by depth, and at most; the weight of each, in 1/1024.
+    corr_depth_div = 8 in 2..=20, step 1;
+    corr_bonus_max = 256 in 64..=512, step 24;
     corr_pawn = 900 in 0..=2500, step 90;
     corr_minor = 700 in 0..=2500, step 90;
     corr_major = 500 in 0..=2500, step 90;
@@ -241,6 +276,7 @@ params! {
     good_capture_see = 24 in 8..=80, step 4;
     threat_escape = 9000 in 0..=25000, step 1200;
     check_bonus = 8000 in 0..=25000, step 1200;
+    underpromotion = -20000 in -40000..=0, step 2000;
 
     // --- Counsel: the strategist's word.
     /// Depth left from which it is asked, on a principal variation and elsewhere.
