@@ -6,6 +6,7 @@ mod contender;
 mod draws;
 mod fit;
 mod hearing;
+mod selector;
 mod units;
 
 use crate::data_command::{FormatArgs, default_threads, tell_skips};
@@ -18,6 +19,7 @@ use fit::{Answer, Fit};
 use rayon::prelude::*;
 use std::path::PathBuf;
 use tandem_data::{BadFilter, Cursor, Filter, OnError, Reader, Record};
+use tandem_train::selector::MARGIN;
 use tandem_train::{Figures, Judgement, Loss, Metrics, PIECE_GROUPS, Phase, Target, sigmoid};
 
 /// Compare networks on positions whose scores or results are known
@@ -55,6 +57,14 @@ pub(crate) struct EvaluateArgs {
     /// The share of the game's result in the target, from 0 to 1
     #[arg(long, default_value_t = 0.0)]
     result_share: f64,
+    /// Judge the selector of a hybrid, beside which both its networks are named: where the strategist knows better by scores
+    /// of deep searches, how often it is asked there, and the error of the value by the share that it is asked about, beside
+    /// that of simple rules
+    #[arg(long, conflicts_with_all = ["scale", "result_share", "fit_scale", "svg"])]
+    selector: bool,
+    /// By so much of the chance to win the strategist must be nearer to know better
+    #[arg(long, default_value_t = MARGIN, requires = "selector")]
+    margin: f64,
     /// Also find for each network the factor on its centipawns that makes the loss least: networks differ in what a
     /// centipawn means. Keeps 16 bytes for each position and network
     #[arg(long)]
@@ -97,13 +107,20 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     if !(0.0..=1.0).contains(&args.result_share) {
         return Err(LabError::Usage(format!("a result share of {} is not from 0 to 1", args.result_share)));
     }
+    if !(0.0..=1.0).contains(&args.margin) {
+        return Err(LabError::Usage(format!("a margin of {} is not from 0 to 1", args.margin)));
+    }
     let filter: Filter = args.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))?;
-    let contenders = Contender::load_all(&args.nets)?;
     let threads = args.threads.unwrap_or_else(default_threads).max(1);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| LabError::Usage(format!("no threads to work with: {error}")))?;
     let sources = args.options.sources(&args.data)?;
     filter.check(&sources)?;
+    if args.selector {
+        let reader = Reader::new(sources, threads, OnError::Stop, filter.sieve(), Cursor::default());
+        return selector::run(args, reader, &pool);
+    }
+    let contenders = Contender::load_all(&args.nets)?;
     let task = Task { scale: args.scale, result_share: args.result_share, keep_answers: args.fit_scale };
     if contenders.iter().any(|contender| contender.transformer().is_some()) {
         // All records are read: those that are left out are the history of others.

@@ -26,6 +26,7 @@ mod play_command;
 mod progress;
 mod puzzles_command;
 mod said;
+mod selector_report;
 mod strategist;
 mod strategist_player;
 mod suite_command;

@@ -61,6 +61,18 @@ fn a_hybrid_is_judged_beside_its_networks() {
 }
 
 #[test]
+fn recipes_of_the_hybrid_expect_the_networks_that_ship() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let [nnue, transformer] = ["tandem.tnn", "strategist.ttn"]
+        .map(|name| Fingerprint::of_file(format!("{root}/nets/{name}")).unwrap().to_string());
+    for (phase, key) in [("hybrid-phase1", "start_sha256 = "), ("hybrid-phase2", "sha256 = ")] {
+        let told = well(&["train", &format!("{root}/recipes/{phase}.toml"), "--explain"], Path::new(root));
+        assert!(told.contains(&format!("{key}\"{transformer}\"")), "{told}");
+        assert!(told.contains(&format!("sha256 = \"{nnue}\"")), "{told}");
+    }
+}
+
+#[test]
 fn a_selector_is_taught_and_joins_the_bridge() {
     let dir = prepared("hybrids-selector");
     let recipe = |nnue: &str| {
@@ -94,6 +106,22 @@ fn a_selector_is_taught_and_joins_the_bridge() {
     }
     let error = badly(&["train", "selector.toml"], &dir);
     assert!(error.contains("is there already"), "{error}");
+    // It is judged again on positions that are named; who has none is told so.
+    let nets = ["evaluate", "net.ttn", "--data", "games-0-of-1.vf", "--positions", "300", "--selector"];
+    let json = ["runs/taught/taught.hybrid", "--json", "judged.json"];
+    let told = well(&[&nets[..], &json].concat(), &dir);
+    assert!(told.contains("base rate") && told.contains("decided first"), "{told}");
+    let judged = std::fs::read_to_string(dir.join("judged.json")).unwrap();
+    let judged: serde_json::Value = serde_json::from_str(&judged).unwrap();
+    assert_eq!((&judged["cases"], &judged["margin"]), (&300.into(), &0.05.into()));
+    assert_eq!(judged["threshold"], facts["threshold"]);
+    // Whoever asks about all is as often right as there are cases to be right in.
+    assert_eq!(judged["precisions"][10], judged["base_rate"]);
+    assert_eq!(judged["recalls"][10], 1.0);
+    let error = badly(&[&nets[..], &["open.hybrid"]].concat(), &dir);
+    assert!(error.contains("has no selector"), "{error}");
+    let error = badly(&nets, &dir);
+    assert!(error.contains("--selector judges one hybrid"), "{error}");
     // Another NNUE than the one that is expected.
     let other = Fingerprint::of(b"another").to_string();
     std::fs::write(dir.join("selector.toml"), recipe(&format!(", sha256 = \"{other}\""))).unwrap();

@@ -1,4 +1,5 @@
-//! How long the selector takes to look at a position, its features included.
+//! How long the selector takes to look at a position, its features included. One of them comes from the NNUE's later layers,
+//! whose accumulators a search has at hand.
 //!
 //! ```sh
 //! cargo run --release --package tandem-hybrid --example selector_speed
@@ -8,9 +9,11 @@ use std::hint::black_box;
 use std::time::Instant;
 use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
-use tandem_hybrid::{Circumstances, Features, Selector, Threshold};
+use tandem_hybrid::{Circumstances, Features, Hybrid, Threshold};
+use tandem_nnue::{Accumulators, Network};
 
 const ROUNDS: usize = 2000;
+const NETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../nets");
 
 fn main() {
     let mut random = SplitMix::new(1);
@@ -26,8 +29,10 @@ fn main() {
             positions.push(position.clone());
         }
     }
-    let selector = Selector::random(1);
-    let threshold = Threshold::new(0.5);
+    let network = Network::load(format!("{NETS}/tandem.tnn")).expect("the network that ships");
+    let hybrid = Hybrid::load(format!("{NETS}/tandem.hybrid")).expect("the hybrid that ships");
+    let selector = hybrid.selector.expect("a selector");
+    let threshold = Threshold::new(hybrid.threshold);
     let circumstances = Circumstances { depth: 9, discord: 0.7 };
     // The best of many rounds: others may use the machine too.
     let time = |what: &str, look: &mut dyn FnMut(&Position)| {
@@ -44,5 +49,12 @@ fn main() {
     });
     time("features and selector", &mut |position| {
         black_box(selector.chooses(&Features::of(black_box(position), circumstances), threshold));
+    });
+    // Of one position, for each has accumulators of its own.
+    let position = &positions[40];
+    let mut accumulators = Accumulators::new(&network);
+    accumulators.reset(&network, position.board());
+    time("the NNUE's later layers", &mut |_| {
+        black_box(accumulators.evaluate(&network, black_box(position).board()).discord());
     });
 }

@@ -3,7 +3,8 @@
 //! - [`SelectorRecipe`]: everything about it, in a file;
 //! - [`Case`]: a position that both minds have judged, and whose deep value is known;
 //! - [`teach_selector`]: cases, epochs, the best of them kept, and a [`Hybrid`](tandem_hybrid::Hybrid) with its threshold;
-//! - [`Report`]: what it is worth on cases that it has not learnt from, beside rules that anybody would think of.
+//! - [`Report`]: what it is worth on cases, beside rules that anybody would think of;
+//! - [`Judges`]: both minds, which judge records, and with them a selector that was taught before.
 //!
 //! It needs no training framework: 3,457 numbers and some thousands of cases take a minute.
 
@@ -12,13 +13,12 @@ mod judgement;
 mod learner;
 mod recipe;
 
-pub use cases::{Case, Weighed};
+pub use cases::{Case, Judges, Weighed};
 pub use judgement::{Curve, Report, Rule, SHARES};
-pub use recipe::{CaseData, Pair, SelectorRecipe, SelectorTraining};
+pub use recipe::{CaseData, MARGIN, Pair, SelectorRecipe, SelectorTraining};
 
 use crate::pool::LoadDataError;
 use crate::recipe::RecipeError;
-use cases::Bench;
 use learner::Learner;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::random::SplitMix;
@@ -59,7 +59,7 @@ pub enum SelectorEvent {
 pub struct Taught {
     /// The pair with its selector, threshold and blend.
     pub hybrid: Hybrid,
-    /// What it is worth.
+    /// What it is worth on the validation cases, by which its epoch was chosen: [`Judges::judge`] tells it of others.
     pub report: Report,
     /// The epoch that was best, from one on.
     pub epoch: u64,
@@ -72,13 +72,13 @@ pub fn teach_selector(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SelectorEvent),
 ) -> Result<Taught, SelectorError> {
-    let bench = Bench::of(recipe)?;
+    let judges = Judges::of(&recipe.selector)?;
     let data = &recipe.data;
     let (train, validation) = data.records(recipe.seed, threads)?;
     let all = train.len() + validation.len();
     let mut done = 0;
     let mut judged = |records: &[_], seed: u64| {
-        bench.cases(records, seed, stop, &mut |count| {
+        judges.cases(records, seed, stop, &mut |count| {
             done += count;
             watch(SelectorEvent::Cases(done, all));
         })
@@ -102,7 +102,7 @@ pub fn teach_selector(
     let threshold = threshold_for(&learnt, recipe.selector.usage).probability();
     let asked: Vec<&Weighed> =
         train.iter().zip(&learnt).filter(|&(_, &share)| share >= threshold).map(|(case, _)| case).collect();
-    let blend = judgement::fitted_blend(&asked).unwrap_or(f64::from(bench.hybrid().blend));
+    let blend = judgement::fitted_blend(&asked).unwrap_or(f64::from(judges.hybrid().blend));
     let report = Report::of(&validation, &probabilities(&validation), threshold, blend, scale);
     let hybrid = Hybrid {
         selector: Some(selector),
@@ -110,7 +110,7 @@ pub fn teach_selector(
         blend: blend as f32,
         scale: scale as f32,
         description: recipe.name.clone(),
-        ..bench.hybrid().clone()
+        ..judges.hybrid().clone()
     };
     Ok(Taught { hybrid, report, epoch })
 }

@@ -49,7 +49,7 @@ impl Contender {
             let path = Path::new(text);
             let mind = match text.as_str() {
                 BOOTSTRAP => Mind::Bootstrap,
-                _ if path.extension().is_some_and(|end| end == "hybrid") => hybrid(path, names)?,
+                _ if is_hybrid(path) => hybrid(path, names)?,
                 _ if is_transformer(path)? => {
                     Mind::Transformer(Box::new(tandem_transformer::Network::load(path, Isa::best())?))
                 }
@@ -104,37 +104,57 @@ impl Contender {
     }
 }
 
-/// A hybrid, whose networks are among the files that are named; the NNUE may also be the one built in.
+/// Whether a file's name is that of a hybrid.
+pub(super) fn is_hybrid(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "hybrid")
+}
+
+/// A hybrid, whose networks are among the files that are named.
 fn hybrid(path: &Path, names: &[String]) -> Result<Mind, LabError> {
-    let hybrid = Hybrid::load(path)?;
-    let Hybrid { nnue, transformer, .. } = hybrid;
     let told = path.display();
+    let hybrid = Hybrid::load(path)?;
     let Some(bridge) = hybrid.bridge.clone() else {
         return Err(LabError::Usage(format!(
             "{told}: it has no bridge, so that its transformer says all there is"
         )));
     };
-    let found = |wanted: Fingerprint| {
-        names.iter().find(|name| Fingerprint::of_file(name).is_ok_and(|hash| hash == wanted))
-    };
-    let missing = |which: &str, hash: Fingerprint| {
-        LabError::Usage(format!("{told}: name its {which} as well, the file with SHA-256 {hash}"))
-    };
-    let network = found(transformer).ok_or_else(|| missing("transformer", transformer))?;
-    let built_in = Fingerprint::of(tandem_nets::built_in_bytes()) == nnue;
-    let nnue = match found(nnue) {
-        Some(name) => Network::load(name)?,
-        None if built_in => Network::from_bytes(tandem_nets::built_in_bytes())
-            .map_err(|error| LabError::Usage(format!("the network built in: {error}")))?,
-        None => return Err(missing("NNUE", nnue)),
-    };
-    let network = tandem_transformer::Network::load(network, Isa::best())?;
-    let (nnue, network) = (Arc::new(nnue), Arc::new(network));
+    let Joined { nnue, transformer, hybrid } = Joined::load(path, hybrid, names)?;
     // Who joins them looks whether they fit.
-    let minds = Minds::new(Arc::clone(&network), Some(Arc::clone(&nnue)));
+    let minds = Minds::new(Arc::clone(&transformer), Some(Arc::clone(&nnue)));
     let joined = minds.and_then(|minds| minds.with_hybrid(hybrid));
     joined.map_err(|error| LabError::Usage(format!("{told}: {error}")))?;
-    Ok(Mind::Hybrid(network, nnue, Box::new(bridge)))
+    Ok(Mind::Hybrid(transformer, nnue, Box::new(bridge)))
+}
+
+/// Two networks, and what was learnt between them.
+pub(super) struct Joined {
+    pub(super) nnue: Arc<Network>,
+    pub(super) transformer: Arc<tandem_transformer::Network>,
+    pub(super) hybrid: Hybrid,
+}
+
+impl Joined {
+    /// A hybrid's networks are among the files that are named; the NNUE may also be the one built in.
+    pub(super) fn load(path: &Path, hybrid: Hybrid, names: &[String]) -> Result<Self, LabError> {
+        let Hybrid { nnue, transformer, .. } = hybrid;
+        let told = path.display();
+        let found = |wanted: Fingerprint| {
+            names.iter().find(|name| Fingerprint::of_file(name).is_ok_and(|hash| hash == wanted))
+        };
+        let missing = |which: &str, hash: Fingerprint| {
+            LabError::Usage(format!("{told}: name its {which} as well, the file with SHA-256 {hash}"))
+        };
+        let network = found(transformer).ok_or_else(|| missing("transformer", transformer))?;
+        let built_in = Fingerprint::of(tandem_nets::built_in_bytes()) == nnue;
+        let nnue = match found(nnue) {
+            Some(name) => Network::load(name)?,
+            None if built_in => Network::from_bytes(tandem_nets::built_in_bytes())
+                .map_err(|error| LabError::Usage(format!("the network built in: {error}")))?,
+            None => return Err(missing("NNUE", nnue)),
+        };
+        let network = tandem_transformer::Network::load(network, Isa::best())?;
+        Ok(Self { nnue: Arc::new(nnue), transformer: Arc::new(network), hybrid })
+    }
 }
 
 impl Seat<'_> {

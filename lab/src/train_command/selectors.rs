@@ -5,8 +5,7 @@ use crate::card::Card;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::progress::Progress;
-use crate::table::{Table, figure, percent};
-use serde_json::json;
+use crate::selector_report::{ERRORS, FIRSTS, curves_of, facts_of, figures_of, firsts_of};
 use tandem_chess::output;
 use tandem_train::selector::*;
 
@@ -39,57 +38,20 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
         }
     })?;
     let Taught { hybrid, report, epoch } = &taught;
-    let (figures, curves) = (figures_of(report), curves_of(report));
-    sayln!("\nthe best was epoch {epoch}\n\n{}\n{}", figures.text(), curves.text());
+    let (figures, curves, firsts) = (figures_of(report), curves_of(report), firsts_of(report));
+    sayln!("\nthe best was epoch {epoch}\n\n{}\n{}\n{}", figures.text(), curves.text(), firsts.text());
+    let bases = [&recipe.selector.nnue.path, &recipe.selector.transformer.path];
+    hybrids::check(hybrid, bases.map(String::as_str))?;
     let mut card = Card { recipe: Some(recipe.explain()), ..Card::default() };
     card.fact("epoch", epoch.to_string());
     card.tables.push(("On validation cases".into(), figures));
     card.tables.push((ERRORS.into(), curves));
+    card.tables.push((FIRSTS.into(), firsts));
     let facts = folder.join(format!("{}.json", recipe.name));
-    let text = format!("{:#}\n", facts_of(report, *epoch));
+    let mut all = facts_of(report);
+    all["epoch"] = (*epoch).into();
+    let text = format!("{all:#}\n");
     output::write_whole(&facts, text.as_bytes()).map_err(LabError::file(&facts))?;
     hybrids::write(&folder, &recipe.name, hybrid, card)?;
     Ok(())
-}
-
-const ERRORS: &str =
-    "Mean square error of the value by the share of cases that the strategist is asked about";
-
-fn figures_of(report: &Report) -> Table {
-    let mut table = Table::new(&["", ""]);
-    let mut row = |name: &str, value: String| table.push(vec![name.into(), value]);
-    row("cases", report.cases.to_string());
-    row("base rate", percent(Some(report.base_rate)));
-    row("usage", percent(Some(report.usage)));
-    row("precision", percent(report.precision));
-    row("recall", percent(report.recall));
-    row("AUC", figure(report.auc, 4));
-    row("threshold", figure(Some(report.threshold), 4));
-    row("blend", figure(Some(report.blend), 3));
-    row("scale of the NNUE's centipawns", figure(Some(report.scale), 1));
-    row("error of the best constant", figure(Some(report.constant), 5));
-    table
-}
-
-fn curves_of(report: &Report) -> Table {
-    let shares = SHARES.map(|share| format!("{:.0} %", 100.0 * share));
-    let header: Vec<&str> = std::iter::once("who chooses").chain(shares.iter().map(String::as_str)).collect();
-    let mut table = Table::new(&header);
-    for curve in &report.curves {
-        let errors = curve.errors.map(|error| figure(Some(error), 5));
-        table.push(std::iter::once(curve.name.to_owned()).chain(errors).collect());
-    }
-    table
-}
-
-/// Everything, for machines.
-fn facts_of(report: &Report, epoch: u64) -> serde_json::Value {
-    let curves: serde_json::Map<String, serde_json::Value> =
-        report.curves.iter().map(|curve| (curve.name.to_owned(), json!(curve.errors))).collect();
-    json!({
-        "epoch": epoch, "cases": report.cases, "base_rate": report.base_rate, "usage": report.usage,
-        "precision": report.precision, "recall": report.recall, "auc": report.auc,
-        "threshold": report.threshold, "blend": report.blend, "scale": report.scale,
-        "constant": report.constant, "shares": SHARES, "errors": curves,
-    })
 }

@@ -99,11 +99,27 @@ fn write_hybrid(
     hybrid: &Hybrid,
 ) -> Result<(), LabError> {
     let mut card = Card { recipe: Some(recipe.explain()), ..Card::default() };
-    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    card.fact("positions", positions(recipe, outcome));
     if let Some(metrics) = &outcome.metrics {
         card.fact("validation", figures(metrics, metrics.whole().loss(&recipe.targets.weights)));
     }
+    // A bridge has both.
+    let nnue = recipe.bridge.as_ref().map_or("", |bridge| &bridge.nnue.path);
+    let start = recipe.network.start.as_deref().unwrap_or_default();
+    hybrids::check(hybrid, [nnue, start])?;
     hybrids::write(folder, &recipe.name, hybrid, card).map(drop)
+}
+
+/// How many positions were read, and with how many of them this network was made.
+fn positions(recipe: &TransformerRecipe, outcome: &TransformerOutcome) -> String {
+    let batch = recipe.training.batch as u64;
+    let read = outcome.steps * batch;
+    match outcome.best {
+        Some(best) if best < outcome.steps => {
+            format!("{read}; after {} it was best and is kept", best * batch)
+        }
+        _ => read.to_string(),
+    }
 }
 
 /// What computes on a device.
@@ -184,7 +200,7 @@ fn write_network(
     write(&open, &weights.to_safetensors(&recipe.name))?;
     let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
     card.fact("parameters", weights.architecture().parameters().to_string());
-    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    card.fact("positions", positions(recipe, outcome));
     card.fact("file size", format!("{} bytes", bytes.len()));
     card.fact("sha256", sha256(&bytes));
     let paths: Vec<&str> = recipe.data.train.iter().map(|source| source.path.as_str()).collect();

@@ -1,7 +1,8 @@
 //! Positions that both minds have judged.
 
-use super::recipe::SelectorRecipe;
-use super::{SelectorError, judgement};
+use super::SelectorError;
+use super::judgement::{self, Report};
+use super::recipe::Pair;
 use crate::loss::sigmoid;
 use crate::metrics::Phase;
 use crate::recipe::RecipeError;
@@ -12,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
 use tandem_data::Record;
-use tandem_hybrid::{Circumstances, Features, Hybrid, Minds, Strategist};
+use tandem_hybrid::{Circumstances, Features, Hybrid, Minds, Strategist, UnfitMinds};
 use tandem_nnue::Accumulators;
 use tandem_transformer::{Isa, Network};
 
@@ -79,33 +80,65 @@ const AT_A_TIME: usize = 1024;
 /// Plies that a search may still have to go where it asks.
 const DEPTHS: std::ops::RangeInclusive<i32> = 4..=20;
 
-/// Both minds at work.
-pub(super) struct Bench {
+/// Both minds at work, with what was learnt between them.
+pub struct Judges {
     nnue: Arc<tandem_nnue::Network>,
     minds: Arc<Minds>,
     hybrid: Hybrid,
 }
 
-impl Bench {
+impl Judges {
+    /// Of two networks, and what was learnt between them.
+    pub fn new(
+        nnue: Arc<tandem_nnue::Network>,
+        transformer: Arc<Network>,
+        hybrid: Hybrid,
+    ) -> Result<Self, UnfitMinds> {
+        let minds = Minds::new(transformer, Some(Arc::clone(&nnue)))?.with_hybrid(hybrid.clone())?;
+        Ok(Self { nnue, minds: Arc::new(minds), hybrid })
+    }
+
     /// Those that a recipe names.
-    pub(super) fn of(recipe: &SelectorRecipe) -> Result<Self, SelectorError> {
-        let pair = &recipe.selector;
+    pub(super) fn of(pair: &Pair) -> Result<Self, SelectorError> {
         let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
         let (bytes, nnue_is) = pair.nnue.read("selector.nnue")?;
         let nnue = tandem_nnue::Network::from_bytes(&bytes)
             .map_err(|error| wrong("selector.nnue", format!("{}: {error}", pair.nnue.path)))?;
-        let (_, transformer_is) = pair.transformer.read("selector.transformer")?;
-        let network = Network::load(&pair.transformer.path, Isa::best())
-            .map_err(|error| wrong("selector.transformer", error.to_string()))?;
+        let (bytes, transformer_is) = pair.transformer.read("selector.transformer")?;
+        let network = Network::from_bytes(&bytes, Isa::best())
+            .map_err(|error| wrong("selector.transformer", format!("{}: {error}", pair.transformer.path)))?;
         let unfit = |problem: String| SelectorError::from(wrong("selector.hybrid", problem));
         let hybrid = match &pair.hybrid {
             None => Hybrid::new(nnue_is, transformer_is),
             Some(path) => Hybrid::load(path).map_err(|error| unfit(error.to_string()))?,
         };
         hybrid.check(Some(nnue_is), Some(transformer_is)).map_err(|error| unfit(error.to_string()))?;
-        let nnue = Arc::new(nnue);
-        let minds = Minds::new(Arc::new(network), Some(Arc::clone(&nnue)))?.with_hybrid(hybrid.clone())?;
-        Ok(Self { nnue, minds: Arc::new(minds), hybrid })
+        Ok(Self::new(Arc::new(nnue), Arc::new(network), hybrid)?)
+    }
+
+    /// What the hybrid's selector is worth on records with scores: the strategist knows better from a margin on. `done` is told
+    /// of records as they are judged.
+    pub fn judge(
+        &self,
+        records: &[Record],
+        margin: f64,
+        stop: &AtomicBool,
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Report, SelectorError> {
+        let Hybrid { selector, threshold, blend, scale, .. } = &self.hybrid;
+        let selector = selector.as_ref().ok_or_else(|| {
+            SelectorError::Cases("the hybrid has no selector: recipes/hybrid-phase2.toml teaches one".into())
+        })?;
+        let scale = f64::from(*scale);
+        let cases = self.cases(records, 0, stop, done)?;
+        if cases.is_empty() {
+            let problem = "there is nothing to judge by: positions need a score and a legal move, and the transformer a head \
+                           that tells chances. `tandem-lab data head` shows what the data has";
+            return Err(SelectorError::Cases(problem.into()));
+        }
+        let cases: Vec<Weighed> = cases.into_iter().map(|case| Weighed::new(case, scale, margin)).collect();
+        let probabilities: Vec<f32> = cases.iter().map(|case| selector.probability(&case.features)).collect();
+        Ok(Report::of(&cases, &probabilities, *threshold, f64::from(*blend), scale))
     }
 
     /// What was learnt between them before.

@@ -1,4 +1,4 @@
-//! What a selector is worth on cases that it has not learnt from, but by which its epoch was chosen.
+//! What a selector is worth on some cases.
 
 use super::cases::Weighed;
 use crate::metrics::Phase;
@@ -85,6 +85,10 @@ pub struct Report {
     pub constant: f64,
     /// The selector's curve, and after it each [`Rule`]'s.
     pub curves: Vec<Curve>,
+    /// The precision if it asked about the likeliest, at [`SHARES`].
+    pub precisions: [Option<f64>; SHARES.len()],
+    /// The recall at the same shares.
+    pub recalls: [Option<f64>; SHARES.len()],
 }
 
 impl Report {
@@ -110,6 +114,11 @@ impl Report {
             let scores: Vec<f64> = cases.iter().map(|case| rule.score(case)).collect();
             Curve { name: rule.name(), errors: errors(cases, &scores, blend) }
         }));
+        let hits = gained(&scores, |at| if cases[at].knows_better { 1.0 } else { 0.0 });
+        let firsts = SHARES.map(|share| {
+            let first = first_of(share, cases.len());
+            (first as f64, hits[first])
+        });
         Self {
             cases: cases.len(),
             base_rate: better / count,
@@ -122,6 +131,8 @@ impl Report {
             scale,
             constant,
             curves,
+            precisions: firsts.map(|(used, right)| ratio(right, used)),
+            recalls: firsts.map(|(_, right)| ratio(right, better)),
         }
     }
 }
@@ -131,25 +142,35 @@ fn square(left: f64, right: f64) -> f64 {
     (2.0 * (left - right)).powi(2)
 }
 
-/// The errors of a curve. Cases whose scores are alike count as if they were drawn by chance.
-fn errors(cases: &[Weighed], scores: &[f64], blend: f64) -> [f64; SHARES.len()] {
-    let mut order: Vec<usize> = (0..cases.len()).collect();
+/// How many cases a share of them is.
+fn first_of(share: f64, cases: usize) -> usize {
+    (share * cases as f64).round() as usize
+}
+
+/// What asking about the first so many gains, those with the highest scores first. Those whose scores are alike count as if they
+/// were drawn by chance: by equal parts.
+fn gained(scores: &[f64], gain: impl Fn(usize) -> f64) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&left, &right| scores[right].total_cmp(&scores[left]));
+    let mut gained = vec![0.0];
+    for alike in order.chunk_by(|&left, &right| scores[left] == scores[right]) {
+        let all: f64 = alike.iter().map(|&at| gain(at)).sum();
+        let before = gained[gained.len() - 1];
+        gained.extend((1..=alike.len()).map(|count| before + all * count as f64 / alike.len() as f64));
+    }
+    gained
+}
+
+/// The errors of a curve.
+fn errors(cases: &[Weighed], scores: &[f64], blend: f64) -> [f64; SHARES.len()] {
     let without: Vec<f64> = cases.iter().map(|case| square(case.nnue, case.deep)).collect();
     let gain = |at: usize| {
         let case = &cases[at];
         without[at] - square(case.nnue + blend * (case.strategist - case.nnue), case.deep)
     };
-    // What asking about the first so many gains, those that are alike by equal parts.
-    let mut gained = vec![0.0];
-    for alike in order.chunk_by(|&left, &right| scores[left] == scores[right]) {
-        let each = alike.iter().map(|&at| gain(at)).sum::<f64>() / alike.len() as f64;
-        for _ in alike {
-            gained.push(gained.last().copied().unwrap_or(0.0) + each);
-        }
-    }
+    let gained = gained(scores, gain);
     let all: f64 = without.iter().sum();
-    SHARES.map(|share| (all - gained[(share * cases.len() as f64).round() as usize]) / cases.len() as f64)
+    SHARES.map(|share| (all - gained[first_of(share, cases.len())]) / cases.len() as f64)
 }
 
 /// The area under the curve of hits by false alarms.
@@ -245,6 +266,11 @@ pub(super) mod tests {
         let report = Report::of(&cases, &probabilities, 0.5, 1.0, 1.0);
         assert_eq!((report.base_rate, report.usage), (0.4, 0.4));
         assert_eq!((report.precision, report.recall), (Some(0.75), Some(0.75)));
+        // The likeliest is right, so are the first two, and of all as many as there are.
+        assert_eq!(report.precisions[2..4], [Some(1.0), Some(1.0)]);
+        assert_eq!(report.recalls[2..4], [Some(0.25), Some(0.5)]);
+        assert_eq!((report.precisions[0], report.recalls[0]), (None, Some(0.0)));
+        assert_eq!((report.precisions[10], report.recalls[10]), (Some(0.4), Some(1.0)));
         // Of 24 pairs 18 stand right: the third loses to one, the fourth to five.
         assert!((report.auc.unwrap() - 18.0 / 24.0).abs() < 1e-12);
         let curve = |name: &str| report.curves.iter().find(|curve| curve.name == name).unwrap().errors;
@@ -257,6 +283,9 @@ pub(super) mod tests {
         for curve in &report.curves {
             assert!((curve.errors[SHARES.len() - 1] - all).abs() < 1e-12, "{}", curve.name);
         }
+        // Who says the same of all is as often right as chance.
+        let even = Report::of(&cases, &[0.5; 10], 0.5, 1.0, 1.0);
+        assert_eq!((even.precisions[2], even.recalls[3]), (Some(0.4), Some(0.2)));
         let half = curve("chance")[SHARES.iter().position(|&share| share == 0.5).unwrap()];
         assert!((half - (nobody + all) / 2.0).abs() < 1e-12);
     }

@@ -8,6 +8,9 @@ use crate::transformer::first_records;
 use serde::{Deserialize, Serialize};
 use tandem_data::{Part, Record, Split};
 
+/// By so much of the chance to win a mind must be nearer to know better, if a recipe says nothing else.
+pub const MARGIN: f64 = 0.05;
+
 /// A recipe for a selector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +93,7 @@ fn one() -> u64 {
     1
 }
 fn usual_margin() -> f64 {
-    0.05
+    MARGIN
 }
 fn usual_usage() -> f64 {
     0.1

@@ -90,6 +90,8 @@ pub struct TransformerOutcome {
     pub hybrid: Option<Hybrid>,
     /// Steps that were made.
     pub steps: u64,
+    /// The steps after which it was best, where that network was kept.
+    pub best: Option<u64>,
     /// Whether it came to its end; else it was stopped and can go on.
     pub finished: bool,
     /// The look at the validation data that is of this network: the best one's with `training.patience`, else the last.
@@ -117,13 +119,14 @@ pub fn run_transformer(
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
     let is_first = options.share.rank == 0;
-    if is_first && finished && recipe.training.patience > 0 && run.standing.best.is_some() {
+    let best = run.standing.best.filter(|_| finished && recipe.training.patience > 0).map(|(_, step)| step);
+    if is_first && best.is_some() {
         // What was learnt after the best look made it worse. The others' networks are not asked for.
-        let best = TransformerCheckpoint::load(&run.checkpoints.best())?;
+        let kept = TransformerCheckpoint::load(&run.checkpoints.best())?;
         let start = Start { weights: &run.start, join: run.join.as_ref() };
         // A card may have no room for two.
         drop(run.trainer);
-        run.trainer = trainer(recipe, start, Some(&best.state))?;
+        run.trainer = trainer(recipe, start, Some(&kept.state))?;
     }
     let weights = run.trainer.weights()?;
     let bridge = run.trainer.bridge()?;
@@ -131,7 +134,7 @@ pub fn run_transformer(
     if hybrid.is_some() && weights != run.start {
         return Err(RunError::Changed);
     }
-    Ok(TransformerOutcome { weights, hybrid, steps: run.step, finished, metrics: run.metrics })
+    Ok(TransformerOutcome { weights, hybrid, steps: run.step, best, finished, metrics: run.metrics })
 }
 
 struct Run<'a> {
