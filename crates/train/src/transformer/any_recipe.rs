@@ -56,15 +56,25 @@ impl AnyRecipe {
             return Ok(Self::Selector(Box::new(SelectorRecipe::parse(&text)?)));
         }
         let network = table.get("network").and_then(toml::Value::as_table);
-        let of_transformer = |network: &toml::Table| {
-            network.contains_key("preset")
-                || network.contains_key("architecture")
-                || !network.contains_key("features")
-        };
-        Ok(match network.is_some_and(of_transformer) {
-            true => Self::Transformer(Box::new(TransformerRecipe::parse_whole(&text)?)),
-            false => Self::Nnue(Box::new(Recipe::parse(&text)?)),
-        })
+        if let Some(network) = network.filter(|network| !network.contains_key("features")) {
+            if !["preset", "architecture", "start"].iter().any(|key| network.contains_key(*key)) {
+                let keys: Vec<&str> = network.keys().map(String::as_str).collect();
+                let found = if keys.is_empty() { "nothing".into() } else { keys.join(", ") };
+                let problem = format!(
+                    "an NNUE needs features, such as \"halfkp\"; a transformer a preset, such as \"byte\", an architecture, or \
+                     a start: here is {found}"
+                );
+                return Err(RecipeError::Wrong { key: "network", problem });
+            }
+            return Ok(Self::Transformer(Box::new(TransformerRecipe::parse_whole(&text)?)));
+        }
+        // With features for a preset too, the transformer's reader tells which key is not its own.
+        match network
+            .is_some_and(|network| network.contains_key("preset") || network.contains_key("architecture"))
+        {
+            true => Ok(Self::Transformer(Box::new(TransformerRecipe::parse_whole(&text)?))),
+            false => Ok(Self::Nnue(Box::new(Recipe::parse(&text)?))),
+        }
     }
 }
 
@@ -140,6 +150,19 @@ mod tests {
         assert_eq!(other.data, plain.data);
         let Ok(AnyRecipe::Transformer(usual)) = with(&["training.batch="]) else { panic!("a recipe") };
         assert_eq!(usual.training.batch, 1024);
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_is_told_by_its_name() {
+        let told = |settings: &[&str]| with(settings).unwrap_err().to_string();
+        let nnue = ["network.preset=", "network.featuers=halfkp"];
+        assert!(told(&nnue).contains("network: an NNUE needs features") && told(&nnue).ends_with("featuers"));
+        assert!(told(&["network.preset="]).ends_with("here is nothing"));
+        assert!(told(&["network.features=halfkp"]).contains("unknown field"));
+        assert!(
+            told(&["network.preset=", "network.features=halfkp", "network.acumulator=32"])
+                .contains("acumulator")
+        );
     }
 
     /// The recipes that we keep, and the variants of them that docs/training-transformers.md names.
