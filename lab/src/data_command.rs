@@ -143,19 +143,20 @@ impl InputArgs {
 
     /// A reader of the records that keep the rules.
     fn reader(&self) -> Result<Reader, LabError> {
-        self.reader_with(self.filter()?.sieve())
+        self.reader_with(Filter::sieve)
     }
 
     /// A reader of all records.
     fn whole_reader(&self) -> Result<Reader, LabError> {
-        self.reader_with(None)
+        self.reader_with(|_| None)
     }
 
-    fn reader_with(&self, sieve: Option<Sieve>) -> Result<Reader, LabError> {
+    fn reader_with(&self, sieve: impl FnOnce(&Filter) -> Option<Sieve>) -> Result<Reader, LabError> {
+        let filter = self.filter()?;
         let sources = self.options.sources(&self.inputs)?;
-        self.filter()?.check(&sources)?;
+        filter.check(&sources)?;
         let threads = self.threads.unwrap_or_else(default_threads);
-        Ok(Reader::new(sources, threads, self.on_error.choice(), sieve, Cursor::default()))
+        Ok(Reader::new(sources, threads, self.on_error.choice(), sieve(&filter), Cursor::default()))
     }
 }
 

@@ -73,7 +73,9 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let games = Games::read(&args.files)?;
     match games.names.as_slice() {
         [] => Err(usage("there is no finished game in these files")),
-        [alone] => Err(LabError::Usage(format!("all games are {alone}'s against himself"))),
+        [alone] => Err(LabError::Usage(format!(
+            "all games are {alone}'s against himself; Elo needs two players, whose White and Black tags differ"
+        ))),
         [first, second] if args.anchor.is_none() => {
             let (pairs, wdl) = games.meeting();
             if sprt.is_some() && pairs.pairs() == 0 {
@@ -153,13 +155,13 @@ struct Games {
     names: Vec<String>,
     /// Pairs, or single games.
     units: Vec<Vec<RatedGame>>,
-    /// Who had White in the first round, where rounds are numbered. Games stand in the order in which they ended.
-    first: Option<((u64, u64), usize)>,
 }
 
 impl Games {
     fn read(paths: &[PathBuf]) -> Result<Self, LabError> {
         let mut games = Self::default();
+        // Who had White in the first round, where rounds are numbered. Games stand in the order in which they ended.
+        let mut first: Option<((u64, u64), usize)> = None;
         for path in paths {
             let mut reader = pgn::Reader::new(input::open(path).map_err(LabError::file(path))?);
             // Games of one round between two players, by the round and who had White.
@@ -175,17 +177,14 @@ impl Games {
                 let white = games.player(game.tag("White").unwrap_or("?"));
                 let black = games.player(game.tag("Black").unwrap_or("?"));
                 let rated = RatedGame { white, black, half_points };
-                let number = game.tag("Round").and_then(|round| {
-                    let (round, game) = round.split_once('.')?;
-                    Some((round.parse().ok()?, game.parse().ok()?))
-                });
+                let round = game.tag("Round").and_then(|round| round.rsplit_once('.'));
+                let number = round.and_then(|(round, game)| Some((round.parse().ok()?, game.parse().ok()?)));
                 if let Some(number) = number
-                    && games.first.is_none_or(|(first, _)| number < first)
+                    && first.is_none_or(|(first, _)| number < first)
                 {
-                    games.first = Some((number, white));
+                    first = Some((number, white));
                 }
-                let round =
-                    game.tag("Round").and_then(|round| round.rsplit_once('.')).map(|(round, _)| round);
+                let round = round.map(|(round, _)| round);
                 let pair = round.and_then(|round| rounds.remove(&(round.to_owned(), black, white)));
                 match (pair, round) {
                     (Some(unit), _) => games.units[unit].push(rated),
@@ -197,7 +196,7 @@ impl Games {
                 }
             }
         }
-        if games.names.len() == 2 && games.first.is_some_and(|(_, white)| white == 1) {
+        if games.names.len() == 2 && first.is_some_and(|(_, white)| white == 1) {
             games.names.swap(0, 1);
             for game in games.units.iter_mut().flatten() {
                 (game.white, game.black) = (1 - game.white, 1 - game.black);

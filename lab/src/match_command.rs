@@ -90,7 +90,7 @@ pub(crate) struct MatchArgs {
     /// PGN's Event tag
     #[arg(long, default_value = "Tandem match")]
     event: String,
-    /// Seconds an engine may take to start, and again to be ready with its options (30 at least)
+    /// Seconds an engine may take to start; it has as many again, or 30 if that is more, to be ready with its options
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     start_timeout: u64,
     /// Seconds a move may take under a limit of depth or nodes
@@ -136,9 +136,10 @@ impl MatchArgs {
             draw: self.draw.as_deref().map(DrawRule::parse).transpose()?,
             max_moves: self.max_moves,
         };
+        let start = Duration::from_secs(self.start_timeout.clamp(1, 86_400));
         let patience = Patience {
-            start: Duration::from_secs(self.start_timeout.clamp(1, 86_400)),
-            ready: Patience::default().ready.max(Duration::from_secs(self.start_timeout.min(86_400))),
+            start,
+            ready: start.max(Patience::default().ready),
             untimed_move: Duration::from_secs(self.move_timeout.clamp(1, 86_400)),
             ..Patience::default()
         };
@@ -246,6 +247,10 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
     let meetings = schedule.meetings().to_vec();
     check_openings(&tournament, sprt.is_some())?;
     for path in [&args.json, &args.html].into_iter().flatten() {
+        // A pipe is opened once: who reads it takes the first end for the last.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            continue;
+        }
         // What cannot be written should be known before the first game.
         drop(AsideFile::create(path).map_err(LabError::file(path))?);
     }

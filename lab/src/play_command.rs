@@ -14,7 +14,7 @@ use std::io::{BufRead, IsTerminal, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tandem_arena::{Limits, SplitMix, TimeLimit};
 use tandem_chess::{Color, Position, fen};
 use tandem_transformer::Method;
@@ -77,8 +77,11 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
         Side::White => Color::White,
         Side::Black => Color::Black,
         Side::Random => {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.subsec_nanos());
-            if SplitMix::new(u64::from(now)).below(2) == 0 { Color::White } else { Color::Black }
+            if SplitMix::from_clock().below(2) == 0 {
+                Color::White
+            } else {
+                Color::Black
+            }
         }
     };
     let cancel = interrupt::flag();
@@ -141,7 +144,11 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let pgn = session.to_pgn(&args.name);
     match &args.pgn {
         Some(path) => {
-            append(path, &pgn).map_err(LabError::file(path))?;
+            if let Err(error) = append(path, &pgn) {
+                // Not lost, though it is not where it should be.
+                say!("\n{pgn}");
+                return Err(LabError::file(path)(error));
+            }
             sayln!("the game is in {}", path.display());
         }
         None => say!("\n{pgn}"),
@@ -154,9 +161,10 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
 }
 
 fn append(path: &Path, pgn: &str) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().read(true).append(true).create(true).open(path)?;
-    // What goes to a pipe or a terminal follows nothing.
-    let separator = tandem_arena::pgn_separator(&file).unwrap_or_default();
+    // What goes to a pipe or a terminal follows nothing, and neither is opened for reading.
+    let is_file = path.metadata().is_ok_and(|found| found.is_file());
+    let separator = if is_file { tandem_arena::pgn_separator(&std::fs::File::open(path)?)? } else { b"" };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(&[separator, pgn.as_bytes()].concat())
 }
 

@@ -9,24 +9,16 @@ pub(crate) fn tell<'a>(
     asked: usize,
     unanswered: impl Iterator<Item = (Unanswered, &'a str, &'a str)>,
 ) -> Result<(), LabError> {
-    let mut failures = Vec::new();
-    let mut useless = Vec::new();
-    for (why, id, what) in unanswered {
-        let told = format!("{id}: {what}");
-        match why {
-            Unanswered::Failure => failures.push(told),
-            Unanswered::Useless => useless.push(told),
-        }
-    }
-    if let Some(first) = useless.first() {
+    let (failures, useless): (Vec<_>, Vec<_>) = unanswered.partition(|&(why, ..)| why == Unanswered::Failure);
+    if let Some((_, id, what)) = useless.first() {
+        let count = useless.len();
         tellln!(
-            "{} of {asked} answers were late or no moves, and count as wrong; the first: {first}",
-            useless.len()
+            "{count} of {asked} answers were late or no moves, and count as wrong; the first: {id}: {what}"
         );
     }
     match failures.first() {
-        Some(first) => Err(LabError::Usage(format!(
-            "the engine failed {} times in {asked}, and nothing was saved; the first: {first}",
+        Some((_, id, what)) => Err(LabError::Usage(format!(
+            "the engine failed {} times in {asked}, and nothing was saved; the first: {id}: {what}",
             failures.len()
         ))),
         None => Ok(()),

@@ -1,19 +1,17 @@
 //! `tandem-lab data` as a user meets it: whole conversions, and processes killed in the middle of their work.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn lab(args: &[&str], dir: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tandem-lab")).arg("data").args(args).current_dir(dir).output().unwrap()
+    common::lab(&[&["data"], args].concat(), dir)
 }
 
-/// Runs a command that must succeed; returns what it printed.
 fn well(args: &[&str], dir: &Path) -> String {
-    let output = lab(args, dir);
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    common::well(&[&["data"], args].concat(), dir)
 }
 
 /// Starts a command, and kills it after a while, so that it cannot tidy up.
@@ -35,9 +33,7 @@ fn killed(args: &[&str], dir: &Path, after: Duration) {
 }
 
 fn directory(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("tandem-lab-data-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
+    common::directory(&format!("data-{name}"))
 }
 
 /// Files that are neither hidden nor left aside.
@@ -145,6 +141,9 @@ fn a_game_goes_round_through_every_format() {
     well(&["convert", "start.csv", "-o", "m.tar"], &dir);
     well(&["convert", "m.tar", "-o", "bc.bagz", "--bag", "behavioral-cloning"], &dir);
     well(&["convert", "bc.bagz", "-o", "n.bf", "--fill-result", "draw", "--fill-score", "0"], &dir);
+    well(&["convert", "bc.bagz", "-o", "minus.csv", "--fill-result", "draw", "--fill-score", "-50"], &dir);
+    let minus = std::fs::read_to_string(dir.join("minus.csv")).unwrap();
+    assert!(minus.lines().skip(1).all(|row| row.contains(",-50,")), "{minus}");
     well(&["validate", "m.tar", "bc.bagz", "n.bf"], &dir);
     well(&["stats", "m.tar", "--html", "page.html"], &dir);
     assert!(std::fs::read_to_string(dir.join("page.html")).unwrap().contains("<svg"));
@@ -165,6 +164,12 @@ fn a_game_goes_round_through_every_format() {
     );
     assert!(told.contains("train:"), "{told}");
     assert!(files(&dir).contains(&"w.binpack".into()));
+    // The last game breaks off.
+    let games = std::fs::read(dir.join("g-0-of-1.vf")).unwrap();
+    std::fs::write(dir.join("cut.vf"), &games[..games.len() - 3]).unwrap();
+    let told = lab(&["convert", "cut.vf", "-o", "cut.csv", "--on-error", "skip"], &dir).stderr;
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("1 of them with the rest of a game or of a block"), "{told}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
@@ -192,6 +197,8 @@ fn mistakes_are_told_with_file_record_and_byte() {
     assert!(error(&["convert", "z.csv", "-o", "x.bf"]).contains("record 1 cannot be written"));
     let twice = ["split", "z.csv", "--train", "s.epd", "--validation", "epd:s.epd"];
     assert!(error(&twice).contains("s.epd is to be written twice"));
+    let share = ["split", "z.csv", "--train", "s.epd", "--validation-share", "0.1"];
+    assert!(error(&share).contains("--validation <"));
     let output = lab(&["convert", "x.csv", "-o", "x.epd", "--on-error", "skip"], &dir);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && told.contains("1 broken records were left out"), "{told}");

@@ -1,14 +1,14 @@
 //! `tandem-lab play --net` as a user meets it.
 
+mod common;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tandem_transformer::{Architecture, Preset, Storage, Weights};
 
 fn directory(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("tandem-lab-play-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
+    common::directory(&format!("play-{name}"))
 }
 
 /// Plays with what is typed.

@@ -1,5 +1,7 @@
 //! Training from the command line: runs that are killed and go on, and what is said of bad recipes.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -15,10 +17,7 @@ fn train(folder: &Path, args: &[&str]) -> Output {
 }
 
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("tandem-train-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    common::directory(&format!("train-{name}"))
 }
 
 /// Games of our own to learn from, and a recipe whose checkpoints come soon.

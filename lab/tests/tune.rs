@@ -1,5 +1,7 @@
 //! `tandem-lab tune` as a user meets it.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,10 +21,7 @@ fn told(output: &Output) -> String {
 }
 
 fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("tandem-lab-tune-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+    common::directory(&format!("tune-{name}"))
 }
 
 #[test]

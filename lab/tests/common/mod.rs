@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn lab(args: &[&str], dir: &Path) -> Output {
+/// Runs a command.
+pub fn lab(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tandem-lab")).args(args).current_dir(dir).output().unwrap()
 }
 
@@ -26,6 +27,7 @@ pub fn badly(args: &[&str], dir: &Path) -> String {
 /// An empty folder for a test.
 pub fn directory(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("tandem-lab-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }

@@ -28,7 +28,7 @@ pub struct Rating {
     pub engine: usize,
     /// Its rating.
     pub elo: f64,
-    /// Half the width of the 95 % interval, against the average of all.
+    /// Half the width of the 95 % interval, against the average of all; infinite, which JSON has as `null`, where nothing tells.
     pub error: f64,
     /// Games it played.
     pub games: u64,
@@ -102,6 +102,9 @@ impl Ratings {
     }
 }
 
+/// Elo that sums of rounded numbers may be off.
+const ROUNDING: f64 = 1e-3;
+
 fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
     let (mut sums, mut squares) = (vec![0.0; engines], vec![0.0; engines]);
     if units.len() < 2 {
@@ -120,8 +123,8 @@ fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
     sums.iter()
         .zip(squares)
         .map(|(sum, square)| Z95 * (square / n - (sum / n).powi(2)).max(0.0).sqrt())
-        // Units that are all the same say nothing about how much they differ.
-        .map(|error| if error < 1e-3 { f64::INFINITY } else { error })
+        // Nothing but rounding is left where all units are the same: they say nothing about how much they differ.
+        .map(|error| if error < ROUNDING { f64::INFINITY } else { error })
         .collect()
 }
 

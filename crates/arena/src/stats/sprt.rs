@@ -45,7 +45,8 @@ pub struct Sprt {
     model: SprtModel,
 }
 
-/// Normalised bounds further out than some 230 can be met by no distribution that is near the one that was seen.
+/// From 231.6 on, which is 0.943 standard deviations of even shares, the search for the most likely distribution has nothing
+/// to begin with: all values that it weighs are negative.
 const MOST_NELO: f64 = 200.0;
 
 /// What a test says.
