@@ -307,7 +307,22 @@ mod tests {
     use super::record::{make_canonical, make_version_5};
     use super::*;
     use crate::formats::samples;
+    use crate::packed::Packed;
     use crate::record::Score;
+
+    /// Games as a file of this name has them.
+    fn encoded(name: &str, records: &[Record]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = Lc0Encoder::new(Path::new(name));
+        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+        encoder.finish(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Where in their games records stand.
+    fn places(records: &[Record]) -> Vec<(Packed, u16, bool)> {
+        records.iter().map(|record| (record.position, record.ply, record.starts_game)).collect()
+    }
 
     fn decode_file(bytes: &[u8]) -> Decoded {
         let mut input = bytes;
@@ -320,11 +335,7 @@ mod tests {
         let records = samples::games(12);
         assert!(records.len() > TOGETHER, "more than one block of bare records");
         for name in ["x.tar", "x.lc0"] {
-            let mut bytes = Vec::new();
-            let mut encoder = Lc0Encoder::new(Path::new(name));
-            records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-            encoder.finish(&mut bytes).unwrap();
-            let decoded = decode_file(&bytes);
+            let decoded = decode_file(&encoded(name, &records));
             assert_eq!(decoded.problems, []);
             assert_eq!(decoded.records.len(), records.len());
             for (at, (decoded, record)) in decoded.records.iter().zip(&records).enumerate() {
@@ -339,10 +350,7 @@ mod tests {
     fn canonical_games_are_whole_though_they_forget_their_past() {
         let records = samples::games(12);
         let starts = |records: &[Record]| records.iter().map(|record| record.starts_game).collect::<Vec<_>>();
-        let mut bytes = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
-        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        encoder.finish(&mut bytes).unwrap();
+        let mut bytes = encoded("x.lc0", &records);
         let forgetful = |bytes: &[u8]| {
             let layout = Layout::of(6).unwrap();
             bytes.chunks_exact(layout.size).filter(|record| knows_no_past(record, layout)).count()
@@ -373,35 +381,22 @@ mod tests {
     #[test]
     fn moves_are_counted_on_though_another_was_looked_at_most() {
         let records = samples::games(3);
-        let mut bytes = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
-        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        encoder.finish(&mut bytes).unwrap();
-        let decoded = decode_file(&make_version_5(&bytes));
+        let decoded = decode_file(&make_version_5(&encoded("x.lc0", &records)));
         assert_eq!(decoded.problems, []);
         let others = decoded.records.iter().zip(&records).filter(|(decoded, record)| decoded.mv != record.mv);
         assert!(others.count() > records.len() / 2);
-        let places = |records: &[Record]| {
-            records.iter().map(|record| (record.position, record.ply, record.starts_game)).collect::<Vec<_>>()
-        };
         assert_eq!(places(&decoded.records), places(&records));
     }
 
     #[test]
     fn a_broken_record_does_not_begin_a_game() {
         let records = samples::games(1);
-        let mut bytes = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
-        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        encoder.finish(&mut bytes).unwrap();
+        let mut bytes = encoded("x.lc0", &records);
         make_canonical(&mut bytes);
         let size = Layout::of(6).unwrap().size;
         bytes[records.len() / 2 * size] = 99;
         let decoded = decode_file(&bytes);
         assert_eq!((decoded.records.len(), decoded.problems.len()), (records.len() - 1, 1));
-        let places = |records: &[Record]| {
-            records.iter().map(|record| (record.position, record.ply, record.starts_game)).collect::<Vec<_>>()
-        };
         let mut others = records.clone();
         others.remove(records.len() / 2);
         assert_eq!(places(&decoded.records), places(&others));
@@ -411,10 +406,7 @@ mod tests {
     fn a_game_begins_behind_another_whose_end_is_broken() {
         let records = samples::games(2);
         let second = records.iter().skip(1).position(|record| record.starts_game).unwrap() + 1;
-        let mut bytes = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
-        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        encoder.finish(&mut bytes).unwrap();
+        let mut bytes = encoded("x.lc0", &records);
         make_canonical(&mut bytes);
         bytes[(second - 1) * Layout::of(6).unwrap().size] = 99;
         let decoded = decode_file(&bytes);
@@ -425,10 +417,7 @@ mod tests {
 
     #[test]
     fn a_game_of_part_of_a_record_is_left_out() {
-        let mut game = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.lc0"));
-        samples::games(1).iter().for_each(|record| encoder.push(record, &mut game).unwrap());
-        encoder.finish(&mut game).unwrap();
+        let game = encoded("x.lc0", &samples::games(1));
         let mut archive = Vec::new();
         tar::write_member("cut.gz", &game[..game.len() - 1], &mut archive);
         tar::write_member("whole.gz", &game, &mut archive);
@@ -442,10 +431,7 @@ mod tests {
 
     #[test]
     fn a_game_that_cannot_be_unpacked_is_left_out() {
-        let mut packed = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.tar"));
-        samples::games(1).iter().for_each(|record| encoder.push(record, &mut packed).unwrap());
-        encoder.finish(&mut packed).unwrap();
+        let packed = encoded("x.tar", &samples::games(1));
         let tar::Member::File { len, .. } = tar::next_member(&mut &packed[..]).unwrap() else {
             panic!("a game")
         };
@@ -460,10 +446,7 @@ mod tests {
 
     #[test]
     fn damage_is_told() {
-        let mut bytes = Vec::new();
-        let mut encoder = Lc0Encoder::new(Path::new("x.tar"));
-        samples::games(2).iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        encoder.finish(&mut bytes).unwrap();
+        let bytes = encoded("x.tar", &samples::games(2));
         for len in [100, 600, 5000, bytes.len() - 3000] {
             let told = open(&mut &bytes[..len])
                 .unwrap()
