@@ -1,4 +1,5 @@
-# What OpenBench calls: `make EXE=<path> [EVALFILE=<network>]` builds exactly that binary, with that network in it.
+# The build that OpenBench runs: `make EXE=<path> [EVALFILE=<network>]` builds that binary, with that network
+# embedded.
 EXE ?= tandem
 export EVALFILE
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What each search feature is worth: a fixed-node match of the engine against itself with the feature switched off.
+# Measures the Elo of each search feature: a fixed-node match of the engine against itself with the feature
+# switched off.
 #
 #   scripts/ablation.sh BOOK [games [nodes [feature...]]]
 #
-# Prints a row for each feature: what the engine loses without it, in Elo. Features of the second mind are measured by
-# scripts/protocols/hybrid.sh.
+# Prints one row per feature: the Elo that the engine loses without it. Features of the strategist are
+# measured by scripts/protocols/hybrid.sh.
 set -euo pipefail
 book=$(realpath "${1:?"usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"}")
 cd "$(dirname "$0")/.."
@@ -15,11 +16,11 @@ nodes=${3:-1500}
 features=("${@:4}")
 
 cargo build --release --package tandem --features tune --target-dir target/tune
-# One that is there may have been built with libtorch.
+# An existing binary is kept, because it may have been built with libtorch.
 [ -x target/release/tandem-lab ] || cargo build --release --package tandem-lab
 engine=target/tune/release/tandem
 if [ ${#features[@]} -eq 0 ]; then
-    mapfile -t features < <(echo uci | "$engine" | sed -n '/use_counsel_/d; s/^option name \(use_[a-z_]*\) .*/\1/p')
+    mapfile -t features < <(echo uci | "$engine" | sed -n '/use_strategist_/d; s/^option name \(use_[a-z_]*\) .*/\1/p')
 fi
 
 out=$(mktemp)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The C interface, used as others would use it: the examples are built with every compiler at hand, and must print the
-# values that Rust prints.
+# Checks the C interface as its users would use it: builds the examples with every compiler at hand, and
+# compares their values with those of Rust.
 #
 #   scripts/check_c.sh NETWORK FENS
 set -euo pipefail
@@ -39,13 +39,13 @@ refused() { # WHAT FOLLOW'S-ARGUMENTS...
     fi
 }
 refused "an illegal move" "$network" e2e5
-refused "a file that is no network" Cargo.toml
+refused "a file that is not a network" Cargo.toml
 if command -v cmake >/dev/null; then
     cmake -S crates/nnue-c/examples/cpp -B "$out/cmake" -DTANDEM_LIB="$PWD/target/release" >/dev/null
     cmake --build "$out/cmake" >/dev/null && echo "cmake: built"
 fi
 if command -v valgrind >/dev/null; then
-    # Valgrind knows no AVX-512, so the library is built for less.
+    # Valgrind does not support AVX-512, so the library is built for x86-64-v2.
     RUSTFLAGS="-C target-cpu=x86-64-v2" cargo build --release --package tandem-nnue-c --target-dir target/portable
     g++ -std=c++17 -O2 -I"$include" -o "$out/evaluate-valgrind" crates/nnue-c/examples/cpp/main.cpp \
         target/portable/release/libtandem_nnue_c.a -lpthread -ldl -lm

@@ -3,22 +3,22 @@
 
     scripts/check_lc0.py GAMES.pgn CHUNKS.tar
 
-An independent reader: it needs only numpy and python-chess and shares no code
+An independent reader: it needs only numpy and python-chess, and shares no code
 with the writer that it checks. The members `game_*.gz` of the tar must follow
 the games of the PGN in order, one record for each move of the main line. Games
-without moves or without a result are passed over. For every record it checks
+without moves or without a result are skipped. For every record it checks
 
   * version 6 and input format 1 (112 planes, classical),
   * the pieces and the repetition plane of the position and of the seven before
     it; boards from before the usual start must be empty, boards from before the
-    FEN of a game that starts elsewhere are not looked at,
+    FEN of a game that starts elsewhere are not checked,
   * castling rights, side to move and the 50-move count,
   * that the moves with a probability of 0 or more are the legal ones and all
     others have -1, and that the move played has probability 1 and is played_idx,
   * result_q and result_d as the side to move sees the game's result,
   * that plies_left falls by one from record to record and ends at 0 or 1.
 
-It ends with status 1 and says where and what at the first difference.
+It ends with status 1 at the first difference, and prints its place and values.
 """
 
 import gzip
@@ -73,7 +73,7 @@ ALL_ONES = 2**64 - 1
 
 
 class Mismatch(Exception):
-    """A record that is not what the game says."""
+    """A record that differs from its game."""
 
 
 def policy_order():
@@ -137,7 +137,7 @@ def piece_planes(pieces, us):
 
 
 def repetition_key(board):
-    """What must be equal for a position to count as repeated."""
+    """Everything that must be equal for a position to count as repeated."""
     en_passant = board.ep_square if board.has_legal_en_passant() else None
     return board.board_fen(), board.turn, board.clean_castling_rights(), en_passant
 
@@ -272,7 +272,7 @@ def main():
             raise Mismatch("there is no game to check")
     except (Mismatch, OSError, EOFError, tarfile.TarError) as error:
         sys.exit(f"check_lc0: {error}")
-    print(f"{games} games and {records} records are as they should be")
+    print(f"{games} games and {records} records are correct")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Check a network that was written for lc0 against the plain forward pass.
+"""Check a network that was written for lc0 against a plain forward pass.
 
     scripts/check_lc0_network.py LC0 NETWORK.pb.gz NETWORK.safetensors
 
-LC0 is the program itself, with a backend for processors. It judges positions
-with one visit each; its policy of legal moves, win minus loss, draw and moves
-left are compared with `transformer_reference.py`, for every head of policies
-and of values that the network has. Positions have no history; some are written
-down, the others come from games of random moves.
+LC0 is the program itself, with a CPU backend. It evaluates positions with one
+visit each; its policy of legal moves, win minus loss, draw and moves left are
+compared with `transformer_reference.py`, for every policy and value head of the
+network. Positions have no history; some are listed here, the others come from
+games of random moves.
 
 It needs numpy and python-chess, and ends with status 1 at a difference.
 """
@@ -33,19 +33,20 @@ POSITIONS = [
     "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
 ]
 
-def played(count, seed):
-    """Positions of games whose moves are random: one of each game, none where it is over."""
+
+def random_positions(count, seed):
+    """One position of each of `count` random games, none of them over."""
     choose = random.Random(seed)
-    found = []
-    while len(found) < count:
+    fens = []
+    while len(fens) < count:
         board = chess.Board()
         for _ in range(choose.randrange(120)):
             if board.is_game_over():
                 break
             board.push(choose.choice(list(board.legal_moves)))
         if not board.is_game_over() and board.halfmove_clock < 100:
-            found.append(board.fen())
-    return found
+            fens.append(board.fen())
+    return fens
 
 
 # Names of lc0's heads and of ours.
@@ -57,10 +58,10 @@ CLOCK = 99.0
 
 
 def put_pieces(squares, pieces, us, first):
-    """The pieces of a board, as `us` sees it, from a plane on."""
+    """Sets the twelve planes of a board from plane `first` on, as `us` sees it."""
     for square, piece in pieces.items():
-        seen = square if us == chess.WHITE else chess.square_mirror(square)
-        squares[seen, first + piece.piece_type - 1 + (0 if piece.color == us else 6)] = 1
+        relative = square if us == chess.WHITE else chess.square_mirror(square)
+        squares[relative, first + piece.piece_type - 1 + (0 if piece.color == us else 6)] = 1
 
 
 def planes(board):
@@ -70,7 +71,7 @@ def planes(board):
     pieces = board.piece_map()
     put_pieces(squares, pieces, us, 0)
     if board.ep_square is not None:
-        # What can be taken en passant has just moved, so lc0 knows the board before.
+        # The pawn that can be taken en passant has just moved, so lc0 knows the board before.
         step = 8 if us == chess.BLACK else -8
         pieces[board.ep_square - step] = pieces.pop(board.ep_square + step)
         put_pieces(squares, pieces, us, 13)
@@ -88,7 +89,7 @@ def planes(board):
 
 
 def rescaled(wdl):
-    """Win less loss, and draw, after lc0's search has passed them through its quick logarithms and back."""
+    """Win minus loss, and draw, after lc0's search has passed them through its fast logarithms and back."""
 
     def log(x):
         exponent = np.floor(np.log2(x))
@@ -101,20 +102,20 @@ def rescaled(wdl):
         return 1 / (1 + (1 + part * (0.6602339 + 0.33976606 * part)) * 2 ** np.floor(x))
 
     win, _, loss = wdl
-    # As if strengths were logistic: a mean and a spread are found, and win and loss made from them again.
+    # lc0 fits a logistic distribution, and recomputes win and loss from its mean and scale.
     a, b = log(1 / loss - 1), log(1 / win - 1)
     win, loss = logistic(-b), logistic(-a)
     return win - loss, 1 - win - loss
 
 
-def judge(lc0, network, policy, value, positions):
-    """What lc0 says of positions: for each the chances of moves by number, and (W - L, D, plies left)."""
+def evaluate(lc0, network, policy, value, positions):
+    """lc0's output for each position: move probabilities by index, and (W - L, D, plies left)."""
     commands = [
         lc0, f"--weights={network}", f"--backend-opts=policy_head={policy},value_head={value}",
         "--verbose-move-stats", "--policy-softmax-temp=1.0", "--history-fill=no", "--threads=1", "--minibatch-size=1",
         "--max-prefetch=0", "--nncache=0", "--smart-pruning-factor=0",
     ]
-    # One search after another: lc0 answers in its own time.
+    # One search after another, because lc0 answers asynchronously.
     engine = subprocess.Popen(commands, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     answers = []
     for fen in positions:
@@ -151,22 +152,22 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     network = Network.load(options.weights)
-    positions = (POSITIONS + played(max(options.positions - len(POSITIONS), 0), options.seed))[: options.positions]
+    positions = (POSITIONS + random_positions(max(options.positions - len(POSITIONS), 0), options.seed))[: options.positions]
     outputs = network.forward({"squares": np.stack([planes(chess.Board(fen)) for fen in positions])})
     policies = {lc0: ours for lc0, ours in POLICIES.items() if ours in outputs}
     values = {lc0: ours for lc0, ours in VALUES.items() if f"{ours}.wdl" in outputs}
     pairs = [(policy, "winner") for policy in policies] + [("vanilla", value) for value in values if value != "winner"]
     for policy, value in pairs:
-        answers = judge(options.lc0, options.network, policy, value, positions)
+        answers = evaluate(options.lc0, options.network, policy, value, positions)
         worst = dict.fromkeys(("policy", "win - loss", "draw", "moves left"), 0.0)
         for index, (moves, (win_less_loss, draw, plies)) in enumerate(answers):
-            numbers = sorted(moves)
-            if len(numbers) != chess.Board(positions[index]).legal_moves.count():
-                raise SystemExit(f"{positions[index]}: {len(numbers)} moves with a chance")
-            chances = softmax(outputs[policies[policy]][index, numbers])
+            indices = sorted(moves)
+            if len(indices) != chess.Board(positions[index]).legal_moves.count():
+                raise SystemExit(f"{positions[index]}: {len(indices)} moves with a probability")
+            probabilities = softmax(outputs[policies[policy]][index, indices])
             expected = rescaled(softmax(outputs[f"{values[value]}.wdl"][index]))
             differences = {
-                "policy": np.abs(chances - [moves[number] for number in numbers]).max(),
+                "policy": np.abs(probabilities - [moves[move] for move in indices]).max(),
                 "win - loss": abs(expected[0] - win_less_loss),
                 "draw": abs(expected[1] - draw),
             }
@@ -174,9 +175,9 @@ def main():
                 differences["moves left"] = abs(outputs["moves_left"][index, 0] - plies)
             for name, difference in differences.items():
                 worst[name] = max(worst[name], difference)
-        told = ", ".join(f"{name} {difference:.1e}" for name, difference in worst.items())
-        print(f"{policy}, {value}: off by at most {told}")
-        # lc0 prints moves left with one digit.
+        summary = ", ".join(f"{name} {difference:.1e}" for name, difference in worst.items())
+        print(f"{policy}, {value}: differs by at most {summary}")
+        # lc0 prints moves left with one decimal.
         if not all(worst[name] <= (0.06 if name == "moves left" else options.tolerance) for name in worst):
             return 1
     print(f"{len(positions)} positions: the same")

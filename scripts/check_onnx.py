@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Check networks in ONNX against the plain forward pass of the same weights.
+"""Check ONNX networks against a plain forward pass with the same weights.
 
     scripts/check_onnx.py [--positions N] [--tolerance T] NETWORK.onnx...
 
-Beside each file its weights must lie, as NETWORK.safetensors. The network is
-run by onnxruntime on random inputs, one position alone and several at a time,
-and every output is compared with `transformer_reference.py`. An output may be
-off by the tolerance, or by that share of its largest number.
+The weights must lie beside each file, as NETWORK.safetensors. onnxruntime runs
+the network on random inputs, one position alone and several at a time, and
+every output is compared with `transformer_reference.py`. An output may differ
+by the tolerance, absolute or relative to its largest value.
 
 It needs numpy and onnxruntime, and ends with status 1 at a difference.
 """
@@ -22,7 +22,7 @@ from transformer_reference import Network
 
 
 def compare(path, positions, tolerance):
-    """The worst difference of a network, as a share of what is allowed."""
+    """Returns the largest difference of a network, as a fraction of the tolerance."""
     network = Network.load(path.with_suffix(".safetensors"))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -35,15 +35,15 @@ def compare(path, positions, tolerance):
         if sorted(names) != sorted(expected):
             raise SystemExit(f"{path}: outputs {sorted(names)}, should be {sorted(expected)}")
         for name, found in zip(names, session.run(names, inputs)):
-            wanted = expected[name]
-            if found.shape != wanted.shape:
-                raise SystemExit(f"{path}: {name} is {found.shape}, should be {wanted.shape}")
-            difference = np.abs(found - wanted).max()
-            allowed = tolerance * max(1.0, np.abs(wanted).max())
-            print(f"{path.name}: {batch} x {name}: off by {difference:.2e}, numbers up to {np.abs(wanted).max():.3g}")
-            # A comparison that a NaN does not pass.
+            reference = expected[name]
+            if found.shape != reference.shape:
+                raise SystemExit(f"{path}: {name} is {found.shape}, should be {reference.shape}")
+            difference = np.abs(found - reference).max()
+            allowed = tolerance * max(1.0, np.abs(reference).max())
+            print(f"{path.name}: {batch} x {name}: differs by {difference:.2e}, values up to {np.abs(reference).max():.3g}")
+            # Written so that NaN fails.
             if not difference <= allowed:
-                raise SystemExit(f"{path}: {name} is off by {difference}, {allowed} allowed")
+                raise SystemExit(f"{path}: {name} differs by {difference}, {allowed} allowed")
             worst = max(worst, difference / allowed)
     return worst
 

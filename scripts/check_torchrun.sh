@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Two processes under torchrun, one of them killed on the way, must learn what one process learns.
+# Checks that two processes under torchrun, one of them killed on the way, train like a single process.
 #
 #     scripts/check_torchrun.sh LAB TORCHRUN DATA
 #
-# LAB is a tandem-lab with libtorch, TORCHRUN that of a whole PyTorch (scripts/libtorch.sh FOLDER --whole), DATA any games that
-# the lab reads. A small network is trained alone; then by two processes, of which the second is killed (-9) after the first
-# checkpoint. torchrun starts both again, they go on from there, and the losses of both runs are compared look by look.
+# LAB is a tandem-lab with libtorch, TORCHRUN that of a whole PyTorch (scripts/libtorch.sh FOLDER --whole),
+# DATA any games that the lab reads. A small network is trained by one process; then by two, of which the
+# second is killed (-9) after the first checkpoint. torchrun restarts both, they resume, and the validation
+# losses of both runs are compared.
 set -euo pipefail
 
 usage="usage: scripts/check_torchrun.sh LAB TORCHRUN DATA"
@@ -16,10 +17,10 @@ trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT
 cd "$folder"
 cat >small.toml <<RECIPE
 name = "small"
-rate = 1e-3
+lr = 1e-3
 [data]
 train = [{ path = "$data" }]
-validation_share = 0.05
+validation_fraction = 0.05
 [network]
 architecture = "$root/crates/transformer/tests/architectures/squares.toml"
 [training]
@@ -32,7 +33,7 @@ RECIPE
 echo "== one process"
 "$lab" train small.toml --run one --device cpu 2>&1 | grep -E 'validation|positions in'
 
-echo "== two, one of which dies"
+echo "== two processes, one of which is killed"
 "$torchrun" --standalone --nproc-per-node 2 --max-restarts 2 --no-python -- \
     "$lab" train small.toml --run two --resume --device cpu >two.log 2>&1 &
 until compgen -G 'two/step-*' >/dev/null || ! kill -0 $! 2>/dev/null; do sleep 0.2; done
@@ -43,10 +44,10 @@ for process in $(pgrep -f "^$lab train small.toml --run two"); do
         killed=1
     fi
 done
-[ $killed = 1 ] || { echo "nobody was killed"; tail -n 20 two.log; exit 1; }
+[ $killed = 1 ] || { echo "rank 1 was not found and not killed"; tail -n 20 two.log; exit 1; }
 wait $! || { tail -n 20 two.log; exit 1; }
-grep -E 'validation|going on' two.log
-grep -q 'going on' two.log
+grep -E 'validation|resuming' two.log
+grep -q 'resuming' two.log
 
 python3 - one/log.jsonl two/log.jsonl <<'CHECK'
 import json, sys
@@ -54,8 +55,8 @@ def losses(path):
     lines = [json.loads(line) for line in open(path)]
     return {line["step"]: line["validation/loss"] for line in lines if "validation/loss" in line}
 one, two = map(losses, sys.argv[1:])
-apart = [abs(one[step] - two[step]) / one[step] for step in sorted(one)]
-print("the losses of the looks differ by", ", ".join(f"{share:.1e}" for share in apart))
-# Sums in another order drift apart with the steps.
-sys.exit(sorted(one) != sorted(two) or apart[0] > 1e-3 or max(apart) > 1e-2)
+differences = [abs(one[step] - two[step]) / one[step] for step in sorted(one)]
+print("relative differences of the validation losses:", ", ".join(f"{value:.1e}" for value in differences))
+# Sums in another order drift apart with the number of steps.
+sys.exit(sorted(one) != sorted(two) or differences[0] > 1e-3 or max(differences) > 1e-2)
 CHECK

@@ -7,21 +7,21 @@ Run:
     cargo run --release -p tandem-search --example bootstrap_features -- FEATURES PER_GAME MOST FILE...
     python3 scripts/fit_bootstrap.py FEATURES... > crates/search/src/bootstrap/tables.rs
 
-The example says which terms each quiet position of the games has; this script finds what a term is worth. With no
-FEATURES it prints tables of the priors, to build the example with after a change of the terms below. The Rust tables
-go to standard output, the progress and the losses to standard error.
+The example lists the terms of each quiet position of the games; this script fits their weights. With no FEATURES it
+prints tables of the priors, with which the example is built after a change of the terms below. The Rust tables go to
+standard output, progress and losses to standard error.
 
-The score is linear in the weights but for the drawishness of endgames:
+The score is linear in the weights except for the scaling of drawish endgames:
 
     score = (mg * phase + eg * winnable / 64 * (24 - phase)) / 24
 
 where mg and eg sum the same terms, White's minus Black's, and `winnable` is that of the side ahead in the endgame.
 The model predicts sigmoid(score / 400) and the loss is the cross-entropy with
 
-    share * sigmoid(evaluation_cp / 330) + (1 - share) * result
+    lambda * sigmoid(evaluation_cp / 330) + (1 - lambda) * result
 
-where the share of the evaluation depends on the kind of game: see SOURCES. Weights are pulled to their priors, and
-neighbours in a table (of mobility, of king danger) to each other, so that rare ones stay sane. In the end all are
+where lambda depends on the kind of game: see SOURCES. Weights are regularised towards their priors, and neighbours
+in a table (of mobility, of king danger) towards each other, so that rare ones stay plausible. In the end all are
 scaled to make a pawn worth PAWN.
 
 The tables of the engine come from three files of features, of 1,341,823 positions in all: PER_GAME 0 and MOST 420000
@@ -31,6 +31,7 @@ genfens`). Those last games are not kept, and are 4 % of the positions.
 """
 
 import sys
+import textwrap
 
 import numpy as np
 import scipy.optimize
@@ -39,11 +40,11 @@ import scipy.sparse
 MODEL_SCALE = 400.0
 EVAL_SCALE = 330.0
 PAWN = 100.0
-HELD_OUT = 20  # One block in so many is for validation.
+HELD_OUT = 20  # One block in HELD_OUT is for validation.
 BLOCK = 2000
 ITERATIONS = 150
 
-# Kind of source: share of the evaluation in the target, weight of a position.
+# Kind of source: lambda (weight of the evaluation in the target), weight of a position.
 SOURCES = {
     0: (0.0, 1.0),  # Games without evaluations.
     1: (0.4, 2.0),  # Self-play.
@@ -51,51 +52,73 @@ SOURCES = {
 }
 
 PIECES = ["Pawn", "Knight", "Bishop", "Rook", "Queen", "King"]
-RANKS = "by its rank as its own side counts (0 is rank 1)"
-# Name, number of weights, weights in a row, pull to the prior, pull to the neighbour, what it is.
+# Name, number of weights, weights in a line, strength of the prior, smoothness, documentation.
 TERMS = [
-    ("MATERIAL", 6, 1, 1.0, 0, "Each piece: pawn, knight, bishop, rook, queen, king."),
+    ("MATERIAL", 6, 1, 1.0, 0, "Material of pawn, knight, bishop, rook, queen and king."),
     (
         "SQUARES",
         768,
         8,
         40.0,
         0,
-        "The square of each piece, in addition: a board for each kind of piece, rank 1 first, as its side sees it and\n"
-        "/// mirrored where needed to have its king on the files e to h; first for kings on the same side of the board,\n"
-        "/// then for kings on opposite sides.",
+        "Piece-square tables, added to material: 64 squares for each kind of piece, rank 1 first, from its own side's "
+        "view and mirrored where needed to have its king on the files e to h; first for kings on the same side of the "
+        "board, then for kings on opposite sides.",
     ),
-    ("TEMPO", 1, 1, 1, 0, "The side to move."),
-    ("PASSED", 8, 1, 20, 0, f"A passed pawn, {RANKS}."),
-    ("PASSED_CONNECTED", 8, 1, 60, 30, "A passed pawn that another defends or stands beside, by rank."),
-    ("PASSED_OWN_KING", 8, 1, 60, 60, "Distance of its own king to the square before a passed pawn, for each rank beyond the third."),
-    ("PASSED_ENEMY_KING", 8, 1, 60, 60, "The same of the enemy's king."),
-    ("PASSED_BLOCKED", 8, 1, 60, 30, "A passed pawn with a piece before it, by rank."),
-    ("PASSED_FREE", 8, 1, 60, 30, "A passed pawn whose way is free and not attacked, by rank."),
-    ("PASSED_STEP", 8, 1, 60, 30, "A passed pawn that can safely step on, but not all the way, by rank."),
+    ("TEMPO", 1, 1, 1, 0, "Bonus of the side to move."),
+    ("PASSED", 8, 1, 20, 0, "A passed pawn, by rank from its own side's view (0 is rank 1)."),
+    ("PASSED_CONNECTED", 8, 1, 60, 30, "A passed pawn with another pawn defending it or beside it, by rank."),
+    (
+        "PASSED_OWN_KING",
+        8,
+        1,
+        60,
+        60,
+        "Distance of its own king from the square in front of a passed pawn, for each rank beyond the third.",
+    ),
+    ("PASSED_ENEMY_KING", 8, 1, 60, 60, "Distance of the opponent's king from that square, in the same way."),
+    ("PASSED_BLOCKED", 8, 1, 60, 30, "A passed pawn with a piece in front of it, by rank."),
+    ("PASSED_FREE", 8, 1, 60, 30, "A passed pawn whose path is free and not attacked, by rank."),
+    ("PASSED_STEP", 8, 1, 60, 30, "A passed pawn that can safely advance one square, but not all the way, by rank."),
     ("PHALANX", 8, 1, 60, 30, "A pawn with another beside it, by rank."),
     ("SUPPORTED", 8, 1, 60, 30, "Each pawn that defends a pawn, by the rank of the defended."),
-    ("ISOLATED", 2, 1, 20, 0, "A pawn without friends on the adjacent files: opposed by an enemy pawn on its file, not opposed."),
-    ("BACKWARD", 2, 1, 20, 0, "A pawn behind all its neighbours that cannot safely step on: opposed, not opposed."),
-    ("DOUBLED", 2, 1, 20, 0, "A pawn with a friend ahead of it on its file: not defended by a pawn, defended."),
-    ("SHELTER", 32, 8, 60, 0, "The nearest own pawn on each of three files before a king, by distance of the file from the\n/// edge and rank; rank 0 for none."),
-    ("STORM", 32, 8, 60, 0, "The nearest enemy pawn on each of three files before a king, likewise."),
-    ("KNIGHT_MOBILITY", 9, 1, 10, 60, "Squares a knight may go to that no enemy pawn attacks and no own pawn or king holds."),
-    ("BISHOP_MOBILITY", 14, 1, 10, 60, "The same of a bishop, which sees through queens."),
-    ("ROOK_MOBILITY", 15, 1, 10, 60, "The same of a rook, which sees through queens and its own rooks."),
-    ("QUEEN_MOBILITY", 28, 1, 10, 100, "The same of a queen."),
-    ("OUTPOST", 2, 1, 20, 0, "A knight, a bishop, on the ranks 4 to 6, defended by a pawn, where no enemy pawn can attack it."),
-    ("BISHOP_PAWNS", 1, 1, 1, 0, "For each bishop: each own pawn on squares of its colour."),
-    ("BISHOP_PAIR", 1, 1, 1, 0, "Two bishops or more."),
+    ("ISOLATED", 2, 1, 20, 0, "An isolated pawn: opposed by a pawn on its file, not opposed."),
+    ("BACKWARD", 2, 1, 20, 0, "A backward pawn, behind all its neighbours and unable to advance safely: opposed, not opposed."),
+    ("DOUBLED", 2, 1, 20, 0, "A doubled pawn, behind another on its file: not defended by a pawn, defended."),
+    (
+        "SHELTER",
+        32,
+        8,
+        60,
+        0,
+        "Shelter: the nearest own pawn on each of three files before a king, by distance of the file from the edge and "
+        "by rank; rank 0 for none.",
+    ),
+    ("STORM", 32, 8, 60, 0, "Storm: the nearest pawn of the opponent on each of these files, in the same way."),
+    (
+        "KNIGHT_MOBILITY",
+        9,
+        1,
+        10,
+        60,
+        "Squares to which a knight can move that are not attacked by pawns of the opponent or occupied by own pawns or "
+        "king.",
+    ),
+    ("BISHOP_MOBILITY", 14, 1, 10, 60, "Mobility of a bishop, counted as for a knight, through queens."),
+    ("ROOK_MOBILITY", 15, 1, 10, 60, "Mobility of a rook, counted as for a knight, through queens and own rooks."),
+    ("QUEEN_MOBILITY", 28, 1, 10, 100, "Mobility of a queen, counted as for a knight."),
+    ("OUTPOST", 2, 1, 20, 0, "A knight, a bishop, on ranks 4 to 6, defended by a pawn, where no pawn of the opponent can attack it."),
+    ("BISHOP_PAWNS", 1, 1, 1, 0, "For each bishop, each own pawn on squares of its colour."),
+    ("BISHOP_PAIR", 1, 1, 1, 0, "Two bishops or more on one side."),
     ("ROOK_OPEN", 1, 1, 1, 0, "A rook on a file without pawns."),
-    ("ROOK_HALF_OPEN", 1, 1, 1, 0, "A rook on a file with enemy pawns only."),
+    ("ROOK_HALF_OPEN", 1, 1, 1, 0, "A rook on a file with pawns of the opponent only."),
     ("ROOK_BEHIND_PASSED", 1, 1, 1, 0, "A rook behind an own passed pawn."),
     ("PAWN_THREAT", 4, 1, 20, 0, "Pawns attack a knight, bishop, rook, queen."),
-    ("MINOR_THREAT", 4, 1, 20, 0, "Knights or bishops attack one."),
-    ("ROOK_THREAT", 4, 1, 20, 0, "Rooks attack one."),
-    ("HANGING", 2, 1, 20, 0, "An enemy piece, a pawn, that is attacked and not defended."),
-    ("PUSH_THREAT", 1, 1, 1, 0, "An enemy piece that a safe step of a pawn would attack."),
-    ("KING_DANGER", 96, 8, 20, 100, "The attack on the enemy king, by its pressure; first without a queen, then with one."),
+    ("MINOR_THREAT", 4, 1, 20, 0, "Knights or bishops attack a knight, bishop, rook, queen."),
+    ("ROOK_THREAT", 4, 1, 20, 0, "Rooks attack a knight, bishop, rook, queen."),
+    ("HANGING", 2, 1, 20, 0, "A piece, a pawn of the opponent that is attacked and not defended."),
+    ("PUSH_THREAT", 1, 1, 1, 0, "A piece of the opponent that a safe advance of a pawn would attack."),
+    ("KING_DANGER", 96, 8, 20, 100, "The attack on the opponent's king, by its pressure; first without a queen, then with one."),
 ]
 OFFSET = dict(zip((t[0] for t in TERMS), np.cumsum([0] + [t[1] for t in TERMS])))
 COLUMNS = sum(t[1] for t in TERMS)
@@ -147,14 +170,14 @@ def read(path):
     return head[:, 0] / 2.0, evals, head[:, 3] / 24.0, head[:, 4:6] / 64.0, head[:, 6], matrix
 
 
-def shares_of(both, phase, winnable):
-    """How much of the middlegame and of the endgame sum is in the score."""
+def phase_weights(both, phase, winnable):
+    """Weights of the middlegame sum and of the endgame sum in the score."""
     return phase, (1 - phase) * np.where(both[:, 1] >= 0, winnable[:, 0], winnable[:, 1])
 
 
 def score_of(matrix, phase, winnable, weights):
     both = (matrix @ weights.astype(np.float32)).astype(np.float64)
-    mg, eg = shares_of(both, phase, winnable)
+    mg, eg = phase_weights(both, phase, winnable)
     return mg * both[:, 0] + eg * both[:, 1], mg, eg
 
 
@@ -183,8 +206,8 @@ def fit(matrix, phase, winnable, target, weight):
         weights = start + step * x.reshape(COLUMNS, 2)
         score, mg, eg = score_of(matrix, phase, winnable, weights)
         loss = (weight * cross_entropy(score, target)).sum()
-        slope = weight * (1 / (1 + np.exp(-score / MODEL_SCALE)) - target) / MODEL_SCALE
-        sides = np.stack([slope * mg, slope * eg], axis=1).astype(np.float32)
+        score_grad = weight * (1 / (1 + np.exp(-score / MODEL_SCALE)) - target) / MODEL_SCALE
+        sides = np.stack([score_grad * mg, score_grad * eg], axis=1).astype(np.float32)
         gradient = (transposed @ sides).astype(np.float64)
         away = weights - start
         uneven = weights[1:] - weights[:-1]
@@ -214,7 +237,7 @@ def fit(matrix, phase, winnable, target, weight):
 
 
 def centre(weights, matrix):
-    """Move what every piece has, whatever its square and mobility, into its material value."""
+    """Move the mean over squares and mobility of each piece into its material value."""
     weights = weights.copy()
     counts = np.asarray(abs(matrix).sum(axis=0)).ravel()
     material = OFFSET["MATERIAL"]
@@ -235,8 +258,8 @@ def centre(weights, matrix):
     return weights
 
 
-def rising(weights):
-    """King danger made to rise with pressure in the middlegame: rare pressures are pulled to zero by the prior."""
+def make_monotonic(weights):
+    """Make king danger rise with pressure in the middlegame, because the prior pulls rare pressures to zero."""
     start = OFFSET["KING_DANGER"]
     for half in (start, start + 48):
         rows = slice(half, half + 48)
@@ -247,17 +270,17 @@ def rising(weights):
 def rust(weights):
     """The Rust source of the integer weights, (COLUMNS, 2)."""
     out = [
-        "//! The weights of the bootstrap evaluation, fitted by `scripts/fit_bootstrap.py`: data only.",
+        "//! The weights of the hand-written evaluation, fitted by `scripts/fit_bootstrap.py`: data only.",
         "//!",
-        "//! All in centipawns, for the side that has the term.",
+        "//! All values are in centipawns, for the side that has the term.",
         "",
         "use super::Pair;",
         "",
-        "/// Where each kind of term begins in [`WEIGHTS`].",
+        "/// Index in [`WEIGHTS`] at which each kind of term begins.",
         "pub(crate) mod term {",
     ]
     for name, _, _, _, _, doc in TERMS:
-        out.append("    /// " + doc.replace("\n///", "\n    ///"))
+        out += textwrap.wrap(doc, 110, initial_indent="    /// ", subsequent_indent="    /// ")
         out.append(f"    pub(crate) const {name}: usize = {OFFSET[name]};")
     out += [
         "}",
@@ -289,15 +312,15 @@ def main():
     result, evals, phase, winnable, kind = (np.concatenate([part[i] for part in parts]) for i in range(5))
     matrix = scipy.sparse.vstack([part[5] for part in parts]).tocsr()
     del parts
-    share, weight = (np.choose(kind, [SOURCES[k][i] for k in range(3)]) for i in range(2))
-    share = np.where(np.isnan(evals), 0.0, share)
-    target = share / (1 + np.exp(-np.nan_to_num(evals) / EVAL_SCALE)) + (1 - share) * result
+    eval_weight, weight = (np.choose(kind, [SOURCES[k][i] for k in range(3)]) for i in range(2))
+    eval_weight = np.where(np.isnan(evals), 0.0, eval_weight)
+    target = eval_weight / (1 + np.exp(-np.nan_to_num(evals) / EVAL_SCALE)) + (1 - eval_weight) * result
     log(f"{len(target)} positions, {matrix.nnz / len(target):.0f} terms each; by kind {np.bincount(kind)}")
 
     check = np.arange(len(target)) // BLOCK % HELD_OUT == HELD_OUT - 1
     train = ~check
     weights = fit(matrix[train], phase[train], winnable[train], target[train], weight[train])
-    weights = rising(centre(weights, matrix))
+    weights = make_monotonic(centre(weights, matrix))
     unit = PAWN / weights[0].mean()
     log(f"scaled by {unit:.3f} to make a pawn {PAWN:.0f}; the model's sigmoid then has scale {MODEL_SCALE * unit:.0f}")
     for name, table, scale in (("prior", prior(), 1.0), ("fitted", weights, 1.0)):

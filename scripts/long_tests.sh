@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the ordinary tests leave out for its time: the perft of every line of both suites to at least 10 M nodes, and
-# accumulators kept over 100,000 plies against those computed from nothing.
+# Runs the tests that are too slow for `cargo test`: perft of every line of both suites to at least 10 M
+# nodes, and incremental accumulators against recomputed ones over 100,000 plies.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo test --release --package tandem-nnue --lib -- --ignored --nocapture

@@ -10,11 +10,11 @@ For each FEN (one a line) prints, from the side to move's point of view,
 in the network's own integers: psqt and positional are before the division by
 16, and value = (psqt + positional) / 16, truncated towards zero.
 
-Written from the published definition of the formats, with no shortcut: every
-position is computed from nothing, in 64-bit integers, and the accumulator,
-layer outputs and sums are asserted to fit the 16 and 32 bits that engines
-keep them in.  Needs numpy only.  Three families are known, told apart by the
-hash of the feature transformer and its width:
+Written from the published definition of the formats, without shortcuts: every
+position is computed from scratch in 64-bit integers, and accumulator, layer
+outputs and sums are asserted to fit the 16 and 32 bits that engines keep them
+in. Needs numpy only. Three families are supported, distinguished by the hash
+of the feature transformer and its width:
 
     HalfKP        256x2 -> 32 -> 32 -> 1            (Stockfish 12)
     HalfKAv2      512x2 -> 16 -> 32 -> 1, 8 stacks  (Stockfish 14)
@@ -70,8 +70,8 @@ def king_square(pieces, colour):
 
 
 def half_kp(pieces, view):
-    """Kings are no features; the board is rotated by half a turn for Black;
-    each king square has 641 rows, the first of them unused."""
+    """Kings are not features; the board is rotated by half a turn for Black;
+    each king square has 641 features, the first of them unused."""
     turn = 63 if view == BLACK else 0
     king = king_square(pieces, view) ^ turn
     return [
@@ -288,7 +288,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("net")
     parser.add_argument("fens")
-    parser.add_argument("--count", type=int, help="stop after so many positions")
+    parser.add_argument("--count", type=int, help="number of positions to evaluate, all by default")
     arguments = parser.parse_args()
     with open(arguments.net, "rb") as file:
         network = Network(file.read())

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Nodes per second beside Stockfish's on the same core in the same run, the two taking turns; the best of each counts,
-# since whatever else the machine does can only slow a run down. Then one thread against two.
+# Nodes per second of the engine and of Stockfish, alternating on the same core. The best run of each counts,
+# because other load on the machine can only slow a run down. Then one thread against two.
 #
 #   scripts/speed.sh [rounds]
 set -euo pipefail

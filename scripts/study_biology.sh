@@ -1,7 +1,12 @@
 #!/usr/bin/env bash
-# The study of docs/study-biology.md, from nothing to its tables and drawings. Times count, so the machine should be quiet.
-# usage: scripts/study_biology.sh [FOLDER] [DRAWINGS]; DRAWINGS takes what the page shows, as docs/figures does
-# TANDEM_PYTHON names a Python that has ViennaRNA, TANDEM_BIN a folder of programs that are built already; STUDY=small runs everything on little data, to see that it runs.
+# Reproduces the study of docs/study-biology.md, with its tables and figures. It measures times, so the
+# machine should be idle.
+#
+#   scripts/study_biology.sh [FOLDER] [DRAWINGS]
+#
+# DRAWINGS is the folder that receives the figures of the page, for example docs/figures. TANDEM_PYTHON is a
+# Python with ViennaRNA, TANDEM_BIN a folder of programs that are built already; STUDY=small runs everything
+# on little data, as a test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-target/study}
@@ -26,7 +31,7 @@ step() { printf '\n## %s\n\n' "$*"; }
 
 step "RNA: energies"
 data=$out/rna-$train.tsv held=$out/rna-held-$test.tsv
-# The longest part, and the same each time: it is not made again.
+# The slowest part, and deterministic, so its result is reused.
 [ -e "$data" ] || "$python" "$vienna" data "$data" --sequences "$train" --seed 1
 [ -e "$held" ] || "$python" "$vienna" data "$held" --sequences "$test" --seed 2
 "$python" "$vienna" walks "$out/rna-walks.tsv" --seed 3
@@ -46,13 +51,13 @@ step "RNA: structures of least energy"
 "$rna" compare --found "$out/rna-found.tsv" --energies "$out/rna-found-energies.tsv" --plot "$out/rna-fold.svg"
 
 step "Proteins: energies"
-# Where contacts help each other a network must say more than a sum.
-declare -A most=([cooperative]=0.5)
+# With cooperative contacts a network must be better than a sum of contacts.
+declare -A limits=([cooperative]=0.5)
 for energy in additive cooperative; do
     network=$out/protein-$energy.safetensors
     "$protein" train --energy "$energy" --out "$network" --sequences "$chains" --epochs "$epochs"
     "$protein" evaluate --energy "$energy" --network "$network" --sequences "$chains" --plot "$out/protein-$energy.svg" \
-        ${most[$energy]:+--at-most "${most[$energy]}"}
+        ${limits[$energy]:+--at-most "${limits[$energy]}"}
 done
 
 step "Proteins: time for a step"

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""How fast a transformer's training steps are, against PyTorch's, in one run.
+"""Speed of a transformer's training steps, against PyTorch's, in one run.
 
     scripts/training_speed.py LAB DATA [--device cuda] [--batch 256 4096] [--steps 40] [--attention plain smolgen]
 
-The network has 64 tokens of 256 numbers, 6 layers, 8 heads, feed-forward
-layers of 1024, 1858 moves and win, draw and loss; the optimiser is AdamW. LAB
-is a tandem-lab with libtorch (`train-speed --recipe`), DATA any games that it
-reads. PyTorch's side is a plain module of the same shape, as it is written by
-hand, and compiled where there is a card; it is given its batch, the lab brings
-its own to the card each time. On a card both compute in bfloat16.
+The network has 64 tokens of width 256, 6 layers, 8 heads, feed-forward layers
+of 1024, a policy of 1858 moves and a value of win, draw and loss; the optimiser
+is AdamW. LAB is a tandem-lab with libtorch (`train-speed --recipe`), DATA any
+games that it reads. PyTorch's side is a plain module of the same shape, once as
+written and, on a GPU, once with torch.compile. Its batch stays on the device,
+whereas the lab transfers a new one in each step. On a GPU both use bfloat16.
 """
 
 import argparse
@@ -48,7 +48,7 @@ ATTENTION = {
 
 
 class Smolgen(nn.Module):
-    """Logits for each pair of squares, made by the whole position."""
+    """A bias for each pair of squares, generated from the whole position."""
 
     def __init__(self, generator):
         super().__init__()
@@ -57,9 +57,9 @@ class Smolgen(nn.Module):
         self.heads, self.heads_norm = nn.Linear(128, HEADS * 128), nn.LayerNorm(HEADS * 128)
 
     def forward(self, x):
-        made = self.board_norm(F.silu(self.board(self.squares(x).flatten(1))))
-        made = self.heads_norm(F.silu(self.heads(made))).unflatten(1, (HEADS, 128))
-        return self.generator(made).unflatten(2, (SQUARES, SQUARES))
+        hidden = self.board_norm(F.silu(self.board(self.squares(x).flatten(1))))
+        hidden = self.heads_norm(F.silu(self.heads(hidden))).unflatten(1, (HEADS, 128))
+        return self.generator(hidden).unflatten(2, (SQUARES, SQUARES))
 
 
 class Block(nn.Module):
@@ -71,11 +71,11 @@ class Block(nn.Module):
         self.smolgen = smolgen
 
     def forward(self, x):
-        rows = self.norm1(x)
-        q, k, v = self.qkv(rows).unflatten(2, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)
-        bias = self.smolgen(rows) if self.smolgen else None
-        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        x = x + self.out(seen.transpose(1, 2).flatten(2))
+        normed = self.norm1(x)
+        q, k, v = self.qkv(normed).unflatten(2, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)
+        bias = self.smolgen(normed) if self.smolgen else None
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
@@ -95,9 +95,9 @@ class Network(nn.Module):
         for block in self.blocks:
             x = block(x)
         x = self.norm(x)
-        rows = F.gelu(self.policy(x))
-        pairs = self.query(rows) @ self.key(rows).transpose(1, 2) * WIDTH**-0.5
-        return pairs.flatten(1)[:, self.moves], self.wdl(F.gelu(self.hidden(F.gelu(self.value(x)).flatten(1))))
+        vectors = F.gelu(self.policy(x))
+        logits = self.query(vectors) @ self.key(vectors).transpose(1, 2) * WIDTH**-0.5
+        return logits.flatten(1)[:, self.moves], self.wdl(F.gelu(self.hidden(F.gelu(self.value(x)).flatten(1))))
 
 
 def torch_speed(attention, batch, steps, device, compiled):
@@ -122,31 +122,31 @@ def torch_speed(attention, batch, steps, device, compiled):
     for _ in range(4 if device == "cuda" else 1):
         step()
     wait()
-    since = time.perf_counter()
+    start = time.perf_counter()
     for _ in range(steps):
         step()
     wait()
-    return batch * steps / (time.perf_counter() - since)
+    return batch * steps / (time.perf_counter() - start)
 
 
 def lab_speed(options, attention, batch, graph):
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/network.toml", "w") as file:
             file.write(ARCHITECTURE.replace("ATTENTION", ATTENTION[attention]))
-        on_card = options.device == "cuda"
+        on_gpu = options.device == "cuda"
         with open(f"{folder}/speed.toml", "w") as file:
             file.write(
-                f'name = "speed"\nrate = 1e-3\n[data]\ntrain = [{{ path = "{os.path.abspath(options.data)}" }}]\n'
+                f'name = "speed"\nlr = 1e-3\n[data]\ntrain = [{{ path = "{os.path.abspath(options.data)}" }}]\n'
                 f'shuffle_buffer = {8 * batch}\n[network]\narchitecture = "{folder}/network.toml"\n[training]\nbatch = {batch}\n'
-                f'positions = {batch * 1000}\nema = 0.0\nprecision = "{"bf16" if on_card else "f32"}"\n'
-                f"graph = {str(graph).lower()}\n"
+                f'positions = {batch * 1000}\nema_decay = 0.0\nprecision = "{"bf16" if on_gpu else "f32"}"\n'
+                f"cuda_graph = {str(graph).lower()}\n"
             )
         command = [options.lab, "train-speed", "--recipe", f"{folder}/speed.toml", "--device", options.device]
         command += ["--steps", str(options.steps), "--threads", str(os.cpu_count())]
-        done = subprocess.run(command, capture_output=True, text=True)
-    lines = [line for line in done.stdout.splitlines() if "positions a second" in line]
+        result = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in result.stdout.splitlines() if "positions a second" in line]
     if not lines:
-        sys.exit(f"{done.stdout}{done.stderr}")
+        sys.exit(f"{result.stdout}{result.stderr}")
     return float(lines[0].split()[0]), lines[0]
 
 
@@ -165,9 +165,9 @@ def main():
                 speed, line = lab_speed(options, attention, batch, graph)
                 print(f"{attention:8} {batch:5}  tandem{', graph' if graph else ''}: {line}", flush=True)
             for compiled in [False, True] if options.device == "cuda" else [False]:
-                theirs = torch_speed(attention, batch, options.steps, options.device, compiled)
+                torch_rate = torch_speed(attention, batch, options.steps, options.device, compiled)
                 kind = "compiled" if compiled else "as written"
-                print(f"{attention:8} {batch:5}  PyTorch {kind}: {theirs:.0f}; tandem is {speed / theirs:.2f} times as fast", flush=True)
+                print(f"{attention:8} {batch:5}  PyTorch {kind}: {torch_rate:.0f}; tandem is {speed / torch_rate:.2f} times as fast", flush=True)
 
 
 if __name__ == "__main__":

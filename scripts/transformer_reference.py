@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The forward pass of every transformer, in numpy, to measure others by.
+"""The forward pass of every transformer in numpy, as a reference for other implementations.
 
     scripts/transformer_reference.py NETWORK.safetensors [--positions N] [--seed S]
 
-reads a network as Tandem writes it, lets it judge random inputs, and prints the
-mean and the deviation of each output. Other scripts import it:
+reads a network as Tandem writes it, evaluates random inputs, and prints the
+mean and the standard deviation of each output. Other scripts import it:
 
     network = Network.load("x.safetensors")
     outputs = network.forward(network.random_inputs(4, seed=1))
 
-It needs only numpy and shares no code with what it measures. Inputs are
-`tokens` [batch, 78] and, for a network of action values, `action` [batch]; or
-`squares` [batch, 64, channels], a1 first, as the side to move sees the board.
-Numbers are of 64 bits, so that what differs is the other's rounding.
+It needs only numpy and shares no code with the implementations that it checks.
+Inputs are `tokens` [batch, 78] and, for a network of action values, `action`
+[batch]; or `squares` [batch, 64, channels], a1 first, as the side to move sees
+the board. It computes in f64, so that differences are the other's rounding.
 """
 
 import argparse
@@ -28,12 +28,12 @@ SQUARES = 64
 TEXT_TOKENS = 78
 VOCABULARY = 1968
 PIECES = 12
-CHANNELS = {"squares": 19, "planes": 112, "lone-planes": 112}
+CHANNELS = {"squares": 19, "planes": 112, "planes-single": 112, "lone-planes": 112}  # language: old name
 SMOLGEN_EPSILON = 1e-3
 
 
 def read_safetensors(path):
-    """The tensors of a file, and its metadata."""
+    """Returns the tensors of a file, and its metadata."""
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(length))
@@ -43,8 +43,8 @@ def read_safetensors(path):
     for name, info in header.items():
         begin, end = info["data_offsets"]
         assert info["dtype"] == "F32", f"{name} is {info['dtype']}"
-        numbers = np.frombuffer(data[begin:end], "<f4")
-        tensors[name] = numbers.reshape(info["shape"]).astype(np.float64)
+        values = np.frombuffer(data[begin:end], "<f4")
+        tensors[name] = values.reshape(info["shape"]).astype(np.float64)
     return tensors, metadata
 
 
@@ -57,8 +57,8 @@ def erf(x):
 
 
 def softmax(x):
-    raised = np.exp(x - x.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
 ACTIVATIONS = {
@@ -71,19 +71,19 @@ ACTIVATIONS = {
 
 
 def policy_map():
-    """Where each of lc0's 1858 moves stands among 64 x 64 pairs of squares and 8 x 8 x 3 promotions."""
-    places = []
+    """Index of each of lc0's 1858 moves among 64 x 64 pairs of squares and 8 x 8 x 3 promotions."""
+    indices = []
     for start in range(64):
         for end in range(64):
             files, ranks = abs(start % 8 - end % 8), abs(start // 8 - end // 8)
             queen = start != end and (files == 0 or ranks == 0 or files == ranks)
             if queen or files * ranks == 2:
-                places.append(start * 64 + end)
+                indices.append(start * 64 + end)
     for start in range(8):
         for end in range(max(start - 1, 0), min(start + 1, 7) + 1):
-            places.extend(4096 + start * 24 + end * 3 + piece for piece in range(3))
-    assert len(places) == 1858
-    return np.array(places)
+            indices.extend(4096 + start * 24 + end * 3 + piece for piece in range(3))
+    assert len(indices) == 1858
+    return np.array(indices)
 
 
 class Network:
@@ -108,7 +108,7 @@ class Network:
         return self.architecture["input"] == "text"
 
     def random_inputs(self, batch, seed):
-        """Inputs without sense, but of the right sizes."""
+        """Random inputs of the right shapes."""
         random = np.random.default_rng(seed)
         if not self.is_text:
             channels = CHANNELS[self.architecture["input"]]
@@ -121,7 +121,7 @@ class Network:
         return inputs
 
     def forward(self, inputs):
-        """What the network says: arrays by the names of the heads."""
+        """Outputs by the names of the heads."""
         x = self.embed_text(inputs) if self.is_text else self.embed_squares(inputs["squares"].astype(np.float64))
         for layer in range(self.body["layers"]):
             x = self.block(x, f"layers.{layer}")
@@ -129,7 +129,7 @@ class Network:
             x = self.norm(x, "last_norm")
         return self.text_heads(x[:, -1]) if self.is_text else self.square_heads(x)
 
-    # Parts.
+    # Layers.
 
     def linear(self, x, name):
         y = x @ self.tensors[f"{name}.weight"].T
@@ -138,7 +138,7 @@ class Network:
 
     def norm(self, x, name, kind=None, epsilon=None):
         norm = self.body["norm"]
-        # Stored in 32 bits.
+        # Stored as f32.
         epsilon = np.float64(np.float32(epsilon or norm.get("epsilon", 1e-5)))
         if (kind or norm["kind"]) == "layer":
             x = x - x.mean(axis=-1, keepdims=True)
@@ -159,14 +159,14 @@ class Network:
         tokens = inputs["tokens"]
         if "action" in inputs:
             tokens = np.concatenate([tokens, inputs["action"][:, None]], axis=1)
-        rows = self.tensors["embedding.table"][tokens] * math.sqrt(self.body["width"])
-        return rows + self.tensors["embedding.positions"]
+        vectors = self.tensors["embedding.table"][tokens] * math.sqrt(self.body["width"])
+        return vectors + self.tensors["embedding.positions"]
 
     def embed_squares(self, squares):
         embedding = self.architecture["embedding"]
         if embedding["kind"] == "positions":
             return self.linear(squares, "embedding.squares") + self.tensors["embedding.positions"]
-        # The pieces of the whole board make numbers for each square.
+        # A dense layer from the pieces of the whole board to each square.
         board = self.linear(squares[:, :, :PIECES].reshape(len(squares), -1), "embedding.board")
         board = board.reshape(len(squares), SQUARES, embedding["channels"])
         x = self.activation(self.linear(np.concatenate([squares, board], axis=2), "embedding.squares"))
@@ -178,7 +178,7 @@ class Network:
     # A block.
 
     def block(self, x, name):
-        branches = [("attention_norm", self.attention), ("feed_forward_norm", self.mix)]
+        branches = [("attention_norm", self.attention), ("feed_forward_norm", self.feed_forward_branch)]
         for norm, branch in branches:
             if self.body["norm"]["place"] == "pre":
                 x = x + branch(self.norm(x, f"{name}.{norm}"), name)
@@ -192,8 +192,8 @@ class Network:
         depth = width // heads
 
         def of_heads(part):
-            rows = self.linear(x, f"{name}.attention.{part}")
-            return rows.reshape(batch, tokens, heads, depth).transpose(0, 2, 1, 3)
+            projected = self.linear(x, f"{name}.attention.{part}")
+            return projected.reshape(batch, tokens, heads, depth).transpose(0, 2, 1, 3)
 
         logits = of_heads("query") @ of_heads("key").transpose(0, 1, 3, 2) / math.sqrt(depth)
         kind = self.body["attention"]["kind"]
@@ -202,36 +202,36 @@ class Network:
         elif kind == "smolgen":
             logits = logits + self.smolgen(x, f"{name}.smolgen")
         if self.body.get("mask", "full") == "prefix":
-            # The position does not see the move, which is the last token.
+            # The position does not attend to the move, which is the last token.
             logits[:, :, :-1, -1] = -np.inf
-        seen = softmax(logits) @ of_heads("value")
-        return self.linear(seen.transpose(0, 2, 1, 3).reshape(batch, tokens, width), f"{name}.attention.out")
+        attended = softmax(logits) @ of_heads("value")
+        return self.linear(attended.transpose(0, 2, 1, 3).reshape(batch, tokens, width), f"{name}.attention.out")
 
     def smolgen(self, x, name):
         sizes = self.body["attention"]
-        bend = ACTIVATIONS[sizes.get("activation", "silu")]
+        activate = ACTIVATIONS[sizes.get("activation", "silu")]
         batch, heads = len(x), self.body["heads"]
         squares = self.linear(x, f"{name}.squares").reshape(batch, -1)
-        board = bend(self.linear(squares, f"{name}.board"))
+        board = activate(self.linear(squares, f"{name}.board"))
         board = self.norm(board, f"{name}.board_norm", "layer", SMOLGEN_EPSILON)
-        made = bend(self.linear(board, f"{name}.heads"))
-        made = self.norm(made, f"{name}.heads_norm", "layer", SMOLGEN_EPSILON)
-        logits = self.linear(made.reshape(batch, heads, sizes["generated"]), "smolgen.generator")
+        hidden = activate(self.linear(board, f"{name}.heads"))
+        hidden = self.norm(hidden, f"{name}.heads_norm", "layer", SMOLGEN_EPSILON)
+        logits = self.linear(hidden.reshape(batch, heads, sizes["generated"]), "smolgen.generator")
         return logits.reshape(batch, heads, SQUARES, SQUARES)
 
-    def mix(self, x, name):
+    def feed_forward_branch(self, x, name):
         experts = self.body["feed_forward"]
         if experts["kind"] != "experts":
             return self.feed_forward(x, f"{name}.feed_forward")
         logits = self.linear(x, f"{name}.router")
-        # The chosen ones share a weight of one; of two alike the first is chosen.
+        # The weights of the chosen experts add up to one; of two equal logits the first is chosen.
         order = np.argsort(-logits, axis=-1, kind="stable")[..., : experts["chosen"]]
         gates = np.zeros_like(logits)
         np.put_along_axis(gates, order, softmax(np.take_along_axis(logits, order, axis=-1)), axis=-1)
-        mixed = np.zeros_like(x)
+        output = np.zeros_like(x)
         for expert in range(experts["count"]):
-            mixed += gates[..., expert, None] * self.feed_forward(x, f"{name}.experts.{expert}")
-        return mixed
+            output += gates[..., expert, None] * self.feed_forward(x, f"{name}.experts.{expert}")
+        return output
 
     # The heads.
 
@@ -243,35 +243,36 @@ class Network:
         outputs = {}
         if "policy" in self.heads:
             squares = self.activation(self.linear(x, "policy.squares"))
-            outputs["policy"] = self.pairs(squares, "policy")
-            for target in self.heads["policy"].get("beside", []):
-                outputs[f"{target}_policy"] = self.pairs(squares, f"{target}_policy")
+            outputs["policy"] = self.move_logits(squares, "policy")
+            head = self.heads["policy"]
+            for target in head.get("aux_targets", head.get("beside", [])):  # language: old name
+                outputs[f"{target}_policy"] = self.move_logits(squares, f"{target}_policy")
         for name in ("value", "search_value", "short_term"):
             head = self.heads.get(name)
             if head is None:
                 continue
-            board = self.pressed(x, name)
+            board = self.board_vector(x, name)
             outputs[f"{name}.wdl"] = self.linear(board, f"{name}.wdl")
             if head.get("error"):
                 outputs[f"{name}.error"] = sigmoid(self.linear(board, f"{name}.error"))
             if head.get("buckets"):
                 outputs[f"{name}.buckets"] = self.linear(board, f"{name}.buckets")
         if "moves_left" in self.heads:
-            plies = self.linear(self.pressed(x, "moves_left"), "moves_left.plies")
+            plies = self.linear(self.board_vector(x, "moves_left"), "moves_left.plies")
             outputs["moves_left"] = np.maximum(plies, 0)
         if "move_value" in self.heads:
             squares = self.activation(self.linear(x, "move_value.squares"))
-            outputs["move_value"] = np.tanh(self.pairs(squares, "move_value"))
+            outputs["move_value"] = np.tanh(self.move_logits(squares, "move_value"))
         return outputs
 
-    def pressed(self, x, name):
+    def board_vector(self, x, name):
         squares = self.activation(self.linear(x, f"{name}.squares"))
         return self.activation(self.linear(squares.reshape(len(x), -1), f"{name}.board"))
 
-    def pairs(self, squares, name):
+    def move_logits(self, squares, name):
         query, key = self.linear(squares, f"{name}.query"), self.linear(squares, f"{name}.key")
         logits = query @ key.transpose(0, 2, 1) / math.sqrt(query.shape[-1])
-        # What a promotion to queen, rook or bishop adds to that to a knight, by the square of arrival.
+        # Offsets of promotions to queen, rook and bishop relative to that to a knight, by the square of arrival.
         offsets = self.linear(key[:, 56:], f"{name}.promotion")
         offsets = offsets[:, :, :3] + offsets[:, :, 3:]
         promotions = logits[:, 48:56, 56:, None] + offsets[:, None]
@@ -288,8 +289,8 @@ def main():
     options = parser.parse_args()
     network = Network.load(options.network)
     outputs = network.forward(network.random_inputs(options.positions, options.seed))
-    for name, numbers in outputs.items():
-        print(f"{name:20} {numbers.shape}  mean {numbers.mean():.6f}  deviation {numbers.std():.6f}")
+    for name, values in outputs.items():
+        print(f"{name:20} {values.shape}  mean {values.mean():.6f}  deviation {values.std():.6f}")
     return 0
 
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Our transformers and onnxruntime, on one core, in one run.
+"""Speed of our transformers and of onnxruntime, on one core, in one run.
 
     scripts/transformer_speed.py SPEED LAB [--rounds N] [--activation NAME]
 
 SPEED is the example `speed` of `tandem-transformer` and LAB is `tandem-lab`, both
-built for release. The network of `examples/speed.toml`, with another curve if
-one is named, is written as ONNX, and onnxruntime runs it with one thread in f32
-and with the weights in bytes, as `quantize_dynamic` makes it. All take turns,
-several rounds; of each the best time of the processor is taken, so that what
-else goes on matters little.
+built for release. The network of `examples/speed.toml`, with another activation
+if one is named, is exported to ONNX, and onnxruntime runs it with one thread, in
+f32 and with 8-bit weights as `quantize_dynamic` makes them. All take turns for
+several rounds, and the best CPU time of each counts, so that other load on the
+machine matters little.
 
 It prints a table in Markdown: milliseconds a position for batches of 1 and of
-16, how many times faster a position is in a batch of 16, and how many times
-faster we are than onnxruntime in the same kind of numbers. It needs numpy,
-onnx and onnxruntime.
+16, the speedup of a position in a batch of 16, and our speedup over onnxruntime
+in the same precision. It needs numpy, onnx and onnxruntime.
 """
 
 import argparse
@@ -30,12 +29,12 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 ARCHITECTURE = pathlib.Path(__file__).parent.parent / "crates/transformer/examples/speed.toml"
 CHANNELS = 19
 BATCHES = (1, 16)
-# How long each is measured in a round.
+# CPU time of each measurement in a round.
 SECONDS = 0.5
 
 
 def sessions(lab, architecture, folder):
-    """What onnxruntime runs, by the numbers that it computes with."""
+    """Sessions of onnxruntime by precision."""
     files = {name: folder / f"{name}.onnx" for name in ("f32", "int8")}
     network = folder / "network.ttn"
     for command in ["new", architecture, "-o", network], ["export", network, "-o", files["f32"], "--no-card"]:
@@ -48,7 +47,7 @@ def sessions(lab, architecture, folder):
 
 
 def milliseconds(session, batch):
-    """The best time of a position."""
+    """The best time of a position, in milliseconds."""
     squares = (np.arange(batch * 64 * CHANNELS) % 7 == 0).astype(np.float32).reshape(batch, 64, CHANNELS)
     session.run(None, {"squares": squares})
     begin, best = time.process_time(), float("inf")
@@ -60,7 +59,7 @@ def milliseconds(session, batch):
 
 
 def ours(speed, architecture):
-    """Our own times, by instruction set and numbers."""
+    """Our own times, by instruction set and precision."""
     arguments = [speed, architecture, "avx2", "avx512", "amx"] + [str(batch) for batch in BATCHES]
     lines = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.splitlines()
     found = {}
@@ -94,13 +93,13 @@ def main():
                 take(name, times)
 
     print(f"onnxruntime {onnxruntime.__version__}, {options.activation}, best of {options.rounds} rounds")
-    print("| | numbers | batch 1, ms | batch 16, ms a position | 16 against 1 | against onnxruntime: 1 | 16 |")
+    print("| program | precision | batch 1, ms | batch 16, ms a position | speedup of batch 16 | speedup over onnxruntime, batch 1 | batch 16 |")
     print("|---|---|---|---|---|---|---|")
-    for (who, numbers), (one, many) in best.items():
-        # It has no kernels for bf16; there its f32 is what can be had.
-        peer = best["onnxruntime", numbers if numbers in peers else "f32"]
+    for (name, precision), (one, many) in best.items():
+        # onnxruntime has no CPU kernels for bf16, so bf16 is compared with its f32.
+        peer = best["onnxruntime", precision if precision in peers else "f32"]
         ratios = f"{peer[0] / one:.2f} | {peer[1] / many:.2f}"
-        print(f"| {who} | {numbers} | {one:.2f} | {many:.2f} | {one / many:.2f} | {ratios} |")
+        print(f"| {name} | {precision} | {one:.2f} | {many:.2f} | {one / many:.2f} | {ratios} |")
     return 0
 
 

@@ -1,5 +1,6 @@
-//! Builds networks into the program: an NNUE, the one that ships or the file that `EVALFILE` names, and a transformer, likewise
-//! by `TRANSFORMERFILE`. The word `none` is none; a relative path begins at the root of the workspace.
+//! Embeds networks in the program: the NNUE that ships or the file named by `EVALFILE`, and likewise a
+//! transformer by `TRANSFORMERFILE`. The value `none` embeds nothing; relative paths start at the root of the
+//! workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,8 @@ fn main() {
     let shipped = nets.join("tandem.tnn");
     let nnue = named("EVALFILE", &root).or(Some(shipped)).filter(|path| path != Path::new(NONE));
     put("network", nnue.map_or_else(Vec::new, |path| read("EVALFILE", &path, is_nnue)));
-    // Whether it ships is seen by whether it is there. What is not there would be held for changed every time, so that the
-    // folder is watched.
+    // The transformer is embedded if its file exists. Cargo would regard a missing file as changed in every
+    // build, so the folder is watched instead.
     println!("cargo:rerun-if-changed={}", nets.display());
     let shipped = nets.join("strategist.ttn");
     let transformer = named("TRANSFORMERFILE", &root).or(shipped.exists().then_some(shipped));
@@ -23,15 +24,16 @@ fn main() {
 
 const NONE: &str = "none";
 
-/// What a variable of the environment says, if it says anything. Cargo runs this in the folder of the package, where nobody
-/// means a path to begin.
+/// The path in an environment variable, or `None` if it is not set or empty. Relative paths are resolved at
+/// the root of the workspace, because Cargo runs build scripts in the folder of the package, where no one
+/// expects a path to start.
 fn named(variable: &str, root: &Path) -> Option<PathBuf> {
     println!("cargo:rerun-if-env-changed={variable}");
     let path = std::env::var_os(variable).filter(|path| !path.is_empty())?;
     Some(if path == NONE { path.into() } else { root.join(path) })
 }
 
-/// A file, if it is a network: what cannot be read is better refused now than when the program starts.
+/// Reads and checks a network, because an invalid file should fail the build, not the start of the program.
 fn read(variable: &str, path: &Path, check: fn(&[u8]) -> Result<(), String>) -> Vec<u8> {
     println!("cargo:rerun-if-changed={}", path.display());
     let read = std::fs::read(path).map_err(|error| error.to_string());
@@ -43,7 +45,8 @@ fn is_nnue(bytes: &[u8]) -> Result<(), String> {
     tandem_nnue::Network::from_bytes(bytes).map(drop).map_err(|error| error.to_string())
 }
 
-/// By its first bytes: to read all of it, the crate that knows transformers would have to be built before this one.
+/// Checks the first bytes only. A complete check would need the transformer crate to be built before this
+/// one.
 fn is_transformer(bytes: &[u8]) -> Result<(), String> {
     if bytes.starts_with(b"TTRAN") { Ok(()) } else { Err("no transformer in our own format (.ttn)".into()) }
 }

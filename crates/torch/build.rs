@@ -1,4 +1,5 @@
-//! Compiles what training needs of libtorch and tch leaves out. Without the feature `torch` there is nothing to do.
+//! Compiles the C++ and CUDA sources of `csrc`: functions of libtorch that tch does not bind, and the GPU
+//! library. Does nothing without the feature `torch`.
 
 fn main() {
     println!("cargo:rerun-if-changed=csrc");
@@ -19,7 +20,7 @@ mod torch {
             );
         };
         let include = [torch.join("include"), torch.join("include/torch/csrc/api/include")];
-        // Gloo's own headers are not in the package of PyTorch; Debian calls them libgloo-dev.
+        // Gloo's own headers are not in PyTorch's package; Debian calls them libgloo-dev.
         cc::Build::new()
             .cpp(true)
             .std("c++17")
@@ -29,7 +30,7 @@ mod torch {
             .define("_GLIBCXX_USE_CXX11_ABI", "1")
             .file("csrc/shim.cpp")
             .compile("tandem_shim");
-        // Our own kernels on a processor, which tests alone run.
+        // Our CUDA kernels compiled for the CPU; only tests run them.
         cc::Build::new()
             .cpp(true)
             .std("c++17")
@@ -41,37 +42,37 @@ mod torch {
         for library in ["torch_cpu", "c10", "stdc++"] {
             println!("cargo:rustc-link-lib=dylib={library}");
         }
-        card(&torch, &include);
+        compile_gpu_library(&torch, &include);
     }
 
-    /// A library of its own, carried within the program and opened where there is a card. Where its headers are missing, the
-    /// program is built without.
-    fn card(torch: &Path, include: &[PathBuf]) {
+    /// Compiles the GPU library, which is embedded in the program and loaded at run time if there is a GPU.
+    /// If the headers of CUDA or NCCL are missing, the program is built without it.
+    fn compile_gpu_library(torch: &Path, include: &[PathBuf]) {
         let Some(out) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
-        let library = out.join("card.so");
+        let library = out.join("gpu.so");
         let packages = torch.parent().unwrap_or(torch).join("nvidia");
         let mut compiler = Command::new("g++");
         compiler.args(["-std=c++17", "-O2", "-shared", "-fPIC", "-w", "-s"]);
-        compiler.args(["-DUSE_C10D_NCCL", "-D_GLIBCXX_USE_CXX11_ABI=1", "csrc/card.cpp", "csrc/fused.cpp"]);
+        compiler.args(["-DUSE_C10D_NCCL", "-D_GLIBCXX_USE_CXX11_ABI=1", "csrc/gpu.cpp", "csrc/fused.cpp"]);
         compiler.arg("-o").arg(&library);
-        let more = ["cu13/include", "cu13/include/cccl", "nccl/include"].map(|path| packages.join(path));
-        compiler.args(include.iter().chain(&more).map(|path| format!("-I{}", path.display())));
+        let cuda_includes =
+            ["cu13/include", "cu13/include/cccl", "nccl/include"].map(|path| packages.join(path));
+        compiler.args(include.iter().chain(&cuda_includes).map(|path| format!("-I{}", path.display())));
         compiler.arg(format!("-L{}", torch.join("lib").display()));
         compiler.args(["-ltorch_cuda", "-lc10_cuda", "-ltorch_cpu", "-lc10", "-Wl,--allow-shlib-undefined"]);
         let status = compiler.status();
         let compiled = status.as_ref().is_ok_and(std::process::ExitStatus::success);
-        let needed = [packages.join("cu13/include/cuda_runtime_api.h"), packages.join("nccl/include/nccl.h")];
-        let library_of_cards = torch.join("lib/libtorch_cuda.so");
-        // Where nothing is missing, the mistake is ours, and must not pass for that.
+        let required =
+            [packages.join("cu13/include/cuda_runtime_api.h"), packages.join("nccl/include/nccl.h")];
+        let libtorch_cuda = torch.join("lib/libtorch_cuda.so");
+        // If all headers are there, the error is in our sources and must fail the build.
         assert!(
-            status.is_err()
-                || compiled
-                || !needed.iter().chain([&library_of_cards]).all(|path| path.exists()),
-            "csrc/card.cpp and csrc/fused.cpp do not compile"
+            status.is_err() || compiled || !required.iter().chain([&libtorch_cuda]).all(|path| path.exists()),
+            "csrc/gpu.cpp and csrc/fused.cpp do not compile"
         );
         if !compiled {
             println!(
-                "cargo:warning=the part for cards was not built: graphs, sums over cards and our own kernels will be missing"
+                "cargo:warning=the GPU library was not built: CUDA graphs, NCCL and our own kernels will be missing"
             );
             let _ = std::fs::write(&library, b"");
         }

@@ -1,13 +1,14 @@
-//! A fixed set of searches: its node count is the engine's signature, its speed the machine's.
+//! `bench` and `speedtest`: a fixed set of searches. The node count of `bench` is the engine's signature, by
+//! which two builds are compared; its speed is the machine's.
 
-use crate::output::say;
+use crate::output::send;
 use crate::positions::BENCH;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
 use tandem_search::{Limits, OutOfMemory, Searcher, nodes_per_second};
 use thiserror::Error;
 
-/// How a bench is run.
+/// Arguments of `bench`: depth in plies, threads, and hash in MiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bench {
     pub(crate) depth: u32,
@@ -21,7 +22,7 @@ impl Default for Bench {
     }
 }
 
-/// Why there is no signature, and no speed.
+/// The reason why a bench has no result.
 #[derive(Debug, Error)]
 pub(crate) enum BenchError {
     #[error(transparent)]
@@ -30,16 +31,23 @@ pub(crate) enum BenchError {
     Stopped,
 }
 
-/// Searches every position to a fixed depth. With one thread, the same build or any other counts the same nodes.
+/// Searches every position to a fixed depth and prints the signature. With one thread, all builds of a
+/// version count the same nodes.
+///
+/// # Errors
+/// If the hash table cannot be allocated or the bench is stopped.
 pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<(), BenchError> {
     let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
     let (nodes, time) = search_all(bench, &limits, true, parent)?;
     let nps = nodes_per_second(nodes, time);
-    say(format_args!("Bench: {nodes} nodes {nps} nps"));
+    send(format_args!("Bench: {nodes} nodes {nps} nps"));
     Ok(())
 }
 
-/// Searches the positions for a fixed time in all, with every core, and tells the speed.
+/// Searches the positions for `seconds` in all, usually with every core, and prints the speed.
+///
+/// # Errors
+/// If the hash table cannot be allocated or the test is stopped.
 pub(crate) fn speedtest(
     seconds: u64,
     threads: usize,
@@ -51,11 +59,11 @@ pub(crate) fn speedtest(
     let bench = Bench { depth: 0, threads, hash };
     let (nodes, time) = search_all(bench, &limits, false, parent)?;
     let nps = nodes_per_second(nodes, time);
-    say(format_args!("Threads     {threads}"));
-    say(format_args!("Hash        {hash} MiB"));
-    say(format_args!("Time        {:.2} s", time.as_secs_f64()));
-    say(format_args!("Nodes       {nodes}"));
-    say(format_args!("Nodes/s     {nps}"));
+    send(format_args!("Threads     {threads}"));
+    send(format_args!("Hash        {hash} MiB"));
+    send(format_args!("Time        {:.2} s", time.as_secs_f64()));
+    send(format_args!("Nodes       {nodes}"));
+    send(format_args!("Nodes/s     {nps}"));
     Ok(())
 }
 
@@ -67,8 +75,8 @@ fn search_all(
 ) -> Result<(u64, Duration), BenchError> {
     let mut searcher = parent.sibling(bench.hash)?;
     searcher.set_threads(bench.threads);
-    // A second mind that thinks in step with the search, so that nodes can be compared.
-    searcher.set_counsel(parent.counsel().map(|counsel| std::sync::Arc::new(counsel.in_step())));
+    // The strategist is queried from the search, so that node counts can be compared.
+    searcher.set_strategist(parent.strategist().map(|client| std::sync::Arc::new(client.synchronous())));
     let signals = searcher.signals();
     let (mut nodes, mut time) = (0, Duration::ZERO);
     for (index, fen) in BENCH.iter().enumerate() {
@@ -83,7 +91,7 @@ fn search_all(
         }
         if show {
             let number = index + 1;
-            say(format_args!(
+            send(format_args!(
                 "{number:>2}/{} {:>10} nodes  {:<9} {fen}",
                 BENCH.len(),
                 result.nodes,
@@ -109,7 +117,7 @@ mod tests {
     fn the_signature_is_the_same_each_time() {
         let bench = Bench { depth: 6, ..Bench::default() };
         let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
-        let parent = Searcher::new(tandem_nets::Judge::Bootstrap.factory(), 1).unwrap();
+        let parent = Searcher::new(tandem_nets::EvaluatorChoice::Bootstrap.factory(), 1).unwrap();
         let count = || search_all(bench, &limits, false, &parent).unwrap().0;
         assert_eq!(count(), count());
     }

@@ -1,9 +1,9 @@
-//! Positions as a person reads them.
+//! Output of the command `d`: the board as text.
 
 use std::fmt::Write;
 use tandem_chess::{Color, Piece, Position, Rank, Square};
 
-/// The letter of a piece, a capital for White.
+/// The letter of a piece, upper case for White.
 pub(crate) fn letter(piece: Piece, color: Color) -> char {
     let letter = match piece {
         Piece::Pawn => 'p',
@@ -16,7 +16,7 @@ pub(crate) fn letter(piece: Piece, color: Color) -> char {
     if color == Color::White { letter.to_ascii_uppercase() } else { letter }
 }
 
-/// The board with coordinates, then FEN, key and checkers.
+/// The board with coordinates, then FEN, key and checking pieces.
 pub(crate) fn describe(position: &Position) -> String {
     let board = position.board();
     let mut text = String::from(" +---+---+---+---+---+---+---+---+\n");

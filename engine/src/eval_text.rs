@@ -1,14 +1,15 @@
-//! What the evaluation thinks of a position, as a board that a person can read.
+//! Output of the command `eval`: the static evaluation, and the value of each piece, on a board.
 
 use crate::board_text::letter;
 use std::fmt::Write;
 use tandem_chess::{Board, BoardBuilder, CastleRights, Color, File, Piece, Position, Rank, Square};
-use tandem_nets::Judge;
+use tandem_nets::EvaluatorChoice;
 use tandem_search::{Centipawns, Score, Wdl};
 
-/// The board with the worth of each piece, then the value, for White.
+/// The board with the value of each piece to White, then the evaluation from White's side. `value` evaluates
+/// a position for its side to move.
 pub(crate) fn describe(
-    judge: &Judge,
+    evaluator: &EvaluatorChoice,
     position: &Position,
     mut value: impl FnMut(&Position) -> Centipawns,
 ) -> String {
@@ -40,8 +41,8 @@ pub(crate) fn describe(
         let _ = write!(text, "{} |{pieces}\n  |{worths}\n{line}", rank as usize + 1);
     }
     text += "      a       b       c       d       e       f       g       h\n\n";
-    let _ = writeln!(text, "Evaluated by {}", judge.describe());
-    if let Judge::Network(network) = judge {
+    let _ = writeln!(text, "Evaluated by {}", evaluator.describe());
+    if let EvaluatorChoice::Network(network) = evaluator {
         let evaluation = network.evaluate(position.board());
         let _ = writeln!(
             text,
@@ -59,14 +60,14 @@ pub(crate) fn describe(
     text
 }
 
-/// The position without a piece, if it is one without it.
+/// The position without a piece; `None` for kings and where the rest is not a legal position.
 fn without(board: &Board, square: Square) -> Option<Position> {
     if board.piece_on(square) == Some(Piece::King) {
         return None;
     }
     let mut builder = BoardBuilder::from_board(board);
     *builder.square_mut(square) = None;
-    // Rights that need the piece go with it; the evaluation does not see them.
+    // Rights that need the piece are removed with it; the evaluation does not read them.
     builder.castle_rights = [CastleRights::EMPTY; 2];
     builder.en_passant = None;
     builder.build().ok().map(Position::from)
@@ -87,7 +88,7 @@ mod tests {
             };
             Centipawns(worth(Color::Black) - worth(Color::White))
         };
-        let text = describe(&Judge::Bootstrap, &position, count);
+        let text = describe(&EvaluatorChoice::Bootstrap, &position, count);
         assert!(text.contains("-9.00"), "{text}");
         assert!(text.contains("+5.00"), "{text}");
         assert!(text.contains("Evaluation: -4.00"), "{text}");

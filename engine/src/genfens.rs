@@ -1,12 +1,12 @@
-//! Random openings for generating games, as OpenBench asks for them.
+//! `genfens`: random openings for data generation, in the form that OpenBench asks for.
 
-use crate::output::{complain, say};
+use crate::output::{info_string, send};
 use tandem_chess::random::{SplitMix, walk};
 use tandem_chess::{Board, epd};
 use tandem_search::{Limits, Score, Searcher};
 use thiserror::Error;
 
-/// What is asked for: `genfens N seed S book <None|path> [dfrc]`.
+/// Arguments of `genfens N seed S book <None|path> [dfrc]`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     count: usize,
@@ -15,7 +15,7 @@ pub(crate) struct Request {
     chess960: bool,
 }
 
-/// Why openings cannot be made.
+/// The reason why openings cannot be made.
 #[derive(Debug, Error)]
 pub(crate) enum GenfensError {
     #[error("usage: genfens N seed S book <None|path> [dfrc]")]
@@ -30,14 +30,17 @@ pub(crate) enum GenfensError {
     Memory(#[from] tandem_search::OutOfMemory),
 }
 
-/// An opening further from even than this is not worth playing.
+/// Largest absolute evaluation of an opening, in centipawns; others are not balanced enough to be played.
 const MAX_SCORE: i32 = 500;
 const CHECK_NODES: u64 = 20_000;
-/// So many openings in a row that are not worth playing, and a book is hopeless.
+/// Number of unbalanced openings in a row after which the book is given up.
 const MAX_TRIES: usize = 1000;
 
 impl Request {
-    /// Reads the words after `genfens`.
+    /// Parses the words after `genfens`.
+    ///
+    /// # Errors
+    /// If the number of openings or the seed is missing.
     pub(crate) fn parse(arguments: &str) -> Result<Self, GenfensError> {
         let words: Vec<&str> = arguments.split_ascii_whitespace().collect();
         let after = |name: &str| {
@@ -51,7 +54,10 @@ impl Request {
         Ok(Self { count, seed, book, chess960 })
     }
 
-    /// Prints the openings.
+    /// Makes and prints the openings. Equal requests always print the same ones.
+    ///
+    /// # Errors
+    /// If the book cannot be read or has no balanced positions, or memory is short.
     pub(crate) fn run(&self, parent: &Searcher) -> Result<(), GenfensError> {
         let book = self.read_book()?;
         let mut random = SplitMix::new(self.seed);
@@ -72,7 +78,7 @@ impl Request {
             let result = searcher.search(&position, &limits, &mut |_| ());
             let even = matches!(result.score, Score::Centipawns(score) if score.0.abs() <= MAX_SCORE);
             if even {
-                say(format_args!("info string genfens {}", position.fen()));
+                send(format_args!("info string genfens {}", position.fen()));
                 made += 1;
                 tries = 0;
             }
@@ -90,7 +96,7 @@ impl Request {
         }
     }
 
-    /// Positions of an EPD or FEN book; lines that are none are skipped.
+    /// Positions of an EPD or FEN book; lines that are not positions are skipped and counted in a message.
     fn read_book(&self) -> Result<Vec<Board>, GenfensError> {
         let Some(path) = &self.book else { return Ok(Vec::new()) };
         let problem = |error| GenfensError::Book { path: path.clone(), error };
@@ -109,7 +115,7 @@ impl Request {
             }
         }
         if skipped > 0 {
-            complain(format_args!("genfens: {skipped} lines of {path} are no positions"));
+            info_string(format_args!("genfens: {skipped} lines of {path} are no positions"));
         }
         if boards.is_empty() { Err(GenfensError::EmptyBook(path.clone())) } else { Ok(boards) }
     }

@@ -1,4 +1,4 @@
-//! The words that follow `go`.
+//! Parsing of the words after `go`.
 
 use std::iter::Peekable;
 use std::num::IntErrorKind;
@@ -8,16 +8,16 @@ use tandem_chess::{Color, Move, Position, uci};
 use tandem_search::{Clock, Limits};
 use thiserror::Error;
 
-/// What `go` asks for.
+/// The request of a `go` command.
 #[derive(Debug)]
 pub(crate) enum Go {
-    /// A search.
+    /// Searches for the best move within these limits.
     Search(Limits),
-    /// A count of the leaves of the tree of legal moves.
+    /// Counts the leaves of the tree of legal moves to this depth in plies.
     Perft(u32),
 }
 
-/// What makes no sense in a `go`.
+/// A word of `go` that cannot be understood.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum GoError {
     #[error("go: '{0}' is not a limit; 'help' lists them")]
@@ -28,7 +28,7 @@ pub(crate) enum GoError {
     SearchMove(#[from] uci::UciMoveError),
 }
 
-/// Every word that begins something.
+/// Every word that begins a limit.
 const LIMITS: [&str; 13] = [
     "ponder",
     "infinite",
@@ -45,32 +45,32 @@ const LIMITS: [&str; 13] = [
     "searchmoves",
 ];
 
-/// Reads the words after `go`. What makes no sense is passed over, as UCI has it, for whoever sent it waits for a move; the
-/// first such thing comes back with what is asked for.
+/// Parses the words after `go`. As UCI requires, words that make no sense are ignored, because the GUI waits
+/// for a move; the first of them is returned as an error besides the request.
 pub(crate) fn parse(arguments: &str, position: &Position) -> (Option<Go>, Option<GoError>) {
     let mut limits = Limits::default();
-    let mut reader = Reader { words: arguments.split_ascii_whitespace().peekable(), fault: None };
+    let mut parser = LimitParser { words: arguments.split_ascii_whitespace().peekable(), fault: None };
     let (mut time, mut increment) = ([None::<Duration>; 2], [Duration::ZERO; 2]);
     let mut moves_to_go = None;
-    while let Some(word) = reader.words.next() {
+    while let Some(word) = parser.words.next() {
         match word {
-            "searchmoves" => limits.search_moves.extend(reader.moves(position)),
+            "searchmoves" => limits.search_moves.extend(parser.moves(position)),
             "ponder" => limits.ponder = true,
             "infinite" => limits.infinite = true,
-            "wtime" => time[Color::White as usize] = reader.millis("wtime"),
-            "btime" => time[Color::Black as usize] = reader.millis("btime"),
-            "winc" => increment[Color::White as usize] = reader.millis("winc").unwrap_or_default(),
-            "binc" => increment[Color::Black as usize] = reader.millis("binc").unwrap_or_default(),
-            "movestogo" => moves_to_go = reader.number("movestogo", 0, 1000),
-            "depth" => limits.depth = reader.number("depth", 1, 1000).map(|depth| depth as u32),
-            "nodes" => limits.nodes = reader.number("nodes", 1, i64::MAX),
-            "mate" => limits.mate = reader.number("mate", 1, 1000).map(|moves| moves as u32),
-            "movetime" => limits.move_time = reader.millis("movetime"),
+            "wtime" => time[Color::White as usize] = parser.millis("wtime"),
+            "btime" => time[Color::Black as usize] = parser.millis("btime"),
+            "winc" => increment[Color::White as usize] = parser.millis("winc").unwrap_or_default(),
+            "binc" => increment[Color::Black as usize] = parser.millis("binc").unwrap_or_default(),
+            "movestogo" => moves_to_go = parser.number("movestogo", 0, 1000),
+            "depth" => limits.depth = parser.number("depth", 1, 1000).map(|depth| depth as u32),
+            "nodes" => limits.nodes = parser.number("nodes", 1, i64::MAX),
+            "mate" => limits.mate = parser.number("mate", 1, 1000).map(|moves| moves as u32),
+            "movetime" => limits.move_time = parser.millis("movetime"),
             "perft" => {
-                let depth = reader.number("perft", 0, 100);
-                return (depth.map(|depth| Go::Perft(depth as u32)), reader.fault);
+                let depth = parser.number("perft", 0, 100);
+                return (depth.map(|depth| Go::Perft(depth as u32)), parser.fault);
             }
-            other => reader.complain(GoError::Unknown(other.chars().take(20).collect())),
+            other => parser.note_error(GoError::Unknown(other.chars().take(20).collect())),
         }
     }
     let us = position.side_to_move() as usize;
@@ -81,54 +81,55 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> (Option<Go>, Option
             moves_to_go: moves_to_go.filter(|&moves| moves > 0).map(|moves| moves as u32),
         });
     }
-    // A bare `go`, or one with the enemy's clock only, goes on until it is stopped; one for a mate until that is found.
+    // A bare `go`, or one with the opponent's clock only, is infinite; a search for a mate ends once one is
+    // found.
     if !limits.is_bounded() && !limits.ponder && limits.mate.is_none() {
         limits.infinite = true;
     }
-    (Some(Go::Search(limits)), reader.fault)
+    (Some(Go::Search(limits)), parser.fault)
 }
 
-/// Words, and the first of them that made no sense.
-struct Reader<'a> {
+/// The remaining words, and the first error among those read.
+struct LimitParser<'a> {
     words: Peekable<SplitAsciiWhitespace<'a>>,
     fault: Option<GoError>,
 }
 
-impl Reader<'_> {
-    fn complain(&mut self, fault: GoError) {
+impl LimitParser<'_> {
+    fn note_error(&mut self, fault: GoError) {
         self.fault.get_or_insert(fault);
     }
 
-    /// A whole number, brought into a range; one that nobody could count to is as large as can be.
+    /// A whole number, clamped to a range. Numbers too large for 64 bits become the largest allowed one.
     fn number(&mut self, name: &'static str, min: i64, max: i64) -> Option<u64> {
-        // What follows may be the next limit.
+        // The next word may be the next limit.
         let word = self.words.next_if(|word| !LIMITS.contains(word)).unwrap_or_default();
         let number = match word.parse::<i64>() {
             Ok(number) => number,
             Err(error) if *error.kind() == IntErrorKind::PosOverflow => max,
             Err(error) if *error.kind() == IntErrorKind::NegOverflow => min,
             Err(_) => {
-                self.complain(GoError::Number(name));
+                self.note_error(GoError::Number(name));
                 return None;
             }
         };
         Some(number.clamp(min, max) as u64)
     }
 
-    /// Milliseconds; a GUI whose clock ran out may send less than nothing.
+    /// Milliseconds; negative values, which a GUI may send after its clock ran out, become zero.
     fn millis(&mut self, name: &'static str) -> Option<Duration> {
-        // A century is long enough, and short enough to add to.
+        // A century is long enough, and short enough for additions.
         const CENTURY: i64 = 100 * 365 * 24 * 3600 * 1000;
         self.number(name, 0, CENTURY).map(Duration::from_millis)
     }
 
-    /// Moves, up to the next limit; those that cannot be played are left out.
+    /// Moves up to the next limit; illegal ones are left out.
     fn moves(&mut self, position: &Position) -> Vec<Move> {
         let mut moves = Vec::new();
         while let Some(word) = self.words.next_if(|word| !LIMITS.contains(word)) {
             match uci::parse(position.board(), word) {
                 Ok(mv) => moves.push(mv),
-                Err(error) => self.complain(error.into()),
+                Err(error) => self.note_error(error.into()),
             }
         }
         moves
@@ -172,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Whoever sends it waits for a move all the same.
+    /// The GUI waits for a move all the same.
     #[test]
     fn nonsense_is_named_and_passed_over() {
         let read = |text: &str| match parse(text, &Position::startpos()) {

@@ -1,6 +1,6 @@
-//! What `help` says.
+//! Text of the command `help`.
 
-/// The text.
+/// All commands with their arguments, in three groups.
 pub(crate) const HELP: &str = "\
 Tandem, a chess engine that speaks UCI. Load it into any chess GUI, or type commands here.
 

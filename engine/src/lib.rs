@@ -1,5 +1,17 @@
-//! The Tandem chess engine: UCI around `tandem-search`. The program is [`run`]; the library exists so that the
-//! protocol can be tested and fuzzed.
+//! The Tandem chess engine: the UCI protocol around `tandem-search`.
+//!
+//! The program calls [`run`]. The library exists so that the protocol can be tested and fuzzed without a
+//! process; to search from Rust, use `tandem-search` instead.
+//!
+//! ```
+//! use tandem::{Next, Uci};
+//!
+//! let mut engine = Uci::new();
+//! assert_eq!(engine.execute("position startpos moves e2e4"), Next::Line);
+//! assert_eq!(engine.execute("go depth 2"), Next::Line);
+//! engine.finish_work();
+//! assert_eq!(engine.execute("quit"), Next::Quit);
+//! ```
 
 mod bench;
 mod board_text;
@@ -7,26 +19,29 @@ mod eval_text;
 mod genfens;
 mod go;
 mod help;
+mod hybrid_options;
+mod input;
+mod old_options;
 mod options;
 mod output;
 mod perft;
 mod position_text;
 mod positions;
-mod reader;
 mod searchless;
-mod second_mind;
-mod speaker;
 mod uci;
+mod uci_output;
 
 pub use uci::{Next, Uci};
 
 use std::process::ExitCode;
 
-/// Runs the engine: on standard input without arguments, else on the commands that the arguments hold.
+/// Runs the engine: on standard input without arguments, otherwise on the commands in the arguments. The exit
+/// status is 1 if one of those fails.
 pub fn run(arguments: &[String]) -> ExitCode {
     match arguments.first().map(String::as_str) {
         None => Uci::new().run(std::io::BufReader::new(std::io::stdin())),
-        // Arguments with spaces are whole lines, as OpenBench sends them: "genfens 8 seed 1 book None" "quit".
+        // Arguments with spaces are whole lines, as OpenBench sends them: "genfens 8 seed 1 book None"
+        // "quit".
         Some(first) if first.contains(' ') => Uci::new().run_lines(arguments),
         Some(_) => Uci::new().run_lines(&[arguments.join(" ")]),
     }

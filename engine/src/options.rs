@@ -1,19 +1,22 @@
-//! The UCI options: their names, kinds and ranges.
+//! The UCI options: names, types, ranges, and their effect.
+//!
+//! Names are compared in lower case, as UCI requires. Former names are translated by [`crate::old_options`].
 
-use crate::output::say;
+use crate::hybrid_options::{BaseNetworks, HybridOptions};
+use crate::old_options;
+use crate::output::{info_string, send};
 use crate::searchless::Searchless;
-use crate::second_mind::{Bases, SecondMind};
 use std::sync::Arc;
 use std::time::Duration;
-use tandem_hybrid::{Counsel, Fingerprint};
-use tandem_nets::{BOOTSTRAP, Judge};
+use tandem_hybrid::{Fingerprint, StrategistClient};
+use tandem_nets::{BOOTSTRAP, EvaluatorChoice};
 use tandem_nnue::{Isa, Network, NetworkError};
 use tandem_search::{Centipawns, Searcher, Strength, SyzygyError};
 use thiserror::Error;
 
 /// Default size of the hash table, in MiB.
 pub(crate) const DEFAULT_HASH: usize = 16;
-/// A terabyte, in MiB.
+/// Largest size of the hash table, one tebibyte, in MiB.
 const MAX_HASH: i64 = 1 << 20;
 const MAX_THREADS: i64 = 1024;
 const MAX_STRATEGIST_THREADS: i64 = 64;
@@ -26,16 +29,16 @@ pub(crate) struct Options {
     limit_strength: bool,
     elo: u32,
     pub(crate) hash: usize,
-    /// Who judges positions.
-    pub(crate) judge: Judge,
-    /// Which file its network is from, if that is not the one built in.
+    /// The evaluation in use.
+    pub(crate) evaluator: EvaluatorChoice,
+    /// Fingerprint of the network file in use; `None` if it is built in.
     eval_file: Option<Fingerprint>,
-    /// The instructions a network is computed with.
+    /// Instruction set with which networks are computed.
     isa: Isa,
-    /// Who plays without search, if anyone does.
+    /// Options of the players without search.
     pub(crate) searchless: Searchless,
-    /// Who is asked by the search, if anyone is.
-    pub(crate) second_mind: SecondMind,
+    /// Options of the strategist.
+    pub(crate) hybrid: HybridOptions,
 }
 
 impl Default for Options {
@@ -46,16 +49,16 @@ impl Default for Options {
             limit_strength: false,
             elo: Strength::MAX,
             hash: DEFAULT_HASH,
-            judge: Judge::built_in(),
+            evaluator: EvaluatorChoice::built_in(),
             eval_file: None,
             isa: Isa::best(),
             searchless: Searchless::default(),
-            second_mind: SecondMind::default(),
+            hybrid: HybridOptions::default(),
         }
     }
 }
 
-/// Why an option was not set.
+/// The reason why an option was not set.
 #[derive(Debug, Error)]
 pub(crate) enum OptionError {
     #[error("there is no option '{0}'; 'uci' lists the options")]
@@ -76,17 +79,17 @@ pub(crate) enum OptionError {
     Strategist(String),
     #[error("HybridFile {0}; what was in use stays")]
     Hybrid(#[from] tandem_hybrid::HybridError),
-    #[error("option Search takes alphabeta, policy, value or action-value, not '{0}'")]
-    Search(String),
-    #[error("Kernels: {0}")]
-    Kernels(#[from] tandem_nnue::IsaError),
+    #[error("option SearchMode takes alphabeta, policy, value or action-value, not '{0}'")]
+    SearchMode(String),
+    #[error("SIMD: {0}")]
+    Simd(#[from] tandem_nnue::IsaError),
     #[error("SyzygyPath: {0}; {now}", now = tables_now(.0))]
     Syzygy(#[from] SyzygyError),
     #[error("usage: setoption name <name> [value <value>]")]
     Usage,
 }
 
-/// What is left of endgame tables when others cannot be used.
+/// State of the endgame tables after others could not be used.
 fn tables_now(error: &SyzygyError) -> &'static str {
     match error {
         SyzygyError::NoTables(_) | SyzygyError::Colon(_) | SyzygyError::Cut(_) => "what was in use stays",
@@ -94,41 +97,48 @@ fn tables_now(error: &SyzygyError) -> &'static str {
     }
 }
 
-/// Lists the options, as `uci` asks.
+/// Prints the list of options that `uci` asks for.
 pub(crate) fn list() {
-    say(format_args!("option name Hash type spin default {DEFAULT_HASH} min 1 max {MAX_HASH}"));
-    say(format_args!("option name Threads type spin default 1 min 1 max {MAX_THREADS}"));
-    say("option name MultiPV type spin default 1 min 1 max 256");
-    say("option name Ponder type check default false");
-    say("option name Move Overhead type spin default 10 min 0 max 5000");
-    say("option name EvalFile type string default <empty>");
-    say(
-        "option name Search type combo default alphabeta var alphabeta var policy var value var action-value",
+    send(format_args!("option name Hash type spin default {DEFAULT_HASH} min 1 max {MAX_HASH}"));
+    send(format_args!("option name Threads type spin default 1 min 1 max {MAX_THREADS}"));
+    send("option name MultiPV type spin default 1 min 1 max 256");
+    send("option name Ponder type check default false");
+    send("option name Move Overhead type spin default 10 min 0 max 5000");
+    send("option name EvalFile type string default <empty>");
+    send(
+        "option name SearchMode type combo default alphabeta var alphabeta var policy var value var action-value",
     );
-    say("option name TransformerFile type string default <empty>");
-    say("option name Strategist type combo default off var off var auto var always");
-    say(format_args!("option name StrategistThreads type spin default 0 min 0 max {MAX_STRATEGIST_THREADS}"));
-    say("option name SelectorThreshold type spin default -1 min -1 max 1000");
-    say("option name Blend type spin default -1 min -1 max 100");
-    say("option name HybridFile type string default <empty>");
-    say("option name Kernels type combo default auto var auto var portable var sse41 var avx2 var avx512");
-    say("option name SyzygyPath type string default <empty>");
-    say("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
-    say("option name Contempt type spin default 0 min -200 max 200");
-    say("option name UCI_Chess960 type check default false");
-    say("option name UCI_ShowWDL type check default false");
-    say("option name UCI_LimitStrength type check default false");
+    send("option name TransformerFile type string default <empty>");
+    send("option name Strategist type combo default off var off var auto var always");
+    send(format_args!(
+        "option name StrategistThreads type spin default 0 min 0 max {MAX_STRATEGIST_THREADS}"
+    ));
+    send("option name SelectorThreshold type spin default -1 min -1 max 1000");
+    send("option name StrategistBlend type spin default -1 min -1 max 100");
+    send("option name HybridFile type string default <empty>");
+    send("option name SIMD type combo default auto var auto var portable var sse41 var avx2 var avx512");
+    send("option name SyzygyPath type string default <empty>");
+    send("option name SyzygyProbeDepth type spin default 1 min 1 max 100");
+    send("option name Contempt type spin default 0 min -200 max 200");
+    send("option name UCI_Chess960 type check default false");
+    send("option name UCI_ShowWDL type check default false");
+    send("option name UCI_LimitStrength type check default false");
     let (min, max) = (Strength::MIN, Strength::MAX);
-    say(format_args!("option name UCI_Elo type spin default {max} min {min} max {max}"));
-    say("option name Clear Hash type button");
+    send(format_args!("option name UCI_Elo type spin default {max} min {min} max {max}"));
+    send("option name Clear Hash type button");
     #[cfg(feature = "tune")]
     for param in tandem_search::params::TABLE {
         let tandem_search::params::Param { name, default, min, max, .. } = param;
-        say(format_args!("option name {name} type spin default {default} min {min} max {max}"));
+        send(format_args!("option name {name} type spin default {default} min {min} max {max}"));
     }
 }
 
-/// Carries out `setoption` with what follows it. `cancel` ends slow work early.
+/// Executes `setoption` with the words after it. Setting `cancel` ends slow work, such as clearing a large
+/// table, early.
+///
+/// # Errors
+/// If the option is unknown, its value is not allowed, or a file cannot be used; the message says what stays
+/// in use.
 pub(crate) fn set(
     arguments: &str,
     options: &mut Options,
@@ -136,6 +146,7 @@ pub(crate) fn set(
     cancel: &std::sync::atomic::AtomicBool,
 ) -> Result<(), OptionError> {
     let (name, value) = split(arguments).ok_or(OptionError::Usage)?;
+    let name = old_options::current_name(name);
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
         "hash" => {
@@ -145,57 +156,59 @@ pub(crate) fn set(
         }
         "threads" => searcher.set_threads(number("Threads", value, 1, MAX_THREADS)? as usize),
         "multipv" => searcher.settings.multipv = number("MultiPV", value, 1, 256)? as usize,
-        // Pondering is the GUI's to begin; the engine only needs to know that it may.
+        // The GUI decides when to ponder; the engine only accepts the option.
         "ponder" => drop(check("Ponder", value)?),
         "move overhead" => {
             let overhead = number("Move Overhead", value, 0, 5000)? as u64;
             searcher.settings.move_overhead = Duration::from_millis(overhead);
         }
         "evalfile" => {
-            let (judge, file) = load_judge(path(value))?;
-            judge_with(judge, options, searcher, cancel);
+            let (evaluator, file) = load_evaluator(path(value))?;
+            use_evaluator(evaluator, options, searcher, cancel);
             options.eval_file = file;
-            options.unite();
+            options.rebuild_hybrid();
         }
-        "search" => {
-            options.searchless.set_search(value)?;
-            options.unite();
+        "searchmode" => {
+            options.searchless.set_mode(value)?;
+            options.rebuild_hybrid();
         }
         "transformerfile" => {
             options.searchless.set_file(path(value))?;
-            options.unite();
+            options.rebuild_hybrid();
         }
         "strategist" => {
-            options.second_mind.set_presence(value)?;
-            options.unite();
+            options.hybrid.set_policy(value)?;
+            options.rebuild_hybrid();
         }
         "strategistthreads" => {
             let threads = number("StrategistThreads", value, 0, MAX_STRATEGIST_THREADS)?;
-            options.second_mind.set_threads(threads as usize);
+            options.hybrid.set_threads(threads as usize);
         }
         "selectorthreshold" => {
             let thousandths = number("SelectorThreshold", value, -1, 1000)?;
-            options.second_mind.set_threshold(share(thousandths, 1000.0));
+            options.hybrid.set_threshold(fraction(thousandths, 1000.0));
         }
-        "blend" => options.second_mind.set_blend(share(number("Blend", value, -1, 100)?, 100.0)),
+        "strategistblend" => {
+            options.hybrid.set_blend(fraction(number("StrategistBlend", value, -1, 100)?, 100.0))
+        }
         "hybridfile" => {
-            options.second_mind.set_file(path(value))?;
-            options.unite();
+            options.hybrid.set_file(path(value))?;
+            options.rebuild_hybrid();
         }
-        "kernels" => {
+        "simd" => {
             let value = value.to_ascii_lowercase();
             options.isa = match value.as_str() {
                 "auto" => Isa::best(),
                 name => name.parse()?,
             };
-            options.searchless.set_kernels(&value)?;
-            judge_with(options.judge.clone(), options, searcher, cancel);
-            options.unite();
+            options.searchless.set_simd(&value)?;
+            use_evaluator(options.evaluator.clone(), options, searcher, cancel);
+            options.rebuild_hybrid();
         }
         "syzygypath" => {
             let pieces = searcher.set_syzygy(path(value))?;
             if pieces > 0 {
-                crate::output::complain(format_args!("Syzygy tables with up to {pieces} pieces"));
+                info_string(format_args!("Syzygy tables with up to {pieces} pieces"));
             }
         }
         "syzygyprobedepth" => {
@@ -212,57 +225,64 @@ pub(crate) fn set(
         "clear hash" => searcher.clear(cancel),
         _ => set_tuned(name, value, searcher)?,
     }
-    seat(options.second_mind.counsel(), searcher);
+    attach_strategist(options.hybrid.client(), searcher);
     searcher.settings.strength = options.limit_strength.then(|| Strength::new(options.elo));
     Ok(())
 }
 
 impl Options {
-    /// Brings the networks that are in use now together.
-    fn unite(&mut self) {
-        if self.second_mind.is_wanted() {
-            self.searchless.fetch();
+    /// Combines the networks in use; called after each change of one of them.
+    fn rebuild_hybrid(&mut self) {
+        if self.hybrid.is_enabled() {
+            self.searchless.ensure_network();
         }
-        let bases =
-            Bases { judge: &self.judge, eval_file: self.eval_file, transformer: self.searchless.network() };
-        self.second_mind.unite(&bases);
+        let bases = BaseNetworks {
+            evaluator: &self.evaluator,
+            eval_file: self.eval_file,
+            transformer: self.searchless.network(),
+        };
+        self.hybrid.rebuild(&bases);
     }
 }
 
-/// Lets the search ask who is to be asked now. Each of its threads makes ready for that, so that it is not done for nothing.
-fn seat(counsel: Option<&Arc<Counsel>>, searcher: &mut Searcher) {
-    let same = match (counsel, searcher.counsel()) {
+/// Makes the search query this client from now on. An unchanged client is not set again, because each search
+/// thread allocates memory for it.
+fn attach_strategist(client: Option<&Arc<StrategistClient>>, searcher: &mut Searcher) {
+    let same = match (client, searcher.strategist()) {
         (Some(new), Some(old)) => Arc::ptr_eq(new, old),
         (new, old) => new.is_none() && old.is_none(),
     };
     if !same {
-        searcher.set_counsel(counsel.cloned());
+        searcher.set_strategist(client.cloned());
     }
 }
 
-/// A part of one; a negative number leaves it to whatever is in use.
-fn share(number: i64, one: f32) -> Option<f32> {
+/// A fraction from an option in parts of `one`; `None` for a negative number, which selects the default.
+fn fraction(number: i64, one: f32) -> Option<f32> {
     (number >= 0).then_some(number as f32 / one)
 }
 
-/// Who judges positions by the value of `EvalFile`, and which file that was if it was one.
-fn load_judge(name: &str) -> Result<(Judge, Option<Fingerprint>), NetworkError> {
+/// Loads the evaluator that `EvalFile` names, with the fingerprint of its file unless it is built in.
+///
+/// # Errors
+/// If the file cannot be read or is not a network.
+fn load_evaluator(name: &str) -> Result<(EvaluatorChoice, Option<Fingerprint>), NetworkError> {
     if name.is_empty() || name == BOOTSTRAP {
-        return Ok((Judge::named(name)?, None));
+        return Ok((EvaluatorChoice::named(name)?, None));
     }
     let (network, bytes) = Network::load_with_bytes(name)?;
-    Ok((Judge::Network(Arc::new(network)), Some(Fingerprint::of(&bytes))))
+    Ok((EvaluatorChoice::Network(Arc::new(network)), Some(Fingerprint::of(&bytes))))
 }
 
-fn judge_with(
-    judge: Judge,
+fn use_evaluator(
+    evaluator: EvaluatorChoice,
     options: &mut Options,
     searcher: &mut Searcher,
     cancel: &std::sync::atomic::AtomicBool,
 ) {
-    options.judge = judge.with_isa(options.isa);
-    searcher.set_evaluator(options.judge.factory(), cancel);
-    crate::output::complain(format_args!("evaluating by {}", options.judge.describe()));
+    options.evaluator = evaluator.with_isa(options.isa);
+    searcher.set_evaluator(options.evaluator.factory(), cancel);
+    info_string(format_args!("evaluating by {}", options.evaluator.describe()));
 }
 
 #[cfg(feature = "tune")]
@@ -288,7 +308,7 @@ fn split(arguments: &str) -> Option<(&str, &str)> {
         return None;
     }
     let rest = rest.trim_start();
-    // The word itself may be the value, so that the first one counts.
+    // The word `value` may itself be the value, so the first one counts.
     if let Some((name, value)) = rest.split_once(" value ") {
         return Some((name.trim(), value.trim()));
     }
@@ -296,7 +316,7 @@ fn split(arguments: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, ""))
 }
 
-/// A path, of which GUIs write nothing as it was listed.
+/// A path; GUIs send `<empty>`, the listed default, for an empty one.
 fn path(value: &str) -> &str {
     if value == "<empty>" { "" } else { value }
 }
@@ -331,7 +351,7 @@ mod tests {
         assert_eq!(split("name SyzygyPath value /a folder/x"), Some(("SyzygyPath", "/a folder/x")));
         assert_eq!(split("name Clear Hash"), Some(("Clear Hash", "")));
         assert_eq!(split("name Hash value"), Some(("Hash", "")));
-        assert_eq!(split("name Search value value"), Some(("Search", "value")));
+        assert_eq!(split("name SearchMode value value"), Some(("SearchMode", "value")));
         assert_eq!(split("Hash 3"), None);
         assert_eq!(split("name"), None);
     }

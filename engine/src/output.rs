@@ -1,36 +1,38 @@
-//! Lines to the outside.
+//! Output lines, and the record of failed commands.
 
 use std::fmt::Display;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Writes one line to standard output. If nobody reads it any more, there is nobody left to play for.
-pub(crate) fn say(line: impl Display) {
+/// Writes one line to standard output. Ends the process if its reader is gone, because no GUI is left to play
+/// for.
+pub(crate) fn send(line: impl Display) {
     let mut out = std::io::stdout().lock();
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         std::process::exit(0);
     }
 }
 
-/// Tells the user something in the one form that every GUI passes on: one line, whatever a file put into the message.
-pub(crate) fn complain(message: impl Display) {
+/// Sends a message as `info string`, the form that every GUI passes on. Control characters become spaces, so
+/// that text from a file cannot add lines.
+pub(crate) fn info_string(message: impl Display) {
     let message = message.to_string();
-    say(format_args!("info string {}", message.trim_end().replace(char::is_control, " ")));
+    send(format_args!("info string {}", message.trim_end().replace(char::is_control, " ")));
 }
 
-/// Whether a command failed, for those who only read how the program ended.
+/// Records if a command failed, for the exit status.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<AtomicBool>);
 
 impl Faults {
-    /// Tells the user why a command failed.
-    pub(crate) fn tell(&self, why: impl Display) {
-        complain(why);
+    /// Sends the error of a command, and records that it failed.
+    pub(crate) fn report(&self, error: impl Display) {
+        info_string(error);
         self.0.store(true, Relaxed);
     }
 
-    /// Whether any did.
+    /// True if any command failed.
     pub(crate) fn any(&self) -> bool {
         self.0.load(Relaxed)
     }

@@ -1,11 +1,11 @@
-//! Counting the leaves of the tree of legal moves.
+//! `perft`: counting the leaves of the tree of legal moves.
 
-use crate::output::{complain, say};
+use crate::output::{info_string, send};
 use std::time::Instant;
 use tandem_chess::{Position, perft, uci};
 use tandem_search::{Signals, nodes_per_second};
 
-/// Counts the leaves behind each move, and says how many there are, unless it is stopped.
+/// Counts and prints the leaves behind each move, and their sum, unless it is stopped.
 pub(crate) fn count(mut position: Position, depth: u32, chess960: bool, signals: &Signals) {
     let start = Instant::now();
     let mut total = u64::from(depth == 0);
@@ -19,18 +19,18 @@ pub(crate) fn count(mut position: Position, depth: u32, chess960: bool, signals:
         position.undo();
         total += nodes;
         if !signals.is_stopped() {
-            say(format_args!("{text}: {nodes}"));
+            send(format_args!("{text}: {nodes}"));
         }
     }
     if signals.is_stopped() {
-        complain("perft stopped");
+        info_string("perft stopped");
     } else {
         let nps = nodes_per_second(total, start.elapsed());
-        say(format_args!("\nNodes searched: {total} ({nps} nodes/s)\n"));
+        send(format_args!("\nNodes searched: {total} ({nps} nodes/s)\n"));
     }
 }
 
-/// Counts leaves, giving up when told to.
+/// Counts leaves; gives up when stopped.
 fn count_leaves(position: &mut Position, depth: u32, signals: &Signals) -> u64 {
     if depth <= 3 {
         return perft(position, depth);

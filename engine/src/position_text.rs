@@ -1,8 +1,11 @@
-//! The words that follow `position`.
+//! Parsing of the words after `position`.
 
 use tandem_chess::{Position, uci};
 
-/// Reads the words after `position`.
+/// Parses the words after `position`.
+///
+/// # Errors
+/// If they are neither `startpos` nor a valid FEN, or a move is illegal; the text names the move.
 pub(crate) fn parse(arguments: &str) -> Result<Position, String> {
     let (setup, moves) = match arguments.split_once("moves") {
         Some((setup, moves)) => (setup.trim(), moves),

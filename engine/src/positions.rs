@@ -1,6 +1,6 @@
 //! The positions of `bench`: openings, middlegames, endgames, mates, stalemates, and Chess960.
 
-/// FENs; castling rights by rook file mark Chess960.
+/// Positions as FEN; castling rights given by the rook's file mark Chess960.
 pub(crate) const BENCH: &[&str] = &[
     // Openings.
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",

@@ -1,116 +1,127 @@
-//! Playing without search: a transformer alone chooses the move, if the options say so.
+//! Playing without search: a transformer alone chooses the move (option `SearchMode`).
 
 use crate::options::{OptionError, clip};
-use crate::output::complain;
-use crate::speaker::{Cost, Speaker};
+use crate::output::info_string;
+use crate::uci_output::{Cost, UciOutput};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
 use tandem_hybrid::Fingerprint;
 use tandem_nnue::Format;
 use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher, Wdl};
-use tandem_transformer::encoding::buckets::centipawns_of_chance;
-use tandem_transformer::{Adviser, FileError, Isa, Method, Network, Prospect, UnfitMethod};
+use tandem_transformer::encoding::buckets::centipawns_of_win_probability;
+use tandem_transformer::{FileError, Isa, Method, MoveRanker, Network, UnsupportedMethod, ValueEstimate};
 
-/// The value of the option `Search` with which no transformer plays.
+/// Value of the option `SearchMode` for the search; the others name a method of a transformer.
 const ALPHABETA: &str = "alphabeta";
 
-/// The value of the option `TransformerFile` with which there is no transformer, not even the one built in.
+/// Value of the option `TransformerFile` for no transformer, not even the one built in.
 const NONE: &str = "none";
 
-/// The options `Search` and `TransformerFile`. They may come in any order, so that each is taken for itself, and what
-/// they lack together is said when a move is asked for.
+/// The options `SearchMode` and `TransformerFile`. They may be set in any order, so that each is stored by
+/// itself, and what is missing is reported when a move is asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Searchless {
-    /// How the network is asked; if by none, the search plays.
+    /// Method by which the network chooses moves; `None` if the search plays.
     method: Option<Method>,
-    /// The value of `TransformerFile`; nothing is the network built in.
+    /// Value of `TransformerFile`; empty for the network built in.
     file: String,
-    /// The network in use, and which file it is. The one built in is unpacked when it is first wanted.
+    /// The network in use with the fingerprint of its file. The one built in is unpacked when it is first
+    /// needed.
     network: Option<(Fingerprint, Arc<Network>)>,
     isa: Isa,
-    /// Both together, with the memory that is kept from move to move.
-    adviser: Option<Result<Arc<Mutex<Adviser>>, UnfitMethod>>,
+    /// Network and method together, with scratch memory that is reused from move to move; `None` unless both
+    /// are set.
+    ranker: Option<Result<Arc<Mutex<MoveRanker>>, UnsupportedMethod>>,
 }
 
-/// Who is to choose a move.
+/// The player of the next move.
 pub(crate) enum Choice {
-    /// The search.
+    /// Alpha-beta search plays.
     Search,
-    /// A transformer.
-    Transformer(Arc<Mutex<Adviser>>),
-    /// Who was asked for is not there, for this reason.
-    Nobody(String),
+    /// A transformer plays without search.
+    Transformer(Arc<Mutex<MoveRanker>>),
+    /// A transformer was asked for, but cannot play, for this reason.
+    Unavailable(String),
 }
 
 impl Default for Searchless {
     fn default() -> Self {
-        Self { method: None, file: String::new(), network: None, isa: Isa::best(), adviser: None }
+        Self { method: None, file: String::new(), network: None, isa: Isa::best(), ranker: None }
     }
 }
 
 impl Searchless {
-    /// Sets the option `Search`.
-    pub(crate) fn set_search(&mut self, value: &str) -> Result<(), OptionError> {
+    /// Sets the option `SearchMode`.
+    ///
+    /// # Errors
+    /// If the value is not alphabeta, policy, value or action-value.
+    pub(crate) fn set_mode(&mut self, value: &str) -> Result<(), OptionError> {
         let value = value.to_ascii_lowercase();
         self.method = match value.as_str() {
             ALPHABETA => None,
-            name => Some(name.parse().map_err(|_| OptionError::Search(clip(name)))?),
+            name => Some(name.parse().map_err(|_| OptionError::SearchMode(clip(name)))?),
         };
         if self.method.is_some() {
             self.unpack();
         }
-        self.renew();
+        self.rebuild_ranker();
         Ok(())
     }
 
-    /// Sets the option `TransformerFile`; nothing is the network built in, and the word none is none.
+    /// Sets the option `TransformerFile`; an empty path is the network built in, `none` is no network.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is not a transformer; the old one stays.
     pub(crate) fn set_file(&mut self, path: &str) -> Result<(), OptionError> {
         let network = match path {
             "" | NONE => None,
             path => Some(load(path, self.isa)?),
         };
         self.file = path.into();
-        self.put(network);
+        self.install(network);
         if self.method.is_some() {
             self.unpack();
         }
-        self.renew();
+        self.rebuild_ranker();
         Ok(())
     }
 
-    /// The network built in is wanted, if no other was asked for.
-    pub(crate) fn fetch(&mut self) {
+    /// Unpacks the network built in, unless another one or none was asked for.
+    pub(crate) fn ensure_network(&mut self) {
         if self.unpack() {
-            self.renew();
+            self.rebuild_ranker();
         }
     }
 
-    /// Unpacks the network built in, if there is one and none is in use; whether it has.
+    /// Unpacks the network built in, if there is one and none is in use. Returns true if it did.
     fn unpack(&mut self) -> bool {
         let bytes = tandem_nets::built_in_transformer();
         if self.network.is_some() || !self.file.is_empty() || bytes.is_empty() {
             return false;
         }
         match Network::from_bytes(bytes, self.isa) {
-            Ok(network) => self.put(Some((Fingerprint::of(bytes), Arc::new(network)))),
-            Err(error) => complain(format_args!("the transformer built in: {error}")),
+            Ok(network) => self.install(Some((Fingerprint::of(bytes), Arc::new(network)))),
+            Err(error) => info_string(format_args!("the transformer built in: {error}")),
         }
         self.network.is_some()
     }
 
-    fn put(&mut self, network: Option<(Fingerprint, Arc<Network>)>) {
+    fn install(&mut self, network: Option<(Fingerprint, Arc<Network>)>) {
         if let Some((_, network)) = &network {
-            complain(format_args!("strategist: {}", describe(network)));
+            info_string(format_args!("strategist: {}", describe(network)));
         }
         self.network = network;
     }
 
-    /// Sets the instructions to compute with, by the names of the option `Kernels`.
-    pub(crate) fn set_kernels(&mut self, name: &str) -> Result<(), OptionError> {
+    /// Sets the instruction set, by the values of the option `SIMD`, and reloads the network for it.
+    ///
+    /// # Errors
+    /// If the network's file cannot be read again.
+    pub(crate) fn set_simd(&mut self, name: &str) -> Result<(), OptionError> {
         self.isa = match name {
             "auto" => Isa::best(),
-            // Not every instruction set that serves an NNUE serves a transformer.
+            // Not every instruction set of the NNUE has an implementation for the transformer.
             name => Isa::ALL.into_iter().find(|isa| isa.name() == name).unwrap_or(Isa::Portable),
         };
         if self.network.take().is_none() {
@@ -118,41 +129,43 @@ impl Searchless {
         }
         let file = self.file.clone();
         self.set_file(&file)?;
-        self.fetch();
+        self.ensure_network();
         Ok(())
     }
 
-    /// The network, and which file it is.
+    /// The network in use, with the fingerprint of its file.
     pub(crate) fn network(&self) -> Option<(Fingerprint, &Arc<Network>)> {
         self.network.as_ref().map(|(file, network)| (*file, network))
     }
 
-    fn renew(&mut self) {
+    fn rebuild_ranker(&mut self) {
         let (Some(method), Some((_, network))) = (self.method, &self.network) else {
-            self.adviser = None;
+            self.ranker = None;
             return;
         };
-        let adviser = Adviser::new(Arc::clone(network), method);
-        if let Err(error) = &adviser {
-            complain(format_args!("Search {method}: {error}"));
+        let ranker = MoveRanker::new(Arc::clone(network), method);
+        if let Err(error) = &ranker {
+            info_string(format_args!("SearchMode {method}: {error}"));
         }
-        self.adviser = Some(adviser.map(|adviser| Arc::new(Mutex::new(adviser))));
+        self.ranker = Some(ranker.map(|ranker| Arc::new(Mutex::new(ranker))));
     }
 
-    /// Who is to choose a move.
+    /// The player of the next move, by both options.
     pub(crate) fn choice(&self) -> Choice {
-        match (self.method, &self.adviser) {
+        match (self.method, &self.ranker) {
             (None, _) => Choice::Search,
-            (Some(_), Some(Ok(adviser))) => Choice::Transformer(Arc::clone(adviser)),
-            (Some(method), Some(Err(error))) => Choice::Nobody(format!("no move: Search {method}: {error}")),
-            (Some(method), None) => Choice::Nobody(format!(
-                "no move: Search {method} needs a transformer; set TransformerFile to one, or Search to {ALPHABETA}"
+            (Some(_), Some(Ok(ranker))) => Choice::Transformer(Arc::clone(ranker)),
+            (Some(method), Some(Err(error))) => {
+                Choice::Unavailable(format!("no move: SearchMode {method}: {error}"))
+            }
+            (Some(method), None) => Choice::Unavailable(format!(
+                "no move: SearchMode {method} needs a transformer; set TransformerFile to one, or SearchMode to {ALPHABETA}"
             )),
         }
     }
 }
 
-/// Reads a network, and tells which file it is.
+/// Reads a network and the fingerprint of its file.
 fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), OptionError> {
     let (bytes, file) =
         Fingerprint::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
@@ -165,61 +178,65 @@ fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), OptionError
     }
 }
 
-/// A network in a few words.
+/// A network in a few words: size, precision, instruction set and methods.
 fn describe(network: &Network) -> String {
     let architecture = network.architecture();
-    let methods: Vec<&str> =
-        Method::ALL.into_iter().filter(|method| method.fits(&architecture.heads)).map(Method::name).collect();
+    let methods: Vec<&str> = Method::ALL
+        .into_iter()
+        .filter(|method| method.is_supported_by(&architecture.heads))
+        .map(Method::name)
+        .collect();
     format!(
-        "{} layers of width {}, {:.1} M parameters ({}, {}); it can be asked by {}",
+        "{} layers of width {}, {:.1} M parameters ({}, {}); methods: {}",
         architecture.body.layers,
         architecture.body.width,
         architecture.parameters() as f64 / 1e6,
         network.precision().name(),
         network.isa().name(),
-        if methods.is_empty() { "nothing".into() } else { methods.join(", ") }
+        if methods.is_empty() { "none".into() } else { methods.join(", ") }
     )
 }
 
-/// Plays a move without search. The calling thread waits as a search does if it may not answer yet.
+/// Plays a move without search. Waits like a search if it may not answer yet.
 pub(crate) fn play(
-    adviser: &Mutex<Adviser>,
+    ranker: &Mutex<MoveRanker>,
     searcher: &Searcher,
     position: &mut Position,
     limits: &Limits,
-    speaker: &Speaker,
+    output: &UciOutput,
 ) {
     let start = Instant::now();
     let signals = searcher.signals();
     let allowed = time_allowed(limits, searcher.settings.move_overhead);
-    // The clock is ours once the enemy has played the expected move.
+    // Our clock runs once the opponent has played the expected move.
     let mut ours_since = start;
-    let late = || {
+    let is_late = || {
         if signals.is_pondering() {
             ours_since = Instant::now();
             return signals.is_stopped();
         }
         signals.is_stopped() || allowed.is_some_and(|allowed| ours_since.elapsed() >= allowed)
     };
-    // What is kept in it is written anew for each move, so that one that failed harms none after it.
-    let mut adviser = adviser.lock().unwrap_or_else(PoisonError::into_inner);
-    let advice = adviser.weigh_some(position, &limits.search_moves, late);
-    let cost = Cost { nodes: advice.judged as u64, time: start.elapsed() };
-    for (index, weighed) in advice.moves.iter().take(searcher.settings.multipv).enumerate() {
-        speaker.weighed(index + 1, weighed.mv, weighed.prospect.map(score), &cost);
+    // All state in it is rewritten for each move, so that a panic in one move does not affect the next.
+    let mut ranker = ranker.lock().unwrap_or_else(PoisonError::into_inner);
+    let ranked = ranker.rank_selected(position, &limits.search_moves, is_late);
+    let cost = Cost { nodes: ranked.num_evaluated as u64, time: start.elapsed() };
+    for (index, scored) in ranked.moves.iter().take(searcher.settings.multipv).enumerate() {
+        output.ranked_move(index + 1, scored.mv, scored.value.map(score), &cost);
     }
-    searcher.wait_for_leave(limits);
-    let best = advice.moves.first();
-    // Without a legal move the rules say what the position is worth, and nobody else is asked.
+    searcher.wait_until_answer_allowed(limits);
+    let best = ranked.moves.first();
+    // Without a legal move the rules decide the score, and the network is not run.
     let end = if position.in_check() { Score::Mate(0) } else { Score::Centipawns(Centipawns(0)) };
-    let score = best.and_then(|best| best.prospect).map_or(end, |prospect| score(prospect).0);
+    let score = best.and_then(|best| best.value).map_or(end, |value| score(value).0);
     let Cost { nodes, time } = cost;
     let best = best.map(|best| best.mv);
-    speaker.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time });
+    output.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time });
 }
 
-/// After how long the moves that were weighed by then have to do. A game goes on after this move, so that only a part of the
-/// clock is used, and never more than half of what is left: the increment comes when the move is made.
+/// Time for ranking moves; those ranked by then have to suffice. At most a quarter of the clock plus half the
+/// increment, and never more than half of what is left, because the increment comes only when the move is
+/// made.
 fn time_allowed(limits: &Limits, overhead: Duration) -> Option<Duration> {
     if limits.infinite {
         return None;
@@ -232,23 +249,25 @@ fn time_allowed(limits: &Limits, overhead: Duration) -> Option<Duration> {
     [move_time, clock].into_iter().flatten().min()
 }
 
-/// What a prospect is as an evaluation, and as chances of win, draw and loss if there are any: what a chance alone would be in
-/// our own centipawns, nobody has fitted.
-pub(crate) fn score(prospect: Prospect) -> (Score, Option<Wdl>) {
-    let score = match prospect {
-        Prospect::Mate => Score::Mate(1),
-        other => Score::Centipawns(Centipawns(centipawns_of_chance(other.chance()).round() as i32)),
+/// A value as a score, and as win, draw and loss if it has them. A plain win probability gives no WDL,
+/// because no draw rate was fitted for it.
+pub(crate) fn score(estimate: ValueEstimate) -> (Score, Option<Wdl>) {
+    let score = match estimate {
+        ValueEstimate::Mate => Score::Mate(1),
+        other => Score::Centipawns(Centipawns(
+            centipawns_of_win_probability(other.win_probability()).round() as i32,
+        )),
     };
-    let wdl = match prospect {
-        Prospect::Outcomes { win, loss, .. } => {
-            let [win, loss] = [win, loss].map(|share| (1000.0 * share).round() as u32);
+    let wdl = match estimate {
+        ValueEstimate::Wdl { win, loss, .. } => {
+            let [win, loss] = [win, loss].map(|probability| (1000.0 * probability).round() as u32);
             // Two halves may both have been rounded up.
             let loss = loss.min(1000 - win);
             Some(Wdl { win, draw: 1000 - win - loss, loss })
         }
-        Prospect::Draw => Some(Wdl { win: 0, draw: 1000, loss: 0 }),
-        Prospect::Mate => Some(Wdl { win: 1000, draw: 0, loss: 0 }),
-        Prospect::Chance(_) => None,
+        ValueEstimate::Draw => Some(Wdl { win: 0, draw: 1000, loss: 0 }),
+        ValueEstimate::Mate => Some(Wdl { win: 1000, draw: 0, loss: 0 }),
+        ValueEstimate::WinProbability(_) => None,
     };
     (score, wdl)
 }
@@ -258,20 +277,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prospect_is_a_score() {
-        let told = |prospect| {
-            let (score, wdl) = score(prospect);
+    fn a_value_estimate_becomes_a_score() {
+        let shown = |estimate| {
+            let (score, wdl) = score(estimate);
             (score.to_string(), wdl.map(|Wdl { win, draw, loss }| [win, draw, loss]))
         };
-        assert_eq!(told(Prospect::Mate), ("mate 1".into(), Some([1000, 0, 0])));
-        assert_eq!(told(Prospect::Draw), ("cp 0".into(), Some([0, 1000, 0])));
-        let outcomes = Prospect::Outcomes { win: 0.3005, draw: 0.599, loss: 0.1005 };
-        assert_eq!(told(outcomes), ("cp 110".into(), Some([301, 598, 101])));
-        assert_eq!(told(Prospect::Chance(0.5)), ("cp 0".into(), None));
-        assert_eq!(told(Prospect::Chance(0.25)).0, "cp -298");
-        assert_eq!(told(Prospect::Chance(1.0)).0, "cp 5000");
-        let halves = Prospect::Outcomes { win: 0.0625, draw: 0.0, loss: 0.9375 };
-        assert_eq!(told(halves).1, Some([63, 0, 937]));
+        assert_eq!(shown(ValueEstimate::Mate), ("mate 1".into(), Some([1000, 0, 0])));
+        assert_eq!(shown(ValueEstimate::Draw), ("cp 0".into(), Some([0, 1000, 0])));
+        let outcomes = ValueEstimate::Wdl { win: 0.3005, draw: 0.599, loss: 0.1005 };
+        assert_eq!(shown(outcomes), ("cp 110".into(), Some([301, 598, 101])));
+        assert_eq!(shown(ValueEstimate::WinProbability(0.5)), ("cp 0".into(), None));
+        assert_eq!(shown(ValueEstimate::WinProbability(0.25)).0, "cp -298");
+        assert_eq!(shown(ValueEstimate::WinProbability(1.0)).0, "cp 5000");
+        let halves = ValueEstimate::Wdl { win: 0.0625, draw: 0.0, loss: 0.9375 };
+        assert_eq!(shown(halves).1, Some([63, 0, 937]));
     }
 
     #[test]

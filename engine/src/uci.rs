@@ -1,8 +1,8 @@
-//! The UCI protocol: one thread reads lines, one carries them out, and a third thinks.
+//! The UCI protocol: one thread reads lines, one executes them, and a third searches.
 //!
-//! The reader does nothing slow, so `stop` and `quit` are seen at once, whatever the engine is doing. Nothing that
-//! comes in can crash or hang it: a line that makes no sense gets one `info string`, and the last good position
-//! stays.
+//! The reader does nothing slow, so `stop` and `quit` are seen at once, whatever the engine is doing. No
+//! input can crash or block it: a line that makes no sense gets one `info string`, and the last valid
+//! position stays.
 
 use crate::bench::{self, Bench};
 use crate::board_text;
@@ -10,13 +10,13 @@ use crate::eval_text;
 use crate::genfens;
 use crate::go::{self, Go};
 use crate::help::HELP;
+use crate::input::read_lines;
 use crate::options::{self, DEFAULT_HASH, Options};
-use crate::output::{Faults, complain, say};
+use crate::output::{Faults, info_string, send};
 use crate::perft;
 use crate::position_text;
-use crate::reader::read_lines;
 use crate::searchless::{self, Choice};
-use crate::speaker::Speaker;
+use crate::uci_output::UciOutput;
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -25,64 +25,64 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tandem_chess::{Move, Position};
-use tandem_hybrid::Opinion;
+use tandem_hybrid::StrategistEval;
 use tandem_search::{Centipawns, Limits, STACK_SIZE, Score, SearchResult, Searcher, Settings, Signals};
 
-/// Where the searcher is: at hand, or away thinking.
-enum Work {
+/// The searcher, idle or moved to the thread that works with it.
+enum SearcherState {
     Idle(Box<Searcher>),
     Busy {
         thread: JoinHandle<Box<Searcher>>,
-        ends: Ends,
-        /// When it ends if it ponders and the expected move is played.
-        once_hit: Option<Ends>,
+        termination: Termination,
+        /// Termination of the work after `ponderhit`, if it ponders.
+        after_ponderhit: Option<Termination>,
     },
-    /// A thread of work could not be had back. Only seen in passing.
+    /// The searcher was lost with a thread that panicked; it is rebuilt before the next command.
     Lost,
 }
 
-/// When work comes to its end.
+/// Condition under which work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    /// By itself.
-    ByItself,
-    /// Once a mate is found. Nobody knows whether there is one.
-    WithLuck,
-    /// When it is told to.
-    WhenTold,
+enum Termination {
+    /// It ends by itself within its limits.
+    Bounded,
+    /// It ends if a mate is found, which is not certain.
+    MateSearch,
+    /// It ends only after `stop`.
+    OnStop,
 }
 
-impl Ends {
+impl Termination {
     fn of(limits: &Limits) -> Self {
         match limits.mate {
-            _ if limits.is_bounded() => Self::ByItself,
-            Some(_) if !limits.infinite && !limits.ponder => Self::WithLuck,
-            _ => Self::WhenTold,
+            _ if limits.is_bounded() => Self::Bounded,
+            Some(_) if !limits.infinite && !limits.ponder => Self::MateSearch,
+            _ => Self::OnStop,
         }
     }
 }
 
-/// The engine's side of the protocol.
+/// State of the protocol: position, options, and the searcher, which may be at work on another thread.
 pub struct Uci {
     position: Position,
     options: Options,
     signals: Arc<Signals>,
-    work: Work,
-    /// How the searcher was set when it was last sent away.
-    kept: Kept,
-    /// Raised by the reader as soon as `quit` comes in, to end whatever is slow.
+    state: SearcherState,
+    /// Configuration of the searcher when it was last moved to a thread, to rebuild it if the thread panics.
+    config: SearcherConfig,
+    /// Set by the reader as soon as `quit` is read, to end slow commands.
     quitting: Arc<AtomicBool>,
     faults: Faults,
 }
 
-/// What a searcher that is made anew must be told, beside what the options know.
-struct Kept {
+/// Configuration of a searcher that [`Options`] does not hold.
+struct SearcherConfig {
     settings: Settings,
     threads: usize,
     syzygy_path: String,
 }
 
-impl Kept {
+impl SearcherConfig {
     fn of(searcher: &Searcher) -> Self {
         Self {
             settings: searcher.settings.clone(),
@@ -92,12 +92,12 @@ impl Kept {
     }
 }
 
-/// Whether to go on reading.
+/// Result of a line: continue or quit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The next line, please.
+    /// The engine is ready for the next line.
     Line,
-    /// That was the last one.
+    /// The line was `quit`.
     Quit,
 }
 
@@ -108,10 +108,11 @@ impl Default for Uci {
 }
 
 impl Uci {
-    /// The engine as it starts.
+    /// The engine as it starts: starting position, default options, 16 MiB of hash. Exits the process if even
+    /// that cannot be allocated.
     pub fn new() -> Self {
         let options = Options::default();
-        let searcher = match Searcher::new(options.judge.factory(), DEFAULT_HASH) {
+        let searcher = match Searcher::new(options.evaluator.factory(), DEFAULT_HASH) {
             Ok(searcher) => searcher,
             Err(error) => {
                 eprintln!("tandem: {error}");
@@ -122,48 +123,48 @@ impl Uci {
             position: Position::startpos(),
             options,
             signals: searcher.signals(),
-            kept: Kept::of(&searcher),
-            work: Work::Idle(Box::new(searcher)),
+            config: SearcherConfig::of(&searcher),
+            state: SearcherState::Idle(Box::new(searcher)),
             quitting: Arc::default(),
             faults: Faults::default(),
         }
     }
 
-    /// Carries out lines given as arguments, to the end of each. A shell hears of one that failed.
+    /// Executes lines given as arguments, each to its end. The exit status is 1 if one of them failed.
     pub(crate) fn run_lines(mut self, lines: &[String]) -> ExitCode {
         for line in lines {
             if self.execute(line) == Next::Quit {
                 break;
             }
-            self.settle();
+            self.finish_work();
         }
         if self.faults.any() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// Reads lines until `quit` or the end of the input.
+    /// Reads and executes lines until `quit` or the end of the input.
     pub(crate) fn run(mut self, input: impl BufRead + Send + 'static) -> ExitCode {
         let (sender, receiver) = mpsc::channel::<String>();
         let (signals, quitting) = (Arc::clone(&self.signals), Arc::clone(&self.quitting));
-        // The reader may wait for input for ever; nobody waits for it.
+        // The reader may wait for input for ever, so it is never joined.
         std::thread::spawn(move || read_lines(input, &sender, &signals, &quitting));
         for line in receiver {
             if self.execute(&line) == Next::Quit {
                 self.signals.stop();
-                self.finish();
+                self.wait_for_work();
                 return ExitCode::SUCCESS;
             }
         }
-        // The input ended. A search that ends by itself may do so; any other has nobody left to stop it.
-        if let Work::Busy { ends, .. } = self.work
-            && ends != Ends::ByItself
+        // The input ended. Bounded work may finish; any other could not be stopped any more.
+        if let SearcherState::Busy { termination, .. } = self.state
+            && termination != Termination::Bounded
         {
             self.signals.stop();
         }
-        self.finish();
+        self.wait_for_work();
         ExitCode::SUCCESS
     }
 
-    /// Carries out one line. Searches and other long work go on after it returns.
+    /// Executes one line. Searches and other long work go on after it returns; see [`Self::finish_work`].
     pub fn execute(&mut self, line: &str) -> Next {
         let line = line.trim();
         let (command, arguments) = match line.split_once(|c: char| c.is_ascii_whitespace()) {
@@ -173,7 +174,7 @@ impl Uci {
         match command {
             "" => {}
             "uci" => self.introduce(),
-            "isready" => say("readyok"),
+            "isready" => send("readyok"),
             "ucinewgame" => {
                 let quitting = Arc::clone(&self.quitting);
                 if let Some(searcher) = self.searcher() {
@@ -186,27 +187,27 @@ impl Uci {
             "stop" => self.signals.stop(),
             "ponderhit" => self.ponder_hit(),
             "quit" => return Next::Quit,
-            "d" => say(board_text::describe(&self.position)),
+            "d" => send(board_text::describe(&self.position)),
             "eval" => self.evaluate(arguments),
             "perft" => self.perft(arguments),
             "bench" => self.bench(arguments),
             "speedtest" => self.speedtest(arguments),
             "genfens" => self.genfens(arguments),
-            "help" | "--help" | "-h" => say(HELP),
-            "--version" => say(format_args!("tandem {}", env!("CARGO_PKG_VERSION"))),
+            "help" | "--help" | "-h" => send(HELP),
+            "--version" => send(format_args!("tandem {}", env!("CARGO_PKG_VERSION"))),
             other => {
                 let other: String = other.chars().take(40).collect();
-                self.faults.tell(format_args!("unknown command '{other}'; 'help' lists the commands"));
+                self.faults.report(format_args!("unknown command '{other}'; 'help' lists the commands"));
             }
         }
         Next::Line
     }
 
     fn introduce(&self) {
-        say(format_args!("id name Tandem {}", env!("CARGO_PKG_VERSION")));
-        say("id author the Tandem authors");
+        send(format_args!("id name Tandem {}", env!("CARGO_PKG_VERSION")));
+        send("id author the Tandem authors");
         options::list();
-        say("uciok");
+        send("uciok");
     }
 
     fn set_option(&mut self, arguments: &str) {
@@ -215,21 +216,21 @@ impl Uci {
         let Some(searcher) = self.searcher() else { return };
         match options::set(arguments, &mut options, searcher, &quitting) {
             Ok(()) => self.options = options,
-            Err(error) => self.faults.tell(error),
+            Err(error) => self.faults.report(error),
         }
     }
 
     fn set_position(&mut self, arguments: &str) {
         match position_text::parse(arguments) {
             Ok(position) => self.position = position,
-            Err(error) => self.faults.tell(error),
+            Err(error) => self.faults.report(error),
         }
     }
 
     fn go(&mut self, arguments: &str) {
         let (go, fault) = go::parse(arguments, &self.position);
         if let Some(fault) = fault {
-            self.faults.tell(fault);
+            self.faults.report(fault);
         }
         match go {
             Some(Go::Search(limits)) => self.search(limits),
@@ -240,8 +241,8 @@ impl Uci {
 
     fn ponder_hit(&mut self) {
         self.signals.ponder_hit();
-        if let Work::Busy { ends, once_hit: Some(hit), .. } = &mut self.work {
-            *ends = *hit;
+        if let SearcherState::Busy { termination, after_ponderhit: Some(hit), .. } = &mut self.state {
+            *termination = *hit;
         }
     }
 
@@ -250,47 +251,48 @@ impl Uci {
             return;
         }
         let mut position = self.position.clone();
-        let speaker = Speaker::new(position.clone(), &self.options);
-        let amends = Amends { speaker: speaker.clone(), result: at_a_loss(&position, &limits) };
-        let ends = Ends::of(&limits);
-        let once_hit = limits.ponder.then(|| Ends::of(&Limits { ponder: false, ..limits.clone() }));
+        let output = UciOutput::new(position.clone(), &self.options);
+        let fallback = PanicFallback { output: output.clone(), result: fallback_result(&position, &limits) };
+        let termination = Termination::of(&limits);
+        let after_ponderhit =
+            limits.ponder.then(|| Termination::of(&Limits { ponder: false, ..limits.clone() }));
         let task: Box<dyn FnOnce(&mut Searcher) + Send> = match self.options.searchless.choice() {
             Choice::Search => {
-                let absence = self.options.second_mind.absence();
+                let missing = self.options.hybrid.missing_reason();
                 Box::new(move |searcher| {
-                    absence.into_iter().for_each(complain);
-                    let result = searcher.search(&position, &limits, &mut |info| speaker.info(&info));
-                    if let Some(counsel) = searcher.counsel() {
-                        complain(format_args!("strategist: {}", counsel.statistics()));
+                    missing.into_iter().for_each(info_string);
+                    let result = searcher.search(&position, &limits, &mut |info| output.info(&info));
+                    if let Some(client) = searcher.strategist() {
+                        info_string(format_args!("strategist: {}", client.statistics()));
                     }
-                    speaker.best_move(&result);
+                    output.best_move(&result);
                 })
             }
-            Choice::Transformer(adviser) => Box::new(move |searcher| {
-                searchless::play(&adviser, searcher, &mut position, &limits, &speaker);
+            Choice::Transformer(ranker) => Box::new(move |searcher| {
+                searchless::play(&ranker, searcher, &mut position, &limits, &output);
             }),
-            Choice::Nobody(why) => {
+            Choice::Unavailable(reason) => {
                 let faults = self.faults.clone();
                 Box::new(move |searcher| {
-                    faults.tell(why);
-                    searcher.wait_for_leave(&limits);
-                    say("bestmove (none)");
+                    faults.report(reason);
+                    searcher.wait_until_answer_allowed(&limits);
+                    send("bestmove (none)");
                 })
             }
         };
-        let spare = amends.clone();
-        let begun = self.work(ends, once_hit, move |searcher| {
-            let _amends = amends;
+        let spare = fallback.clone();
+        let begun = self.start_work(termination, after_ponderhit, move |searcher| {
+            let _fallback = fallback;
             task(searcher);
         });
         if !begun {
-            spare.make();
+            spare.send();
         }
     }
 
     fn count(&mut self, depth: u32) {
         let (position, chess960) = (self.position.clone(), self.options.chess960);
-        self.work(Ends::ByItself, None, move |searcher| {
+        self.start_work(Termination::Bounded, None, move |searcher| {
             perft::count(position, depth, chess960, &searcher.signals());
         });
     }
@@ -298,7 +300,7 @@ impl Uci {
     fn perft(&mut self, arguments: &str) {
         match arguments.parse::<u32>() {
             Ok(depth) if depth <= 100 => self.count(depth),
-            _ => self.faults.tell("usage: perft <depth>"),
+            _ => self.faults.report("usage: perft <depth>"),
         }
     }
 
@@ -307,23 +309,23 @@ impl Uci {
             "" => self.position.clone(),
             fen => match Position::from_fen(fen) {
                 Ok(position) => position,
-                Err(error) => return self.faults.tell(error),
+                Err(error) => return self.faults.report(error),
             },
         };
         let options = self.options.clone();
         let Some(searcher) = self.searcher() else { return };
         let value = searcher.evaluate(&position);
-        say(eval_text::describe(&options.judge, &position, |position| searcher.evaluate(position)));
-        let blended = |opinion: &Opinion, blend| searcher.blended(value, opinion, blend);
-        let both = options.second_mind.describe(&position, value, &options.judge, options.chess960, blended);
+        send(eval_text::describe(&options.evaluator, &position, |position| searcher.evaluate(position)));
+        let blended = |eval: &StrategistEval, blend| searcher.blend_eval(value, eval, blend);
+        let both = options.hybrid.describe(&position, value, &options.evaluator, options.chess960, blended);
         if let Some(both) = both {
-            say(format_args!("\n{both}"));
+            send(format_args!("\n{both}"));
         }
     }
 
     fn bench(&mut self, arguments: &str) {
         let Some([depth, threads, hash]) = numbers(arguments) else {
-            return self.faults.tell("usage: bench [depth [threads [MiB]]]");
+            return self.faults.report("usage: bench [depth [threads [MiB]]]");
         };
         let standard = Bench::default();
         let bench = Bench {
@@ -332,25 +334,25 @@ impl Uci {
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
         let faults = self.faults.clone();
-        self.work(Ends::ByItself, None, move |searcher| {
+        self.start_work(Termination::Bounded, None, move |searcher| {
             if let Err(error) = bench::run(bench, searcher) {
-                faults.tell(error);
+                faults.report(error);
             }
         });
     }
 
     fn speedtest(&mut self, arguments: &str) {
         let Some([seconds, threads, hash]) = numbers(arguments) else {
-            return self.faults.tell("usage: speedtest [seconds [threads [MiB]]]");
+            return self.faults.report("usage: speedtest [seconds [threads [MiB]]]");
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let seconds = seconds.unwrap_or(20).clamp(1, 3600);
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
         let faults = self.faults.clone();
-        self.work(Ends::ByItself, None, move |searcher| {
+        self.start_work(Termination::Bounded, None, move |searcher| {
             if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
-                faults.tell(error);
+                faults.report(error);
             }
         });
     }
@@ -359,30 +361,34 @@ impl Uci {
         let faults = self.faults.clone();
         match genfens::Request::parse(arguments) {
             Ok(request) => {
-                self.work(Ends::ByItself, None, move |searcher| {
+                self.start_work(Termination::Bounded, None, move |searcher| {
                     if let Err(error) = request.run(searcher) {
-                        faults.tell(error);
+                        faults.report(error);
                     }
                 });
             }
-            Err(error) => faults.tell(error),
+            Err(error) => faults.report(error),
         }
     }
 
-    /// Sends the searcher away to do something that takes its time; `once_hit` is when that ends if it ponders and the expected
-    /// move is played. Returns whether it went.
-    fn work(
+    /// Moves the searcher to a thread for work that takes time. `after_ponderhit` is the termination after
+    /// the expected move was played, if the work ponders. Returns false if the searcher is busy or no thread
+    /// is available.
+    fn start_work(
         &mut self,
-        ends: Ends,
-        once_hit: Option<Ends>,
+        termination: Termination,
+        after_ponderhit: Option<Termination>,
         task: impl FnOnce(&mut Searcher) + Send + 'static,
     ) -> bool {
         if self.searcher().is_none() {
             return false;
         }
-        let Work::Idle(mut searcher) = std::mem::replace(&mut self.work, Work::Lost) else { return false };
-        self.kept = Kept::of(&searcher);
-        self.signals.arm(once_hit.is_some());
+        let SearcherState::Idle(mut searcher) = std::mem::replace(&mut self.state, SearcherState::Lost)
+        else {
+            return false;
+        };
+        self.config = SearcherConfig::of(&searcher);
+        self.signals.arm(after_ponderhit.is_some());
         if self.quitting.load(Relaxed) {
             self.signals.stop();
         }
@@ -392,112 +398,115 @@ impl Uci {
         });
         match spawned {
             Ok(thread) => {
-                self.work = Work::Busy { thread, ends, once_hit };
+                self.state = SearcherState::Busy { thread, termination, after_ponderhit };
                 true
             }
             Err(error) => {
-                self.faults.tell(format_args!("no thread to search with: {error}"));
-                self.restore();
+                self.faults.report(format_args!("no thread to search with: {error}"));
+                self.rebuild_searcher();
                 false
             }
         }
     }
 
-    /// Whether the searcher thinks, perhaps without end, so that nobody can wait for it; the user is told so.
+    /// True if the searcher works and may never end, so that it cannot be waited for; then the user gets a
+    /// message.
     fn is_busy(&self) -> bool {
-        let Work::Busy { thread, ends, .. } = &self.work else { return false };
-        let busy = *ends != Ends::ByItself && !self.signals.is_stopped() && !thread.is_finished();
+        let SearcherState::Busy { thread, termination, .. } = &self.state else { return false };
+        let busy =
+            *termination != Termination::Bounded && !self.signals.is_stopped() && !thread.is_finished();
         if busy {
-            self.faults.tell("busy thinking; send 'stop' first");
+            self.faults.report("busy thinking; send 'stop' first");
         }
         busy
     }
 
-    /// The searcher, once it has nothing else to do. While nobody can wait for it, the answer is `None`.
+    /// The searcher, once its work has ended. `None` if that cannot be waited for.
     fn searcher(&mut self) -> Option<&mut Searcher> {
         if self.is_busy() {
             return None;
         }
-        self.finish();
-        match &mut self.work {
-            Work::Idle(searcher) => Some(searcher),
+        self.wait_for_work();
+        match &mut self.state {
+            SearcherState::Idle(searcher) => Some(searcher),
             _ => None,
         }
     }
 
-    /// Waits for the work in hand.
-    fn finish(&mut self) {
-        match std::mem::replace(&mut self.work, Work::Lost) {
-            Work::Busy { thread, .. } => match thread.join() {
-                Ok(searcher) => self.work = Work::Idle(searcher),
+    /// Waits for the end of the work and takes the searcher back.
+    fn wait_for_work(&mut self) {
+        match std::mem::replace(&mut self.state, SearcherState::Lost) {
+            SearcherState::Busy { thread, .. } => match thread.join() {
+                Ok(searcher) => self.state = SearcherState::Idle(searcher),
                 Err(_) => {
-                    self.faults.tell(
+                    self.faults.report(
                         "the search failed; this is a bug, please report it with the commands that led to it",
                     );
-                    self.restore();
+                    self.rebuild_searcher();
                 }
             },
-            Work::Idle(searcher) => self.work = Work::Idle(searcher),
-            Work::Lost => self.restore(),
+            SearcherState::Idle(searcher) => self.state = SearcherState::Idle(searcher),
+            SearcherState::Lost => self.rebuild_searcher(),
         }
     }
 
-    /// Waits for the work in hand, telling it to stop if it waits to be told. Who looks for a mate that there is not looks
-    /// on until somebody tells him to stop.
-    pub fn settle(&mut self) {
-        if let Work::Busy { ends: Ends::WhenTold, .. } = self.work {
+    /// Waits for the end of the work, and stops it first if it would otherwise go on for ever. A search for a
+    /// mate is not stopped, so it may not return before `stop` if there is none.
+    pub fn finish_work(&mut self) {
+        if let SearcherState::Busy { termination: Termination::OnStop, .. } = self.state {
             self.signals.stop();
         }
-        self.finish();
+        self.wait_for_work();
     }
 
-    /// A new searcher, set as the old one was, when that is gone for good.
-    fn restore(&mut self) {
-        let factory = self.options.judge.factory();
+    /// Creates a new searcher, configured as the one that was lost.
+    fn rebuild_searcher(&mut self) {
+        let factory = self.options.evaluator.factory();
         let made = Searcher::new(Arc::clone(&factory), self.options.hash).or_else(|error| {
-            self.faults.tell(format_args!("{error}; Hash is {DEFAULT_HASH} now"));
+            self.faults.report(format_args!("{error}; Hash is {DEFAULT_HASH} now"));
             self.options.hash = DEFAULT_HASH;
             Searcher::new(factory, DEFAULT_HASH)
         });
         let searcher = match made {
             Ok(searcher) => searcher,
-            Err(error) => return self.faults.tell(format_args!("nobody is left to search: {error}")),
+            Err(error) => return self.faults.report(format_args!("no searcher can be made: {error}")),
         };
-        // The reader holds the signals that there are, so the new searcher must obey the same.
+        // The reader holds the existing signals, so the new searcher must obey them.
         let mut searcher = searcher.listening_to(Arc::clone(&self.signals));
-        searcher.settings = self.kept.settings.clone();
-        searcher.set_threads(self.kept.threads);
-        searcher.set_counsel(self.options.second_mind.counsel().cloned());
-        if let Err(error) = searcher.set_syzygy(&self.kept.syzygy_path) {
-            self.faults.tell(format_args!("{error}; endgame tables are off now"));
+        searcher.settings = self.config.settings.clone();
+        searcher.set_threads(self.config.threads);
+        searcher.set_strategist(self.options.hybrid.client().cloned());
+        if let Err(error) = searcher.set_syzygy(&self.config.syzygy_path) {
+            self.faults.report(format_args!("{error}; endgame tables are off now"));
         }
-        self.work = Work::Idle(Box::new(searcher));
+        self.state = SearcherState::Idle(Box::new(searcher));
     }
 }
 
-/// A move for a search that finds none because it fails: a GUI waits for an answer, and a move by chance is better than none.
+/// Sends a move if the search panics, because the GUI waits for an answer and any legal move is better than
+/// none.
 #[derive(Clone)]
-struct Amends {
-    speaker: Speaker,
+struct PanicFallback {
+    output: UciOutput,
     result: SearchResult,
 }
 
-impl Amends {
-    fn make(&self) {
-        self.speaker.best_move(&self.result);
+impl PanicFallback {
+    fn send(&self) {
+        self.output.best_move(&self.result);
     }
 }
 
-impl Drop for Amends {
+impl Drop for PanicFallback {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.make();
+            self.send();
         }
     }
 }
 
-/// What is answered when there is nobody to search: the first move that may be played.
-fn at_a_loss(position: &Position, limits: &Limits) -> SearchResult {
+/// Result without a search: the first legal move among those allowed.
+fn fallback_result(position: &Position, limits: &Limits) -> SearchResult {
     let wanted = |mv: &Move| limits.search_moves.is_empty() || limits.search_moves.contains(mv);
     let best = position.legal_moves().into_iter().find(wanted);
     let mated = best.is_none() && position.in_check();
@@ -505,7 +514,7 @@ fn at_a_loss(position: &Position, limits: &Limits) -> SearchResult {
     SearchResult { best, ponder: None, score, depth: 0, nodes: 0, time: Duration::ZERO }
 }
 
-/// Up to three whole numbers.
+/// Parses up to three whole numbers; `None` if there are more words or one is not a number.
 fn numbers(arguments: &str) -> Option<[Option<u64>; 3]> {
     let mut found = [None; 3];
     for (index, word) in arguments.split_ascii_whitespace().enumerate() {
@@ -525,8 +534,8 @@ mod tests {
             engine.execute(&format!("setoption name {option}"));
         }
         engine.execute("setoption name UCI_LimitStrength value true");
-        assert!(engine.work(Ends::ByItself, None, |_| panic!("as a bug would")));
-        engine.settle();
+        assert!(engine.start_work(Termination::Bounded, None, |_| panic!("as a bug would")));
+        engine.finish_work();
         assert!(engine.faults.any());
         let searcher = engine.searcher().unwrap();
         let Settings { multipv, move_overhead, strength, .. } = searcher.settings.clone();
@@ -541,10 +550,10 @@ mod tests {
         let start = Position::startpos();
         let only = uci::parse(start.board(), "h2h4").unwrap();
         let limits = Limits { search_moves: vec![only], ..Limits::default() };
-        assert_eq!(at_a_loss(&start, &limits).best, Some(only));
-        assert!(at_a_loss(&start, &Limits::default()).best.is_some());
+        assert_eq!(fallback_result(&start, &limits).best, Some(only));
+        assert!(fallback_result(&start, &Limits::default()).best.is_some());
         let mated = Position::from_fen("8/8/8/8/8/5k2/6q1/7K w - - 0 1").unwrap();
-        let SearchResult { best, score, .. } = at_a_loss(&mated, &Limits::default());
+        let SearchResult { best, score, .. } = fallback_result(&mated, &Limits::default());
         assert_eq!((best, score), (None, Score::Mate(0)));
     }
 }

@@ -1,4 +1,4 @@
-//! The engine with a transformer in the place of its search, as a GUI sees it.
+//! The engine with a transformer in place of its search, as a GUI sees it.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Engine, NetworkFile, after, last};
 use std::time::Duration;
 use tandem_chess::{Position, uci};
 
-/// A tiny network that can be asked in every way.
+/// A tiny network with the heads for every method.
 const SQUARES: &str = r#"
     input = "squares"
     embedding = { kind = "positions" }
@@ -24,7 +24,7 @@ const SQUARES: &str = r#"
     move_value = { width = 8 }
 "#;
 
-/// A tiny network of action values alone.
+/// A tiny network with action values alone.
 const ACTIONS: &str = r#"
     input = "text"
     embedding = { kind = "positions" }
@@ -41,28 +41,28 @@ const ACTIONS: &str = r#"
     action_value = { buckets = 8 }
 "#;
 
-/// A tiny network that has opinions of moves and none of positions.
+/// A tiny network with a policy head and no value head.
 fn policy_alone() -> String {
     let heads = ["value = { channels = 2, hidden = 8 }", "move_value = { width = 8 }"];
     heads.iter().fold(SQUARES.to_owned(), |text, head| text.replace(head, ""))
 }
 
-/// An engine that plays by a method.
+/// An engine that plays by a method of this network.
 fn engine(file: &NetworkFile, method: &str) -> Engine {
     let mut engine = Engine::start();
-    let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
-    assert!(told[0].starts_with("info string strategist: 1 layers of width 8"), "{told:?}");
-    assert_eq!(engine.ask(&format!("setoption name Search value {method}")), [""; 0]);
+    let lines = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    assert!(lines[0].starts_with("info string strategist: 1 layers of width 8"), "{lines:?}");
+    assert_eq!(engine.ask(&format!("setoption name SearchMode value {method}")), [""; 0]);
     engine
 }
 
-/// The strategist that ships knows what is played in the first move, and is unpacked only when it is wanted.
+/// The strategist that ships knows common first moves, and is unpacked only when it is wanted.
 #[test]
 fn the_network_built_in_plays() {
     let mut engine = Engine::start();
     assert_eq!(engine.ask("setoption name Hash value 1"), [""; 0]);
-    let told = engine.ask("setoption name Search value policy");
-    assert!(told[0].starts_with("info string strategist: "), "{told:?}");
+    let lines = engine.ask("setoption name SearchMode value policy");
+    assert!(lines[0].starts_with("info string strategist: "), "{lines:?}");
     engine.send("position startpos");
     engine.send("go nodes 1");
     let best = engine.until("bestmove").pop().unwrap();
@@ -74,8 +74,7 @@ fn options_are_listed() {
     let mut engine = Engine::start();
     engine.send("uci");
     let hello = engine.until("uciok");
-    let search =
-        "option name Search type combo default alphabeta var alphabeta var policy var value var action-value";
+    let search = "option name SearchMode type combo default alphabeta var alphabeta var policy var value var action-value";
     assert!(hello.iter().any(|line| line == search));
     assert!(hello.iter().any(|line| line == "option name TransformerFile type string default <empty>"));
 }
@@ -94,7 +93,7 @@ fn every_method_plays_a_game() {
         let mut moves = String::new();
         for ply in 0..60 {
             engine.send(&format!("position startpos moves{moves}"));
-            // Whatever the limit, the network is asked once.
+            // Limits do not matter, because the network runs once.
             engine.send(
                 ["go movetime 1000", "go depth 9", "go wtime 60000 btime 60000", "go nodes 1"][ply % 4],
             );
@@ -106,8 +105,8 @@ fn every_method_plays_a_game() {
             let info = &answer[0];
             assert!(info.starts_with("info depth 1 seldepth 1 multipv 1 score "), "{info}");
             assert_eq!(after(info, "pv"), Some(best));
-            let judged: usize = after(info, "nodes").unwrap().parse().unwrap();
-            assert!((1..=game.legal_moves().len()).contains(&judged), "{info}");
+            let evaluated: usize = after(info, "nodes").unwrap().parse().unwrap();
+            assert!((1..=game.legal_moves().len()).contains(&evaluated), "{info}");
             assert_eq!(answer.len(), 2);
             moves += &format!(" {best}");
             game.play(uci::parse(game.board(), best).unwrap());
@@ -205,7 +204,7 @@ fn castling_is_written_as_the_gui_wants_it() {
 }
 
 #[test]
-fn an_opinion_of_moves_alone_is_no_score() {
+fn a_network_without_a_value_head_sends_no_score() {
     let file = NetworkFile::new("alone", &policy_alone());
     let mut engine = engine(&file, "policy");
     engine.send("go depth 1");
@@ -214,8 +213,8 @@ fn an_opinion_of_moves_alone_is_no_score() {
 }
 
 #[test]
-fn who_is_not_there_does_not_move() {
-    let nobody = |engine: &mut Engine, why: &str| {
+fn without_a_usable_transformer_there_is_no_move() {
+    let refuses_to_move = |engine: &mut Engine, why: &str| {
         engine.send("go movetime 10");
         let answer = engine.until("bestmove");
         assert!(answer[0].starts_with("info string no move: ") && answer[0].contains(why), "{answer:?}");
@@ -223,38 +222,39 @@ fn who_is_not_there_does_not_move() {
     };
     let mut engine = Engine::start();
     engine.ask("setoption name TransformerFile value none");
-    engine.ask("setoption name Search value policy");
-    nobody(&mut engine, "Search policy needs a transformer; set TransformerFile to one");
+    engine.ask("setoption name SearchMode value policy");
+    refuses_to_move(&mut engine, "SearchMode policy needs a transformer; set TransformerFile to one");
 
-    // A network without the head says so at once, whichever option comes first, and again when it is asked.
+    // A network without the head is reported at once, in either order of the options, and again when a move
+    // is asked for.
     let file = NetworkFile::new("heads", ACTIONS);
-    let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
-    let unfit = "this network cannot be asked by policy; it has action_value: ask it by action-value";
-    assert_eq!(told[1], format!("info string Search policy: {unfit}"));
-    nobody(&mut engine, unfit);
-    assert_eq!(engine.ask("setoption name Search value value").len(), 1);
-    assert_eq!(engine.ask("setoption name Search value Action-Value"), [""; 0]);
+    let lines = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    let unfit = "this network has no head for policy; it has action_value: use action-value";
+    assert_eq!(lines[1], format!("info string SearchMode policy: {unfit}"));
+    refuses_to_move(&mut engine, unfit);
+    assert_eq!(engine.ask("setoption name SearchMode value value").len(), 1);
+    assert_eq!(engine.ask("setoption name SearchMode value Action-Value"), [""; 0]);
     engine.send("go movetime 1000");
     assert!(last(&engine.until("bestmove")).len() > "bestmove ".len());
 
-    // What cannot be loaded leaves what was there. An NNUE is told from other files.
+    // A file that cannot be loaded leaves the old network in use. An NNUE is recognised as such.
     let refused = |engine: &mut Engine, name: &str, bytes: &[u8], why: &str| {
         let file = NetworkFile::of_bytes(name, bytes);
-        let told = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
-        assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+        let lines = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+        assert!(lines.len() == 1 && lines[0].contains(why), "{lines:?}");
     };
-    refused(&mut engine, "junk", b"this is no network", "begin no network file that we know");
+    refused(&mut engine, "junk", b"this is no network", "do not begin any known network file");
     refused(&mut engine, "nnue", include_bytes!("../../nets/tandem.tnn"), "but EvalFile takes it");
     let bytes = std::fs::read(&file.0).unwrap();
     refused(&mut engine, "cut", &bytes[..bytes.len() / 2], "bytes are needed");
-    assert_eq!(engine.ask("setoption name Kernels value Portable").len(), 2);
+    assert_eq!(engine.ask("setoption name SIMD value Portable").len(), 2);
     engine.send("go movetime 1000");
     assert!(engine.until("bestmove")[0].starts_with("info depth 1 "));
 
-    // Without the file, and with the search again.
+    // Without the network, and with the search again.
     engine.ask("setoption name TransformerFile value none");
-    nobody(&mut engine, "needs a transformer");
-    engine.ask("setoption name Search value alphabeta");
+    refuses_to_move(&mut engine, "needs a transformer");
+    engine.ask("setoption name SearchMode value alphabeta");
     engine.send("go depth 4");
     assert!(engine.until("bestmove").iter().any(|line| line.starts_with("info depth 4")));
 }

@@ -83,14 +83,14 @@ fn nonsense_gets_one_line_and_changes_nothing() {
         "setoption name SyzygyPath value /no/such/folder",
         "setoption name EvalFile value /no/such/network",
         "setoption name EvalFile value /dev/zero",
-        "setoption name Kernels value abacus",
-        "setoption name Search value crystal-ball",
+        "setoption name SIMD value abacus",
+        "setoption name SearchMode value crystal-ball",
         "setoption name TransformerFile value /no/such/network",
         "setoption name TransformerFile value /dev/zero",
         "setoption name Strategist value perhaps",
         "setoption name StrategistThreads value 65",
         "setoption name SelectorThreshold value 1001",
-        "setoption name Blend value -2",
+        "setoption name StrategistBlend value -2",
         "setoption name HybridFile value /no/such/hybrid",
         "setoption name HybridFile value /dev/zero",
         "perft",
@@ -105,9 +105,31 @@ fn nonsense_gets_one_line_and_changes_nothing() {
     assert_eq!(engine.ask("d"), before);
 }
 
-/// A GUI waits for a move, whatever it has sent.
+/// Scripts and match files written for older versions still set options by these names.
 #[test]
-fn what_makes_no_sense_in_go_is_named_and_passed_over() {
+fn former_names_of_options_are_accepted_but_not_listed() {
+    let mut engine = Engine::start();
+    engine.send("uci");
+    let hello = engine.until("uciok");
+    let is_listed =
+        |name: &str| hello.iter().any(|line| line.starts_with(&format!("option name {name} type ")));
+    for (old, new, value) in [
+        ("Search", "SearchMode", "alphabeta"),
+        ("kernels", "SIMD", "portable"),
+        ("Blend", "StrategistBlend", "30"),
+    ] {
+        assert!(is_listed(new) && !is_listed(old), "{old}");
+        let answers = [old, new].map(|name| engine.ask(&format!("setoption name {name} value {value}")));
+        assert_eq!(answers[0], answers[1], "{old}");
+        assert!(answers[0].iter().all(|line| line.starts_with("info string evaluating by ")), "{answers:?}");
+    }
+    let refused = engine.ask("setoption name Blend value 101");
+    assert!(refused.len() == 1 && refused[0].contains("option StrategistBlend takes"), "{refused:?}");
+}
+
+/// The GUI waits for a move, even after words that make no sense.
+#[test]
+fn nonsense_in_go_is_reported_and_ignored() {
     let mut engine = Engine::start();
     for line in [
         "depth 2 wherever",
@@ -116,31 +138,31 @@ fn what_makes_no_sense_in_go_is_named_and_passed_over() {
         "nodes 99999999999999999999 depth 2",
     ] {
         engine.send(&format!("go {line}"));
-        let said = engine.until("bestmove");
-        let complaints = said.iter().filter(|line| line.starts_with("info string go: ")).count();
-        assert_eq!(complaints, usize::from(!line.starts_with("nodes")), "{line}: {said:?}");
+        let lines = engine.until("bestmove");
+        let reports = lines.iter().filter(|line| line.starts_with("info string go: ")).count();
+        assert_eq!(reports, usize::from(!line.starts_with("nodes")), "{line}: {lines:?}");
     }
 }
 
-/// The last line tells what is played, even if nothing was finished since the one before.
+/// The last line reports the move played, even if no iteration was finished since the line before.
 #[test]
-fn what_is_played_was_told_before() {
+fn the_move_played_was_reported_before() {
     let mut engine = Engine::start();
     for limits in ["nodes 1", "nodes 777", "nodes 20000", "movetime 30"] {
         engine.send("ucinewgame");
         engine.send("position startpos moves e2e4 c7c5");
         engine.send(&format!("go {limits}"));
-        let said = engine.until("bestmove");
-        let [.., info, best] = &said[..] else { panic!("{said:?}") };
+        let lines = engine.until("bestmove");
+        let [.., info, best] = &lines[..] else { panic!("{lines:?}") };
         let word_after = |line: &str, name: &str| {
             line.split(' ').skip_while(|word| *word != name).nth(1).map(str::to_owned)
         };
-        assert_eq!(word_after(info, "pv"), word_after(best, "bestmove"), "{said:?}");
-        assert_ne!(word_after(info, "score"), Some("mate".into()), "{said:?}");
+        assert_eq!(word_after(info, "pv"), word_after(best, "bestmove"), "{lines:?}");
+        assert_ne!(word_after(info, "score"), Some("mate".into()), "{lines:?}");
     }
 }
 
-/// Whatever a file puts into a message, a GUI reads one line.
+/// Text from a file must not add lines to the output.
 #[test]
 fn a_damaged_network_gets_one_line() {
     let path = std::env::temp_dir().join(format!("tandem-damaged-{}.ttn", std::process::id()));
@@ -158,7 +180,7 @@ fn a_damaged_network_gets_one_line() {
 }
 
 #[test]
-fn bytes_that_are_no_text_do_no_harm() {
+fn bytes_that_are_not_text_do_no_harm() {
     let mut engine = Engine::start();
     engine.send_bytes(b"\xff\xfe\x00\x01go\x80\n\n\r\n   \t \nposition \xc3\x28\n");
     let mut long = vec![b'x'; 3 << 20];
@@ -173,15 +195,15 @@ fn bytes_that_are_no_text_do_no_harm() {
 #[test]
 fn an_absurd_hash_is_refused_and_the_old_one_kept() {
     let mut engine = Engine::start();
-    // A terabyte is allowed but not to be had here; where it is, there is nothing to refuse.
+    // A terabyte is allowed but usually not available; where it is, nothing is refused.
     let answer = engine.ask("setoption name Hash value 1048576");
     assert!(answer.is_empty() || answer[0].contains("cannot allocate"), "{answer:?}");
-    // With whichever there is.
+    // The engine still searches, with the old table or the new one.
     engine.send("go depth 5");
     assert!(engine.until("bestmove").iter().any(|line| line.starts_with("info depth 5 ")));
 }
 
-/// How late a busy engine was at most.
+/// Delay of a busy engine at `stop` or `quit`, the larger of both.
 fn lateness(busy: &str) -> Duration {
     let mut engine = Engine::start();
     let mut late = Duration::ZERO;
@@ -206,7 +228,8 @@ fn stop_and_quit_are_answered_at_once() {
     for busy in
         ["go infinite", "go ponder wtime 1000 btime 1000", "go perft 9", "bench 40", "speedtest 60 1 16"]
     {
-        // The promise is 20 ms; an unoptimised build is allowed more, and a busy machine, which may stand still, more tries.
+        // The goal is 20 ms. An unoptimised build gets more, and a machine that stands still at times gets
+        // more tries.
         assert!((0..5).any(|_| lateness(busy) < Duration::from_millis(500)), "{busy}: late each time");
     }
 }
@@ -262,7 +285,7 @@ fn a_limited_player_waits_for_stop_as_any_other() {
     engine.until("bestmove");
 }
 
-/// Nor does it think for ten seconds on the enemy's time if it may look at a hundred nodes.
+/// A player limited to a hundred nodes must not ponder for seconds.
 #[test]
 fn a_limited_player_ponders_no_deeper_than_it_thinks() {
     let mut engine = Engine::start();
@@ -272,13 +295,13 @@ fn a_limited_player_ponders_no_deeper_than_it_thinks() {
         engine.ask(&format!("setoption name Threads value {threads}"));
         engine.send("go ponder wtime 60000 btime 60000");
         std::thread::sleep(Duration::from_millis(300));
-        let mut said = engine.ask("");
-        assert!(said.iter().all(|line| !line.starts_with("bestmove")), "{said:?}");
+        let mut lines = engine.ask("");
+        assert!(lines.iter().all(|line| !line.starts_with("bestmove")), "{lines:?}");
         engine.send("ponderhit");
-        said.extend(engine.until("bestmove"));
+        lines.extend(engine.until("bestmove"));
         let nodes = |line: &String| line.split(" nodes ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
-        let most = said.iter().filter_map(nodes).max();
-        assert!(most.is_some_and(|most| most < 5000), "{said:?}");
+        let most = lines.iter().filter_map(nodes).max();
+        assert!(most.is_some_and(|most| most < 5000), "{lines:?}");
     }
 }
 
@@ -287,7 +310,7 @@ fn after_a_ponder_hit_the_clock_ends_the_search_even_without_input() {
     let mut engine = Engine::start();
     engine.send("go ponder wtime 1000 btime 1000");
     engine.send("ponderhit");
-    // It is waited for, as for any that ends by itself.
+    // The command waits for it, as for any bounded search.
     assert_eq!(
         engine.ask("setoption name Hash value 2").iter().filter(|line| line.starts_with("bestmove")).count(),
         1
@@ -307,10 +330,13 @@ fn a_bench_that_is_stopped_has_no_signature() {
     std::thread::sleep(Duration::from_millis(100));
     engine.send("stop");
     engine.send("isready");
-    let mut said = engine.until("readyok");
-    said.extend(engine.ask("setoption name Hash value 1"));
-    assert!(said.iter().any(|line| line.starts_with("info string") && line.contains("stopped")), "{said:?}");
-    assert!(!said.iter().any(|line| line.starts_with("Bench:")), "{said:?}");
+    let mut lines = engine.until("readyok");
+    lines.extend(engine.ask("setoption name Hash value 1"));
+    assert!(
+        lines.iter().any(|line| line.starts_with("info string") && line.contains("stopped")),
+        "{lines:?}"
+    );
+    assert!(!lines.iter().any(|line| line.starts_with("Bench:")), "{lines:?}");
 }
 
 #[test]
@@ -383,7 +409,7 @@ fn arguments_are_commands() {
 }
 
 #[test]
-fn a_shell_hears_of_a_command_that_failed() {
+fn the_exit_status_reports_a_failed_command() {
     let code = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_tandem")).args(arguments).output().unwrap();
         output.status.code()
@@ -408,7 +434,7 @@ fn a_shell_hears_of_a_command_that_failed() {
         let output = Command::new(env!("CARGO_BIN_EXE_tandem")).arg(no_text).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{output:?}");
     }
-    // A GUI reads what is said.
+    // With a GUI, which reads the message, the exit status is 0.
     let mut engine = Engine::start();
     engine.ask("xyzzy");
     engine.wait_for_end();

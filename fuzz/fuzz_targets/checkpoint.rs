@@ -1,5 +1,6 @@
-//! Checkpoints of runs: whatever the bytes are, they are refused with a message or read; good files with a few bytes changed
-//! likewise. What was read becomes a network or a message, can be written, and comes back.
+//! Checkpoints of training runs. Random bytes, and valid files with a few bytes changed, are either refused
+//! with a message or read. A checkpoint that was read gives a network or a message, and survives a round
+//! trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,63 +9,67 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use tandem_fuzz::changed;
 use tandem_train::transformer::{Description, TransformerCheckpoint, TransformerRecipe, TransformerState};
-use tandem_train::{Checkpoint, Job, Kept, Recipe, Standing};
+use tandem_train::{Checkpoint, Job, Recipe, RunProgress, StoredCheckpoint};
 use tandem_transformer::Architecture;
 
 const NNUE: &str =
     "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";
 const TRANSFORMER: &str = "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\npreset = \"byte\"\n\
-     [training]\nema = 0.0\n";
-/// Small enough that files are tried by the thousand.
+     [training]\nema_decay = 0.0\n";
+/// Small, so that thousands of files per second can be tried.
 const ARCHITECTURE: &str = include_str!("../../crates/transformer/tests/architectures/squares.toml");
 
 fn path() -> PathBuf {
     std::env::temp_dir().join(format!("tandem-fuzz-{}.checkpoint", std::process::id()))
 }
 
-fn bytes_of(checkpoint: &impl Kept) -> Vec<u8> {
-    checkpoint.save(&path()).expect("room for a file");
+fn bytes_of(checkpoint: &impl StoredCheckpoint) -> Vec<u8> {
+    checkpoint.save(&path()).expect("space for a file");
     std::fs::read(path()).expect("it was just written")
 }
 
-/// Good files: an NNUE's and a transformer's.
+/// Valid files: a checkpoint of an NNUE run and one of a transformer run.
 fn files() -> &'static [Vec<u8>; 2] {
     static FILES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     FILES.get_or_init(|| {
-        let recipe = Recipe::parse(NNUE).expect("sound");
-        let state = Job::of(&recipe).expect("sound").start(1);
-        let nnue = Checkpoint { recipe, state, standing: Standing { stale: 2, ..Standing::default() } };
-        let mut recipe = TransformerRecipe::parse(TRANSFORMER).expect("sound");
-        let architecture = Architecture::from_toml(ARCHITECTURE).expect("sound");
+        let recipe = Recipe::parse(NNUE).expect("valid");
+        let state = Job::of(&recipe).expect("valid").initial_state(1);
+        let nnue = Checkpoint {
+            recipe,
+            state,
+            progress: RunProgress { validations_since_best: 2, ..RunProgress::default() },
+        };
+        let mut recipe = TransformerRecipe::parse(TRANSFORMER).expect("valid");
+        let architecture = Architecture::from_toml(ARCHITECTURE).expect("valid");
         recipe.network.preset = None;
-        recipe.network.architecture = Some(Description::Here(Box::new(architecture.clone())));
-        let row = vec![0.5; architecture.parameters()];
-        let rows: BTreeMap<String, Vec<f32>> =
-            ["numbers", "first", "second"].map(|name| (name.to_owned(), row.clone())).into();
+        recipe.network.architecture = Some(Description::Inline(Box::new(architecture.clone())));
+        let buffer = vec![0.5; architecture.parameters()];
+        let buffers: BTreeMap<String, Vec<f32>> =
+            ["numbers", "first", "second"].map(|name| (name.to_owned(), buffer.clone())).into();
         let transformer = TransformerCheckpoint {
             recipe,
             architecture,
-            state: TransformerState { step: 3, averaged: 0, rows },
-            standing: Standing::default(),
+            state: TransformerState { step: 3, swa_count: 0, buffers },
+            standing: RunProgress::default(),
         };
         [bytes_of(&nnue), bytes_of(&transformer)]
     })
 }
 
 fn read(bytes: &[u8]) {
-    std::fs::write(path(), bytes).expect("room for a file");
+    std::fs::write(path(), bytes).expect("space for a file");
     if let Ok(checkpoint) = Checkpoint::load(&path()) {
         let _ = checkpoint.network();
-        comes_back(&checkpoint);
+        assert_round_trip(&checkpoint);
     }
     if let Ok(checkpoint) = TransformerCheckpoint::load(&path()) {
         let _ = checkpoint.difference(&checkpoint.architecture);
-        comes_back(&checkpoint);
+        assert_round_trip(&checkpoint);
     }
 }
 
-/// Bytes are compared, because a number that is none is not equal to itself.
-fn comes_back<C: Kept>(checkpoint: &C) {
+/// Compares bytes, because NaN is not equal to itself.
+fn assert_round_trip<C: StoredCheckpoint>(checkpoint: &C) {
     let written = bytes_of(checkpoint);
     let again = C::load(&path()).expect("what was written can be read");
     assert_eq!(bytes_of(&again), written);

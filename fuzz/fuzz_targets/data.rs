@@ -1,5 +1,5 @@
-//! Training data of every format: whatever the bytes are, they are refused with messages or read; what was read can be
-//! written in the same format and comes back.
+//! Training data of every format. Random bytes are either refused with messages or read, and records that
+//! were read survive a round trip in the same format. The first byte selects the format.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,11 +11,11 @@ fuzz_target!(|bytes: &[u8]| {
     let options = Options::default();
     if let Format::Bag | Format::Bagz = format {
         let path = std::env::temp_dir().join(format!("tandem-fuzz-{}.{format}", std::process::id()));
-        std::fs::write(&path, bytes).expect("room for a file");
+        std::fs::write(&path, bytes).expect("space for a file");
         for bag in [BagKind::ActionValue, BagKind::StateValue, BagKind::BehavioralCloning] {
             let source =
                 Source { path: path.clone(), format, options: Options { bag: Some(bag), ..options.clone() } };
-            let mut reader = Reader::new(vec![source], 1, OnError::Skip, None, Cursor::default());
+            let mut reader = RecordReader::new(vec![source], 1, OnError::Skip, None, Cursor::default());
             while let Some(Ok(_)) = reader.next_block() {}
         }
         return;
@@ -34,7 +34,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if encoder.finish(&mut written).is_ok() {
         let (again, problems) = source.decode_bytes(&written);
-        // Positions that break the rules may be written by formats that do not ask, and refused by the reader.
+        // Formats that do not check positions may write illegal ones, which the reader then refuses.
         if problems.is_empty() {
             assert_eq!(again.len(), fit.len());
             assert!(

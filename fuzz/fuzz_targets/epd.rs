@@ -1,4 +1,5 @@
-//! Any line is a position with remarks or an error; what is read survives being written.
+//! EPD lines. Any line is either a position with operations or an error, and a line that was read survives a
+//! round trip.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any text is a position or an error; a position survives being written.
+//! FEN strings. Any string is either a position or an error, and a position survives a round trip.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ fuzz_target!(|text: &str| {
     if let Ok(board) = fen::parse(text) {
         let written = fen::format(&board);
         assert_eq!(fen::parse(&written).as_ref(), Ok(&board), "{written}");
-        // A board that makes no sense would fail here.
+        // An inconsistent board would fail here.
         perft(&mut Position::from(board), 2);
     }
 });

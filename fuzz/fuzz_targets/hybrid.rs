@@ -1,5 +1,5 @@
-//! Files of what was learnt between two networks: whatever the bytes are, they are refused with a message or read; good
-//! files with a few bytes changed likewise. What was read can be written, and comes back.
+//! Hybrid files (bridge and selector between two networks). Random bytes, and valid files with a few bytes
+//! changed, are either refused with a message or read. What was read survives a round trip, byte for byte.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use tandem_fuzz::changed;
 use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid, Selector};
 
-/// Good files, of bridges small enough that files are tried by the thousand.
+/// Valid files, with bridges so small that thousands of files per second can be tried.
 fn files() -> &'static [Vec<u8>; 4] {
     static FILES: OnceLock<[Vec<u8>; 4]> = OnceLock::new();
     FILES.get_or_init(|| {

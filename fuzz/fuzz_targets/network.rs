@@ -1,6 +1,6 @@
-//! Network files: whatever the bytes are, they are refused with a message or read and evaluated; good files with a few
-//! bytes changed likewise; and whatever shape and weights a network has, it is refused, or every instruction set computes
-//! the same, and about what floating point does.
+//! Network files. Random bytes, and valid files with a few bytes changed, are either refused with a message
+//! or read and evaluated. A network of any architecture and weights is either refused, or gives the same
+//! values with every instruction set and nearly the same in floating point.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +14,7 @@ const FENS: [&str; 3] = [
     "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
 ];
 
-/// Takes bytes from the front of the input, zeros when there are no more.
+/// Takes bytes from the front of the input; zeros once it is exhausted.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -29,7 +29,7 @@ impl Bytes<'_> {
     }
 }
 
-/// An architecture that may be sound or not, of inputs few enough to be quick.
+/// An architecture that may be valid or not, with few inputs so that it is fast.
 fn architecture(bytes: &mut Bytes<'_>) -> Architecture {
     let features = match bytes.next() % 4 {
         0 => FeatureSet::king_buckets(&std::array::from_fn(|square| (square / 32) as u8)),
@@ -37,18 +37,24 @@ fn architecture(bytes: &mut Bytes<'_>) -> Architecture {
         _ => Ok(FeatureSet::plain()),
     };
     let buckets = match bytes.next() % 4 {
-        0 => Buckets::ONE,
-        1 => Buckets::STOCKFISH,
-        2 => Buckets::bullet(bytes.next() % 40),
-        _ => Buckets { count: bytes.next() % 40, less: bytes.next() % 40, pieces: bytes.next() % 40 },
+        0 => OutputBuckets::ONE,
+        1 => OutputBuckets::STOCKFISH,
+        2 => OutputBuckets::bullet(bytes.next() % 40),
+        _ => {
+            OutputBuckets { count: bytes.next() % 40, offset: bytes.next() % 40, divisor: bytes.next() % 40 }
+        }
     };
     let head = if bytes.next() % 2 == 0 {
         let activations = [Activation::Relu, Activation::Crelu, Activation::Screlu];
         HeadShape::Flat { activation: bytes.choose(&activations), buckets }
     } else {
         HeadShape::Stacks(StackShape {
-            squeeze: bytes.choose(&[Squeeze::Clip, Squeeze::Pairwise127, Squeeze::Pairwise255]),
-            dual: bytes.next() % 2 == 0,
+            input_activation: bytes.choose(&[
+                InputActivation::Clipped,
+                InputActivation::PairwiseMul127,
+                InputActivation::PairwiseMul255,
+            ]),
+            squared_clipped: bytes.next() % 2 == 0,
             skip: bytes.next() % 2 == 0,
             hidden: bytes.choose(&[16, 8, 32, 2, 15, 0, 1, 33]),
             second: bytes.choose(&[32, 1, 16, 7, 0, 33]),
@@ -64,7 +70,7 @@ fn architecture(bytes: &mut Bytes<'_>) -> Architecture {
     }
 }
 
-/// A network with numbers from the input, which need not be sound.
+/// A network with parameters from the input, which may be invalid.
 fn network(bytes: &mut Bytes<'_>) -> (FloatNetwork, Quantisation) {
     let architecture = architecture(bytes);
     let scale = match architecture.head {
@@ -81,7 +87,7 @@ fn network(bytes: &mut Bytes<'_>) -> (FloatNetwork, Quantisation) {
     (network, Quantisation { qa: ones.0, qb: ones.1 })
 }
 
-/// Numbers from bytes, over and over: small ones, and now and then one that is as large as can be.
+/// Fills the parameters by cycling through the bytes: small numbers, and now and then a huge one or NaN.
 fn fill(network: &mut FloatNetwork, bytes: &[u8]) {
     let mut source = bytes.iter().cycle();
     let mut next = |size: f32| match source.next().copied().unwrap_or(0) as i8 {
@@ -98,20 +104,21 @@ fn fill(network: &mut FloatNetwork, bytes: &[u8]) {
     }
 }
 
-/// Whole files of the formats that can be small. Those of Stockfish, Jomfish and the student have millions of numbers
-/// at least, so that only their beginnings are tried, as they come.
+/// Complete files of the formats that can be small. Files of Stockfish, Jomfish and the student have millions
+/// of weights, so for those only the headers are fuzzed, from random bytes.
 fn files() -> &'static [Vec<u8>] {
     static FILES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     FILES.get_or_init(|| {
         let mut files = Vec::new();
-        // A flat head; stacks with piece squares; the same without pairs; a flat one of untied weights.
+        // A flat head; stacks with piece-square values; the same without pairwise multiplication; a flat head
+        // with separate weights for each perspective.
         for choices in [&[2u8, 2, 4, 0, 2][..], &[2, 1, 1, 1, 0, 0], &[2, 1, 1, 0, 1, 1], &[2, 0, 0, 1, 0, 1]]
         {
             let mut network = FloatNetwork::zeroed(architecture(&mut Bytes(choices)), 600, 100);
             fill(&mut network, b"some weights that are neither large nor all the same");
             let quantised = network.quantise(Quantisation::default()).expect("they fit").0;
             files.push(quantised.to_bytes());
-            files.push(network.to_safetensors().expect("it is sound"));
+            files.push(network.to_safetensors().expect("it is valid"));
         }
         files
     })
@@ -125,7 +132,7 @@ fn read(bytes: &[u8]) {
         assert_eq!(again.to_bytes(), written);
     }
     if let Ok(network) = FloatNetwork::from_safetensors(bytes) {
-        network.check().expect("what was read is sound");
+        network.check().expect("what was read is valid");
         evaluate_float(&network);
         if let Ok((network, _)) = network.quantise(Quantisation::default()) {
             evaluate(&network);
@@ -138,8 +145,8 @@ fn evaluate_float(network: &FloatNetwork) -> Vec<f64> {
     FENS.iter().map(|fen| network.evaluate(position(fen).board())).collect()
 }
 
-/// How far the integers of a network may be from the same numbers in floating point: what each layer rounds, carried
-/// through the weights of the next.
+/// Tolerance between the integer network and its parameters in floating point: the rounding error of each
+/// layer, propagated through the weights of the next.
 fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
     let sizes = |layer: &FloatLayer| {
         let inputs = layer.weights.len() / layer.bias.len();
@@ -156,9 +163,9 @@ fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
             }
             HeadShape::Stacks(shape) => {
                 let grain = 1.0 / 127.0;
-                let inputs = if shape.squeeze.is_pairwise() { grain } else { 0.0 };
+                let inputs = if shape.input_activation.is_pairwise() { grain } else { 0.0 };
                 let first = inputs * sizes(&stack[0]);
-                // Squares are twice as steep, and no value is further off than from one end to the other.
+                // The derivative of a square is at most 2, and an error cannot exceed the range from 0 to 1.
                 let second = (2.0 * first + 2.0 * grain).min(1.0) * sizes(&stack[1]);
                 let last = (second + grain).min(1.0) * sizes(&stack[2]);
                 scale * (last + if shape.skip { first } else { 0.0 }) + 0.01 * scale
@@ -168,7 +175,7 @@ fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
     worst + 2.0
 }
 
-/// Integers against floating point. A plain ReLU knows no bound that sums of floats would keep to.
+/// Compares integers with floating point. Plain ReLU is left out, because its sums have no bound.
 fn compare(network: &Network) {
     let architecture = network.architecture();
     if matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. }) {
@@ -203,7 +210,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut rest = Bytes(rest);
     match kind % 4 {
         0 => read(rest.0),
-        // A good file with some bytes changed, and a checksum that fits.
+        // A valid file with some bytes changed and the checksum corrected.
         1 => {
             let which = rest.next();
             let mut file = match which % 2 {
@@ -218,7 +225,7 @@ fuzz_target!(|bytes: &[u8]| {
             };
             for edit in rest.0.chunks_exact(5) {
                 let place = u32::from_le_bytes([edit[0], edit[1], edit[2], edit[3]]) as usize;
-                // Half of them near the beginning, where the words are.
+                // Half of them near the beginning, where the header is.
                 let len = if place % 2 == 0 { file.len() } else { file.len().min(1000) };
                 file[place / 2 % len] = edit[4];
             }
@@ -236,7 +243,7 @@ fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(Network::from_bytes(&written).expect("ours").to_bytes(), written);
             }
         }
-        // Bullet's file has no header: the layout is the caller's.
+        // Bullet's file has no header, so the layout is fuzzed as well.
         _ => {
             let layout = BulletLayout {
                 features: FeatureSet::plain(),

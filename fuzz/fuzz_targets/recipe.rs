@@ -1,5 +1,6 @@
-//! Recipes of every kind: any text is refused with a message or read. What was read, written out with every default, is the
-//! same recipe, and all that a run asks of it before its first step can be told.
+//! Recipes of every kind. Any text is either refused with a message or parsed. A parsed recipe, written out
+//! with all defaults, parses to the same recipe, and everything computed before the first step of a run can
+//! be computed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +13,7 @@ fuzz_target!(|text: &str| {
         let written = recipe.explain();
         assert_eq!(Recipe::parse(&written).expect("what was written can be read"), recipe, "{written}");
         let steps = recipe.steps();
-        let _ = (recipe.rate.at(0, steps), recipe.rate.at(steps, steps));
+        let _ = (recipe.lr.at(0, steps), recipe.lr.at(steps, steps));
         let _ = Job::of(&recipe);
     }
     if let Ok(recipe) = TransformerRecipe::parse(text) {
@@ -23,7 +24,7 @@ fuzz_target!(|text: &str| {
             "{written}"
         );
         let steps = recipe.steps();
-        let _ = (recipe.rate.at(0, steps), recipe.rate.at(steps, steps));
+        let _ = (recipe.lr.at(0, steps), recipe.lr.at(steps, steps));
     }
     if let Ok(recipe) = SelectorRecipe::parse(text) {
         let written = recipe.explain();

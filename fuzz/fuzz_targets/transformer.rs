@@ -1,5 +1,6 @@
-//! Files of transformers: whatever the bytes are, they are refused with a message or read; good files with a few bytes
-//! changed likewise. What was read can be written in its own format, and comes back. The first byte chooses the format.
+//! Transformer files. Random bytes, and valid files with a few bytes changed, are either refused with a
+//! message or read. A network that was read survives a round trip in the same format. The first byte selects
+//! the format.
 #![no_main]
 
 use flate2::read::GzDecoder;
@@ -9,25 +10,25 @@ use std::sync::OnceLock;
 use tandem_fuzz::changed;
 use tandem_transformer::*;
 
-/// Small enough that files are tried by the thousand.
+/// Small, so that thousands of files per second can be tried.
 const ARCHITECTURES: [&str; 3] = [
     include_str!("../../crates/transformer/tests/architectures/board.toml"),
     include_str!("../../crates/transformer/tests/architectures/squares.toml"),
     include_str!("../../crates/transformer/tests/architectures/moves.toml"),
 ];
 
-/// Good files of each format.
+/// Valid files of each format.
 fn files() -> &'static [Vec<Vec<u8>>; 3] {
     static FILES: OnceLock<[Vec<Vec<u8>>; 3]> = OnceLock::new();
     FILES.get_or_init(|| {
         let networks = ARCHITECTURES.map(|text| {
-            // The two largest layers are made smaller.
+            // Shrinks the two largest layers.
             let text = text.replace("channels = 3", "channels = 1").replace("generated = 6", "generated = 1");
-            Weights::random(Architecture::from_toml(&text).expect("sound"), 1)
+            Weights::random(Architecture::from_toml(&text).expect("valid"), 1)
         });
         let mut unpacked = Vec::new();
-        let packed = networks[0].to_lc0().expect("lc0 has a place for it");
-        GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).expect("it was packed before");
+        let packed = networks[0].to_lc0().expect("lc0 can represent it");
+        GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).expect("it was compressed above");
         let storages = [Storage::F32, Storage::Bf16, Storage::Int8];
         [
             networks
@@ -36,7 +37,7 @@ fn files() -> &'static [Vec<Vec<u8>>; 3] {
                 .map(|(network, storage)| network.to_bytes(storage, "seed"))
                 .collect(),
             networks.iter().map(|network| network.to_safetensors("seed")).collect(),
-            // A graph is described and never read.
+            // ONNX files are described but not read as networks.
             vec![packed, unpacked, networks[1].to_onnx()],
         ]
     })
@@ -50,7 +51,7 @@ fn read(format: u8, bytes: &[u8]) {
     let written = match format {
         0 => weights.to_bytes(Storage::F32, ""),
         1 => weights.to_safetensors(""),
-        _ => weights.to_lc0().expect("what was read of lc0's has a place there"),
+        _ => weights.to_lc0().expect("a network read from lc0's format can be written"),
     };
     let again = Weights::from_bytes(&written, None).expect("what was written can be read");
     assert_eq!(again.architecture(), weights.architecture());

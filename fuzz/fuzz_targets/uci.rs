@@ -1,11 +1,11 @@
-//! Any lines leave the engine able to read the next one.
+//! Lines sent to the engine. After any line, the engine must be able to read the next one.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tandem::{Next, Uci};
 
-/// Work that would take long, or much memory, is not what this target is after.
+/// Skips commands that would take long or allocate much memory.
 fn is_light(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let big_number = words.iter().any(|word| word.len() > 1 && word.chars().all(|c| c.is_ascii_digit()));
@@ -23,8 +23,8 @@ fuzz_target!(|text: &str| {
         if engine.execute(line) == Next::Quit {
             break;
         }
-        // Whatever was begun, it ends now.
+        // Stops whatever the line started.
         engine.execute("stop");
-        engine.settle();
+        engine.finish_work();
     }
 });

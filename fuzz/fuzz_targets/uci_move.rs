@@ -1,4 +1,5 @@
-//! Any word is a legal move or an error. The first line of the input is a position, each other line a word.
+//! Moves in UCI notation. Any word is either a legal move or an error. The first line of the input is a
+//! position; each other line is a word.
 
 #![no_main]
 

@@ -1,19 +1,19 @@
-//! A chess board that looks good in a terminal.
+//! A chess board drawn with characters, for `tandem-lab play`.
 
 use tandem_chess::{Board, Color, File, Move, Piece, Rank, Square};
 
-/// How a board is drawn.
+/// The style in which the board is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Style {
-    /// Coloured squares, for terminals that know 256 colours
+    /// Coloured squares; the terminal must support 256 colours
     Colour,
-    /// Figurines in a frame
+    /// Unicode figurines within a frame, without colours
     Unicode,
-    /// Letters only
+    /// ASCII letters only: upper case for White, lower case for Black
     Ascii,
 }
 
-/// Draws a board from one side, with the last move marked.
+/// Draws a board as seen by `side`, with the squares of the last move marked.
 pub(crate) fn draw(board: &Board, style: Style, side: Color, last: Option<Move>) -> String {
     let ranks: Vec<Rank> = match side {
         Color::White => Rank::ALL.into_iter().rev().collect(),
@@ -57,14 +57,14 @@ fn cell(piece: Option<(Piece, Color)>, square: Square, style: Style, marked: boo
     let is_dark = (square.file() as usize + square.rank() as usize).is_multiple_of(2);
     match style {
         Style::Colour => {
-            // Browns for the board, greens where the last move was.
+            // Browns for the board, greens for the squares of the last move.
             let background = match (marked, is_dark) {
                 (false, false) => 180,
                 (false, true) => 137,
                 (true, false) => 150,
                 (true, true) => 107,
             };
-            // Filled figures for both sides: outlines vanish on a coloured ground.
+            // Filled figurines for both sides, because outlines vanish on a coloured background.
             let (glyph, ink) = piece.map_or((' ', 16), |(piece, color)| {
                 (figurine(piece, Color::Black), if color == Color::White { 231 } else { 16 })
             });
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn figurines_stand_in_a_frame_of_equal_lines() {
+    fn figurines_have_a_frame_with_lines_of_equal_length() {
         let board = draw(&Board::default(), Style::Unicode, Color::White, None);
         let widths: Vec<usize> = board.lines().take(10).map(|line| line.chars().count()).collect();
         assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{board}");

@@ -1,7 +1,10 @@
-//! `tandem-lab data`: training data in every format.
+//! `tandem-lab data`: reading, converting, checking, shuffling, splitting and making training data.
+//!
+//! This file holds the arguments that the subcommands share; each group of subcommands has a module of its
+//! own.
 
 mod convert;
-mod look;
+mod inspect;
 mod make;
 mod relabel;
 mod shuffle;
@@ -11,41 +14,45 @@ use crate::error::LabError;
 use clap::{Args, Subcommand, ValueEnum};
 use tandem_data::*;
 
-/// Training data: convert, look at, shuffle, split, check and make it
+/// Convert, inspect, check, shuffle, split and make training data
 ///
-/// Formats are known by the ends of file names (csv, pgn, epd, plain, bin, binpack, bf, vf, tar or a folder of lc0's
-/// games, bag, bagz; each also with .zst or .gz) or named before them: FORMAT:PATH.
+/// Formats are recognised by the extensions of files (csv, pgn, epd, plain, bin, binpack, bf, vf, tar or a
+/// folder of lc0 games, bag, bagz; each also with .zst or .gz) or named before them: FORMAT:PATH.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     Convert(convert::ConvertArgs),
-    /// Say what each format cannot carry
+    /// List what each format cannot store
     Formats,
-    Count(look::CountArgs),
-    Compare(look::CompareArgs),
-    Head(look::HeadArgs),
-    Stats(look::StatsArgs),
-    Validate(look::ValidateArgs),
+    Count(inspect::CountArgs),
+    Compare(inspect::CompareArgs),
+    Head(inspect::HeadArgs),
+    Stats(inspect::StatsArgs),
+    Validate(inspect::ValidateArgs),
     Shuffle(shuffle::ShuffleArgs),
     Split(split::SplitArgs),
     Selfplay(make::SelfplayArgs),
     Label(make::LabelArgs),
 }
 
-/// Runs the command.
+/// Runs the subcommand.
+///
+/// # Errors
+///
+/// Those of the subcommand.
 pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
     match command {
         DataCommand::Convert(args) => convert::run(args),
         DataCommand::Formats => {
             for format in Format::ALL {
-                sayln!("{:>8}  {}", format.name(), format.cannot_carry());
+                outln!("{:>8}  {}", format.name(), format.cannot_carry());
             }
             Ok(())
         }
-        DataCommand::Count(args) => look::count(args),
-        DataCommand::Compare(args) => look::compare(args),
-        DataCommand::Head(args) => look::head(args),
-        DataCommand::Stats(args) => look::stats(args),
-        DataCommand::Validate(args) => look::validate(args),
+        DataCommand::Count(args) => inspect::count(args),
+        DataCommand::Compare(args) => inspect::compare(args),
+        DataCommand::Head(args) => inspect::head(args),
+        DataCommand::Stats(args) => inspect::stats(args),
+        DataCommand::Validate(args) => inspect::validate(args),
         DataCommand::Shuffle(args) => shuffle::run(args),
         DataCommand::Split(args) => split::run(args),
         DataCommand::Selfplay(args) => make::selfplay(args),
@@ -55,14 +62,14 @@ pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ErrorChoice {
-    /// End with an error
+    /// Stop with an error
     #[default]
     Stop,
-    /// Leave it out and count it
+    /// Skip the record and count it
     Skip,
 }
 
-/// What is read, and how.
+/// The arguments of subcommands that read records.
 #[derive(Args, Clone, Debug)]
 struct InputArgs {
     /// Files to read, in any format
@@ -70,25 +77,26 @@ struct InputArgs {
     inputs: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Rules for records, such as min-ply=16,no-checks,no-captures,max-score=3000,skip=0.5,seed=1
+    /// Rules for records, for example min-ply=16,no-checks,no-captures,max-score=3000,skip=0.5,seed=1
     #[arg(long, default_value = "")]
     filter: String,
-    /// What to do about a broken record
+    /// Handling of broken records
     #[arg(long, value_enum, default_value = "stop")]
     on_error: ErrorChoice,
-    /// Threads that decode
+    /// Number of decoding threads (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }
 
-/// What formats must be told.
+/// The arguments for formats that do not describe themselves.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FormatArgs {
-    /// Columns of a CSV file, where its header does not tell: fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME,
-    /// view=white or side-to-move, unit=centipawns or pawns
+    /// Columns of a CSV file whose header does not name them:
+    /// fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME, view=white or side-to-move, unit=centipawns or
+    /// pawns
     #[arg(long)]
     columns: Option<String>,
-    /// What the records of a bag are: action-value, state-value or behavioral-cloning
+    /// Kind of the records in a bag: action-value, state-value or behavioral-cloning
     #[arg(long)]
     bag: Option<String>,
 }
@@ -109,7 +117,7 @@ impl FormatArgs {
         Ok(sources)
     }
 
-    /// A file to be written, which need not be there yet.
+    /// The description of a file to write, which need not exist.
     fn target(&self, path: &str) -> Result<Source, LabError> {
         let named = path.split_once(':').and_then(|(name, path)| Some((name.parse().ok()?, path)));
         let (format, path) = match named {
@@ -141,54 +149,58 @@ impl InputArgs {
         self.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))
     }
 
-    /// A reader of the records that keep the rules.
-    fn reader(&self) -> Result<Reader, LabError> {
-        self.reader_with(Filter::sieve)
+    /// A reader of the records that the filter keeps.
+    fn reader(&self) -> Result<RecordReader, LabError> {
+        self.reader_with(Filter::record_filter)
     }
 
-    /// A reader of all records.
-    fn whole_reader(&self) -> Result<Reader, LabError> {
+    /// A reader of all records, whatever the filter says.
+    fn whole_reader(&self) -> Result<RecordReader, LabError> {
         self.reader_with(|_| None)
     }
 
-    fn reader_with(&self, sieve: impl FnOnce(&Filter) -> Option<Sieve>) -> Result<Reader, LabError> {
+    fn reader_with(
+        &self,
+        sieve: impl FnOnce(&Filter) -> Option<RecordFilter>,
+    ) -> Result<RecordReader, LabError> {
         let filter = self.filter()?;
         let sources = self.options.sources(&self.inputs)?;
         filter.check(&sources)?;
         let threads = self.threads.unwrap_or_else(default_threads);
-        Ok(Reader::new(sources, threads, self.on_error.choice(), sieve(&filter), Cursor::default()))
+        Ok(RecordReader::new(sources, threads, self.on_error.choice(), sieve(&filter), Cursor::default()))
     }
 }
 
-/// An error if files could not be read to their end: what was made of them is there, and is not all.
-pub(crate) fn refuse_lost(files: u64) -> Result<(), LabError> {
+/// Fails if some files could not be read to their end: the output exists, but it is incomplete.
+pub(crate) fn fail_on_lost_files(files: u64) -> Result<(), LabError> {
     match files {
         0 => Ok(()),
         lost => Err(LabError::Usage(format!(
-            "{lost} files could not be read to their end; what there is comes from the rest"
+            "{lost} files could not be read to their end; the output comes from the rest"
         ))),
     }
 }
 
-/// Tells what was left out, if anything was.
-pub(crate) fn tell_skips(skips: &Skips) {
+/// Reports the records and files that were skipped, with examples.
+pub(crate) fn report_skips(skips: &Skips) {
     if skips.lost_files > 0 {
-        tellln!("{} files could not be read to their end", skips.lost_files);
+        errln!("{} files could not be read to their end", skips.lost_files);
     }
     if skips.count > 0 {
-        tellln!(
-            "{} broken records were left out{}; the first of them:",
+        errln!(
+            "{} broken records were skipped{}; the first of them:",
             skips.count,
-            and_rest(skips.with_rest)
+            with_rest_remark(skips.with_rest)
         );
         for error in &skips.examples {
-            tellln!("  {error}");
+            errln!("  {error}");
         }
     }
 }
 
-/// What to add to a number of records that were left out, if there were more than it says.
-pub(crate) fn and_rest(with_rest: u64) -> String {
+/// A remark for a number of skipped records, if some were skipped together with the rest of their game or
+/// block, whose number of records is unknown.
+pub(crate) fn with_rest_remark(with_rest: u64) -> String {
     match with_rest {
         0 => String::new(),
         _ => format!(", {with_rest} of them with the rest of a game or of a block"),

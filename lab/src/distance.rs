@@ -1,6 +1,8 @@
-//! How far numbers are from those that they are measured by.
+//! Statistics of differences between two evaluations of the same positions, for example before and after
+//! rounding.
 
-/// What is known of some differences.
+/// Running statistics of differences: how many there are, how many are not zero, the largest and the mean
+/// absolute value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Distance {
     count: u64,
@@ -10,7 +12,7 @@ pub(crate) struct Distance {
 }
 
 impl Distance {
-    /// One more difference.
+    /// Adds one difference, of either sign.
     pub(crate) fn add(&mut self, difference: f64) {
         self.count += 1;
         self.differ += u64::from(difference != 0.0);
@@ -18,22 +20,22 @@ impl Distance {
         self.sum += difference.abs();
     }
 
-    /// How many there are.
+    /// The number of differences added.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// How many are not zero.
+    /// The number of differences that are not zero.
     pub(crate) fn differ(&self) -> u64 {
         self.differ
     }
 
-    /// The largest, whatever its sign.
+    /// The largest absolute difference; 0 if there are none.
     pub(crate) fn largest(&self) -> f64 {
         self.largest
     }
 
-    /// What they are on average, whatever their signs.
+    /// The mean absolute difference; 0 if there are none.
     pub(crate) fn mean(&self) -> f64 {
         self.sum / self.count.max(1) as f64
     }

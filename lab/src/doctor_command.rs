@@ -1,4 +1,4 @@
-//! `tandem-lab doctor`.
+//! `tandem-lab doctor`: checks the machine, the GPU, libtorch, peer programs and data folders.
 
 mod data;
 mod machine;
@@ -9,28 +9,30 @@ use crate::error::LabError;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Say what this machine has and lacks for each part of the workshop
+/// Report what this machine has and lacks for each task
 ///
-/// Ends with an error only if something is missing that the plain workshop cannot do without, or if a file is damaged.
+/// Fails only if something essential is missing or a file is damaged; what merely disables some commands is
+/// reported as missing.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
-    /// Also look for books, games and networks in this folder; networks whose names tell their sha256 are checked
+    /// Also check books, games and networks in this folder; networks whose names contain their SHA-256 are
+    /// verified
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Tell it as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// How something is.
+/// The state of one requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// There, and good.
+    /// Present and usable.
     Ok,
-    /// Not there; some part of the workshop does without.
+    /// Not present; only some commands need it.
     Missing,
-    /// Nothing works as it should.
-    Wrong,
+    /// Damaged, or missing although every command needs it.
+    Broken,
 }
 
 impl State {
@@ -38,77 +40,81 @@ impl State {
         match self {
             Self::Ok => "ok",
             Self::Missing => "missing",
-            Self::Wrong => "WRONG",
+            Self::Broken => "BROKEN",
         }
     }
 }
 
-/// What was found of one thing.
+/// The result of one check.
 #[derive(Clone, Debug)]
 struct Finding {
     name: String,
     state: State,
-    /// What is there, or what to do.
-    told: String,
+    /// A description of what was found, or advice on what to do.
+    detail: String,
 }
 
 impl Finding {
-    fn ok(name: impl Into<String>, told: impl Into<String>) -> Self {
-        Self { name: name.into(), state: State::Ok, told: told.into() }
+    fn ok(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), state: State::Ok, detail: detail.into() }
     }
 
-    fn missing(name: impl Into<String>, told: impl Into<String>) -> Self {
-        Self { name: name.into(), state: State::Missing, told: told.into() }
+    fn missing(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), state: State::Missing, detail: detail.into() }
     }
 
-    fn wrong(name: impl Into<String>, told: impl Into<String>) -> Self {
-        Self { name: name.into(), state: State::Wrong, told: told.into() }
+    fn broken(name: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { name: name.into(), state: State::Broken, detail: detail.into() }
     }
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When something essential is missing or a file is damaged.
 pub(crate) fn run(args: &DoctorArgs) -> Result<(), LabError> {
-    let mut parts = vec![
+    let mut sections = vec![
         ("machine", machine::machine()),
         ("training on a GPU", machine::gpu()),
         ("training transformers", transformers::transformers()),
         ("peers", peers::peers()),
     ];
     if let Some(dir) = &args.data {
-        parts.push(("data", data::data(dir)));
+        sections.push(("data", data::data(dir)));
     }
     if args.json {
-        let part = |(name, findings): &(&str, Vec<Finding>)| {
+        let section = |(name, findings): &(&str, Vec<Finding>)| {
             let findings: Vec<_> = findings
                 .iter()
-                .map(|f| serde_json::json!({"name": f.name, "state": f.state.name().to_lowercase(), "told": f.told}))
+                .map(|f| serde_json::json!({"name": f.name, "state": f.state.name().to_lowercase(), "detail": f.detail}))
                 .collect();
             ((*name).to_owned(), serde_json::Value::from(findings))
         };
-        let facts: serde_json::Map<_, _> = parts.iter().map(part).collect();
-        sayln!("{}", serde_json::Value::from(facts));
+        let facts: serde_json::Map<_, _> = sections.iter().map(section).collect();
+        outln!("{}", serde_json::Value::from(facts));
     } else {
-        for (part, findings) in &parts {
-            sayln!("{part}");
+        for (section, findings) in &sections {
+            outln!("{section}");
             let width = findings.iter().map(|finding| finding.name.chars().count()).max().unwrap_or(0);
-            for Finding { name, state, told } in findings {
-                sayln!("  {name:<width$}  {:<7}  {told}", state.name());
+            for Finding { name, state, detail } in findings {
+                outln!("  {name:<width$}  {:<7}  {detail}", state.name());
             }
         }
     }
-    let wrong: Vec<&str> = parts
+    let broken: Vec<&str> = sections
         .iter()
         .flat_map(|(_, findings)| findings)
-        .filter(|finding| finding.state == State::Wrong)
+        .filter(|finding| finding.state == State::Broken)
         .map(|finding| finding.name.as_str())
         .collect();
-    if wrong.is_empty() {
+    if broken.is_empty() {
         return Ok(());
     }
-    Err(LabError::Usage(format!("this must be put right first: {}", wrong.join(", "))))
+    Err(LabError::Usage(format!("fix this first: {}", broken.join(", "))))
 }
 
-/// A size that people can read.
+/// A size in decimal units, for example `1.5 GB`.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

@@ -1,7 +1,7 @@
-//! `tandem-lab elo`: what results mean.
+//! `tandem-lab elo`: Elo differences, rating lists and SPRTs from finished games or from counts.
 
 use crate::error::LabError;
-use crate::match_command::Model;
+use crate::match_command::EloModel;
 use clap::Args;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -12,10 +12,10 @@ use tandem_arena::{
 };
 use tandem_chess::{input, pgn};
 
-/// Elo with error bars, from a PGN or from numbers
+/// Compute Elo with error bars from PGN files or counts
 ///
-/// From PGN files with two players: their match; with more: a rating list by maximum likelihood (Bradley-Terry with
-/// draws and White's advantage). Games whose Round tags are N.1 and N.2 count as one pair.
+/// From PGN files with two players: the result of their match; with more: a rating list by maximum likelihood
+/// (Bradley-Terry with draws and White's advantage). Games whose Round tags are N.1 and N.2 count as a pair.
 #[derive(Args, Debug)]
 pub(crate) struct EloArgs {
     /// PGN files, plain or compressed
@@ -26,13 +26,13 @@ pub(crate) struct EloArgs {
     /// Pairs of games with 0, 1/2, 1, 3/2 and 2 points, instead of files
     #[arg(long, value_name = "A,B,C,D,E", value_delimiter = ',', conflicts_with_all = ["files", "wdl"], value_parser = count())]
     pairs: Option<Vec<u64>>,
-    /// Also test H0: ELO0 against H1: ELO1
+    /// Also run an SPRT of H0: ELO0 against H1: ELO1
     #[arg(long, value_name = "ELO0,ELO1", value_delimiter = ',', allow_hyphen_values = true)]
     sprt: Option<Vec<f64>>,
-    /// Whether the bounds are logistic or normalised Elo
-    #[arg(long, value_enum, default_value_t = Model::Normalised)]
-    model: Model,
-    /// Give this player this rating, and show a rating list even of two players
+    /// Unit of the SPRT's bounds: logistic or normalised Elo
+    #[arg(long, value_enum, default_value_t = EloModel::Normalised)]
+    model: EloModel,
+    /// Fix the rating of a player, and print a rating list even for two players
     #[arg(long, value_name = "NAME=ELO", conflicts_with_all = ["wdl", "pairs", "sprt"])]
     anchor: Option<String>,
     /// Print JSON
@@ -40,10 +40,15 @@ pub(crate) struct EloArgs {
     json: bool,
 }
 
-/// Players of a rating list: more would take hours, since every pair of them is a number.
-const MOST_PLAYERS: usize = 200;
+/// Maximum number of players in a rating list; more would take hours, because every pair of them is a term of
+/// the likelihood.
+const MAX_PLAYERS: usize = 200;
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the arguments contradict each other, a file cannot be read, or there are no finished games.
 pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     let sprt = match args.sprt.as_deref() {
         None => None,
@@ -74,7 +79,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
     match games.names.as_slice() {
         [] => Err(usage("there is no finished game in these files")),
         [alone] => Err(LabError::Usage(format!(
-            "all games are {alone}'s against himself; Elo needs two players, whose White and Black tags differ"
+            "all games are {alone}'s against itself; Elo needs two players, whose White and Black tags differ"
         ))),
         [first, second] if args.anchor.is_none() => {
             let (pairs, wdl) = games.meeting();
@@ -83,8 +88,8 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
             }
             show(args, &pairs, Some(&wdl), sprt.as_ref(), first, second)
         }
-        names if names.len() > MOST_PLAYERS => {
-            let problem = format!("{} players are too many: up to {MOST_PLAYERS} are rated", names.len());
+        names if names.len() > MAX_PLAYERS => {
+            let problem = format!("{} players are too many: up to {MAX_PLAYERS} are rated", names.len());
             Err(LabError::Usage(problem))
         }
         _ if sprt.is_some() => Err(usage("--sprt needs games between exactly two players")),
@@ -108,20 +113,20 @@ fn show(
         if let Some(sprt) = sprt {
             value["sprt"] = json!({ "test": sprt, "state": sprt.state(pairs) });
         }
-        sayln!("{value:#}");
+        outln!("{value:#}");
         return Ok(());
     }
-    say!("{}", summary::score_lines(first, second, wdl, pairs));
+    out!("{}", summary::score_lines(first, second, wdl, pairs));
     if let Some(sprt) = sprt {
-        say!("{}", summary::sprt_line(sprt, &sprt.state(pairs)));
+        out!("{}", summary::sprt_line(sprt, &sprt.state(pairs)));
     }
     if let Some(estimate) = summary::estimate(wdl, pairs) {
-        sayln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
+        outln!("Elo interval (95 %) [{:.1}, {:.1}]", estimate.elo_low, estimate.elo_high);
     }
     Ok(())
 }
 
-/// A number of games or pairs: more than anybody will play, and few enough to add up.
+/// A parser for a number of games or pairs, up to 2^40, so that sums cannot overflow.
 fn count() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=1 << 40)
 }
@@ -142,29 +147,30 @@ fn show_ratings(args: &EloArgs, games: &Games) -> Result<(), LabError> {
         ratings.anchor(engine, elo);
     }
     if args.json {
-        sayln!("{:#}", json!({ "names": games.names, "ratings": ratings }));
+        outln!("{:#}", json!({ "names": games.names, "ratings": ratings }));
     } else {
-        say!("{}", summary::rating_table(&games.names, &ratings));
+        out!("{}", summary::rating_table(&games.names, &ratings));
     }
     Ok(())
 }
 
-/// The finished games of some files.
+/// The finished games of some PGN files.
 #[derive(Default)]
 struct Games {
     names: Vec<String>,
-    /// Pairs, or single games.
+    /// Units of the statistics: pairs of games, or single games.
     units: Vec<Vec<RatedGame>>,
 }
 
 impl Games {
     fn read(paths: &[PathBuf]) -> Result<Self, LabError> {
         let mut games = Self::default();
-        // Who had White in the first round, where rounds are numbered. Games stand in the order in which they ended.
+        // The player with White in the first round, if rounds are numbered: games are stored in the order in
+        // which they ended.
         let mut first: Option<((u64, u64), usize)> = None;
         for path in paths {
-            let mut reader = pgn::Reader::new(input::open(path).map_err(LabError::file(path))?);
-            // Games of one round between two players, by the round and who had White.
+            let mut reader = pgn::GameReader::new(input::open(path).map_err(LabError::file(path))?);
+            // Games that wait for the second one of their pair, by round, White and Black.
             let mut rounds: BTreeMap<(String, usize, usize), usize> = BTreeMap::new();
             while let Some(game) = reader.next_game() {
                 let game = game.map_err(|error| LabError::Usage(format!("{}: {error}", path.display())))?;
@@ -212,7 +218,7 @@ impl Games {
         })
     }
 
-    /// The match of the first player against the second.
+    /// The match of the first player against the second, as pairs and as single games.
     fn meeting(&self) -> (Pentanomial, Wdl) {
         let (mut pairs, mut wdl) = (Pentanomial::default(), Wdl::default());
         for unit in &self.units {
@@ -252,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_first_does_not_depend_on_which_game_ended_first() {
+    fn the_first_player_does_not_depend_on_the_order_of_the_games() {
         let games = [
             game("1.1", "new", "old", "1-0"),
             game("1.2", "old", "new", "1/2-1/2"),

@@ -1,17 +1,22 @@
-//! An engine that analyses: what `suite`, `puzzles` and `play` share.
+//! The `--engine` option of the commands that analyse positions: `suite`, `puzzles` and `play`.
 
 use crate::error::LabError;
 use std::sync::{Arc, atomic::AtomicBool};
-use tandem_arena::{Analyst, EngineSpec, Limits, Patience, StartError, TimeLimit, start_analyst};
+use tandem_arena::{Analyst, EngineLimits, EngineSpec, StartError, TimeLimit, Timeouts, start_analyst};
 
-/// An engine and how to start copies of it.
+/// The description of an engine, from which any number of copies can be started.
 pub(crate) struct Engine {
     pub(crate) spec: EngineSpec,
     cancel: Arc<AtomicBool>,
 }
 
 impl Engine {
-    /// From a description, or our own engine if there is none. `limits` hold where the description sets none.
+    /// Parses a description such as `cmd=stockfish,nodes=1000`; without one, our own engine runs inside this
+    /// program. `limits` apply if the description sets none.
+    ///
+    /// # Errors
+    ///
+    /// When the description has an unknown or repeated key, or a bad value.
     pub(crate) fn new(
         text: Option<&str>,
         limits: TimeLimit,
@@ -22,13 +27,17 @@ impl Engine {
             None => EngineSpec { command: "@tandem".into(), ..EngineSpec::default() },
         };
         if !spec.limits.is_bounded() {
-            spec.limits = Limits { time: limits, ..spec.limits };
+            spec.limits = EngineLimits { time: limits, ..spec.limits };
         }
         Ok(Self { spec, cancel: Arc::clone(cancel) })
     }
 
-    /// Starts a copy.
+    /// Starts a copy of the engine, as a process or inside this program.
+    ///
+    /// # Errors
+    ///
+    /// When the engine cannot be started or does not answer in time.
     pub(crate) fn analyst(&self) -> Result<Box<dyn Analyst>, StartError> {
-        start_analyst(&self.spec, Patience::default(), &self.cancel)
+        start_analyst(&self.spec, Timeouts::default(), &self.cancel)
     }
 }

@@ -1,4 +1,7 @@
-//! Everything that can stop a command.
+//! The error type of all commands.
+//!
+//! Libraries have error types of their own, which name the file, the record or the byte; [`LabError`] wraps
+//! them, adds the file where a library does not know it, and decides the exit status.
 
 use crate::interrupt;
 use std::process::ExitCode;
@@ -6,7 +9,8 @@ use tandem_arena::{BookError, RuleError, SpecError, StartError, TournamentError}
 use tandem_train::selector::SelectorError;
 use thiserror::Error;
 
-/// Why a command failed; one line for the person who typed it.
+/// The reason why a command failed. Its text is one line for the user: what is wrong, where, and what to do
+/// about it.
 #[derive(Debug, Error)]
 pub(crate) enum LabError {
     #[error(transparent)]
@@ -34,13 +38,13 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Architecture(#[from] tandem_nnue::ArchitectureError),
     #[error("{0}; our own format (.tnn) and safetensors hold every network")]
-    Unfit(#[from] tandem_nnue::UnfitNetwork),
+    Unsupported(#[from] tandem_nnue::UnsupportedArchitecture),
     #[error(transparent)]
     Transformer(#[from] tandem_transformer::FileError),
     #[error(transparent)]
     Input(#[from] tandem_transformer::InputError),
     #[error("{0}; our own format (.ttn) and safetensors hold every transformer")]
-    UnfitTransformer(#[from] tandem_transformer::UnfitNetwork),
+    UnsupportedTransformer(#[from] tandem_transformer::UnsupportedNetwork),
     #[error(transparent)]
     Data(#[from] tandem_data::DataError),
     #[error(transparent)]
@@ -68,18 +72,21 @@ pub(crate) enum LabError {
     File { path: String, source: std::io::Error },
     #[error("{0}")]
     Usage(String),
-    /// Somebody asked it to stop before its end; what is done is kept, or it says so.
+    /// The user stopped the command before its end with Ctrl-C or SIGTERM. Finished work is kept, or the
+    /// message says that it is not.
     #[error("{0}")]
     Interrupted(String),
 }
 
 impl LabError {
-    /// Work that the same command takes up again.
+    /// An interruption of work that the same command resumes from where it stopped, for example self-play
+    /// with its journal.
     pub(crate) fn interrupted() -> Self {
-        Self::Interrupted("interrupted: the same command goes on from here".into())
+        Self::Interrupted("interrupted: the same command resumes from here".into())
     }
 
-    /// What the shell is told: an interruption is no failure, and what was asked for is not there either.
+    /// The exit status: 130 for an interruption, which is not a failure but has not produced the result
+    /// either, and 1 for everything else.
     pub(crate) fn status(&self) -> ExitCode {
         match self {
             Self::Interrupted(_)
@@ -92,13 +99,13 @@ impl LabError {
         }
     }
 
-    /// A network's, that names its file.
+    /// Adds the path of the network file to an error of quantisation, for use with `map_err`.
     pub(crate) fn quantise(path: &std::path::Path) -> impl Fn(tandem_nnue::QuantiseError) -> Self {
         let path = path.display().to_string();
         move |source| Self::Quantise { path: path.clone(), source }
     }
 
-    /// An error that names its file.
+    /// Adds the path to an input or output error, for use with `map_err`.
     pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.display().to_string();
         move |source| Self::File { path, source }

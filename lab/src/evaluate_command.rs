@@ -1,111 +1,129 @@
-//! `tandem-lab evaluate`.
+//! `tandem-lab evaluate`: measures networks on positions whose scores, results or moves are known.
+//!
+//! Networks that score positions, and nothing else, go through this file; as soon as a transformer is among
+//! them, `comparison` takes over, which works on whole games and knows policies too.
 
+mod bootstrap_ci;
 mod chart;
 mod comparison;
-mod contender;
-mod draws;
 mod fit;
-mod hearing;
+mod model;
+mod predict;
 mod selector;
 mod units;
 
-use crate::data_command::{FormatArgs, default_threads, tell_skips};
+use crate::data_command::{FormatArgs, default_threads, report_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
-use crate::table::{Table, figure, percent};
+use crate::table::{Table, decimal, percent};
 use clap::Args;
-use contender::Contender;
-use fit::{Answer, Fit};
+use fit::{ScaleFit, ScoredPosition};
+use model::Model;
 use rayon::prelude::*;
 use std::path::PathBuf;
-use tandem_data::{BadFilter, Cursor, Filter, OnError, Reader, Record};
-use tandem_train::selector::MARGIN;
-use tandem_train::{Figures, Judgement, Loss, Metrics, PIECE_GROUPS, Phase, Target, sigmoid};
+use tandem_data::{BadFilter, Cursor, Filter, OnError, Record, RecordReader};
+use tandem_train::selector::DEFAULT_MARGIN;
+use tandem_train::{GroupMetrics, LabelledPrediction, Loss, Metrics, PIECE_GROUPS, Phase, Target, sigmoid};
 
 /// Compare networks on positions whose scores or results are known
 ///
-/// One row for each network: the loss (the square of the difference between its chance to win and the target's), the mean
-/// error in centipawns (labels beyond 2000 left out), how often its sign is on the winner's side, how often the game ended as
-/// its score says is most likely, and the correlation with the labels. Then the same by phase and by number of pieces.
+/// Prints one row per network: the loss (square of the difference between its win probability and the
+/// target), the mean absolute error in centipawns (labels beyond 2000 are excluded), the sign accuracy (how
+/// often its sign is that of the winner's side), the WDL accuracy (how often the game ended as its score says
+/// is most likely), and the correlation with the labels. Then the same by game phase and by number of pieces.
 ///
-/// With a transformer among the networks: how often the move that was played is its first, or among its first three or five;
-/// the surprise of its policy; the mean square error of its value from -1 to 1 against the game's result, or the score
-/// where there is none, beside that of the best constant. Others' scores become values by a factor that is fitted to the
-/// same positions. Networks of action values are asked about every move; on data with several moves of a position their
-/// buckets and orders are judged. Standard errors are from game to game. The others are compared with the first network on
-/// the same games (95 % of 1000 draws of games), and transformers by their best moves and values.
+/// With a transformer among the networks: how often the move played is its first, or among its first three or
+/// five; the cross-entropy of its policy; the mean square error of its value, from -1 to 1, against the
+/// game's result, or against the score where there is no result, next to that of the best constant. Centipawn
+/// scores are turned into values with a scale that is fitted to the same positions. Networks of action values
+/// are evaluated on every legal move; on data with several moves of a position, their buckets and their order
+/// of the moves are measured. Standard errors are computed over games, because positions of a game are alike.
+/// The other networks are compared with the first one on the same games (95 % intervals of 1000 bootstrap
+/// resamples of games), and transformers also by their best moves and values.
 #[derive(Args, Debug)]
 pub(crate) struct EvaluateArgs {
-    /// Network files, NNUEs or transformers (.ttn, .safetensors, .pb.gz); the word bootstrap stands for the hand-written
-    /// evaluation, and a hybrid (.hybrid) for its transformer with the bridge to it: its two networks are named beside it
+    /// Network files: NNUEs or transformers (.ttn, .safetensors, .pb.gz)
+    ///
+    /// The word bootstrap stands for the hand-written evaluation. A hybrid (.hybrid) stands for its
+    /// transformer with the bridge; its two networks must be among the files too.
     #[arg(required = true)]
     nets: Vec<String>,
-    /// A file of positions, in any format of `tandem-lab data`; may be given more than once
+    /// Positions, in any format of `tandem-lab data`; may be repeated
     #[arg(long, required = true, value_name = "PATH")]
     data: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Look at so many positions, from the start of the data; at all of them if not given
+    /// Number of positions to read, from the start of the data (default: all)
     #[arg(long)]
     positions: Option<u64>,
-    /// Rules for records, such as no-checks,no-captures,no-mates
+    /// Rules for records, for example no-checks,no-captures,no-mates
     #[arg(long, default_value = "")]
     filter: String,
-    /// So many centipawns are one in the curve from scores to chances
+    /// Centipawns per unit of the sigmoid that turns scores into win probabilities
     #[arg(long, default_value_t = 400.0)]
     scale: f64,
-    /// The share of the game's result in the target, from 0 to 1
-    #[arg(long, default_value_t = 0.0)]
-    result_share: f64,
-    /// Judge the selector of a hybrid, beside which both its networks are named: where the strategist knows better by scores
-    /// of deep searches, how often it is asked there, and the error of the value by the share that it is asked about, beside
-    /// that of simple rules
-    #[arg(long, conflicts_with_all = ["scale", "result_share", "fit_scale", "svg"])]
+    /// Weight of the game's result in the target, from 0 (scores only) to 1 (results only)
+    #[arg(long, alias = "result-share", default_value_t = 0.0)]
+    wdl: f64,
+
+    /// Measure the selector of a hybrid; both of its networks must be named too
+    ///
+    /// Prints where the strategist is better than the NNUE by scores of deep searches, how often the selector
+    /// finds these positions, and the mean square error of the value by the fraction of positions sent to the
+    /// strategist, next to that of simple rules.
+    #[arg(long, conflicts_with_all = ["scale", "wdl", "fit_scale", "svg"])]
     selector: bool,
-    /// By so much of the chance to win the strategist must be nearer to know better
-    #[arg(long, default_value_t = MARGIN, requires = "selector")]
+    /// Win probability, from 0 to 1, by which the strategist must be closer to the score to count as better
+    #[arg(long, default_value_t = DEFAULT_MARGIN, requires = "selector")]
     margin: f64,
-    /// Also find for each network the factor on its centipawns that makes the loss least: networks differ in what a
-    /// centipawn means. Keeps 16 bytes for each position and network
+    /// Also fit a scale for each network's centipawns, the one with the smallest loss
+    ///
+    /// Networks differ in what a centipawn means. Keeps 16 bytes in memory for each position and network.
     #[arg(long)]
     fit_scale: bool,
-    /// Write all figures as JSON
+    /// Write all metrics as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Draw how often each network's chances came true
+    /// Write a calibration plot (SVG): predicted win probability against points scored
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Threads that judge
+    /// Number of threads (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }
 
-/// Records that a thread judges together. The sums are made over these, in order, so that they do not depend on threads.
+/// Records that a thread evaluates at a time. Sums are formed per chunk and then added in order, so that
+/// results do not depend on the number of threads.
 const CHUNK: usize = 1024;
-/// Chunks that are read before they are judged.
+/// Chunks that are read before the threads evaluate them.
 const CHUNKS: usize = 64;
 
-/// What the data asks of every network.
+/// The settings that are the same for all networks.
 struct Task {
     scale: f64,
-    result_share: f64,
-    keep_answers: bool,
+    wdl: f64,
+    keep_scores: bool,
 }
 
-/// What is known of one network so far.
+/// The sums of one network over the positions so far.
 #[derive(Default)]
-struct Account {
+struct Accumulated {
     metrics: Metrics,
-    answers: Vec<Answer>,
+    scored: Vec<ScoredPosition>,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When an option is out of range, a network or the data cannot be read, or no record has a score or a
+/// result.
 pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     if !(args.scale.is_finite() && args.scale > 0.0) {
-        return Err(LabError::Usage(format!("a scale of {} is none; 400 is usual", args.scale)));
+        return Err(LabError::Usage(format!("a scale of {} is not positive; 400 is usual", args.scale)));
     }
-    if !(0.0..=1.0).contains(&args.result_share) {
-        return Err(LabError::Usage(format!("a result share of {} is not from 0 to 1", args.result_share)));
+    if !(0.0..=1.0).contains(&args.wdl) {
+        return Err(LabError::Usage(format!("--wdl {} is not from 0 to 1", args.wdl)));
     }
     if !(0.0..=1.0).contains(&args.margin) {
         return Err(LabError::Usage(format!("a margin of {} is not from 0 to 1", args.margin)));
@@ -113,194 +131,213 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     let filter: Filter = args.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))?;
     let threads = args.threads.unwrap_or_else(default_threads).max(1);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| LabError::Usage(format!("no threads to work with: {error}")))?;
+    let pool = pool.map_err(|error| LabError::Usage(format!("the threads cannot be started: {error}")))?;
     let sources = args.options.sources(&args.data)?;
     filter.check(&sources)?;
     if args.selector {
-        let reader = Reader::new(sources, threads, OnError::Stop, filter.sieve(), Cursor::default());
+        let reader =
+            RecordReader::new(sources, threads, OnError::Stop, filter.record_filter(), Cursor::default());
         return selector::run(args, reader, &pool);
     }
-    let contenders = Contender::load_all(&args.nets)?;
-    let task = Task { scale: args.scale, result_share: args.result_share, keep_answers: args.fit_scale };
-    if contenders.iter().any(|contender| contender.transformer().is_some()) {
-        // All records are read: those that are left out are the history of others.
-        let reader = Reader::new(sources, threads, OnError::Stop, None, Cursor::default());
-        return comparison::run(args, &task, filter, &contenders, reader, &pool);
+    let models = Model::load_all(&args.nets)?;
+    let task = Task { scale: args.scale, wdl: args.wdl, keep_scores: args.fit_scale };
+    if models.iter().any(|model| model.transformer().is_some()) {
+        // All records are read, because those that the filter drops are the history of others.
+        let reader = RecordReader::new(sources, threads, OnError::Stop, None, Cursor::default());
+        return comparison::run(args, &task, filter, &models, reader, &pool);
     }
-    let mut reader = Reader::new(sources, threads, OnError::Stop, filter.sieve(), Cursor::default());
+    let mut reader =
+        RecordReader::new(sources, threads, OnError::Stop, filter.record_filter(), Cursor::default());
 
-    let mut accounts: Vec<Account> = contenders.iter().map(|_| Account::default()).collect();
+    let mut totals: Vec<Accumulated> = models.iter().map(|_| Accumulated::default()).collect();
     let mut progress = Progress::new("positions", args.positions);
     let mut left = args.positions.unwrap_or(u64::MAX);
-    let (mut useless, mut unsound) = (0u64, 0u64);
-    let mut waiting: Vec<Record> = Vec::new();
+    let (mut unlabelled, mut illegal) = (0u64, 0u64);
+    let mut pending: Vec<Record> = Vec::new();
     while left > 0 {
         let block = reader.next_block().transpose()?;
         let is_last = block.is_none();
         for record in block.into_iter().flat_map(|block| block.records) {
             if record.score.is_none() && record.result.is_none() {
-                useless += 1;
+                unlabelled += 1;
             } else if left > 0 {
                 left -= 1;
-                waiting.push(record);
+                pending.push(record);
             }
         }
-        if waiting.len() < CHUNK * CHUNKS && !is_last && left > 0 {
+        if pending.len() < CHUNK * CHUNKS && !is_last && left > 0 {
             continue;
         }
-        unsound += pool.install(|| judge(&task, &contenders, &waiting, &mut accounts));
-        progress.add(waiting.len() as u64);
-        waiting.clear();
+        illegal += pool.install(|| evaluate(&task, &models, &pending, &mut totals));
+        progress.add(pending.len() as u64);
+        pending.clear();
         if is_last {
             break;
         }
     }
-    let told = progress.finish();
-    tell_skips(reader.skips());
-    if accounts[0].metrics.count() == 0 {
+    let summary = progress.finish();
+    report_skips(reader.skips());
+    if totals[0].metrics.count() == 0 {
         return Err(LabError::Usage(format!(
-            "none of the records can be judged by: {useless} have neither a score nor a result, {unsound} are no \
-             positions. `tandem-lab data head` shows what they have"
+            "none of the records can be used: {unlabelled} have neither a score nor a result, {illegal} are not legal \
+             positions. `tandem-lab data head` shows first_column they have"
         )));
     }
-    let fits: Vec<Option<Fit>> =
-        accounts.iter().map(|account| Fit::of(&account.answers, task.scale)).collect();
+    let fits: Vec<Option<ScaleFit>> =
+        totals.iter().map(|total| ScaleFit::of(&total.scored, task.scale)).collect();
 
-    tellln!("{told}");
-    if useless + unsound > 0 {
-        tellln!("{useless} records have neither a score nor a result, {unsound} are no positions");
+    errln!("{summary}");
+    if unlabelled + illegal > 0 {
+        errln!("{unlabelled} records have neither a score nor a result, {illegal} are not legal positions");
     }
-    say!("{}", main_table(&contenders, &accounts, &fits).text());
+    out!("{}", main_table(&models, &totals, &fits).text());
     let phases = Phase::ALL.map(Phase::name);
-    sayln!("\n{}", groups("phase", &phases, &contenders, &accounts, |metrics| metrics.phases()).text());
-    say!("{}", groups("pieces", &PIECE_GROUPS, &contenders, &accounts, |metrics| metrics.pieces()).text());
+    outln!("\n{}", groups("phase", &phases, &models, &totals, |metrics| metrics.phases()).text());
+    out!("{}", groups("pieces", &PIECE_GROUPS, &models, &totals, |metrics| metrics.pieces()).text());
     if let Some(path) = &args.json {
         let facts = serde_json::json!({
-            "data": args.data, "scale": args.scale, "result_share": args.result_share, "filter": args.filter,
-            "networks": contenders.iter().zip(&accounts).zip(&fits)
-                .map(|((contender, account), fit)| facts(contender, &account.metrics, fit.as_ref()))
+            "data": args.data, "scale": args.scale, "wdl": args.wdl, "filter": args.filter,
+            "networks": models.iter().zip(&totals).zip(&fits)
+                .map(|((model, total), fit)| facts(model, &total.metrics, fit.as_ref()))
                 .collect::<Vec<_>>(),
         });
         let text = format!("{facts:#}\n");
-        tandem_chess::output::write_whole(path, text.as_bytes()).map_err(LabError::file(path))?;
+        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
     }
     if let Some(path) = &args.svg {
-        let curves: Vec<_> = contenders
+        let curves: Vec<_> = models
             .iter()
-            .zip(&accounts)
-            .map(|(contender, account)| (contender.name.as_str(), account.metrics.calibration()))
+            .zip(&totals)
+            .map(|(model, total)| (model.name.as_str(), total.metrics.calibration()))
             .collect();
         let svg = chart::calibration(&curves);
-        tandem_chess::output::write_whole(path, svg.as_bytes()).map_err(LabError::file(path))?;
+        tandem_chess::output::write_atomically(path, svg.as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())
 }
 
-/// Lets every network judge every record; returns how many records are no positions.
-fn judge(task: &Task, contenders: &[Contender], records: &[Record], accounts: &mut [Account]) -> u64 {
-    let parts: Vec<(Vec<Account>, u64)> =
-        records.par_chunks(CHUNK).map(|records| judge_chunk(task, contenders, records)).collect();
-    let mut unsound = 0;
+/// Evaluates every record with every network; returns the number of records without a legal position.
+fn evaluate(task: &Task, models: &[Model], records: &[Record], totals: &mut [Accumulated]) -> u64 {
+    let parts: Vec<(Vec<Accumulated>, u64)> =
+        records.par_chunks(CHUNK).map(|records| evaluate_chunk(task, models, records)).collect();
+    let mut illegal = 0;
     for (part, bad) in parts {
-        unsound += bad;
-        for (account, part) in accounts.iter_mut().zip(part) {
-            account.metrics.merge(&part.metrics);
-            account.answers.extend(part.answers);
+        illegal += bad;
+        for (total, part) in totals.iter_mut().zip(part) {
+            total.metrics.merge(&part.metrics);
+            total.scored.extend(part.scored);
         }
     }
-    unsound
+    illegal
 }
 
-fn judge_chunk(task: &Task, contenders: &[Contender], records: &[Record]) -> (Vec<Account>, u64) {
-    let mut accounts: Vec<Account> = contenders.iter().map(|_| Account::default()).collect();
-    let mut seats: Vec<_> = contenders.iter().filter_map(Contender::seat).collect();
-    let mut unsound = 0;
+fn evaluate_chunk(task: &Task, models: &[Model], records: &[Record]) -> (Vec<Accumulated>, u64) {
+    let mut totals: Vec<Accumulated> = models.iter().map(|_| Accumulated::default()).collect();
+    let mut scorers: Vec<_> = models.iter().filter_map(Model::position_scorer).collect();
+    let mut illegal = 0;
     for record in records {
         let Ok(board) = record.position.board() else {
-            unsound += 1;
+            illegal += 1;
             continue;
         };
-        let target = Target::known(record, task.scale, task.result_share);
+        let target = Target::known(record, task.scale, task.wdl);
         let (pieces, phase) = (record.position.piece_count(), Phase::of(&record.position));
-        for (seat, account) in seats.iter_mut().zip(&mut accounts) {
-            let centipawns = seat.centipawns(&board);
+        for (scorer, total) in scorers.iter_mut().zip(&mut totals) {
+            let centipawns = scorer.centipawns(&board);
             let output = centipawns / task.scale;
-            account.metrics.add(&Judgement {
+            total.metrics.add(&LabelledPrediction {
                 centipawns,
-                chance: sigmoid(output),
+                win_probability: sigmoid(output),
                 score: record.score.map(|score| f64::from(score.centipawns())),
-                loss: target.map(|target| Loss::default().of(output, target).0),
+                loss: target.map(|target| Loss::default().value_and_grad(output, target).0),
                 result: record.result,
                 pieces,
                 phase,
             });
-            if let Some(target) = target.filter(|_| task.keep_answers) {
-                account.answers.push(Answer { centipawns, target });
+            if let Some(target) = target.filter(|_| task.keep_scores) {
+                total.scored.push(ScoredPosition { centipawns, target });
             }
         }
     }
-    (accounts, unsound)
+    (totals, illegal)
 }
 
-fn main_table(contenders: &[Contender], accounts: &[Account], fits: &[Option<Fit>]) -> Table {
+fn main_table(models: &[Model], totals: &[Accumulated], fits: &[Option<ScaleFit>]) -> Table {
     let fitted = fits.iter().any(Option::is_some);
-    let columns =
-        ["network", "positions", "loss", "MAE cp", "sign", "WDL", "correlation", "factor", "fitted loss"];
+    let columns = [
+        "network",
+        "positions",
+        "loss",
+        "MAE cp",
+        "sign accuracy",
+        "WDL accuracy",
+        "correlation",
+        "fitted scale",
+        "fitted loss",
+    ];
     let mut table = Table::new(&columns[..if fitted { 9 } else { 7 }]);
-    for ((contender, account), fit) in contenders.iter().zip(accounts).zip(fits) {
-        let figures = account.metrics.whole();
-        let mut row = vec![contender.name.clone()];
-        row.extend(cells(figures));
-        row.push(figure(figures.correlation(), 4));
+    for ((model, total), fit) in models.iter().zip(totals).zip(fits) {
+        let metrics = total.metrics.whole();
+        let mut row = vec![model.name.clone()];
+        row.extend(cells(metrics));
+        row.push(decimal(metrics.correlation(), 4));
         if fitted {
-            row.push(figure(fit.as_ref().map(|fit| fit.factor), 3));
-            row.push(figure(fit.as_ref().map(|fit| fit.loss), 6));
+            row.push(decimal(fit.as_ref().map(|fit| fit.scale), 3));
+            row.push(decimal(fit.as_ref().map(|fit| fit.loss), 6));
         }
         table.push(row);
     }
     table
 }
 
-/// The figures that every table has.
-fn cells(figures: &Figures) -> [String; 5] {
+/// The cells that every table has: positions, loss, error in centipawns, sign accuracy, WDL accuracy.
+fn cells(metrics: &GroupMetrics) -> [String; 5] {
     [
-        figures.count().to_string(),
-        figure(figures.loss(), 6),
-        figure(figures.mae(), 1),
-        percent(figures.sign_accuracy()),
-        percent(figures.wdl_accuracy()),
+        metrics.count().to_string(),
+        decimal(metrics.loss(), 6),
+        decimal(metrics.mae(), 1),
+        percent(metrics.sign_accuracy()),
+        percent(metrics.wdl_accuracy()),
     ]
 }
 
 fn groups<const N: usize>(
-    what: &str,
+    first_column: &str,
     names: &[&str; N],
-    contenders: &[Contender],
-    accounts: &[Account],
-    part: fn(&Metrics) -> &[Figures; N],
+    models: &[Model],
+    totals: &[Accumulated],
+    part: fn(&Metrics) -> &[GroupMetrics; N],
 ) -> Table {
-    let mut table = Table::new(&[what, "network", "positions", "loss", "MAE cp", "sign", "WDL"]);
+    let mut table = Table::new(&[
+        first_column,
+        "network",
+        "positions",
+        "loss",
+        "MAE cp",
+        "sign accuracy",
+        "WDL accuracy",
+    ]);
     for (number, name) in names.iter().enumerate() {
-        for (contender, account) in contenders.iter().zip(accounts) {
-            let mut row = vec![(*name).to_owned(), contender.name.clone()];
-            row.extend(cells(&part(&account.metrics)[number]));
+        for (model, total) in models.iter().zip(totals) {
+            let mut row = vec![(*name).to_owned(), model.name.clone()];
+            row.extend(cells(&part(&total.metrics)[number]));
             table.push(row);
         }
     }
     table
 }
 
-/// Everything that is known of a network, for machines.
-fn facts(contender: &Contender, metrics: &Metrics, fit: Option<&Fit>) -> serde_json::Value {
-    let of = |figures: &Figures| {
+/// All metrics of a network as JSON, for other programs.
+fn facts(model: &Model, metrics: &Metrics, fit: Option<&ScaleFit>) -> serde_json::Value {
+    let of = |metrics: &GroupMetrics| {
         serde_json::json!({
-            "positions": figures.count(), "loss": figures.loss(), "mae": figures.mae(),
-            "sign_accuracy": figures.sign_accuracy(), "wdl_accuracy": figures.wdl_accuracy(),
-            "correlation": figures.correlation(),
+            "positions": metrics.count(), "loss": metrics.loss(), "mae": metrics.mae(),
+            "sign_accuracy": metrics.sign_accuracy(), "wdl_accuracy": metrics.wdl_accuracy(),
+            "correlation": metrics.correlation(),
         })
     };
-    let named = |names: &[&str], figures: &[Figures]| -> serde_json::Map<String, serde_json::Value> {
-        names.iter().zip(figures).map(|(name, figures)| ((*name).to_owned(), of(figures))).collect()
+    let named = |names: &[&str], metrics: &[GroupMetrics]| -> serde_json::Map<String, serde_json::Value> {
+        names.iter().zip(metrics).map(|(name, metrics)| ((*name).to_owned(), of(metrics))).collect()
     };
     let bins: Vec<_> = metrics
         .calibration()
@@ -308,12 +345,12 @@ fn facts(contender: &Contender, metrics: &Metrics, fit: Option<&Fit>) -> serde_j
         .map(|bin| serde_json::json!({"positions": bin.count, "predicted": bin.predicted, "actual": bin.actual}))
         .collect();
     serde_json::json!({
-        "name": contender.name,
-        "architecture": contender.told,
-        "figures": of(metrics.whole()),
+        "name": model.name,
+        "architecture": model.description,
+        "metrics": of(metrics.whole()),
         "phases": named(&Phase::ALL.map(Phase::name), metrics.phases()),
         "pieces": named(&PIECE_GROUPS, metrics.pieces()),
         "calibration": bins,
-        "fit": fit.map(|fit| serde_json::json!({"factor": fit.factor, "loss": fit.loss})),
+        "fit": fit.map(|fit| serde_json::json!({"fitted_scale": fit.scale, "loss": fit.loss})),
     })
 }

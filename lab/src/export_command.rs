@@ -1,13 +1,13 @@
-//! `tandem-lab export`.
+//! `tandem-lab export`: writes networks in other formats and precisions, and measures the effect of rounding.
 
 mod accuracy;
 mod nnue;
 mod target;
 mod transformer;
 
-use crate::card::{Card, sha256};
 use crate::data_command::FormatArgs;
 use crate::error::LabError;
+use crate::model_card::{ModelCard, sha256};
 use crate::table::Table;
 use crate::transformer_file::{TransformerFile, architecture_named};
 use clap::Args;
@@ -15,85 +15,90 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use nnue::report_table;
 pub(crate) use target::Target;
-pub(crate) use transformer::{Numbers, encode};
+pub(crate) use transformer::{WeightPrecision, encode};
 
-/// Write a network in another format
+/// Convert a network to another format
 ///
-/// NNUEs: from a network in floating point, which is quantised, or from one of integers, whose numbers stay as they are
-/// unless --qa or --qb asks for others. Tells for each layer what quantising did to it. Transformers: from our own file,
-/// safetensors or lc0's. Where numbers are rounded, tells how far the network in the file is from the one it was made
-/// from. A card is written beside the network.
+/// NNUEs: from a network in floating point, which is quantised, or from a quantised one, whose weights stay
+/// as they are unless --qa or --qb asks for other scales; prints the quantisation error of each layer.
+/// Transformers: from our own files, safetensors or lc0's. If weights are rounded, measures how far the
+/// evaluations of the written network are from those of the original. A model card is written next to the
+/// network.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The network file
+    /// Network file to read
     net: PathBuf,
-    /// The file to write
+    /// Network file to write
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// Its format; by the end of its name if not given
+    /// Format of the output (default: by the extension of OUT)
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Target>,
-    /// What stands for one in the accumulators of a network of one hidden layer: 255 if not given
+    /// Quantised value of 1.0 in the accumulators of a network with one hidden layer (default: 255)
     #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
     qa: Option<i16>,
-    /// What stands for one in its output weights: 64 if not given
+    /// Quantised value of 1.0 in its output weights (default: 64)
     #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
     qb: Option<i16>,
-    /// Of a transformer, in .ttn: what the weights of its layers are; f32 if not given
+    /// Precision of a transformer's layers in .ttn (default: f32)
     #[arg(long, value_enum)]
-    precision: Option<Numbers>,
-    /// Of a transformer whose numbers are rounded: so many positions are judged before and after
+    precision: Option<WeightPrecision>,
+    /// Positions on which a rounded transformer is compared with the original
     #[arg(long, default_value_t = 200)]
     positions: usize,
-    /// What the random games start from that these positions are of
+    /// Seed of the random games from which these positions are taken
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A file of positions, in any format of `tandem-lab data`, instead of random games
+    /// Positions to use instead of random games, in any format of `tandem-lab data`
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// The architecture of a file of safetensors that does not say it: a preset's name, or a file of TOML
+    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
-    /// Write no card
+    /// Do not write a model card
     #[arg(long)]
     no_card: bool,
-    /// Something that the card should say; may be given more than once
+    /// Property to add to the model card; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     note: Vec<String>,
-    /// The recipe that the network was trained by, for the card
+    /// Recipe that the network was trained with, for the model card
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
 }
 
-/// A network as a file, and what is worth knowing of it.
+/// A network in its new format, with what the model card says about it.
 struct Exported {
     bytes: Vec<u8>,
-    /// What it is made of, in a line.
+    /// The architecture in one line.
     architecture: String,
     parameters: usize,
     description: String,
-    /// Whether its numbers are others than before.
+    /// True if weights have been rounded, so that they differ from those of the input.
     is_rounded: bool,
-    /// What rounding did to it.
-    losses: Vec<Losses>,
+    /// Measurements of what rounding has changed.
+    rounding_errors: Vec<RoundingErrors>,
     facts: Vec<(String, String)>,
 }
 
-/// A table of what rounding did.
-struct Losses {
+/// A table of rounding errors.
+struct RoundingErrors {
     heading: String,
     table: Table,
-    /// So many rows are printed; the card has all of them.
+    /// Number of rows to print; the model card has all of them.
     shown: usize,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When a file is missing, damaged or cannot be written, or the format cannot hold the network.
 pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
     let notes = args.note.iter().map(|note| {
         let pair = note.split_once('=').filter(|(key, _)| !key.is_empty());
-        pair.ok_or_else(|| LabError::Usage(format!("{note:?} is no note; write KEY=VALUE")))
+        pair.ok_or_else(|| LabError::Usage(format!("{note:?} is not a note; write KEY=VALUE")))
     });
     let notes: Vec<(&str, &str)> = notes.collect::<Result<_, _>>()?;
     let recipe = match &args.recipe {
@@ -108,45 +113,45 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
     };
 
     let write = |path: &Path, bytes: &[u8]| {
-        tandem_chess::output::write_whole(path, bytes).map_err(LabError::file(path))
+        tandem_chess::output::write_atomically(path, bytes).map_err(LabError::file(path))
     };
     write(&args.output, &exported.bytes)?;
-    sayln!("{}: {} bytes, {}", args.output.display(), exported.bytes.len(), exported.architecture);
+    outln!("{}: {} bytes, {}", args.output.display(), exported.bytes.len(), exported.architecture);
     if !exported.is_rounded {
-        sayln!("nothing was quantised: the numbers are those of {}", args.net.display());
+        outln!("nothing was quantised: the weights are those of {}", args.net.display());
     }
-    for Losses { heading, table, shown } in &exported.losses {
-        if exported.losses.len() > 1 {
-            sayln!("{heading}:");
+    for RoundingErrors { heading, table, shown } in &exported.rounding_errors {
+        if exported.rounding_errors.len() > 1 {
+            outln!("{heading}:");
         }
         let shown = if args.no_card { table.len() } else { *shown };
-        say!("{}", table.first(shown).text());
+        out!("{}", table.first(shown).text());
         if table.len() > shown {
-            sayln!("and {} more, which the card has", table.len() - shown);
+            outln!("and {} more, listed in the model card", table.len() - shown);
         }
     }
     for (name, value) in &exported.facts {
-        sayln!("{name}: {value}");
+        outln!("{name}: {value}");
     }
     if args.no_card {
         return Ok(());
     }
-    // Names without folders: a card goes where its network goes.
+    // File names without folders, because a model card moves with its network.
     let name =
         |path: &Path| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let tables = exported.losses.into_iter().map(|losses| (losses.heading, losses.table)).collect();
-    let mut card = Card { title: name(&args.output), recipe, tables, ..Card::default() };
-    card.fact("architecture", exported.architecture);
-    card.fact("parameters", exported.parameters.to_string());
-    card.fact("format", target.name());
-    card.fact("file size", format!("{} bytes", exported.bytes.len()));
-    card.fact("sha256", sha256(&exported.bytes));
-    card.fact("description", exported.description);
-    card.fact("exported from", name(&args.net));
-    card.facts.extend(exported.facts);
-    notes.iter().for_each(|(key, value)| card.fact(key, *value));
-    let path = Card::path(&args.output);
-    write(&path, card.markdown().as_bytes())?;
-    sayln!("{}: its card", path.display());
+    let tables = exported.rounding_errors.into_iter().map(|errors| (errors.heading, errors.table)).collect();
+    let mut model_card = ModelCard { title: name(&args.output), recipe, tables, ..ModelCard::default() };
+    model_card.property("architecture", exported.architecture);
+    model_card.property("parameters", exported.parameters.to_string());
+    model_card.property("format", target.name());
+    model_card.property("file size", format!("{} bytes", exported.bytes.len()));
+    model_card.property("sha256", sha256(&exported.bytes));
+    model_card.property("description", exported.description);
+    model_card.property("exported from", name(&args.net));
+    model_card.properties.extend(exported.facts);
+    notes.iter().for_each(|(key, value)| model_card.property(key, *value));
+    let path = ModelCard::path(&args.output);
+    write(&path, model_card.markdown().as_bytes())?;
+    outln!("{}: model card", path.display());
     Ok(())
 }

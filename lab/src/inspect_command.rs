@@ -1,4 +1,4 @@
-//! `tandem-lab inspect`.
+//! `tandem-lab inspect`: prints the format, architecture and parameters of network files.
 
 mod transformer;
 
@@ -11,35 +11,39 @@ use std::path::{Path, PathBuf};
 use tandem_nnue::Format;
 use tandem_transformer::Preset;
 
-/// Say what a network file is
+/// Describe network files
 ///
-/// Knows NNUEs: our own networks, Stockfish's of the generations 12 to 17, Jomfish's, the student's (HALFKP16, see
-/// docs/formats.md), and those in floating point; and transformers: our own, those in safetensors, lc0's of the BT family,
-/// and graphs of ONNX. Of a transformer's description in TOML it says what the network would be. A file that is damaged is
-/// refused with the field and the byte where it is.
+/// Supports NNUEs: our own networks, Stockfish's of versions 12 to 17, Jomfish's, the student's (HALFKP16,
+/// see docs/formats.md), and those in floating point; and transformers: our own, those in safetensors, lc0's
+/// of the BT family, and ONNX graphs. For a transformer's description in TOML, prints the network it
+/// describes. Damaged files are rejected with the field and the byte at which they are damaged.
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// Network files, or descriptions of transformers (.toml)
     #[arg(required_unless_present = "preset")]
     files: Vec<PathBuf>,
-    /// Show a transformer that is known by a name, as TOML with comments
+    /// Print a predefined transformer as TOML with comments
     #[arg(long, conflicts_with_all = ["files", "tensors", "toml"], value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
     preset: Option<String>,
-    /// Of a transformer: each tensor, with its shape, its range and its share of zeros
+    /// List the tensors of a transformer, each with its shape, range and fraction of zeros
     #[arg(long)]
     tensors: bool,
-    /// Of a transformer: its architecture as TOML, and nothing else
+    /// Print only the architecture of a transformer, as TOML
     #[arg(long, conflicts_with = "tensors")]
     toml: bool,
-    /// The architecture of a file of safetensors that does not say it: a preset's name, or a file of TOML
+    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When a file is missing, damaged or not a network.
 pub(crate) fn run(args: &InspectArgs) -> Result<(), LabError> {
     if let Some(preset) = args.preset.as_deref().and_then(Preset::named) {
-        say!("{}", preset.toml());
+        out!("{}", preset.toml());
         return Ok(());
     }
     let given = args.architecture.as_deref().map(architecture_named).transpose()?;
@@ -52,7 +56,7 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), LabError> {
             Some(file) if args.toml => transformer::toml(path, &file)?,
             Some(file) => transformer::inspect(path, &file, args.tensors)?,
             None if args.toml || args.tensors => {
-                let problem = "is no transformer; --toml and --tensors are for those";
+                let problem = "is not a transformer; --toml and --tensors are for those";
                 return Err(LabError::Usage(format!("{}: {problem}", path.display())));
             }
             None => inspect_nnue(path)?,
@@ -64,10 +68,10 @@ pub(crate) fn run(args: &InspectArgs) -> Result<(), LabError> {
 fn inspect_nnue(path: &Path) -> Result<(), LabError> {
     let (network, format) = AnyNetwork::load(path)?;
     let architecture = network.architecture();
-    sayln!("{}: {}", path.display(), format.map_or("network", Format::name));
-    sayln!("  architecture  {architecture}");
-    sayln!("  parameters  {}", parameters(&architecture));
-    sayln!("  described as  {}", network.description());
-    sayln!("  start position  {}", network.start_position());
+    outln!("{}: {}", path.display(), format.map_or("network", Format::name));
+    outln!("  architecture  {architecture}");
+    outln!("  parameters  {}", parameters(&architecture));
+    outln!("  described as  {}", network.description());
+    outln!("  start position  {}", network.start_position());
     Ok(())
 }

@@ -1,16 +1,17 @@
-//! Ctrl-C: the first asks long work to stop cleanly, the second stops at once.
+//! Handling of Ctrl-C and SIGTERM: the first asks long work to stop cleanly, the second ends the program at
+//! once.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-/// What a command that was interrupted tells the shell, as shells do: 128 and the number of SIGINT.
+/// Exit status of an interrupted command, by the convention of shells: 128 plus the number of SIGINT.
 pub(crate) const STATUS: u8 = 130;
 
-/// A flag that the first SIGINT or SIGTERM sets.
+/// Installs the signal handlers and returns a flag that the first SIGINT or SIGTERM sets. Long work polls it.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The order matters: the shutdown must find the flag already set by an earlier signal, not by this one.
-        // A system that refuses leaves us with the usual behaviour, which is to end at once.
+        // The order matters: the shutdown must find the flag set by an earlier signal, not by this one. If
+        // the system refuses a handler, the usual behaviour remains, which is to end at once.
         let _ = signal_hook::flag::register_conditional_shutdown(signal, STATUS.into(), Arc::clone(&flag));
         let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
     }

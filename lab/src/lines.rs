@@ -1,23 +1,24 @@
-//! Lines of play to evaluate along.
+//! Sequences of moves on which `verify` and `export` evaluate a network: random games, or short random
+//! continuations of the positions of a data set.
 
 use crate::error::LabError;
 use tandem_chess::random::SplitMix;
 use tandem_chess::{Move, Position};
-use tandem_data::{Cursor, OnError, Reader, Source};
+use tandem_data::{Cursor, OnError, RecordReader, Source};
 
-/// A position and moves from it.
+/// A starting position and the moves played from it.
 pub(crate) struct Line {
     pub(crate) start: Position,
     pub(crate) moves: Vec<Move>,
 }
 
-/// A random game ends after so many plies at the latest.
-const LONGEST: usize = 200;
-/// Moves from a position of a data set: the known one, then any.
-const FROM_DATA: usize = 7;
+/// Longest random game, in plies.
+const MAX_GAME_PLIES: usize = 200;
+/// Longest line from a position of a data set, in plies: the recorded move, then random ones.
+const DATA_LINE_PLIES: usize = 7;
 
 impl Line {
-    /// The first position and those after each move.
+    /// Iterates over the starting position and the position after each move.
     pub(crate) fn positions(&self) -> impl Iterator<Item = Position> {
         let mut position = self.start.clone();
         let first = position.clone();
@@ -27,11 +28,12 @@ impl Line {
         }))
     }
 
-    /// From a position, with the first move if it is known and legal, and then random ones.
-    fn random(start: Position, first: Option<Move>, most: usize, random: &mut SplitMix) -> Self {
+    /// Plays up to `max_plies` random legal moves from a position; the first one is `first` if it is given and
+    /// legal. Stops earlier at the end of the game, the fifty-move rule included.
+    fn random(start: Position, first: Option<Move>, max_plies: usize, random: &mut SplitMix) -> Self {
         let mut position = start.clone();
         let mut moves = Vec::new();
-        while moves.len() < most && !position.is_fifty_moves() {
+        while moves.len() < max_plies && !position.is_fifty_moves() {
             let legal = position.legal_moves();
             if legal.is_empty() {
                 break;
@@ -45,29 +47,35 @@ impl Line {
     }
 }
 
-/// Games of random moves from the starting position, of so many positions in all.
+/// Random games from the starting position, with `positions` positions in all. The same seed gives the same
+/// games.
 pub(crate) fn random_games(positions: usize, seed: u64) -> Vec<Line> {
     let mut random = SplitMix::new(seed);
     let mut lines = Vec::new();
     let mut left = positions;
     while left > 0 {
-        let line = Line::random(Position::startpos(), None, LONGEST.min(left - 1), &mut random);
+        let line = Line::random(Position::startpos(), None, MAX_GAME_PLIES.min(left - 1), &mut random);
         left -= line.moves.len() + 1;
         lines.push(line);
     }
     lines
 }
 
-/// Short lines from the positions of a data set, of so many positions in all, or fewer if it ends before.
+/// Short lines from the positions of a data set, with `positions` positions in all, or fewer if the data ends
+/// before.
+///
+/// # Errors
+///
+/// When a record cannot be read, or the data has no legal position.
 pub(crate) fn from_data(sources: Vec<Source>, positions: usize, seed: u64) -> Result<Vec<Line>, LabError> {
     let mut random = SplitMix::new(seed);
-    let mut reader = Reader::new(sources, 1, OnError::Stop, None, Cursor::default());
+    let mut reader = RecordReader::new(sources, 1, OnError::Stop, None, Cursor::default());
     let mut lines = Vec::new();
     let mut left = positions;
     for record in reader.records() {
         let record = record?;
         let Ok(board) = record.position.board() else { continue };
-        let line = Line::random(board.into(), record.mv, FROM_DATA.min(left - 1), &mut random);
+        let line = Line::random(board.into(), record.mv, DATA_LINE_PLIES.min(left - 1), &mut random);
         left -= line.moves.len() + 1;
         lines.push(line);
         if left == 0 {
@@ -85,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn games_have_as_many_positions_as_were_asked_for() {
+    fn random_games_have_the_requested_number_of_positions() {
         let lines = random_games(1000, 3);
         assert_eq!(lines.iter().map(|line| line.positions().count()).sum::<usize>(), 1000);
         let again = random_games(1000, 3);

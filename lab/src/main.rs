@@ -1,11 +1,14 @@
-//! The Tandem workshop.
+//! `tandem-lab`: matches between engines, training data, training and measuring networks.
+//!
+//! Each subcommand has a module of its own, named after it, with its arguments (the doc comments are the help
+//! texts) and a `run` function. This file parses the command line, calls `run`, and turns its result into an
+//! exit status: 0, 1 for a failure, 130 for an interruption.
 
 #[macro_use]
-mod say;
+mod output;
 
 mod any_network;
 mod board_art;
-mod card;
 mod data_command;
 mod device;
 mod distance;
@@ -14,18 +17,19 @@ mod elo_command;
 mod engine_args;
 mod error;
 mod evaluate_command;
+mod evaluator;
 mod export_command;
 mod inspect_command;
 mod interrupt;
-mod judge;
 mod lines;
 mod maps_command;
 mod match_command;
+mod model_card;
+mod model_output;
 mod new_command;
 mod play_command;
 mod progress;
 mod puzzles_command;
-mod said;
 mod selector_report;
 mod strategist;
 mod strategist_player;
@@ -41,14 +45,16 @@ mod unanswered;
 mod verify_command;
 mod watch;
 
-/// Loading data takes and drops buffers of megabytes all the time.
+/// mimalloc, because loading data allocates and frees buffers of megabytes all the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The Tandem workshop: matches between engines and what they prove, training data, and networks.
+/// Run matches between engines, make training data, and train and measure networks
+///
+/// Every subcommand explains itself: `tandem-lab COMMAND --help`.
 #[derive(Debug, Parser)]
 #[command(name = "tandem-lab", version, max_term_width = 110)]
 struct Cli {
@@ -99,16 +105,53 @@ fn main() -> ExitCode {
         Command::Tune(args) => tune_command::run(&args),
     };
     match outcome {
-        Ok(()) => match say::lost() {
+        Ok(()) => match output::first_error() {
             None => ExitCode::SUCCESS,
             Some(error) => {
-                tellln!("tandem-lab: standard output: {error}");
+                errln!("tandem-lab: standard output: {error}");
                 ExitCode::FAILURE
             }
         },
         Err(error) => {
-            tellln!("tandem-lab: {error}");
+            errln!("tandem-lab: {error}");
             error.status()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn old_names_of_options_still_work_but_are_not_listed() {
+        let evaluate: &[&str] = &["evaluate", "net.tnn", "--data", "x.vf"];
+        let split: &[&str] = &["data", "split", "x.vf", "--train", "t", "--validation", "v", "--test", "w"];
+        for (command, new, old) in [
+            (evaluate, "--wdl", "--result-share"),
+            (split, "--validation-fraction", "--validation-share"),
+            (split, "--test-fraction", "--test-share"),
+        ] {
+            let parse = |option| {
+                let args = [&["tandem-lab"][..], command, &[option, "0.25"]].concat();
+                format!("{:?}", Cli::try_parse_from(args).unwrap())
+            };
+            assert_eq!(parse(old), parse(new));
+            assert!(parse(new).contains(": 0.25"));
+            let help = |command: &str| {
+                let root = Cli::command();
+                let found = root.get_subcommands().flat_map(|sub| sub.get_subcommands().chain([sub]));
+                let found = found.cloned().find(|sub| sub.get_name() == command);
+                found.unwrap().render_long_help().to_string()
+            };
+            let name = if command[0] == "data" { command[1] } else { command[0] };
+            assert!(help(name).contains(new) && !help(name).contains(old));
         }
     }
 }

@@ -1,14 +1,14 @@
-//! `tandem-lab maps`.
+//! `tandem-lab maps`: draws the attention of a transformer in a position as SVG.
 
+mod attention;
 mod colours;
-mod looks;
 mod picture;
 
 use crate::error::LabError;
-use crate::strategist::{Reading, judge};
+use crate::strategist::{EncodedPosition, evaluate};
 use crate::transformer_file::TransformerFile;
+use attention::{AttentionCollector, HeadMap, Quantity, TokenKind};
 use clap::Args;
-use looks::{Gather, HeadMap, Place, Show};
 use picture::Subject;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,42 +16,47 @@ use tandem_chess::{Move, Position, Square, san, uci};
 use tandem_transformer::encoding::text;
 use tandem_transformer::{Architecture, Attention, Input, Isa, Network, Precision, Scratch};
 
-/// Draw what a transformer looks at in a position
+/// Draw the attention maps of a transformer in a position
 ///
-/// For each head of attention a board in colours: by what weights squares see each other, or what smolgen adds for each pair of
-/// squares. One picture with all heads; with --layer those of a layer; with --head too, a board of boards, one for each
-/// square. Into a folder: the picture of all heads, and one of each.
+/// For each attention head a board in colours: the attention weights between squares, or the logits that
+/// smolgen or a learned bias adds for each pair of squares. One picture with all heads; with --layer only
+/// those of a layer; with --head too, a board of boards, one for each square. If OUT is a folder: the picture
+/// of all heads, and one of each head.
 #[derive(Args, Debug)]
 pub(crate) struct MapsArgs {
-    /// The network file: .ttn, .safetensors or lc0's .pb.gz
+    /// Network file: .ttn, .safetensors or lc0's .pb.gz
     net: PathBuf,
-    /// The picture to write (.svg), or a folder for many
+    /// Picture to write (.svg), or a folder for one picture per head
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// The position; the start of the game if not given
+    /// Position as FEN (default: the starting position)
     #[arg(long)]
     fen: Option<String>,
-    /// What is drawn
-    #[arg(long, value_enum, default_value_t = Show::Attention)]
-    show: Show,
-    /// Only this layer, the first being 0
+    /// Quantity to draw
+    #[arg(long, value_enum, default_value_t = Quantity::Attention)]
+    show: Quantity,
+    /// Only this layer, counted from 0 (default: all)
     #[arg(long)]
     layer: Option<usize>,
-    /// Only this head of each layer, the first being 0
+    /// Only this head of each layer, counted from 0 (default: all)
     #[arg(long)]
     head: Option<usize>,
-    /// From where: a square such as e4, or `move` for a network that reads one; on average from all squares if not given
+    /// Query square such as e4, or `move` for a network that reads one (default: the mean over all squares)
     #[arg(long, value_name = "SQUARE")]
     from: Option<String>,
-    /// For a network that reads a move: which, as SAN or UCI; the one that it likes best if not given
+    /// Move to evaluate, in SAN or UCI, for a network that reads one (default: its best move)
     #[arg(long = "move", value_name = "MOVE")]
     mv: Option<String>,
-    /// The architecture of a file of safetensors that does not say it: a preset's name, or a file of TOML
+    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the file is not a transformer, the network lacks what is to be drawn, or a file cannot be written.
 pub(crate) fn run(args: &MapsArgs) -> Result<(), LabError> {
     let position = match &args.fen {
         Some(text) => Position::from_fen(text).map_err(|error| LabError::Usage(format!("--fen: {error}")))?,
@@ -59,20 +64,20 @@ pub(crate) fn run(args: &MapsArgs) -> Result<(), LabError> {
     };
     let given = args.architecture.as_deref().map(crate::transformer_file::architecture_named).transpose()?;
     let Some(file) = TransformerFile::load(&args.net, given.as_ref())? else {
-        let problem = format!("{}: no transformer; only those have maps", args.net.display());
+        let problem = format!("{}: not a transformer; only those have attention maps", args.net.display());
         return Err(LabError::Usage(problem));
     };
     let weights = file.weights()?;
     let architecture = weights.architecture();
     check(args, architecture)?;
-    let from = args.from.as_deref().map(|text| place_named(text, architecture)).transpose()?;
+    let from = args.from.as_deref().map(|text| parse_query(text, architecture)).transpose()?;
 
     let network = Network::new(weights, Precision::F32, Isa::best());
     let mut scratch = Scratch::default();
     let mv = read_move(args, &network, &position, &mut scratch)?;
-    let mut gather = Gather::new(args.show, architecture, position.side_to_move());
+    let mut gather = AttentionCollector::new(args.show, architecture, position.side_to_move());
     let moves = mv.map_or(Vec::new(), |mv| vec![mv]);
-    Reading::new(architecture, &position, &moves).run(&network, &mut scratch, &mut gather)?;
+    EncodedPosition::new(architecture, &position, &moves).run(&network, &mut scratch, &mut gather)?;
 
     let name = args.net.file_name().unwrap_or_default().to_string_lossy();
     let mv = mv.map(|mv| san::format(position.board(), mv));
@@ -100,14 +105,14 @@ pub(crate) fn run(args: &MapsArgs) -> Result<(), LabError> {
     write(args, &subject, &heads)
 }
 
-/// Writes a picture, or a folder of them.
+/// Writes one picture, or a folder of them.
 fn write(
     args: &MapsArgs,
     subject: &Subject<'_>,
     heads: &BTreeMap<(usize, usize), &HeadMap>,
 ) -> Result<(), LabError> {
     let write = |path: &Path, text: String| {
-        tandem_chess::output::write_whole(path, text.as_bytes()).map_err(LabError::file(path))
+        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))
     };
     let of_head = |key: (usize, usize), map: &HeadMap| match subject.from {
         None if map.has_squares() => subject.board_of_boards(key, map),
@@ -120,7 +125,7 @@ fn write(
     if args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("svg")) {
         write(&args.output, overview())?;
         let heads = if heads.len() == 1 { "1 head".into() } else { format!("{} heads", heads.len()) };
-        sayln!("{}: {heads}", args.output.display());
+        outln!("{}: {heads}", args.output.display());
         return Ok(());
     }
     std::fs::create_dir_all(&args.output).map_err(LabError::file(&args.output))?;
@@ -129,11 +134,11 @@ fn write(
         let path = args.output.join(format!("layer-{layer}-head-{head}.svg"));
         write(&path, of_head((layer, head), map))?;
     }
-    sayln!("{}: overview.svg, and a picture of each of {} heads", args.output.display(), heads.len());
+    outln!("{}: overview.svg, and one picture for each of {} heads", args.output.display(), heads.len());
     Ok(())
 }
 
-/// Whether the network has what is to be drawn.
+/// Checks that the network has the layer, the head and the kind of attention that are to be drawn.
 fn check(args: &MapsArgs, architecture: &Architecture) -> Result<(), LabError> {
     let body = &architecture.body;
     for (option, given, count) in [("--layer", args.layer, body.layers), ("--head", args.head, body.heads)] {
@@ -142,25 +147,27 @@ fn check(args: &MapsArgs, architecture: &Architecture) -> Result<(), LabError> {
             return Err(LabError::Usage(problem));
         }
     }
-    if args.show == Show::Pairs && matches!(body.attention, Attention::Plain { .. }) {
-        let problem = "the network has plain attention: nothing is added for pairs of squares";
+    if args.show == Quantity::Pairs && matches!(body.attention, Attention::Plain { .. }) {
+        let problem = "the network has plain attention: no logits are added for pairs of squares";
         return Err(LabError::Usage(problem.into()));
     }
     Ok(())
 }
 
-fn place_named(text: &str, architecture: &Architecture) -> Result<Place, LabError> {
+fn parse_query(text: &str, architecture: &Architecture) -> Result<TokenKind, LabError> {
     if text == "move" {
         return match architecture.heads.action_value {
-            Some(_) => Ok(Place::Move),
-            None => Err(LabError::Usage("--from move: the network reads no move".into())),
+            Some(_) => Ok(TokenKind::Move),
+            None => Err(LabError::Usage("--from move: the network does not read a move".into())),
         };
     }
     let square = text.parse::<Square>();
-    square.map(Place::Square).map_err(|_| LabError::Usage(format!("--from {text}: no square, such as e4")))
+    square
+        .map(TokenKind::Square)
+        .map_err(|_| LabError::Usage(format!("--from {text}: not a square such as e4")))
 }
 
-/// The move that a network of action values reads; none for others.
+/// The move that a network of action values evaluates; `None` for other networks.
 fn read_move(
     args: &MapsArgs,
     network: &Network,
@@ -169,20 +176,21 @@ fn read_move(
 ) -> Result<Option<Move>, LabError> {
     let reads_moves = network.architecture().heads.action_value.is_some();
     match (&args.mv, reads_moves) {
-        (Some(_), false) => Err(LabError::Usage("--move: the network reads no move".into())),
+        (Some(_), false) => Err(LabError::Usage("--move: the network does not read a move".into())),
         (None, false) => Ok(None),
         (Some(given), true) => {
             let board = position.board();
             let mv =
                 san::parse(board, given).or_else(|problem| uci::parse(board, given).map_err(|_| problem));
             let mv = mv.map_err(|error| LabError::Usage(format!("--move: {error}")))?;
-            let unknown = || LabError::Usage(format!("--move {given}: the network has no number for it"));
+            let unknown =
+                || LabError::Usage(format!("--move {given}: the network has no action index for it"));
             text::action(board, mv).ok_or_else(unknown)?;
             Ok(Some(mv))
         }
         (None, true) => {
-            let best = judge(network, position, scratch)?.best();
-            let over = || LabError::Usage("--fen: there is no move that the network could read".into());
+            let best = evaluate(network, position, scratch)?.best();
+            let over = || LabError::Usage("--fen: there is no legal move that the network can read".into());
             best.map(|(mv, _)| Some(mv)).ok_or_else(over)
         }
     }

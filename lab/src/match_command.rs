@@ -1,4 +1,4 @@
-//! `tandem-lab match`, and `tandem-lab sprt`, which is a match that knows when to stop.
+//! `tandem-lab match`, and `tandem-lab sprt`, which is a match that stops when its test is decided.
 
 use crate::{error::LabError, interrupt, watch::Watch};
 use clap::Args;
@@ -6,20 +6,21 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tandem_arena::{
-    Adjudication, Book, BookOrder, DrawRule, EngineSpec, Format, GameRules, Patience, ResignRule, Schedule,
-    Tablebase, TimeLimit, Tournament,
+    Adjudication, Book, BookOrder, DrawRule, EngineSpec, GameRules, ResignRule, Schedule, Tablebase,
+    TimeLimit, Timeouts, Tournament, TournamentFormat,
     report::to_html,
     stats::{Sprt, SprtModel},
-    summary, write_whole,
+    summary, write_atomically,
 };
-use tandem_chess::output::AsideFile;
+use tandem_chess::output::AtomicFile;
 
 /// Play a match between UCI engines
 ///
 /// Two engines play a match; more play a round robin, or a gauntlet with --gauntlet. Games come in pairs: one
-/// opening, colours swapped. The clock of an engine runs from the write of `go` to the read of `bestmove`. An engine
-/// that crashes, hangs or plays an illegal move loses that game, is started again, and the match goes on. One that
-/// oversteps its time loses too, unless its opponent could not mate it: then the game is drawn.
+/// opening, colours swapped. The clock of an engine runs from the write of `go` to the read of `bestmove`. An
+/// engine that crashes, hangs or plays an illegal move loses that game and is restarted, and the match
+/// continues. An engine that exceeds its time loses too, unless its opponent could not mate it: then the game
+/// is drawn.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MatchArgs {
@@ -33,10 +34,10 @@ pub(crate) struct MatchArgs {
     /// A comma within a value is written \,
     #[arg(long = "engine", value_name = "SPEC", required = true, verbatim_doc_comment)]
     engines: Vec<String>,
-    /// Items that hold for every engine, such as tc=5+0.05,option.Hash=16
+    /// Items for all engines, for example tc=5+0.05,option.Hash=16
     #[arg(long, value_name = "SPEC", default_value = "")]
     each: String,
-    /// Games of each meeting, in whole pairs; 100 for a match, at most 50000 for an SPRT
+    /// Games of each pairing, rounded up to whole pairs (default: 100 for a match, at most 50000 for an SPRT)
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     games: Option<u64>,
     /// Opening book: EPD, FEN or PGN, plain or compressed with zstd or gzip
@@ -45,58 +46,60 @@ pub(crate) struct MatchArgs {
     /// Order of the openings
     #[arg(long, value_enum, default_value_t = Order::Sequential)]
     order: Order,
-    /// Seed of a random order
+    /// Seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Half moves taken from each game of a PGN book; all if not given
+    /// Plies taken from each game of a PGN book (default: all)
     #[arg(long, value_name = "N")]
     plies: Option<usize>,
     /// Games played at once
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Do not bind games to processors of their own
+    /// Do not pin games to CPU cores of their own
     #[arg(long)]
     no_affinity: bool,
-    /// End lost games, such as moves=3,score=600,twosided=on (the default with nothing after it)
+    /// Adjudicate lost games, for example moves=3,score=600,twosided=on (the default if no RULE is given)
     #[arg(long, value_name = "RULE", num_args = 0..=1, default_missing_value = "")]
     resign: Option<String>,
-    /// End drawn games, such as number=34,moves=8,score=20 (the default with nothing after it)
+    /// Adjudicate drawn games, for example number=34,moves=8,score=20 (the default if no RULE is given)
     #[arg(long, value_name = "RULE", num_args = 0..=1, default_missing_value = "")]
     draw: Option<String>,
-    /// End games after so many moves as draws
+    /// Adjudicate games as draws after this number of moves
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_moves: Option<u32>,
-    /// End games that stand in the Syzygy tables of these folders
+    /// Adjudicate games by the Syzygy tablebases in these folders
     #[arg(long, value_name = "PATH")]
     syzygy: Option<String>,
-    /// Play Chess960: sets UCI_Chess960, castling is king takes rook
+    /// Play Chess960: set UCI_Chess960, and write castling as king takes rook
     #[arg(long)]
     chess960: bool,
-    /// The first N engines play all others, but not each other
+    /// Gauntlet: the first N engines play all others, but not each other
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     gauntlet: Option<usize>,
-    /// Append the games to this file, each when it ends, with clocks and evaluations
+    /// Append each game to this file when it ends, with clocks and evaluations
     #[arg(long, value_name = "FILE")]
     pgn: Option<PathBuf>,
-    /// Keep the state of the match here; the same command, with the same builds, goes on where it was stopped
+    /// File for the state of the match; the same command, with the same builds, resumes from it
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Write the results for machines at the end
+    /// Write the results as JSON at the end
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a report with charts at the end
+    /// Write an HTML report with charts at the end
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// PGN's Event tag
+    /// Event tag of the PGN
     #[arg(long, default_value = "Tandem match")]
     event: String,
-    /// Seconds an engine may take to start; it has as many again, or 30 if that is more, to be ready with its options
+    /// Seconds an engine may take to start
+    ///
+    /// It then has the same time again, or 30 s if that is more, to become ready with its options.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     start_timeout: u64,
     /// Seconds a move may take under a limit of depth or nodes
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     move_timeout: u64,
-    /// Say nothing of single games
+    /// Do not print single games
     #[arg(long, short)]
     quiet: bool,
 }
@@ -137,15 +140,15 @@ impl MatchArgs {
             max_moves: self.max_moves,
         };
         let start = Duration::from_secs(self.start_timeout.clamp(1, 86_400));
-        let patience = Patience {
+        let timeouts = Timeouts {
             start,
-            ready: start.max(Patience::default().ready),
+            ready: start.max(Timeouts::default().ready),
             untimed_move: Duration::from_secs(self.move_timeout.clamp(1, 86_400)),
-            ..Patience::default()
+            ..Timeouts::default()
         };
         Ok(Tournament {
             engines,
-            format: self.gauntlet.map_or(Format::RoundRobin, Format::Gauntlet),
+            format: self.gauntlet.map_or(TournamentFormat::RoundRobin, TournamentFormat::Gauntlet),
             games: self.games.map_or(games, |games| games as usize),
             book,
             book_path: self.openings.clone(),
@@ -157,7 +160,7 @@ impl MatchArgs {
             },
             concurrency: self.concurrency,
             affinity: !self.no_affinity,
-            patience,
+            timeouts,
             pgn: self.pgn.clone(),
             state: self.state.clone(),
             event: self.event.clone(),
@@ -165,52 +168,60 @@ impl MatchArgs {
     }
 }
 
-/// Test whether one engine is stronger than another, with as few games as that takes
+/// Test whether one engine is stronger than another (SPRT)
 ///
-/// A sequential probability ratio test on pairs of games (pentanomial): it stops when the results speak clearly enough
-/// for H1 (the first engine is stronger by elo1) or for H0 (it is stronger by no more than elo0).
+/// A sequential probability ratio test on pairs of games (pentanomial). It stops as soon as the results
+/// decide for H1 (the first engine is stronger by elo1) or H0 (it is stronger by no more than elo0).
 #[derive(Args, Debug)]
 pub(crate) struct SprtArgs {
-    /// The strength difference of H0
+    /// Elo difference of H0
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     elo0: f64,
-    /// The strength difference of H1
+    /// Elo difference of H1
     #[arg(long, default_value_t = 5.0, allow_negative_numbers = true)]
     elo1: f64,
-    /// The rate at which H1 may be accepted wrongly
+    /// Probability of accepting H1 although H0 is true
     #[arg(long, default_value_t = 0.05)]
     alpha: f64,
-    /// The rate at which H0 may be accepted wrongly
+    /// Probability of accepting H0 although H1 is true
     #[arg(long, default_value_t = 0.05)]
     beta: f64,
-    /// Whether the differences are logistic or normalised Elo
-    #[arg(long, value_enum, default_value_t = Model::Normalised)]
-    model: Model,
+    /// Unit of the Elo differences: logistic or normalised
+    #[arg(long, value_enum, default_value_t = EloModel::Normalised)]
+    model: EloModel,
     #[command(flatten)]
     common: MatchArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Model {
+pub(crate) enum EloModel {
     Logistic,
     Normalised,
 }
 
-impl From<Model> for SprtModel {
-    fn from(model: Model) -> Self {
+impl From<EloModel> for SprtModel {
+    fn from(model: EloModel) -> Self {
         match model {
-            Model::Logistic => Self::Logistic,
-            Model::Normalised => Self::Normalised,
+            EloModel::Logistic => Self::Logistic,
+            EloModel::Normalised => Self::Normalised,
         }
     }
 }
 
 /// Runs `match`.
+///
+/// # Errors
+///
+/// When the arguments are invalid, an engine cannot be started, or the match is interrupted.
 pub(crate) fn run(args: &MatchArgs) -> Result<(), LabError> {
     play(args, None)
 }
 
 /// Runs `sprt`.
+///
+/// # Errors
+///
+/// Those of [`run`], and when the bounds are invalid or the engines are not two.
 pub(crate) fn run_sprt(args: &SprtArgs) -> Result<(), LabError> {
     let sprt = Sprt::new(args.elo0, args.elo1, args.alpha, args.beta, args.model.into())?;
     if args.common.engines.len() != 2 {
@@ -219,8 +230,8 @@ pub(crate) fn run_sprt(args: &SprtArgs) -> Result<(), LabError> {
     play(&args.common, Some(sprt))
 }
 
-/// Tells where openings come twice. In a test it is an error where nothing makes the second game from an opening another one:
-/// copies would count as evidence.
+/// Warns if openings repeat. In an SPRT this is an error if the second game from an opening is a copy of the
+/// first, because copies would count as evidence.
 fn check_openings(tournament: &Tournament, is_test: bool) -> Result<(), LabError> {
     let (openings, pairs) = (tournament.book.len(), tournament.games.div_ceil(2));
     if pairs <= openings {
@@ -229,13 +240,13 @@ fn check_openings(tournament: &Tournament, is_test: bool) -> Result<(), LabError
     let repeats = |engine: &EngineSpec| engine.limits.time == TimeLimit::Unlimited && engine.threads() == 1;
     if is_test && tournament.engines.iter().all(repeats) {
         return Err(LabError::Usage(format!(
-            "engines that only nodes or depth limit play the same games again, and there are {openings} openings for \
+            "engines that are limited by nodes or depth alone repeat the same games, and there are {openings} openings for \
              {pairs} pairs: give a larger book with --openings, or --games {}",
             2 * openings
         )));
     }
-    tellln!(
-        "there are {openings} openings for {pairs} pairs of games: they come again from pair {} on",
+    errln!(
+        "there are {openings} openings for {pairs} pairs of games: they repeat from pair {} on",
         openings + 1
     );
     Ok(())
@@ -247,12 +258,12 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
     let meetings = schedule.meetings().to_vec();
     check_openings(&tournament, sprt.is_some())?;
     for path in [&args.json, &args.html].into_iter().flatten() {
-        // A pipe is opened once: who reads it takes the first end for the last.
+        // A pipe must be opened only once: its reader takes the first end for the last.
         if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
             continue;
         }
-        // What cannot be written should be known before the first game.
-        drop(AsideFile::create(path).map_err(LabError::file(path))?);
+        // A path that cannot be written is reported before the first game.
+        drop(AtomicFile::create(path).map_err(LabError::file(path))?);
     }
     let cancel = interrupt::flag();
     let mut watch = Watch::new(meetings.clone(), sprt, args.quiet);
@@ -261,27 +272,27 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
 
     let standings = &report.standings;
     for &meeting in &meetings {
-        say!("{}", summary::meeting_lines(standings, meeting));
+        out!("{}", summary::meeting_lines(standings, meeting));
     }
     if standings.names.len() > 2 {
-        say!("{}", summary::rating_lines(standings, &standings.ratings()));
+        out!("{}", summary::rating_lines(standings, &standings.ratings()));
     }
     if let (Some(sprt), Some(&(a, b))) = (&sprt, meetings.first()) {
-        say!("{}", summary::sprt_line(sprt, &standings.sprt_state(sprt, a, b)));
+        out!("{}", summary::sprt_line(sprt, &standings.sprt_state(sprt, a, b)));
     }
-    say!("{}", summary::termination_lines(standings));
-    say!("{}", summary::cost_line(&report));
+    out!("{}", summary::termination_lines(standings));
+    out!("{}", summary::cost_line(&report));
     if let Some(path) = &args.json {
         let json = serde_json::to_vec_pretty(&summary::to_json(&report, &meetings, sprt.as_ref()))
             .map_err(|error| LabError::Usage(error.to_string()))?;
-        write_whole(path, &json).map_err(LabError::file(path))?;
+        write_atomically(path, &json).map_err(LabError::file(path))?;
     }
     if let Some(path) = &args.html {
         let html = to_html(&args.event, &report, &meetings, sprt.as_ref());
-        write_whole(path, html.as_bytes()).map_err(LabError::file(path))?;
+        write_atomically(path, html.as_bytes()).map_err(LabError::file(path))?;
     }
     if cancel.load(Ordering::Relaxed) {
-        let how = if args.state.is_some() { "; run the same command to go on" } else { "" };
+        let how = if args.state.is_some() { "; run the same command to continue" } else { "" };
         let (games, total) = (standings.games(), report.total);
         return Err(LabError::Interrupted(format!("stopped after {games} of {total} games{how}")));
     }

@@ -1,8 +1,8 @@
-//! `tandem-lab play`: a game against a person.
+//! `tandem-lab play`: a game between a person at the terminal and an engine or a transformer.
 
 mod opponent;
+mod ranking_table;
 mod session;
-mod weights_table;
 
 use crate::board_art::Style;
 use crate::strategist_player::Strategist;
@@ -15,38 +15,39 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use tandem_arena::{Limits, SplitMix, TimeLimit};
+use tandem_arena::{EngineLimits, SplitMix, TimeLimit};
 use tandem_chess::{Color, Position, fen};
 use tandem_transformer::Method;
 
 /// Play a game against an engine or a transformer
 ///
-/// Moves are typed as SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other words: back, hint, eval, weigh, board, flip, moves,
-/// fen, resign, help, quit.
+/// Moves are typed in SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other commands: back, hint, eval, rank,
+/// board, flip, moves, fen, resign, help, quit.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
-    /// The engine, as in `match`; 1 s a move if it has no limit. Ours if not given
+    /// Engine, as in `match`, with 1 s per move if it has no limit (default: our own)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// A transformer instead, which plays without search: .ttn, .safetensors or .pb.gz
+    /// Transformer to play against, without search: .ttn, .safetensors or .pb.gz
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     net: Option<PathBuf>,
-    /// How it is asked: policy, value or action-value. The best that it can if not given, which is the last of these
+    /// Method to score moves: policy, value or action-value (default: the last of these that the network
+    /// supports)
     #[arg(long, value_name = "METHOD", requires = "net")]
     by: Option<Method>,
-    /// Show at each turn what it thinks of every move, as `weigh` does
+    /// Show the transformer's ranking of all moves at each turn, as `rank` does
     #[arg(long, requires = "net")]
     show: bool,
     /// Your colour
     #[arg(long, value_enum, default_value_t = Side::White)]
     color: Side,
-    /// The position to start from
+    /// Position to start from, as FEN (default: the starting position)
     #[arg(long)]
     fen: Option<String>,
-    /// How the board is drawn; colours on a terminal, letters elsewhere
+    /// Style of the board (default: colour on a terminal, otherwise ascii)
     #[arg(long, value_enum)]
     style: Option<Style>,
-    /// Append the game to this file
+    /// Append the game to this PGN file (default: print it)
     #[arg(long, value_name = "FILE")]
     pgn: Option<PathBuf>,
     /// Your name in the PGN
@@ -61,10 +62,15 @@ enum Side {
     Random,
 }
 
-/// How late an engine may be in a game at the terminal before something is wrong with it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time by which an engine may exceed its limit in a game at the terminal before it counts as hung.
+const GRACE_TIME: Duration = Duration::from_secs(10);
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the engine or the network cannot be started, the engine fails during the game, or the PGN cannot be
+/// written.
 pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let position = match &args.fen {
         Some(text) => Position::from_fen(text).map_err(|error| LabError::Usage(format!("--fen: {error}")))?,
@@ -88,27 +94,30 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let (mut opponent, limits) = match &args.net {
         Some(path) => {
             let strategist = Strategist::load(path, args.by, &cancel)?;
-            sayln!("{}", strategist.describe());
-            (Opponent::Network(Box::new(strategist)), Limits::default())
+            outln!("{}", strategist.describe());
+            (Opponent::Network(Box::new(strategist)), EngineLimits::default())
         }
         None => {
             let limit = TimeLimit::PerMove(Duration::from_secs(1));
             let engine = Engine::new(args.engine.as_deref(), limit, &cancel)?;
             let limits = engine.spec.limits;
-            // Nobody loses a game at the terminal by some milliseconds.
-            (Opponent::Engine(engine.analyst()?), Limits { margin: limits.margin.max(PATIENCE), ..limits })
+            // A game at the terminal is never lost by some milliseconds.
+            (
+                Opponent::Engine(engine.analyst()?),
+                EngineLimits { margin: limits.margin.max(GRACE_TIME), ..limits },
+            )
         }
     };
     opponent
         .analyst()
-        .forget(fen::is_chess960(position.board()))
+        .reset(fen::is_chess960(position.board()))
         .map_err(|fault| LabError::Usage(format!("the engine failed: {fault}")))?;
     let style = args.style.unwrap_or(if stdout().is_terminal() { Style::Colour } else { Style::Ascii });
     let mut session = Session::new(position, human, style, limits, &mut opponent);
-    session.show_weights = args.show;
+    session.show_ranking = args.show;
 
-    sayln!("You have {}. Type a move, or 'help'.", session::color_name(human));
-    say!("{}", session.turn());
+    outln!("You have {}. Type a move, or 'help'.", session::color_name(human));
+    out!("{}", session.turn());
     let lines = typed_lines();
     let mut failure = None;
     loop {
@@ -116,22 +125,22 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
             break;
         }
         let step = if session.is_humans_turn() {
-            say!("{}> ", session.prompt());
-            // The game is kept though nobody sees it any more.
+            out!("{}> ", session.prompt());
+            // A closed output ends the game, which is still saved.
             if stdout().flush().is_err() {
                 break;
             }
             match next_line(&lines, &cancel) {
-                Some(line) => session.hear(line.trim()),
+                Some(line) => session.execute(line.trim()),
                 None => break,
             }
         } else {
             session.answer()
         };
         match step {
-            Step::Say(text) => say!("{text}"),
+            Step::Print(text) => out!("{text}"),
             Step::Over(text) => {
-                sayln!("{text}");
+                outln!("{text}");
                 break;
             }
             Step::Quit => break,
@@ -145,13 +154,13 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     match &args.pgn {
         Some(path) => {
             if let Err(error) = append(path, &pgn) {
-                // Not lost, though it is not where it should be.
-                say!("\n{pgn}");
+                // The game is printed instead, so that it is not lost.
+                out!("\n{pgn}");
                 return Err(LabError::file(path)(error));
             }
-            sayln!("the game is in {}", path.display());
+            outln!("the game is in {}", path.display());
         }
-        None => say!("\n{pgn}"),
+        None => out!("\n{pgn}"),
     }
     match failure {
         Some(why) => Err(LabError::Usage(why)),
@@ -161,14 +170,15 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
 }
 
 fn append(path: &Path, pgn: &str) -> std::io::Result<()> {
-    // What goes to a pipe or a terminal follows nothing, and neither is opened for reading.
+    // Output to a pipe or a terminal needs no separator, and neither can be read back.
     let is_file = path.metadata().is_ok_and(|found| found.is_file());
     let separator = if is_file { tandem_arena::pgn_separator(&std::fs::File::open(path)?)? } else { b"" };
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
     file.write_all(&[separator, pgn.as_bytes()].concat())
 }
 
-/// What is typed, read on a thread of its own: a Ctrl-C cannot wake a read, and the game should still be kept.
+/// Reads the lines that are typed, on a thread of its own: Ctrl-C cannot interrupt a blocking read, and the
+/// game must still be saved.
 fn typed_lines() -> Receiver<String> {
     let (sender, lines) = channel();
     std::thread::spawn(move || {
@@ -181,7 +191,7 @@ fn typed_lines() -> Receiver<String> {
     lines
 }
 
-/// The next line; none at the end of the input or after Ctrl-C.
+/// The next line; `None` at the end of the input or after Ctrl-C.
 fn next_line(lines: &Receiver<String>, cancel: &AtomicBool) -> Option<String> {
     loop {
         match lines.recv_timeout(Duration::from_millis(100)) {

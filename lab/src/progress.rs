@@ -1,10 +1,10 @@
-//! How far long work has come: a bar on a terminal, a line now and then elsewhere.
+//! Progress of long work: a bar on a terminal, otherwise a line every ten seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shows progress on the error stream, so that it never mixes with results.
+/// Shows progress on standard error, so that it never mixes with results on standard output.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     what: &'static str,
@@ -12,14 +12,15 @@ pub(crate) struct Progress {
     done: u64,
     first: u64,
     started: Instant,
-    told: Instant,
+    last_line: Instant,
 }
 
-/// Time between two plain lines.
+/// Time between two plain lines where standard error is not a terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
 impl Progress {
-    /// Of so many things, if that is known.
+    /// Starts a display of `total` items, if their number is known. `what` names them in the plural, for
+    /// example "positions".
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let (bar, template) = match total {
@@ -29,35 +30,35 @@ impl Progress {
                 ),
                 None => (ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}, {elapsed}"),
             };
-            // A template that is ours cannot be wrong; were it, the usual one would do.
+            // The template is fixed and valid; the default style is only a fallback.
             let style =
                 ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
             bar.with_style(style).with_message(what)
         });
         let now = Instant::now();
-        Self { bar, what, total, done: 0, first: 0, started: now, told: now }
+        Self { bar, what, total, done: 0, first: 0, started: now, last_line: now }
     }
 
-    /// So many were done before: they do not count for the rate.
+    /// Sets the number of items done by earlier runs; they do not count towards the speed.
     pub(crate) fn resume(&mut self, earlier: u64) {
         self.first = earlier;
         self.set(earlier);
     }
 
-    /// So many are done.
+    /// Sets the number of items done so far, those of earlier runs included.
     pub(crate) fn set(&mut self, done: u64) {
         self.done = done;
         match &self.bar {
             Some(bar) => bar.set_position(done),
-            None if self.told.elapsed() >= PAUSE => {
-                self.told = Instant::now();
-                tellln!("{}", self.line());
+            None if self.last_line.elapsed() >= PAUSE => {
+                self.last_line = Instant::now();
+                errln!("{}", self.line());
             }
             None => {}
         }
     }
 
-    /// So many more are done.
+    /// Adds to the number of items done so far.
     pub(crate) fn add(&mut self, more: u64) {
         self.set(self.done + more);
     }
@@ -74,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// The end: the bar goes, and how it went is told.
+    /// Removes the bar and returns a summary: items, seconds, items per second.
     pub(crate) fn finish(self) -> String {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

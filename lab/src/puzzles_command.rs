@@ -1,4 +1,5 @@
-//! `tandem-lab puzzles`.
+//! `tandem-lab puzzles`: solves Lichess puzzles with an engine or a transformer, and estimates a puzzle
+//! rating.
 
 use crate::strategist_player::Strategist;
 use crate::{engine_args::Engine, error::LabError, interrupt, unanswered};
@@ -9,53 +10,58 @@ use std::path::PathBuf;
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Duration;
 use tandem_arena::{
-    Analyst, Limits, SplitMix, StartError, TimeLimit,
-    puzzles::{Band, PuzzleResult, bands, performance, read_puzzles, run_puzzles, wilson},
+    Analyst, EngineLimits, SplitMix, StartError, TimeLimit,
+    puzzles::{PuzzleResult, RatingBand, bands, performance_rating, read_puzzles, run_puzzles, wilson},
     report::{BarChart, bar_chart, simple_page},
-    write_whole,
+    write_atomically,
 };
 use tandem_transformer::Method;
 
-/// Put Lichess puzzles to an engine or a transformer
+/// Solve Lichess puzzles with an engine or a transformer
 ///
-/// A puzzle is solved when every move of the solver is the expected one, except that any mate counts.
+/// A puzzle is solved if every move of the solver is the expected one; any mate counts too.
 #[derive(Args, Debug)]
 pub(crate) struct PuzzlesArgs {
     /// Lichess CSV with PuzzleId, FEN, Moves and Rating, plain or compressed
     file: PathBuf,
-    /// The engine, as in `match`; 0.1 s a move if it has no limit. Ours if not given
+    /// Engine, as in `match`, with 0.1 s per move if it has no limit (default: our own)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// A transformer instead, which answers without search: .ttn, .safetensors or .pb.gz
+    /// Transformer to use instead, without search: .ttn, .safetensors or .pb.gz
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     net: Option<PathBuf>,
-    /// How it is asked: policy, value or action-value. The best that it can if not given, which is the last of these
+    /// Method to score moves: policy, value or action-value (default: the last of these that the network
+    /// supports)
     #[arg(long, value_name = "METHOD", requires = "net")]
     by: Option<Method>,
-    /// Puzzles at once
+    /// Puzzles solved at once
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Only so many puzzles, drawn at random
+    /// Number of puzzles, drawn at random (default: all, in the order of the file)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Seed of the draw
+    /// Seed of the random draw
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Width of the rating bands
     #[arg(long, default_value_t = 200, value_name = "ELO")]
     band: u32,
-    /// Say what came of every puzzle
+    /// Print the result of every puzzle
     #[arg(long, short)]
     verbose: bool,
-    /// Write the results for machines
+    /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a page with a plot
+    /// Write an HTML page with a plot
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the puzzles cannot be read, the engine or the network fails, or the run is interrupted.
 pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     let mut puzzles = read_puzzles(&args.file)?;
     if let Some(limit) = args.limit {
@@ -77,14 +83,14 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     let share = 100.0 * solved as f64 / results.len().max(1) as f64;
     let (low, high) = wilson(solved as u64, results.len() as u64);
     let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", solver.how(), results.len());
-    sayln!("{title}, 95 % [{:.2}, {:.2}]", 100.0 * low, 100.0 * high);
+    outln!("{title}, 95 % [{:.2}, {:.2}]", 100.0 * low, 100.0 * high);
     let bands = bands(&results, args.band);
     for band in &bands {
-        sayln!("{}", band_line(band));
+        outln!("{}", band_line(band));
     }
-    let performance = performance(&results);
+    let performance = performance_rating(&results);
     if let Some(rating) = performance {
-        sayln!("performance {rating:.0}");
+        outln!("performance {rating:.0}");
     }
     if results.len() < puzzles.len() {
         let (done, all) = (results.len(), puzzles.len());
@@ -96,14 +102,14 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
         let what = result.failure.as_ref().map_or("", |(_, what)| what);
         Some((result.unanswered?, result.id.as_str(), what))
     });
-    unanswered::tell(results.len(), faults)?;
+    unanswered::report(results.len(), faults)?;
     if let Some(path) = &args.json {
         let value = json!({
             "engine": name, "limits": solver.how(), "solved": solved, "puzzles": results.len(),
             "low": low, "high": high, "performance": performance, "bands": bands, "results": results,
         });
         let text = format!("{value:#}\n");
-        write_whole(path, text.as_bytes()).map_err(LabError::file(path))?;
+        write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
     }
     if let Some(path) = &args.html {
         let bars = bands.iter().map(|band| {
@@ -111,16 +117,16 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
             (name, (1000.0 * band.accuracy()).round() / 10.0)
         });
         let chart = bar_chart("Solved by rating, in %", &BarChart { bars: bars.collect() });
-        write_whole(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
+        write_atomically(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())
 }
 
-/// Who solves puzzles.
+/// The player that solves puzzles.
 enum Solver {
     /// An engine, which searches.
     Engine(Box<Engine>),
-    /// A transformer, which does not.
+    /// A transformer, which does not search.
     Network(Box<Strategist>),
 }
 
@@ -137,7 +143,7 @@ impl Solver {
         Ok(self.analyst()?.name().to_owned())
     }
 
-    /// What it may spend on a move, or how it is asked.
+    /// The limits of an engine, or the method of a transformer, for the report.
     fn how(&self) -> String {
         match self {
             Self::Engine(engine) => engine.spec.limits.to_string(),
@@ -145,10 +151,10 @@ impl Solver {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> EngineLimits {
         match self {
             Self::Engine(engine) => engine.spec.limits,
-            Self::Network(_) => Limits::default(),
+            Self::Network(_) => EngineLimits::default(),
         }
     }
 
@@ -159,22 +165,22 @@ impl Solver {
         }
     }
 
-    /// One of those who solve at once.
+    /// A new instance for one of the concurrent workers.
     fn analyst(&self) -> Result<Box<dyn Analyst>, StartError> {
         match self {
             Self::Engine(engine) => engine.analyst(),
             Self::Network(strategist) => {
-                let twin = strategist.twin().map_err(|error| StartError::Inside {
+                let player = strategist.try_clone().map_err(|error| StartError::InProcess {
                     engine: strategist.name().to_owned(),
                     what: error.to_string(),
                 })?;
-                Ok(Box::new(twin))
+                Ok(Box::new(player))
             }
         }
     }
 }
 
-fn band_line(band: &Band) -> String {
+fn band_line(band: &RatingBand) -> String {
     let filled = (band.accuracy() * 40.0).round() as usize;
     format!(
         "{:>5}-{:<5} {}{} {:6.2} %  [{:5.1}, {:5.1}]  {}/{}",
@@ -190,7 +196,7 @@ fn band_line(band: &Band) -> String {
     )
 }
 
-/// A line that counts, on a terminal.
+/// A counter on one line of the terminal, or a line every 1000 puzzles elsewhere.
 struct Progress {
     total: usize,
     done: usize,
@@ -212,17 +218,17 @@ impl Progress {
                 None => "solved".into(),
                 Some((right, what)) => format!("failed after {right} right moves: {what}"),
             };
-            sayln!("{} ({}) {how}", result.id, result.rating);
+            outln!("{} ({}) {how}", result.id, result.rating);
         } else if self.terminal {
-            tell!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
+            err!("\r{}/{} puzzles, {} solved ", self.done, self.total, self.solved);
         } else if self.done.is_multiple_of(1000) {
-            tellln!("{}/{} puzzles, {} solved", self.done, self.total, self.solved);
+            errln!("{}/{} puzzles, {} solved", self.done, self.total, self.solved);
         }
     }
 
     fn clear(&self) {
         if self.terminal && !self.verbose {
-            tell!("\r\x1b[K");
+            err!("\r\x1b[K");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tandem-lab suite`.
+//! `tandem-lab suite`: test suites of positions with known best moves, points, mates or perft counts.
 
 use crate::{engine_args::Engine, error::LabError, interrupt, unanswered};
 use clap::Args;
@@ -7,42 +7,46 @@ use std::time::Duration;
 use tandem_arena::{
     StartError, TimeLimit,
     suite::{ItemResult, SuiteItem, SuiteReport, Task, compare, read_suite, run_suite},
-    write_whole,
+    write_atomically,
 };
 
-/// Put test suites to an engine: best moves, points, mates, perft
+/// Run test suites on an engine: best moves, points, mates, perft
 ///
-/// EPD with bm, am, dm, the points of the Strategic Test Suite (c0, c8, c9), or perft counts (;D1 20 ;D2 400), which
-/// need no engine: they test our own rules.
+/// Reads EPD with bm, am, dm, the points of the Strategic Test Suite (c0, c8, c9), or perft counts (;D1 20
+/// ;D2 400), which need no engine, because they test our own move generator.
 #[derive(Args, Debug)]
 pub(crate) struct SuiteArgs {
     /// EPD files, plain or compressed
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The engine, as in `match`; 1 s a position if it has no limit. Ours if not given
+    /// Engine, as in `match`, with 1 s per position if it has no limit (default: our own)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// Positions at once
+    /// Positions searched at once
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Only the first positions of each file
+    /// Use only the first N positions of each file
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Perft counts beyond this are left out
+    /// Skip perft counts that are larger than this
     #[arg(long, default_value_t = 10_000_000, value_name = "LEAVES")]
     max_leaves: u64,
-    /// Say what came of every position
+    /// Print the result of every position
     #[arg(long, short)]
     verbose: bool,
-    /// Write the results, for --baseline and for machines
+    /// Write the results as JSON, for --baseline and other programs
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Compare with results that --save wrote
+    /// Compare with results that --save wrote; may be repeated
     #[arg(long, value_name = "FILE")]
     baseline: Vec<PathBuf>,
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When a file cannot be read or written, the engine fails, a perft count differs, or the run is interrupted.
 pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
     let mut suites = Vec::new();
     for path in &args.files {
@@ -72,7 +76,7 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
                     spec.threads(),
                     &make,
                     &cancel,
-                    |result| say(result, args.verbose),
+                    |result| print_result(result, args.verbose),
                 )?;
                 SuiteReport {
                     suite: stem(path),
@@ -83,9 +87,9 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
             }
             _ => count(path, items, args, &cancel)?,
         };
-        let is_cut_short = report.items.len() < items.len();
+        let is_partial = report.items.len() < items.len();
         reports.push(report);
-        if is_cut_short {
+        if is_partial {
             break;
         }
     }
@@ -93,17 +97,17 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
     let asked: usize = suites.iter().map(|(_, items)| items.len()).sum();
     let answered: usize = reports.iter().map(|report| report.items.len()).sum();
     if answered < asked {
-        // Half a run must not pass for a whole one later, least of all as a baseline.
+        // A partial run must not be mistaken for a complete one later, least of all as a baseline.
         return Err(LabError::Interrupted(format!(
             "stopped after {answered} of {asked} positions; nothing was saved"
         )));
     }
     let items = reports.iter().flat_map(|report| &report.items);
     let faults = items.filter_map(|item| Some((item.unanswered?, item.id.as_str(), item.played.as_str())));
-    unanswered::tell(answered, faults)?;
+    unanswered::report(answered, faults)?;
     if let Some(path) = &args.save {
         let json = serde_json::to_vec_pretty(&reports).map_err(|error| LabError::Usage(error.to_string()))?;
-        write_whole(path, &json).map_err(LabError::file(path))?;
+        write_atomically(path, &json).map_err(LabError::file(path))?;
     }
     let wrong = wrong_counts(suites.iter().flat_map(|(_, items)| items), &reports);
     if wrong > 0 {
@@ -112,60 +116,61 @@ pub(crate) fn run(args: &SuiteArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Positions whose tree of moves was counted wrongly. Every item has its result, in order.
+/// The number of positions whose perft count is wrong. Every item has its result, in the same order.
 fn wrong_counts<'a>(items: impl Iterator<Item = &'a SuiteItem>, reports: &[SuiteReport]) -> usize {
     let results = reports.iter().flat_map(|report| &report.items);
     items.zip(results).filter(|(item, result)| matches!(item.task, Task::Perft(_)) && !result.solved).count()
 }
 
-/// A perft suite. Nobody is asked, so nobody is started.
+/// Runs a perft suite, for which no engine is started.
 fn count(
     path: &Path,
     items: &[SuiteItem],
     args: &SuiteArgs,
     cancel: &std::sync::atomic::AtomicBool,
 ) -> Result<SuiteReport, LabError> {
-    struct Nobody;
-    impl tandem_arena::Analyst for Nobody {
+    struct NoEngine;
+    impl tandem_arena::Analyst for NoEngine {
         fn name(&self) -> &str {
             "perft"
         }
         fn analyse(
             &mut self,
             _: &tandem_arena::GameSoFar,
-            _: &tandem_arena::Clock,
+            _: &tandem_arena::PlayerClock,
         ) -> Result<tandem_arena::Analysis, tandem_arena::Fault> {
             Err(tandem_arena::Fault::Cancelled)
         }
-        fn forget(&mut self, _: bool) -> Result<(), tandem_arena::Fault> {
+        fn reset(&mut self, _: bool) -> Result<(), tandem_arena::Fault> {
             Ok(())
         }
-        fn is_well(&self) -> bool {
+        fn is_usable(&self) -> bool {
             true
         }
     }
-    let make = || -> Result<Box<dyn tandem_arena::Analyst>, StartError> { Ok(Box::new(Nobody)) };
-    let limits = tandem_arena::Limits::default();
-    let items =
-        run_suite(items, &limits, args.concurrency, 1, &make, cancel, |result| say(result, args.verbose))?;
+    let make = || -> Result<Box<dyn tandem_arena::Analyst>, StartError> { Ok(Box::new(NoEngine)) };
+    let limits = tandem_arena::EngineLimits::default();
+    let items = run_suite(items, &limits, args.concurrency, 1, &make, cancel, |result| {
+        print_result(result, args.verbose)
+    })?;
     let (nodes, seconds) = items
         .iter()
         .fold((0, 0.0), |(nodes, seconds), item| (nodes + item.nodes.unwrap_or(0), seconds + item.seconds));
-    sayln!("{}: {nodes} leaves, {:.1} M/s", stem(path), nodes as f64 / f64::max(seconds, 1e-9) / 1e6);
+    outln!("{}: {nodes} leaves, {:.1} M/s", stem(path), nodes as f64 / f64::max(seconds, 1e-9) / 1e6);
     Ok(SuiteReport { suite: stem(path), engine: "perft".into(), limits: String::new(), items })
 }
 
-fn say(result: &ItemResult, verbose: bool) {
+fn print_result(result: &ItemResult, verbose: bool) {
     if !verbose {
         return;
     }
     let time = result.solved_in.map_or(String::new(), |seconds| format!(" in {seconds:.3} s"));
     let mark = if result.solved { "solved" } else { "failed" };
-    sayln!("{:30} {mark}{time}: {} ({}/{})", result.id, result.played, result.points, result.most);
+    outln!("{:30} {mark}{time}: {} ({}/{})", result.id, result.played, result.points, result.most);
 }
 
 fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
-    sayln!(
+    outln!(
         "{:20} {:24} {:16} {:>11} {:>13} {:>9}",
         "suite",
         "engine",
@@ -180,14 +185,14 @@ fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
         for old in earlier {
             row(old);
             let change = compare(report, old);
-            sayln!("  against {}: {} gained, {} lost", old.engine, change.gained.len(), change.lost.len());
+            outln!("  against {}: {} gained, {} lost", old.engine, change.gained.len(), change.lost.len());
             for (word, ids) in [("gained", &change.gained), ("lost", &change.lost)] {
                 if !ids.is_empty() {
-                    sayln!("    {word}: {}", ids.join(", "));
+                    outln!("    {word}: {}", ids.join(", "));
                 }
             }
             if change.unmatched > 0 {
-                sayln!("    {} positions are in one run only", change.unmatched);
+                outln!("    {} positions are in one run only", change.unmatched);
             }
         }
     }
@@ -195,7 +200,7 @@ fn table(reports: &[SuiteReport], baselines: &[Vec<SuiteReport>]) {
 
 fn row(report: &SuiteReport) {
     let (points, most) = report.points();
-    sayln!(
+    outln!(
         "{:20} {:24} {:16} {:>5}/{:<5} {:>6}/{:<6} {:>9}",
         report.suite,
         report.engine,
@@ -214,7 +219,7 @@ fn read_reports(path: &Path) -> Result<Vec<SuiteReport>, LabError> {
         .map_err(|error| LabError::Usage(format!("{}: not results of a suite: {error}", path.display())))
 }
 
-/// A file's name without its endings: those of compression, then that of the format.
+/// The file name without the extensions of compression and format.
 fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let plain = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(&name);
@@ -228,7 +233,7 @@ mod tests {
     use tandem_chess::Board;
 
     #[test]
-    fn wrong_counts_are_told_from_missed_moves() {
+    fn wrong_perft_counts_are_counted_but_missed_moves_are_not() {
         let item = |task| SuiteItem { id: String::new(), board: Board::default(), task };
         let items = [item(Task::Mate(2)), item(Task::Perft(vec![(1, 21)])), item(Task::Perft(vec![(1, 20)]))];
         let result = |solved| ItemResult { solved, ..ItemResult::default() };

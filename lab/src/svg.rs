@@ -1,8 +1,9 @@
-//! What all drawings share.
+//! Helpers for writing SVG files by hand, shared by the charts and the attention maps.
 
 use tandem_arena::report::escape;
 
-/// The beginning of a file that needs no other, on white paper. It ends with `</svg>`.
+/// The opening of a self-contained SVG file with a white background; the caller ends it with `</svg>`.
+/// `label` is the accessible name.
 pub(crate) fn begin(width: f64, height: f64, font_size: u32, label: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"system-ui, sans-serif\" \
@@ -12,7 +13,7 @@ pub(crate) fn begin(width: f64, height: f64, font_size: u32, label: &str) -> Str
     )
 }
 
-/// A number with as many places as an eye can tell.
+/// A coordinate with at most two decimal places and no trailing zeros, which keeps files small.
 pub(crate) fn number(number: f64) -> String {
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').into()

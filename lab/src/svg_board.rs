@@ -1,4 +1,4 @@
-//! A chess board as a drawing: squares, pieces, coordinates. White is below.
+//! A chess board as SVG: squares, pieces and coordinates, with White at the bottom.
 
 use crate::svg::number;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ const LIGHT: &str = "#f3efe6";
 const DARK: &str = "#ddd5c5";
 const INK: &str = "#2a2a2a";
 
-/// The outlines of the pieces, each within 40 by 40.
+/// The outline of a piece as SVG path data, within a box of 40 by 40.
 fn outline(piece: Piece) -> &'static str {
     match piece {
         Piece::Pawn => {
@@ -38,18 +38,19 @@ fn outline(piece: Piece) -> &'static str {
     }
 }
 
-/// Where a square lies on a board of 8 by 8: across and down.
-pub(crate) fn place_of(square: Square) -> (usize, usize) {
+/// Column and row of a square in the drawing, from 0 to 7, counted from the top left corner (a8).
+pub(crate) fn grid_position(square: Square) -> (usize, usize) {
     (square.file() as usize, 7 - square.rank() as usize)
 }
 
-/// What drawings of a position use as often as they like: `#board`, the empty board, and `#pieces`, both of 8 by 8.
+/// Definitions that all boards of a picture reuse: `#board`, the empty board, and `#pieces`, the position,
+/// both of size 8 by 8.
 pub(crate) fn definitions(board: &Board) -> String {
     let dark: String = Square::ALL
         .into_iter()
         .filter(|square| (square.file() as usize + square.rank() as usize).is_multiple_of(2))
         .map(|square| {
-            let (across, down) = place_of(square);
+            let (across, down) = grid_position(square);
             format!("M{across} {down}h1v1h-1z")
         })
         .collect();
@@ -62,7 +63,8 @@ pub(crate) fn definitions(board: &Board) -> String {
     text +=
         "<g id=\"pieces\" transform=\"scale(.025)\" stroke-linejoin=\"round\" stroke-linecap=\"round\">\n";
     for color in Color::ALL {
-        // White figures have a dark edge and dark ones a light edge, so that both are seen on any ground.
+        // White pieces have a dark edge and black ones a light edge, so that both are visible on any
+        // background.
         let (fill, edge, width) = match color {
             Color::White => ("#fff", INK, 1.6),
             Color::Black => (INK, "#fff", 1.2),
@@ -70,7 +72,7 @@ pub(crate) fn definitions(board: &Board) -> String {
         let _ = write!(text, "<g fill=\"{fill}\" stroke=\"{edge}\" stroke-width=\"{width}\">");
         for piece in Piece::ALL {
             for square in board.colored_pieces(color, piece) {
-                let (across, down) = place_of(square);
+                let (across, down) = grid_position(square);
                 let _ = write!(
                     text,
                     "<use href=\"#{piece}\" transform=\"translate({} {})\"/>",
@@ -84,7 +86,8 @@ pub(crate) fn definitions(board: &Board) -> String {
     text + "</g>\n</defs>\n"
 }
 
-/// Letters below a board of this width, and digits to its left.
+/// The letters of the files below a board and the digits of the ranks to its left. `left`, `top` and `width`
+/// are those of the board.
 pub(crate) fn coordinates(left: f64, top: f64, width: f64) -> String {
     let step = width / 8.0;
     let size = (step * 0.3).clamp(6.0, 13.0);
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_stands_on_its_square() {
+    fn every_piece_is_drawn_on_its_square() {
         let text = definitions(&Board::default());
         assert_eq!(text.matches("<use href=\"#p\"").count(), 16);
         let [white, black] =
@@ -112,7 +115,7 @@ mod tests {
         let king = "<use href=\"#k\" transform=\"translate(160 280)\"/>";
         assert!((white..black).contains(&text.find(king).unwrap()), "White's king is on e1");
         assert!(text[black..].contains("<use href=\"#k\" transform=\"translate(160 0)\"/>"));
-        assert_eq!(place_of(Square::A8), (0, 0));
+        assert_eq!(grid_position(Square::A8), (0, 0));
         assert_eq!(coordinates(0.0, 0.0, 80.0).matches("<text").count(), 16);
     }
 }

@@ -1,8 +1,9 @@
-//! Small tables: columns in line on a terminal, Markdown in a document.
+//! Small tables of results: aligned columns on a terminal, Markdown in a model card.
 
 use std::fmt::Write as _;
 
-/// A table with a header. The first column holds names, the others figures.
+/// A table with a header. The first column holds names and is aligned to the left; the others hold numbers
+/// and are aligned to the right.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     header: Vec<String>,
@@ -10,32 +11,32 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table of these columns.
+    /// An empty table with these column headers.
     pub(crate) fn new(header: &[&str]) -> Self {
         Self { header: header.iter().map(|&name| name.into()).collect(), rows: Vec::new() }
     }
 
-    /// One more row.
+    /// Appends a row, which must have as many cells as the header.
     pub(crate) fn push(&mut self, row: Vec<String>) {
         self.rows.push(row);
     }
 
-    /// How many rows there are.
+    /// The number of rows, the header not counted.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The first rows of it.
+    /// A copy of the table that has only the first `rows` rows.
     pub(crate) fn first(&self, rows: usize) -> Self {
         Self { header: self.header.clone(), rows: self.rows.iter().take(rows).cloned().collect() }
     }
 
-    /// Whether there are no rows.
+    /// True if the table has a header only.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// In line: names to the left, figures to the right.
+    /// The table as aligned columns for a terminal, two spaces apart, with the header as first line.
     pub(crate) fn text(&self) -> String {
         let all = || std::iter::once(&self.header).chain(&self.rows);
         let mut widths = vec![0; self.header.len()];
@@ -58,7 +59,7 @@ impl Table {
         text
     }
 
-    /// As Markdown.
+    /// The table as Markdown, with `|` within cells escaped.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: &[String]| {
             let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
@@ -73,14 +74,14 @@ impl Table {
     }
 }
 
-/// A figure that may be missing.
-pub(crate) fn figure(value: Option<f64>, places: usize) -> String {
+/// A number with `places` decimal places, or `-` if it is missing.
+pub(crate) fn decimal(value: Option<f64>, places: usize) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.places$}"))
 }
 
-/// A share that may be missing.
-pub(crate) fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "-".into(), |share| format!("{:.2} %", 100.0 * share))
+/// A fraction from 0 to 1 as a percentage with two decimal places, or `-` if it is missing.
+pub(crate) fn percent(fraction: Option<f64>) -> String {
+    fraction.map_or_else(|| "-".into(), |fraction| format!("{:.2} %", 100.0 * fraction))
 }
 
 #[cfg(test)]
@@ -88,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_stand_in_line() {
+    fn columns_are_aligned() {
         let mut table = Table::new(&["name", "count"]);
         table.push(vec!["a|b".into(), "7".into()]);
-        table.push(vec!["a long one".into(), figure(Some(1.25), 1)]);
+        table.push(vec!["a long one".into(), decimal(Some(1.25), 1)]);
         assert_eq!(table.text(), "name        count\na|b             7\na long one    1.2\n");
         assert_eq!(table.markdown(), "| name | count |\n|---|---:|\n| a\\|b | 7 |\n| a long one | 1.2 |\n");
-        assert_eq!((figure(None, 2), percent(Some(0.5))), ("-".into(), "50.00 %".into()));
+        assert_eq!((decimal(None, 2), percent(Some(0.5))), ("-".into(), "50.00 %".into()));
     }
 }

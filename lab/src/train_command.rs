@@ -1,4 +1,8 @@
-//! `tandem-lab train`.
+//! `tandem-lab train`: trains what a recipe describes — an NNUE, a transformer, a bridge, a selector, or
+//! several in phases.
+//!
+//! NNUEs are trained here; transformers and bridges, which need libtorch, and selectors have modules of their
+//! own.
 
 mod display;
 mod hybrids;
@@ -11,11 +15,11 @@ pub(crate) use transformers::compute_of;
 pub(crate) use transformers::measure as measure_transformer;
 
 use crate::any_network::parameters;
-use crate::card::{Card, sha256};
 use crate::device::Device;
 use crate::error::LabError;
 use crate::export_command::report_table;
 use crate::interrupt;
+use crate::model_card::{ModelCard, sha256};
 use clap::Args;
 use display::Display;
 use std::path::{Path, PathBuf};
@@ -26,32 +30,33 @@ use tandem_chess::output;
 use tandem_train::transformer::AnyRecipe;
 use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
 
-/// Train a network by a recipe
+/// Train a network from a recipe
 ///
-/// Everything of a run is in its folder: checkpoints, the log (log.jsonl, TensorBoard's events, loss.svg), and at the end the
-/// network in floating point (.safetensors) and quantised (.tnn). Ctrl-C stops after a checkpoint; --resume goes on to the
-/// same network that an uninterrupted run gives: to the last bit on the processor, to rounding on a card.
+/// The folder of a run holds its checkpoints, its log (log.jsonl, TensorBoard events, loss.svg), and at the
+/// end the network in floating point (.safetensors) and quantised (.tnn). Ctrl-C stops after a checkpoint.
+/// --resume continues to the same network that an uninterrupted run gives: to the last bit on the CPU, up to
+/// rounding on a GPU.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
-    /// The recipe
+    /// Recipe (TOML)
     recipe: PathBuf,
-    /// Set a key of the recipe to another value, as in training.batch=256; without a value, take it out. May be given more
-    /// than once
+    /// Override a key of the recipe, for example training.batch=256; without a value, remove it; may be
+    /// repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Folder of the run; runs/NAME where this is left out
+    /// Folder of the run (default: runs/NAME)
     #[arg(long)]
     run: Option<PathBuf>,
-    /// Go on from the newest checkpoint
+    /// Continue from the newest checkpoint
     #[arg(long)]
     resume: bool,
-    /// Print the recipe with every default written out, and end
+    /// Print the recipe with all defaults and exit
     #[arg(long)]
     explain: bool,
-    /// What to train on: auto, cpu, cuda, or cuda:N for card N
+    /// Device to train on: auto (a GPU if there is one), cpu, cuda, cuda:N for GPU N, or mps
     #[arg(long, default_value = "auto")]
     device: Device,
-    /// Threads; all there are where this is left out
+    /// Number of threads (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }
@@ -67,28 +72,40 @@ impl TrainArgs {
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the recipe is invalid, the data or the folder cannot be used, training diverges, or the run is
+/// interrupted.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), LabError> {
-    match AnyRecipe::load_with(&args.recipe, &args.set)? {
-        AnyRecipe::Nnue(recipe) if args.explain => say!("{}", recipe.explain()),
-        AnyRecipe::Transformer(recipe) if args.explain => say!("{}", recipe.explain()),
+    let mut notices = Vec::new();
+    let recipe = AnyRecipe::load_with_notices(&args.recipe, &args.set, &mut notices)?;
+    for notice in notices {
+        errln!("{}: {notice}", args.recipe.display());
+    }
+    match recipe {
+        AnyRecipe::Nnue(recipe) if args.explain => out!("{}", recipe.explain()),
+        AnyRecipe::Transformer(recipe) if args.explain => out!("{}", recipe.explain()),
         AnyRecipe::Nnue(recipe) => train_nnue(args, &recipe)?,
         AnyRecipe::Transformer(recipe) => transformers::train(args, &recipe)?,
-        AnyRecipe::Selector(recipe) if args.explain => say!("{}", recipe.explain()),
+        AnyRecipe::Selector(recipe) if args.explain => out!("{}", recipe.explain()),
         AnyRecipe::Selector(recipe) => selectors::train(args, &recipe)?,
         AnyRecipe::Phases(recipes) => train_phases(args, &recipes)?,
     }
     Ok(())
 }
 
-/// Follows recipes one after the other, each in a process of its own and in the folder that it would have alone. One that has
-/// written its network is passed over and one that was interrupted goes on, so that the same command ends what it began.
+/// Runs several recipes one after the other, each in a process of its own and in the folder that it would use
+/// alone. A phase that has written its network is skipped, and an interrupted one is resumed, so that
+/// repeating the command completes it.
 fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
     if !args.set.is_empty() || args.run.is_some() {
-        let problem = "recipes that are named by another one know of each other's folders: leave out --set and --run, or follow \
-                       them one by one";
+        let problem = "the phases of a recipe expect each other's folders: leave out --set and --run, or train them \
+                       one by one";
         return Err(LabError::Usage(problem.into()));
     }
-    // Whoever asks for an end means the one at work, which stops after a checkpoint and is waited for.
+    // A request to stop is passed on to the running phase, which stops after a checkpoint; then this process
+    // ends too.
     let stop = interrupt::flag();
     for path in recipes {
         if stop.load(Ordering::Relaxed) {
@@ -104,7 +121,7 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
         };
         let folder = args.folder(&name);
         if !args.explain && has_network(&folder) {
-            sayln!("{}: done before", folder.display());
+            outln!("{}: completed before", folder.display());
             continue;
         }
         let program = std::env::current_exe().map_err(LabError::file(Path::new("tandem-lab")))?;
@@ -118,7 +135,8 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
         } else if folder.join("log.jsonl").exists() {
             command.arg("--resume");
         }
-        // A terminal's Ctrl-C reaches a whole group, and the second signal ends a run at once: so it hears of one from here.
+        // A terminal's Ctrl-C reaches the whole process group, and a second signal ends a run at once: in a
+        // group of its own, the phase gets exactly one signal, from here.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let status =
@@ -127,22 +145,22 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
             return Err(LabError::interrupted());
         }
         if !status.success() || !(args.explain || has_network(&folder)) {
-            return Err(LabError::Usage(format!("{} did not come to its end", path.display())));
+            return Err(LabError::Usage(format!("{} was not completed", path.display())));
         }
     }
     Ok(())
 }
 
-/// Waits for a process, which is asked to stop when this one is.
+/// Waits for a process, and asks it to stop when this one is asked to.
 fn wait_for(mut child: Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
-    let mut was_asked = false;
+    let mut is_asked = false;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if stop.load(Ordering::Relaxed) && !was_asked {
+        if stop.load(Ordering::Relaxed) && !is_asked {
             ask_to_stop(&child);
-            was_asked = true;
+            is_asked = true;
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -150,15 +168,15 @@ fn wait_for(mut child: Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> 
 
 #[cfg(unix)]
 fn ask_to_stop(child: &Child) {
-    // SAFETY: no memory is touched, and the number is the child's as long as nobody has waited for it.
+    // SAFETY: no memory is touched, and the process id belongs to the child until it has been waited for.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
 }
 
-/// Where there are no signals, a console's Ctrl-C reaches both.
+/// Without signals, a console's Ctrl-C reaches both processes.
 #[cfg(not(unix))]
 fn ask_to_stop(_: &Child) {}
 
-/// Whether a run in a folder has come to its end: its network is what it writes last.
+/// True if the run in a folder is complete: the network is the last file that it writes.
 fn has_network(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_network =
@@ -173,9 +191,9 @@ fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {
     let (device, device_name) = args.device.choose()?;
     let stop = interrupt::flag();
     let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
-    sayln!("{}: {}, on {device_name}", recipe.name, recipe.network.architecture()?);
-    sayln!(
-        "{} positions in steps of {}, in {}",
+    outln!("{}: {}, on {device_name}", recipe.name, recipe.network.architecture()?);
+    outln!(
+        "{} positions, batch size {}, in {}",
         recipe.training.positions,
         recipe.training.batch,
         folder.display()
@@ -186,76 +204,82 @@ fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {
         make_run(recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
             match event {
                 Event::Begin { step, steps } => display.begin(step, steps),
-                Event::Steps { step, loss, rate, speed, waiting } => {
-                    display.steps(step, &format!("loss {loss:.6}"), rate, speed, waiting);
+                Event::Steps { step, loss, lr, positions_per_second, data_wait } => {
+                    display.steps(step, &format!("loss {loss:.6}"), lr, positions_per_second, data_wait);
                 }
                 Event::Validated { step, metrics, is_best } => {
-                    display.validated(step, &figures(metrics), is_best);
+                    display.validated(step, &metrics_line(metrics), is_best);
                 }
             }
         })?;
     display.finish();
     if !outcome.finished {
-        return Err(LabError::Interrupted(format!("stopped after step {}; --resume goes on", outcome.steps)));
+        return Err(LabError::Interrupted(format!(
+            "stopped after step {}; --resume continues",
+            outcome.steps
+        )));
     }
     write_networks(recipe, &folder, &outcome)
 }
 
-/// The network in floating point and in integers, and its card.
+/// Writes the network in floating point and quantised, with its model card.
 fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Result<(), LabError> {
-    let write = |path: &Path, bytes: &[u8]| output::write_whole(path, bytes).map_err(LabError::file(path));
+    let write =
+        |path: &Path, bytes: &[u8]| output::write_atomically(path, bytes).map_err(LabError::file(path));
     let float = folder.join(format!("{}.safetensors", recipe.name));
     write(&float, &outcome.network.to_safetensors()?)?;
     let quantised = outcome.network.quantise(outcome.job.quantisation).map_err(|error| {
-        let kept = float.display();
+        let float = float.display();
         LabError::Usage(format!(
-            "{error}; the network is kept in floating point in {kept}; `training.clip_weights = true` holds numbers to what \
-             integers can hold"
+            "{error}; the network is kept in floating point in {float};
+ `training.clip_weights = true` keeps weights within \
+             the range of integers"
         ))
     });
     let (network, reports) = quantised?;
     let clipped: usize = reports.iter().map(|report| report.clipped).sum();
     if clipped > 0 {
-        sayln!(
-            "{clipped} numbers did not fit into integers and were held back; the card says in which layers"
+        outln!(
+            "{clipped} weights were clipped to the range of their integers; the model card lists them by layer"
         );
     }
     let quantised = folder.join(format!("{}.tnn", recipe.name));
     let bytes = network.to_bytes();
-    let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
-    card.fact("architecture", network.architecture().to_string());
-    card.fact("parameters", parameters(&network.architecture()).to_string());
-    card.fact("positions", (outcome.steps * recipe.training.batch as u64).to_string());
-    card.fact("file size", format!("{} bytes", bytes.len()));
-    card.fact("sha256", sha256(&bytes));
+    let mut model_card =
+        ModelCard { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..ModelCard::default() };
+    model_card.property("architecture", network.architecture().to_string());
+    model_card.property("parameters", parameters(&network.architecture()).to_string());
+    model_card.property("positions", (outcome.steps * recipe.training.batch as u64).to_string());
+    model_card.property("file size", format!("{} bytes", bytes.len()));
+    model_card.property("sha256", sha256(&bytes));
     let paths = |sources: &[SourceRecipe]| -> String {
         sources.iter().map(|source| source.path.as_str()).collect::<Vec<_>>().join(", ")
     };
-    card.fact("data", paths(&recipe.data.train));
+    model_card.property("data", paths(&recipe.data.train));
     if let Some(metrics) = &outcome.metrics {
-        card.fact("validation data", paths(&recipe.data.validation));
-        card.fact("validation", figures(metrics));
+        model_card.property("validation data", paths(&recipe.data.validation));
+        model_card.property("validation", metrics_line(metrics));
     }
-    card.tables.push(("Quantisation".into(), report_table(&reports)));
-    let path = Card::path(&quantised);
-    write(&path, card.markdown().as_bytes())?;
-    // Last, since whoever finds it takes the run for ended.
+    model_card.tables.push(("Quantisation".into(), report_table(&reports)));
+    let path = ModelCard::path(&quantised);
+    write(&path, model_card.markdown().as_bytes())?;
+    // The network is written last, because its presence marks the run as complete.
     write(&quantised, &bytes)?;
-    sayln!("{}, {} and {}", float.display(), quantised.display(), path.display());
+    outln!("{}, {} and {}", float.display(), quantised.display(), path.display());
     Ok(())
 }
 
-/// What a look at the validation data showed, in one line.
-fn figures(metrics: &Metrics) -> String {
-    let figure = |value: Option<f64>, scale: f64, unit: &str| match value {
+/// The validation metrics in one line.
+fn metrics_line(metrics: &Metrics) -> String {
+    let format_metric = |value: Option<f64>, scale: f64, unit: &str| match value {
         Some(value) => format!("{:.2}{unit}", value * scale),
         None => "-".into(),
     };
     format!(
-        "validation loss {}, mean error {}, sign right in {}",
+        "validation loss {}, MAE {}, sign accuracy {}",
         metrics.loss().map_or("-".into(), |loss| format!("{loss:.6}")),
-        figure(metrics.mae(), 1.0, " cp"),
-        figure(metrics.sign_accuracy(), 100.0, " %")
+        format_metric(metrics.mae(), 1.0, " cp"),
+        format_metric(metrics.sign_accuracy(), 100.0, " %")
     )
 }
 
@@ -265,7 +289,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn a_process_at_work_hears_that_it_is_to_stop() {
+    fn a_running_process_is_asked_to_stop() {
         let child = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
         assert_eq!(wait_for(child(), &AtomicBool::new(true)).unwrap().signal(), Some(libc::SIGTERM));
         let quick = std::process::Command::new("true").spawn().unwrap();

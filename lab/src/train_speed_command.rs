@@ -1,4 +1,4 @@
-//! `tandem-lab train-speed`.
+//! `tandem-lab train-speed`: measures training throughput, without or with loading data.
 
 use crate::device::Device;
 use crate::error::LabError;
@@ -7,58 +7,63 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
 use tandem_train::transformer::AnyRecipe;
-use tandem_train::{CpuTrainer, Job, Loader, Recipe, Told, Trainer, speed};
+use tandem_train::{CpuTrainer, Job, Loader, Recipe, StepMetrics, Trainer, speed};
 
-/// Measure how fast a network is trained
+/// Measure the speed of training
 ///
-/// Steps over positions made up for it: nothing is read, so that what a trainer itself can do is seen.
+/// By default, steps over synthetic positions: nothing is read, so that the speed of the trainer alone is
+/// measured.
 #[derive(Args, Debug)]
 pub(crate) struct TrainSpeedArgs {
-    /// A transformer's recipe: its steps are timed, with a few batches of its own data
+    /// Recipe of a transformer: times its steps with a few batches of its own data
     #[arg(long, value_name = "PATH")]
     recipe: Option<PathBuf>,
-    /// Inputs
+    /// Feature set of the NNUE
     #[arg(long, default_value = "halfkp")]
     features: String,
-    /// Values of one side's accumulator
+    /// Width of one side's accumulator
     #[arg(long, default_value_t = 256)]
     accumulator: usize,
-    /// Outputs, by the number of pieces
+    /// Output buckets, by the number of pieces
     #[arg(long, default_value_t = 1)]
     buckets: usize,
-    /// Inputs that are on for each side, whether or not a position can have them; on the processor only
+    /// Active features per side, whether or not a position can have them; CPU only
     #[arg(long)]
     active: Option<usize>,
-    /// Pieces on the board, where --active is not given
+    /// Pieces on the board, if --active is not given
     #[arg(long, default_value_t = 16)]
     pieces: usize,
-    /// Positions of a step
+    /// Positions per step
     #[arg(long, default_value_t = 16_384)]
     batch: usize,
-    /// Steps that are timed
+    /// Number of steps that are timed
     #[arg(long, default_value_t = 20)]
     steps: usize,
-    /// Threads of the processor
+    /// Number of CPU threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// What to train on: cpu, cuda, or cuda:N for card N
+    /// Device to train on: cpu, cuda, or cuda:N for GPU N
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// Measure only how fast batches of this data are made, on so many threads
+    /// Measure only the speed at which batches of this data are made, with --threads threads
     #[arg(long, value_name = "PATH")]
     load: Option<String>,
-    /// Dense layers after the accumulators, as in Stockfish 15
+    /// Use dense layers after the accumulators, as in Stockfish 15
     #[arg(long)]
     stacks: bool,
 }
 
-/// Batches that take turns.
+/// Number of different batches that are used in turn.
 const BATCHES: u64 = 4;
 
-/// Steps before the clock starts: memory is touched for the first time.
+/// Steps before the clock starts, in which memory is touched for the first time.
 const WARM_UP: usize = 4;
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When the recipe or the device is unusable, or --load names data that cannot be read.
 pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
     if let Some(path) = &args.recipe {
         return match AnyRecipe::load(path)? {
@@ -67,14 +72,13 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
             }
             AnyRecipe::Nnue(_) | AnyRecipe::Selector(_) | AnyRecipe::Phases(_) => {
                 Err(LabError::Usage(format!(
-                    "{} is no transformer's recipe; NNUE are described by --features, --accumulator, --buckets, --stacks",
+                    "{} is not a recipe of a transformer; describe an NNUE by --features, --accumulator, --buckets, --stacks",
                     path.display()
                 )))
             }
         };
     }
-    let stacks =
-        "stacks = { hidden = 16, second = 32, pairwise = true, dual = true, skip = true }\npsqt = true\n";
+    let stacks = "stacks = { hidden = 16, second = 32, pairwise = true, squared_clipped = true, skip = true }\npsqt = true\n";
     let text = format!(
         "name = \"speed\"\n[data]\ntrain = [{{ path = {:?} }}]\nany_scores = true\n[network]\nfeatures = {:?}\naccumulator = {}\n\
          buckets = {}\n{}[training]\nbatch = {}\n",
@@ -91,20 +95,18 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
     }
     let job = Job::of(&recipe)?;
     if args.active.is_some() && args.device != Device::Cpu {
-        return Err(LabError::Usage(
-            "--active is for the processor; a card takes positions: say --pieces".into(),
-        ));
+        return Err(LabError::Usage("--active is for the CPU; on a GPU, use --pieces".into()));
     }
     let (device, name) = args.device.choose()?;
-    sayln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
+    outln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build()?;
     pool.install(|| match args.active {
-        Some(active) => by_rows(args, &job, active),
-        None => by_positions(args, &job, device),
+        Some(active) => time_features(args, &job, active),
+        None => time_positions(args, &job, device),
     })
 }
 
-/// Makes batches, and nothing else.
+/// Times the data loader alone.
 fn load(args: &TrainSpeedArgs, recipe: &Recipe) -> Result<(), LabError> {
     rayon::ThreadPoolBuilder::new().num_threads(args.threads).build_global()?;
     let mut loader = Loader::new(recipe, args.threads, 0, None);
@@ -117,51 +119,52 @@ fn load(args: &TrainSpeedArgs, recipe: &Recipe) -> Result<(), LabError> {
         loader.recycle(loaded.batch);
     }
     let speed = (args.batch * args.steps) as f64 / since.elapsed().as_secs_f64();
-    sayln!("{speed:.0} positions a second loaded on {} threads", args.threads);
+    outln!("{speed:.0} positions a second loaded on {} threads", args.threads);
     Ok(())
 }
 
-/// Steps over sides with so many rows each, on the processor.
-fn by_rows(args: &TrainSpeedArgs, job: &Job, active: usize) -> Result<(), LabError> {
-    let rows: Vec<_> = (0..BATCHES).map(|seed| speed::random_rows(job, args.batch, active, seed)).collect();
-    let mut trainer = CpuTrainer::new(job.clone(), job.start(1));
+/// Times training steps on samples with `active` random features per side, on the CPU.
+fn time_features(args: &TrainSpeedArgs, job: &Job, active: usize) -> Result<(), LabError> {
+    let features: Vec<_> =
+        (0..BATCHES).map(|seed| speed::random_features(job, args.batch, active, seed)).collect();
+    let mut trainer = CpuTrainer::new(job.clone(), job.initial_state(1));
     for step in 0..WARM_UP {
-        trainer.learn_rows(&rows[step % rows.len()], 1e-3);
+        trainer.train_step_features(&features[step % features.len()], 1e-3);
     }
     let since = Instant::now();
     for step in 0..args.steps {
-        trainer.learn_rows(&rows[step % rows.len()], 1e-3);
+        trainer.train_step_features(&features[step % features.len()], 1e-3);
     }
-    tell(args, since, &trainer.told()?);
+    print_speed(args, since, &trainer.take_metrics()?);
     Ok(())
 }
 
-/// Steps over positions, sent to the device each time.
-fn by_positions(args: &TrainSpeedArgs, job: &Job, device: Device) -> Result<(), LabError> {
+/// Times training steps on synthetic positions, which are sent to the device in each step.
+fn time_positions(args: &TrainSpeedArgs, job: &Job, device: Device) -> Result<(), LabError> {
     let batches: Vec<_> =
         (0..BATCHES).map(|seed| speed::random_batch(args.batch, args.pieces, seed)).collect();
-    let mut trainer = device.trainer(job, job.start(1), args.batch)?;
+    let mut trainer = device.trainer(job, job.initial_state(1), args.batch)?;
     for step in 0..WARM_UP {
-        trainer.learn(&batches[step % batches.len()], 1e-3)?;
+        trainer.train_step(&batches[step % batches.len()], 1e-3)?;
     }
-    trainer.told()?;
+    trainer.take_metrics()?;
     let since = Instant::now();
     for step in 0..args.steps {
-        trainer.learn(&batches[step % batches.len()], 1e-3)?;
+        trainer.train_step(&batches[step % batches.len()], 1e-3)?;
     }
-    let told = trainer.told()?;
-    tell(args, since, &told);
+    let metrics = trainer.take_metrics()?;
+    print_speed(args, since, &metrics);
     Ok(())
 }
 
-fn tell(args: &TrainSpeedArgs, since: Instant, told: &[Told]) {
+fn print_speed(args: &TrainSpeedArgs, since: Instant, metrics: &[StepMetrics]) {
     let seconds = since.elapsed().as_secs_f64();
-    let loss = |told: Option<&Told>| told.map_or(0.0, |told| told.loss);
-    sayln!(
+    let loss = |step: Option<&StepMetrics>| step.map_or(0.0, |step| step.loss);
+    outln!(
         "{:.0} positions a second, {:.1} microseconds a step; loss {:.5} -> {:.5}",
         (args.batch * args.steps) as f64 / seconds,
         seconds * 1e6 / args.steps as f64,
-        loss(told.first()),
-        loss(told.last())
+        loss(metrics.first()),
+        loss(metrics.last())
     );
 }

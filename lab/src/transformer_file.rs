@@ -1,29 +1,34 @@
-//! A transformer's file, and what can be said of it.
+//! Transformer files of every format, and descriptions of their architectures in words.
 
-use crate::card::sha256;
 use crate::error::LabError;
+use crate::model_card::sha256;
 use std::path::{Path, PathBuf};
 use tandem_transformer::{
     Architecture, ArchitectureError, Attention, Embedding, FeedForward, FileDescription, FileError, Format,
     Input, Mask, NormKind, NormPlace, PolicyKind, Preset, Weights,
 };
 
-/// A transformer's file.
+/// A transformer file that was read into memory.
 pub(crate) struct TransformerFile {
-    /// What it says of itself.
-    pub(crate) said: FileDescription,
-    /// Its numbers; of a graph of ONNX we read none.
+    /// Format, architecture and description, as the file states them.
+    pub(crate) header: FileDescription,
+    /// The weights; `None` for an ONNX graph, because those are only written.
     weights: Option<Weights>,
-    /// Where it is.
+    /// The path that it was read from, for error messages.
     path: PathBuf,
-    /// Bytes of it.
+    /// Size of the file in bytes.
     pub(crate) size: usize,
-    /// Their SHA-256.
+    /// SHA-256 of the file, in hexadecimal digits.
     pub(crate) sha256: String,
 }
 
 impl TransformerFile {
-    /// Reads a file; nothing if it is no transformer's. An architecture must be given where the file has none.
+    /// Reads a file; `None` if it does not hold a transformer. `given` supplies the architecture of a file
+    /// that does not state it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is damaged, or contradicts the given architecture.
     pub(crate) fn load(path: &Path, given: Option<&Architecture>) -> Result<Option<Self>, LabError> {
         let start = crate::any_network::start_of(path);
         if Format::of(&start).is_none() {
@@ -31,47 +36,58 @@ impl TransformerFile {
         }
         let bytes = std::fs::read(path).map_err(LabError::file(path))?;
         let named = |source| FileError::Load { path: path.into(), source };
-        let said = FileDescription::read(&bytes).map_err(named)?;
-        // Networks of other kinds are kept as tensors too.
-        if said.format == Format::Safetensors && said.architecture.is_none() && given.is_none() {
+        let header = FileDescription::read(&bytes).map_err(named)?;
+        // Safetensors hold networks of other kinds too.
+        if header.format == Format::Safetensors && header.architecture.is_none() && given.is_none() {
             return Ok(None);
         }
-        let weights = match said.format {
+        let weights = match header.format {
             Format::Onnx => None,
             _ => Some(Weights::from_bytes(&bytes, given).map_err(named)?),
         };
-        Ok(Some(Self { said, weights, path: path.into(), size: bytes.len(), sha256: sha256(&bytes) }))
+        Ok(Some(Self { header, weights, path: path.into(), size: bytes.len(), sha256: sha256(&bytes) }))
     }
 
-    /// What the network is made of, if the file says it.
+    /// The architecture, if the file states it.
     pub(crate) fn architecture(&self) -> Option<&Architecture> {
-        self.weights.as_ref().map(Weights::architecture).or(self.said.architecture.as_ref())
+        self.weights.as_ref().map(Weights::architecture).or(self.header.architecture.as_ref())
     }
 
-    /// Its numbers.
+    /// The weights of the network.
+    ///
+    /// # Errors
+    ///
+    /// When the file is an ONNX graph, which cannot be read back.
     pub(crate) fn weights(&self) -> Result<&Weights, LabError> {
         self.weights.as_ref().ok_or_else(|| {
-            let problem =
-                "a graph of ONNX is written and never read: take the network that it was exported from";
+            let problem = "ONNX graphs are written and never read: use the network that it was exported from";
             LabError::Usage(format!("{}: {problem}", self.path.display()))
         })
     }
 }
 
-/// Whether a file holds a transformer. Networks of other kinds are kept as tensors too: of those only what says that it is
-/// one.
+/// True if a file holds a transformer. Safetensors hold networks of other kinds too, so those must state a
+/// transformer's architecture.
+///
+/// # Errors
+///
+/// When a safetensors file cannot be read.
 pub(crate) fn is_transformer(path: &Path) -> Result<bool, LabError> {
     match Format::of(&crate::any_network::start_of(path)) {
         None => Ok(false),
         Some(Format::Safetensors) => {
             let bytes = std::fs::read(path).map_err(LabError::file(path))?;
-            Ok(FileDescription::read(&bytes).is_ok_and(|said| said.architecture.is_some()))
+            Ok(FileDescription::read(&bytes).is_ok_and(|header| header.architecture.is_some()))
         }
         Some(_) => Ok(true),
     }
 }
 
-/// An architecture by the name of a preset, or from a file of TOML.
+/// Loads an architecture by the name of a preset, for example `bt3`, or from a TOML file.
+///
+/// # Errors
+///
+/// When there is no such preset, or the TOML file is missing or invalid.
 pub(crate) fn architecture_named(name: &str) -> Result<Architecture, LabError> {
     if let Some(preset) = Preset::named(name) {
         return Ok(preset.architecture());
@@ -79,7 +95,7 @@ pub(crate) fn architecture_named(name: &str) -> Result<Architecture, LabError> {
     let path = Path::new(name);
     if path.extension().is_none_or(|extension| extension != "toml") {
         return Err(LabError::Usage(format!(
-            "{name:?} is neither a preset ({}) nor a file of TOML that describes an architecture",
+            "{name:?} is neither a preset ({}) nor a TOML file that describes an architecture",
             Preset::ALL.map(Preset::name).join(", ")
         )));
     }
@@ -89,7 +105,7 @@ pub(crate) fn architecture_named(name: &str) -> Result<Architecture, LabError> {
     })
 }
 
-/// What an architecture is, in one line.
+/// The architecture in one line: input, layers, width, heads and outputs.
 pub(crate) fn outline(architecture: &Architecture) -> String {
     let body = &architecture.body;
     let [input, attention, feed_forward] =
@@ -105,10 +121,10 @@ pub(crate) fn outline(architecture: &Architecture) -> String {
 }
 
 fn fact(architecture: &Architecture, name: &str) -> String {
-    facts(architecture).into_iter().find(|(fact, _)| *fact == name).map_or_else(String::new, |(_, told)| told)
+    facts(architecture).into_iter().find(|(fact, _)| *fact == name).map_or_else(String::new, |(_, text)| text)
 }
 
-/// What an architecture is made of, part by part.
+/// The architecture as pairs of name and description, in the order from input to output.
 pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> {
     let Architecture { input, embedding, body, .. } = architecture;
     let tokens = architecture.tokens();
@@ -117,20 +133,20 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
             format!("text: {tokens} tokens, a FEN and a move")
         }
         Input::Text => format!("text: {tokens} tokens, a FEN"),
-        Input::Squares => format!("squares: {tokens} tokens of 19 numbers"),
-        Input::Planes => format!("planes: {tokens} tokens of lc0's 112 numbers"),
-        Input::LonePlanes => {
-            format!("lone-planes: {tokens} tokens of lc0's 112 numbers, nothing of the game before")
+        Input::Squares => format!("squares: {tokens} tokens of 19 values"),
+        Input::Planes => format!("planes: {tokens} tokens of lc0's 112 planes"),
+        Input::PlanesSingle => {
+            format!("planes-single: {tokens} tokens of lc0's 112 planes, without the game history")
         }
     };
     let embedding = match embedding {
-        Embedding::Positions => "a row for each token and one for each place".into(),
+        Embedding::Positions => "token and position embeddings".into(),
         Embedding::DenseBoard(board) => format!(
-            "each square sees the whole board in {} numbers; gates; feed-forward {}",
+            "each square sees the whole board as {} values; gates; feed-forward {}",
             board.channels, board.feed_forward
         ),
     };
-    let mut layers = format!("{}, of {} numbers a token", body.layers, body.width);
+    let mut layers = format!("{}, of {} values per token", body.layers, body.width);
     if body.mask == Mask::Prefix {
         layers += "; the position does not see the move";
     }
@@ -140,7 +156,7 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
         if body.norm.place == NormPlace::Pre { "before" } else { "after" },
         body.norm.epsilon
     );
-    for (there, word) in [(body.norm.deepnorm, ", deepnorm"), (body.norm.last, ", and a last one")] {
+    for (there, word) in [(body.norm.deepnorm, ", deepnorm"), (body.norm.last, ", and a final one")] {
         norm += if there { word } else { "" };
     }
     let with = |biases: bool| if biases { ", biases" } else { "" };
@@ -166,7 +182,7 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
             with(experts.biases)
         ),
     };
-    let told = heads(architecture).into_iter().map(|(name, sizes)| format!("{name} ({sizes})"));
+    let outputs = heads(architecture).into_iter().map(|(name, sizes)| format!("{name} ({sizes})"));
     vec![
         ("input", input),
         ("embedding", embedding),
@@ -176,11 +192,11 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
         ("feed-forward", feed_forward),
         ("activation", format!("{:?}", body.activation).to_lowercase()),
         ("norm", norm),
-        ("heads", told.collect::<Vec<_>>().join(", ")),
+        ("heads", outputs.collect::<Vec<_>>().join(", ")),
     ]
 }
 
-/// The heads and their sizes.
+/// The output heads and their sizes.
 fn heads(architecture: &Architecture) -> Vec<(&'static str, String)> {
     let heads = &architecture.heads;
     let mut list = Vec::new();
@@ -193,8 +209,9 @@ fn heads(architecture: &Architecture) -> Vec<(&'static str, String)> {
             PolicyKind::Attention => format!("1858 moves by attention of {}", policy.width),
             PolicyKind::Actions => "1968 moves".into(),
         };
-        let beside = policy.beside.iter().map(|target| format!(", {}", target.name().replace('_', " ")));
-        list.push(("policy", moves + &beside.collect::<String>()));
+        let auxiliary =
+            policy.aux_targets.iter().map(|target| format!(", {}", target.name().replace('_', " ")));
+        list.push(("policy", moves + &auxiliary.collect::<String>()));
     }
     let values = ["value", "search value", "short term"].into_iter().zip(heads.values());
     for (name, (_, head)) in values {
@@ -215,7 +232,7 @@ fn heads(architecture: &Architecture) -> Vec<(&'static str, String)> {
     list
 }
 
-/// How many numbers each part of a network has, the largest parts first.
+/// The number of parameters of each part of a network, the largest parts first.
 pub(crate) fn parameters_by_part(architecture: &Architecture) -> Vec<(String, usize)> {
     let mut parts: Vec<(String, usize)> = Vec::new();
     for spec in architecture.tensors() {
@@ -229,7 +246,7 @@ pub(crate) fn parameters_by_part(architecture: &Architecture) -> Vec<(String, us
     parts
 }
 
-/// The part of a network that a tensor belongs to.
+/// The part of a network to which a tensor belongs, by the tensor's name.
 fn part_of(tensor: &str) -> &str {
     let mut names = tensor.split('.');
     match names.next() {
@@ -251,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_belongs_to_a_part() {
+    fn every_parameter_belongs_to_a_part() {
         for preset in Preset::ALL {
             let architecture = preset.architecture();
             let parts = parameters_by_part(&architecture);
@@ -271,7 +288,7 @@ mod tests {
         );
         assert_eq!(
             outline(&Preset::BtSmall.architecture()),
-            "lone-planes -> 8 x (smolgen 32/128/128, silu, biases; dense 512, biases) of 256 with 8 heads -> policy, value, \
+            "planes-single -> 8 x (smolgen 32/128/128, silu, biases; dense 512, biases) of 256 with 8 heads -> policy, value, \
              moves left"
         );
     }

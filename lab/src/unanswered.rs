@@ -1,19 +1,23 @@
-//! Questions that got no answer: they must not pass for wrong moves.
+//! Positions and puzzles that the engine did not answer: they must not be mistaken for wrong moves.
 
 use crate::error::LabError;
 use tandem_arena::Unanswered;
 
-/// Tells of answers that were late or no moves. An engine that ended or hung is an error, for what it did not say is no measure
-/// of it.
-pub(crate) fn tell<'a>(
+/// Reports answers that were late or not moves, which count as wrong.
+///
+/// # Errors
+///
+/// When the engine crashed or hung, because missing answers do not measure its strength; nothing may be saved
+/// then.
+pub(crate) fn report<'a>(
     asked: usize,
     unanswered: impl Iterator<Item = (Unanswered, &'a str, &'a str)>,
 ) -> Result<(), LabError> {
     let (failures, useless): (Vec<_>, Vec<_>) = unanswered.partition(|&(why, ..)| why == Unanswered::Failure);
     if let Some((_, id, what)) = useless.first() {
         let count = useless.len();
-        tellln!(
-            "{count} of {asked} answers were late or no moves, and count as wrong; the first: {id}: {what}"
+        errln!(
+            "{count} of {asked} answers were late or not moves, and count as wrong; the first: {id}: {what}"
         );
     }
     match failures.first() {
@@ -30,11 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_fails_spoils_a_run() {
+    fn only_a_failing_engine_fails_the_run() {
         let useless = [(Unanswered::Useless, "a", "late by 30 ms")];
-        assert!(tell(2, useless.into_iter()).is_ok());
+        assert!(report(2, useless.into_iter()).is_ok());
         let failed = [useless[0], (Unanswered::Failure, "b", "crash: it ended")];
-        let told = tell(2, failed.into_iter()).unwrap_err().to_string();
-        assert!(told.contains("failed 1 times in 2") && told.contains("b: crash: it ended"), "{told}");
+        let message = report(2, failed.into_iter()).unwrap_err().to_string();
+        assert!(
+            message.contains("failed 1 times in 2") && message.contains("b: crash: it ended"),
+            "{message}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `tandem-lab verify`.
+//! `tandem-lab verify`: evaluates the same positions in every way there is, and compares the results.
 
 mod c_interface;
 mod stockfish;
@@ -14,47 +14,52 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network};
 
-/// Prove that every way to evaluate a network gives the same
+/// Verify that all ways of evaluating a network agree
 ///
-/// The same positions go through plain integers, every instruction set of this machine, accumulators that follow the moves
-/// forth and back, the C interface, and floating point. Ways of integers must agree to the last bit; floating point to what
-/// rounding costs.
+/// The same positions go through plain integer code, every instruction set of this machine, accumulators that
+/// are updated along the moves and back, the C interface, and floating point. Integer evaluations must agree
+/// to the last bit; floating point may differ by rounding errors.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// The network file; one in floating point is quantised first
+    /// Network file; one in floating point is quantised first
     net: PathBuf,
-    /// The network in floating point that it was made from; if not given, its own integers in floating point
+    /// Network in floating point that it was made from (default: its own integers, converted)
     #[arg(long, value_name = "FLOAT")]
     against: Option<PathBuf>,
-    /// So many positions
+    /// Number of positions
     #[arg(long, default_value_t = 10_000)]
     positions: usize,
-    /// What the random games start from
+    /// Seed of the random games
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A file of positions, in any format of `tandem-lab data`, instead of random games
+    /// Positions to use instead of random games, in any format of `tandem-lab data`
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
-    /// A Stockfish 15.1: it must load the network and say the same of 200 of the positions
+    /// Stockfish 15.1 binary that must load the network and agree on 200 of the positions
     #[arg(long, value_name = "PROGRAM")]
     stockfish: Option<PathBuf>,
     #[command(flatten)]
     options: FormatArgs,
 }
 
-/// A network in floating point and what was made of it differ by no more than this on average, in centipawns.
-const PLAUSIBLE: f64 = 15.0;
+/// Largest plausible mean difference, in centipawns, between a network in floating point and its quantised
+/// version.
+const MAX_PLAUSIBLE_MEAN: f64 = 15.0;
 
-/// Positions that Stockfish is asked about.
-const ASKED: usize = 200;
+/// Number of positions that Stockfish evaluates.
+const STOCKFISH_POSITIONS: usize = 200;
 
-/// A way's row of the table.
+/// A row of the table: name, number of positions, differing positions, largest and mean difference.
 fn row(name: String, distance: &Distance, differ: String) -> Vec<String> {
     let (largest, mean) = (format!("{:.2}", distance.largest()), format!("{:.3}", distance.mean()));
     vec![name, distance.count().to_string(), differ, largest, mean]
 }
 
 /// Runs the command.
+///
+/// # Errors
+///
+/// When a file cannot be read, evaluations differ, quantisation costs too much, or Stockfish disagrees.
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), LabError> {
     if args.positions == 0 {
         return Err(LabError::Usage("at least one position is needed".into()));
@@ -72,68 +77,69 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<(), LabError> {
         .map(|line| line.positions().map(|position| network.evaluate(position.board())).collect())
         .collect();
 
-    let mut table = Table::new(&["way", "compared", "differ", "largest cp", "mean cp"]);
-    let mut wrong = Vec::new();
+    let mut table = Table::new(&["method", "positions", "different", "max cp", "mean cp"]);
+    let mut differing = Vec::new();
     let mut integer = |name: String, distance: Distance| {
         if distance.differ() > 0 {
-            wrong.push(name.clone());
+            differing.push(name.clone());
         }
         table.push(row(name, &distance, distance.differ().to_string()));
     };
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let network = network.clone().with_isa(isa);
         if isa != Isa::Portable {
-            integer(format!("{} from nothing", isa.name()), from_nothing(&network, &lines, &expected));
+            integer(format!("{} from scratch", isa.name()), from_scratch(&network, &lines, &expected));
         }
-        integer(format!("{} along the moves", isa.name()), along_the_moves(&network, &lines, &expected));
+        integer(format!("{} incremental", isa.name()), incremental(&network, &lines, &expected));
     }
     let (boards, fens) = through_c(&network, &lines, &expected)?;
-    integer("C interface from nothing".into(), fens);
-    integer("C interface along the moves".into(), boards);
+    integer("C interface from scratch".into(), fens);
+    integer("C interface incremental".into(), boards);
     let rounding = against_float(&float, &lines, &expected);
     let mean = rounding.mean();
-    // No number of floating point is an integer's; how far they are apart is what counts.
+    // Floating point never equals integers exactly; only the size of the difference counts.
     table.push(row(measure, &rounding, "-".into()));
 
     let count: usize = expected.iter().map(Vec::len).sum();
-    sayln!("{}: {}", args.net.display(), network.architecture());
-    sayln!("{count} positions, each way against plain integers from nothing");
-    say!("{}", table.text());
-    if !wrong.is_empty() {
+    outln!("{}: {}", args.net.display(), network.architecture());
+    outln!("{count} positions, each method against plain integers from scratch");
+    out!("{}", table.text());
+    if !differing.is_empty() {
         return Err(LabError::Usage(format!(
-            "{} differ from plain integers, which no network may make them: this is a bug of ours, please report it with \
+            "{} differ from plain integers, whatever the network: this is a bug in Tandem, please report it with \
              the network",
-            wrong.join(", ")
+            differing.join(", ")
         )));
     }
-    if mean > PLAUSIBLE {
+    if mean > MAX_PLAUSIBLE_MEAN {
         return Err(LabError::Usage(format!(
-            "quantising costs {mean:.1} centipawns on average, more than {PLAUSIBLE}: `tandem-lab export` shows which \
-             layers lose; train with weights held to the range of their integers, or choose other --qa and --qb"
+            "quantising costs {mean:.1} centipawns on average, more than {MAX_PLAUSIBLE_MEAN}: `tandem-lab export` shows which \
+             layers lose; train with clip_weights = true, or choose other --qa and --qb"
         )));
     }
-    sayln!("all ways of integers agree");
+    outln!("all integer evaluations agree");
     if let Some(program) = &args.stockfish {
         let positions: Vec<_> = lines.iter().flat_map(Line::positions).collect();
-        // From the whole length of them, half as many again for those in check.
-        let step = (2 * positions.len() / (3 * ASKED)).max(1);
-        let mut asked: Vec<_> = positions.into_iter().step_by(step).collect();
-        asked.retain(|position| position.board().checkers().is_empty());
-        asked.truncate(ASKED);
-        let count = stockfish::compare(program, &network, &asked)?;
-        sayln!("{} says the same of {count} positions", program.display());
+        // Spread over all positions, with half as many again to replace those in check.
+        let step = (2 * positions.len() / (3 * STOCKFISH_POSITIONS)).max(1);
+        let mut selected: Vec<_> = positions.into_iter().step_by(step).collect();
+        selected.retain(|position| position.board().checkers().is_empty());
+        selected.truncate(STOCKFISH_POSITIONS);
+        let count = stockfish::compare(program, &network, &selected)?;
+        outln!("{} agrees on {count} positions", program.display());
     }
     Ok(())
 }
 
-/// The network of integers, the one in floating point that it is measured by, and what that is.
+/// Loads the quantised network, the network in floating point that it is compared with, and a name for the
+/// latter.
 fn load(args: &VerifyArgs) -> Result<(Network, FloatNetwork, String), LabError> {
     let given = match &args.against {
         None => None,
         Some(path) => match AnyNetwork::load(path)?.0 {
             AnyNetwork::Float(float, _) => Some(*float),
             AnyNetwork::Integer(_) => {
-                let problem = format!("{}: --against wants a network in floating point", path.display());
+                let problem = format!("{}: --against needs a network in floating point", path.display());
                 return Err(LabError::Usage(problem));
             }
         },
@@ -153,12 +159,12 @@ fn load(args: &VerifyArgs) -> Result<(Network, FloatNetwork, String), LabError> 
     };
     if float.architecture != network.architecture() {
         let (one, other) = (network.architecture(), &float.architecture);
-        return Err(LabError::Usage(format!("these are not one network: {one} and {other}")));
+        return Err(LabError::Usage(format!("these are not the same network: {one} and {other}")));
     }
     Ok((network, float, measure.into()))
 }
 
-/// The difference of two judgements in centipawns; not zero where any bit of them differs.
+/// The difference between two evaluations in centipawns; not zero if any bit of them differs.
 fn difference(one: Evaluation, other: Evaluation) -> f64 {
     let difference = f64::from(one.value()) - f64::from(other.value());
     if difference == 0.0 && one != other {
@@ -167,7 +173,7 @@ fn difference(one: Evaluation, other: Evaluation) -> f64 {
     difference * 100.0 / f64::from(one.pawn())
 }
 
-fn from_nothing(network: &Network, lines: &[Line], expected: &[Vec<Evaluation>]) -> Distance {
+fn from_scratch(network: &Network, lines: &[Line], expected: &[Vec<Evaluation>]) -> Distance {
     let mut distance = Distance::default();
     for (line, expected) in lines.iter().zip(expected) {
         for (position, &expected) in line.positions().zip(expected) {
@@ -177,8 +183,9 @@ fn from_nothing(network: &Network, lines: &[Line], expected: &[Vec<Evaluation>])
     distance
 }
 
-/// Forth and back: every position is judged when it comes, and every second one again when the moves are taken back.
-fn along_the_moves(network: &Network, lines: &[Line], expected: &[Vec<Evaluation>]) -> Distance {
+/// Forwards and backwards: every position is evaluated when it is reached, and every second one again when
+/// the moves are taken back.
+fn incremental(network: &Network, lines: &[Line], expected: &[Vec<Evaluation>]) -> Distance {
     let mut distance = Distance::default();
     let mut accumulators = Accumulators::new(network);
     for (line, expected) in lines.iter().zip(expected) {
@@ -201,7 +208,7 @@ fn along_the_moves(network: &Network, lines: &[Line], expected: &[Vec<Evaluation
     distance
 }
 
-/// Boards that follow the moves, and positions as FEN.
+/// Evaluates through the C interface, once with boards that follow the moves and once from FEN.
 fn through_c(
     network: &Network,
     lines: &[Line],
@@ -213,7 +220,7 @@ fn through_c(
     let compare = |distance: &mut Distance, found: i32, expected: Evaluation| {
         distance.add(f64::from(found) - f64::from(expected.centipawns()));
     };
-    let mut judge = |line: &Line, expected: &[Evaluation]| -> Result<(), String> {
+    let mut compare_line = |line: &Line, expected: &[Evaluation]| -> Result<(), String> {
         let mut board = handle.board(&line.start.fen())?;
         let mut position = line.start.clone();
         compare(&mut boards, board.evaluate()?, expected[0]);
@@ -231,7 +238,8 @@ fn through_c(
         Ok(())
     };
     for (line, expected) in lines.iter().zip(expected) {
-        judge(line, expected).map_err(|problem| LabError::Usage(format!("the C interface: {problem}")))?;
+        compare_line(line, expected)
+            .map_err(|problem| LabError::Usage(format!("the C interface: {problem}")))?;
     }
     Ok((boards, fens))
 }
@@ -248,13 +256,13 @@ fn against_float(float: &FloatNetwork, lines: &[Line], expected: &[Vec<Evaluatio
     distance
 }
 
-/// A file for those who read networks only from files.
+/// A temporary file for interfaces that load networks only from files; removed when dropped.
 struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
     fn new(ending: &str, bytes: &[u8]) -> Result<Self, LabError> {
         let path = std::env::temp_dir().join(format!("tandem-verify-{}.{ending}", std::process::id()));
-        let write = |path: &Path| tandem_chess::output::write_whole(path, bytes);
+        let write = |path: &Path| tandem_chess::output::write_atomically(path, bytes);
         write(&path).map_err(LabError::file(&path))?;
         Ok(Self(path))
     }

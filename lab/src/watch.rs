@@ -1,4 +1,4 @@
-//! What a match shows while it runs: a table that is drawn anew on a terminal, plain lines elsewhere.
+//! The display of a running match: a live table on a terminal, plain lines elsewhere.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
@@ -8,18 +8,19 @@ use tandem_arena::{
     summary,
 };
 
-/// Watches a match.
+/// Observes a match, prints its games and standings, and stops it when its SPRT is decided.
 pub(crate) struct Watch {
     meetings: Vec<summary::Meeting>,
     sprt: Option<Sprt>,
-    /// Where the test was first decided: what ends after that takes nothing back.
+    /// State of the SPRT when it was first decided. Games that were under way then and end later do not
+    /// revoke the decision.
     decision: Option<SprtState>,
     quiet: bool,
     total: usize,
-    /// Games that earlier runs had played.
-    before: usize,
+    /// Games played by earlier runs of a resumed match.
+    earlier: usize,
     started: Instant,
-    /// Games at the last plain table.
+    /// Games played when the last plain table was printed.
     last_table: usize,
     live: Option<Live>,
 }
@@ -33,22 +34,22 @@ impl Watch {
             decision: None,
             quiet,
             total: 0,
-            before: 0,
+            earlier: 0,
             started: Instant::now(),
             last_table: 0,
             live,
         }
     }
 
-    /// Takes the live table away, to make room for the summary.
+    /// Erases the live table, so that the summary can be printed in its place.
     pub(crate) fn clear(&mut self) {
         match &mut self.live {
             Some(live) => live.draw(""),
-            None => sayln!(""),
+            None => outln!(""),
         }
     }
 
-    /// Looks at the test after a game.
+    /// Updates the SPRT after a game and records the first decision.
     fn note_decision(&mut self, standings: &Standings) {
         if let (None, Some(sprt), Some(&(a, b))) = (self.decision, &self.sprt, self.meetings.first()) {
             let state = sprt.state(&standings.pairs(a, b));
@@ -58,7 +59,7 @@ impl Watch {
 
     fn table(&self, standings: &Standings) -> String {
         let mut text = String::new();
-        // Many meetings make a long table: the rating list says the same in less.
+        // Many pairings make a long table; the rating list holds the same information in fewer lines.
         if standings.names.len() > 2 {
             text += &summary::rating_lines(standings, &standings.ratings());
         } else {
@@ -74,12 +75,12 @@ impl Watch {
     }
 
     fn progress(&self, standings: &Standings) -> String {
-        let played = standings.games().saturating_sub(self.before) as f64;
+        let played = standings.games().saturating_sub(self.earlier) as f64;
         let seconds = self.started.elapsed().as_secs_f64();
         let per_game = seconds / played.max(1.0);
         let left = self.total.saturating_sub(standings.games()) as f64 * per_game;
-        let share = standings.games() as f64 / self.total.max(1) as f64;
-        let filled = ((share * 30.0) as usize).min(30);
+        let fraction = standings.games() as f64 / self.total.max(1) as f64;
+        let filled = ((fraction * 30.0) as usize).min(30);
         let mut text = format!(
             "{}{} {} of {} games, {}",
             "█".repeat(filled),
@@ -99,7 +100,7 @@ impl Watch {
 impl Observer for Watch {
     fn started(&mut self, standings: &Standings, total: usize) -> bool {
         self.total = total;
-        self.before = standings.games();
+        self.earlier = standings.games();
         self.last_table = standings.games();
         self.started = Instant::now();
         if let (Some(sprt), Some(&(a, b))) = (&self.sprt, self.meetings.first()) {
@@ -108,11 +109,11 @@ impl Observer for Watch {
         }
         match standings.games() {
             0 => {}
-            games if games >= total => sayln!("nothing left to play: all {total} games are played"),
+            games if games >= total => outln!("nothing left to play: all {total} games are played"),
             games if self.decision.is_some() => {
-                sayln!("nothing left to play: {games} of at most {total} games have decided the test");
+                outln!("nothing left to play: {games} of at most {total} games have decided the test");
             }
-            games => sayln!("going on after {games} of {total} games"),
+            games => outln!("resuming after {games} of {total} games"),
         }
         self.decision.is_none()
     }
@@ -122,9 +123,9 @@ impl Observer for Watch {
         let line = game_line(standings, result, self.total);
         if let Some(mut live) = self.live.take() {
             if result.termination.is_forfeit() {
-                // Forfeits scroll by above the table: they must not be missed.
+                // Forfeits scroll by above the table, because they must not be missed.
                 live.draw("");
-                sayln!("{line}");
+                outln!("{line}");
             }
             if live.last_table.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
                 live.table = self.table(standings);
@@ -134,11 +135,11 @@ impl Observer for Watch {
             self.live = Some(live);
         } else {
             if !self.quiet || result.termination.is_forfeit() {
-                sayln!("{line}");
+                outln!("{line}");
             }
             if standings.games() - self.last_table >= 20 * self.meetings.len() {
                 self.last_table = standings.games();
-                say!("{}", self.table(standings));
+                out!("{}", self.table(standings));
             }
         }
         self.decision.is_none()
@@ -180,7 +181,7 @@ fn hours(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Lines on a terminal that are drawn over.
+/// The lines at the bottom of a terminal that are redrawn in place.
 #[derive(Default)]
 struct Live {
     lines: usize,
@@ -194,16 +195,16 @@ impl Live {
     fn draw(&mut self, text: &str) {
         let mut out = String::new();
         if self.lines > 0 {
-            // Up to the first line of the last drawing, and clear from there.
+            // Move up to the first line of the last drawing and clear from there.
             out += &format!("\x1b[{}F\x1b[J", self.lines);
         }
-        // A line that wraps would be two, and the next drawing would start too low: the terminal cuts it instead.
+        // Disable wrapping: a wrapped line would count as two, and the next drawing would start too low.
         out += "\x1b[?7l";
         out += text;
         out += "\x1b[?7h";
         self.lines = text.lines().count();
         let mut stdout = stdout().lock();
-        // A terminal that is gone is no reason to end a match.
+        // A terminal that is gone is not a reason to end a match.
         let _ = stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush());
     }
 }

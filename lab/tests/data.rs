@@ -1,4 +1,5 @@
-//! `tandem-lab data` as a user meets it: whole conversions, and processes killed in the middle of their work.
+//! `tandem-lab data` as a user runs it: complete conversions, and processes that are killed in the middle of
+//! their work.
 
 mod common;
 
@@ -14,7 +15,7 @@ fn well(args: &[&str], dir: &Path) -> String {
     common::well(&[&["data"], args].concat(), dir)
 }
 
-/// Starts a command, and kills it after a while, so that it cannot tidy up.
+/// Starts a command and kills it after a while, so that it cannot clean up.
 fn killed(args: &[&str], dir: &Path, after: Duration) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tandem-lab"))
         .arg("data")
@@ -36,7 +37,7 @@ fn directory(name: &str) -> PathBuf {
     common::directory(&format!("data-{name}"))
 }
 
-/// Files that are neither hidden nor left aside.
+/// Names of the files in a folder, sorted, without temporary ones (.part).
 fn files(dir: &Path) -> Vec<String> {
     let names =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -55,7 +56,7 @@ fn games_are_the_same_though_the_process_is_killed_again_and_again() {
     for _ in 0..4 {
         killed(&args("killed"), &dir, Duration::from_millis(250));
     }
-    // The last killed run may have finished: then there is nothing to go on with.
+    // The last killed run may have finished: then there is nothing to resume.
     if !dir.join("killed-0-of-2.vf").exists() || !dir.join("killed-1-of-2.vf").exists() {
         let _ = lab(&args("killed"), &dir);
     }
@@ -67,7 +68,7 @@ fn games_are_the_same_though_the_process_is_killed_again_and_again() {
 }
 
 #[test]
-fn leaves_without_searches_go_where_no_move_is_needed() {
+fn unsearched_leaves_need_a_format_without_moves() {
     let dir = directory("unsearched");
     well(&["selfplay", "g", "--games", "8", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
     let label = |out: &'static str| {
@@ -103,7 +104,7 @@ fn labels_conversions_and_shuffles_survive_kill() {
     {
         for pause in [1, 5, 20] {
             killed(&args, &dir, Duration::from_millis(pause));
-            // Whole or not there at all.
+            // The output is complete or absent.
             if dir.join(name).exists() {
                 well(&["count", name], &dir);
                 std::fs::remove_file(dir.join(name)).unwrap();
@@ -129,7 +130,7 @@ fn a_game_goes_round_through_every_format() {
         well(&["convert", &last, "-o", next], &dir);
         last = next.into();
     }
-    // Mates became numbers on the way.
+    // Mate scores became numbers on the way.
     let rows = |name: &str| -> Vec<String> {
         let text = std::fs::read_to_string(dir.join(name)).unwrap();
         text.lines()
@@ -147,7 +148,7 @@ fn a_game_goes_round_through_every_format() {
     well(&["validate", "m.tar", "bc.bagz", "n.bf"], &dir);
     well(&["stats", "m.tar", "--html", "page.html"], &dir);
     assert!(std::fs::read_to_string(dir.join("page.html")).unwrap().contains("<svg"));
-    let told = well(
+    let printed = well(
         &[
             "split",
             "start.csv",
@@ -157,24 +158,24 @@ fn a_game_goes_round_through_every_format() {
             "v.binpack",
             "--test",
             "w.binpack",
-            "--validation-share",
+            "--validation-fraction",
             "0.3",
         ],
         &dir,
     );
-    assert!(told.contains("train:"), "{told}");
+    assert!(printed.contains("train:"), "{printed}");
     assert!(files(&dir).contains(&"w.binpack".into()));
-    // The last game breaks off.
+    // The last game is truncated.
     let games = std::fs::read(dir.join("g-0-of-1.vf")).unwrap();
     std::fs::write(dir.join("cut.vf"), &games[..games.len() - 3]).unwrap();
-    let told = lab(&["convert", "cut.vf", "-o", "cut.csv", "--on-error", "skip"], &dir).stderr;
-    let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("1 of them with the rest of a game or of a block"), "{told}");
+    let printed = lab(&["convert", "cut.vf", "-o", "cut.csv", "--on-error", "skip"], &dir).stderr;
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.contains("1 of them with the rest of a game or of a block"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn mistakes_are_told_with_file_record_and_byte() {
+fn errors_are_reported_with_file_record_and_byte() {
     let dir = directory("mistakes");
     std::fs::write(dir.join("x.csv"), "FEN,Evaluation\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,5\nnonsense,7\n")
         .unwrap();
@@ -185,29 +186,29 @@ fn mistakes_are_told_with_file_record_and_byte() {
         assert!(!output.status.success(), "{args:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let told = error(&["convert", "x.csv", "-o", "x.epd"]);
-    assert!(told.contains("x.csv: record 2, byte 47: "), "{told}");
+    let printed = error(&["convert", "x.csv", "-o", "x.epd"]);
+    assert!(printed.contains("x.csv: record 2, byte 47: "), "{printed}");
     assert!(!dir.join("x.epd").exists());
-    let told = error(&["count", "y.bin"]);
-    assert!(told.contains("y.bin: record 1, byte 0: "), "{told}");
+    let printed = error(&["count", "y.bin"]);
+    assert!(printed.contains("y.bin: record 1, byte 0: "), "{printed}");
     assert!(error(&["count", "no.csv"]).contains("no.csv"));
-    assert!(error(&["count", "x.docx"]).contains("names no format"));
+    assert!(error(&["count", "x.docx"]).contains("is not a format"));
     assert!(error(&["count", "a@3.bag"]).contains("a-00000-of-00003.bag: this shard is missing"));
-    assert!(error(&["count", "--filter", "hello", "x.csv"]).contains("is no rule"));
+    assert!(error(&["count", "--filter", "hello", "x.csv"]).contains("is not a rule"));
     assert!(error(&["convert", "z.csv", "-o", "x.bf"]).contains("record 1 cannot be written"));
     let twice = ["split", "z.csv", "--train", "s.epd", "--validation", "epd:s.epd"];
-    assert!(error(&twice).contains("s.epd is to be written twice"));
-    let share = ["split", "z.csv", "--train", "s.epd", "--validation-share", "0.1"];
+    assert!(error(&twice).contains("s.epd would be written twice"));
+    let share = ["split", "z.csv", "--train", "s.epd", "--validation-fraction", "0.1"];
     assert!(error(&share).contains("--validation <"));
     let output = lab(&["convert", "x.csv", "-o", "x.epd", "--on-error", "skip"], &dir);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && told.contains("1 broken records were left out"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && printed.contains("1 broken records were skipped"), "{printed}");
     assert_eq!(files(&dir), ["x.csv", "x.epd", "y.bin", "z.csv"]);
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// A disk without room ends the work with a message, and nothing is left behind. A limit on the size of files stands for
-/// the disk: writing fails in the same way.
+/// A full disk ends the work with a message, and nothing is left behind. A limit on file sizes stands in for
+/// the disk, because writes fail in the same way.
 #[test]
 #[cfg(unix)]
 fn a_full_disk_leaves_nothing() {
@@ -218,17 +219,17 @@ fn a_full_disk_leaves_nothing() {
         let line =
             format!("trap '' XFSZ; ulimit -f 16; exec {} data {args}", env!("CARGO_BIN_EXE_tandem-lab"));
         let output = Command::new("sh").args(["-c", &line]).current_dir(&dir).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && told.contains("File too large"), "{args}: {told}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && printed.contains("File too large"), "{args}: {printed}");
     }
-    // What is printed can be lost as well.
+    // Printed output can be lost too.
     #[cfg(target_os = "linux")]
     {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let mut head = Command::new(env!("CARGO_BIN_EXE_tandem-lab"));
         let output = head.args(["data", "head", "x.csv"]).current_dir(&dir).stdout(full).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && told.contains("standard output: "), "{told}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && printed.contains("standard output: "), "{printed}");
     }
     let left = std::fs::read_dir(&dir).unwrap().count();
     assert_eq!(left, 1);

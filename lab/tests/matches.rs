@@ -1,5 +1,5 @@
-//! `tandem-lab match`, `sprt`, `elo`, `suite` and `puzzles` as a user meets them, with our search within the program and with
-//! an engine that fails.
+//! `tandem-lab match`, `sprt`, `elo`, `suite` and `puzzles` as a user runs them, with our search inside the
+//! program and with an engine that fails.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 const NEW: &str = "cmd=@tandem,name=new,nodes=40";
 const OLD: &str = "cmd=@tandem,name=old,nodes=20";
 
-/// An engine that says what it must, and ends when it should think.
+/// An engine that completes the UCI handshake and exits when it should search.
 #[cfg(unix)]
 fn failing(dir: &Path) -> String {
     use std::os::unix::fs::PermissionsExt;
@@ -21,12 +21,12 @@ fn failing(dir: &Path) -> String {
 }
 
 #[test]
-fn a_match_is_counted_and_what_cannot_be_written_is_told_before_it() {
+fn a_match_is_counted_and_unwritable_outputs_are_reported_before_it() {
     let dir = directory("match");
     let book = "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1\n\
                 rnbqkbnr/pppppppp/8/8/3P4/8/PPP1PPPP/RNBQKBNR b KQkq - 0 1\n";
     std::fs::write(dir.join("book.epd"), book).unwrap();
-    // Somebody's editor has left the last line open.
+    // An editor has left the last line without a newline.
     std::fs::write(dir.join("games.pgn"), "[White \"new\"]\n[Black \"old\"]\n[Result \"1-0\"]\n\n1. e4 1-0")
         .unwrap();
     let play = [
@@ -50,13 +50,13 @@ fn a_match_is_counted_and_what_cannot_be_written_is_told_before_it() {
         "no game was played"
     );
 
-    let told = well(&[&play[..], &["--json", "x.json", "--pgn", "games.pgn"]].concat(), &dir);
-    assert!(told.contains("new vs old: ") && told.contains("of 4 points"), "{told}");
+    let printed = well(&[&play[..], &["--json", "x.json", "--pgn", "games.pgn"]].concat(), &dir);
+    assert!(printed.contains("new vs old: ") && printed.contains("of 4 points"), "{printed}");
     assert!(dir.join("x.json").exists());
-    let told = well(&["elo", "games.pgn"], &dir);
-    assert!(told.contains("new vs old: ") && told.contains("of 5 points"), "{told}");
+    let printed = well(&["elo", "games.pgn"], &dir);
+    assert!(printed.contains("new vs old: ") && printed.contains("of 5 points"), "{printed}");
 
-    // More pairs than openings would be the same games again.
+    // More pairs than openings would repeat the same games.
     let test = ["sprt", "--engine", NEW, "--engine", OLD, "--openings", "book.epd", "--games", "40"];
     let error = badly(&test, &dir);
     assert!(error.contains("2 openings for 20 pairs") && error.contains("--games 4"), "{error}");
@@ -64,20 +64,20 @@ fn a_match_is_counted_and_what_cannot_be_written_is_told_before_it() {
 }
 
 #[test]
-fn numbers_are_enough_for_elo() {
+fn elo_is_computed_from_counts() {
     let dir = directory("elo");
-    let told = well(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,5"], &dir);
-    assert!(told.contains("LLR"), "{told}");
+    let printed = well(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,5"], &dir);
+    assert!(printed.contains("LLR"), "{printed}");
     let error = badly(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,300"], &dir);
     assert!(error.contains("within"), "{error}");
-    let told = well(&["elo", "--wdl", "10,0,0"], &dir);
-    assert!(!told.contains("[inf, inf]"), "{told}");
+    let printed = well(&["elo", "--wdl", "10,0,0"], &dir);
+    assert!(!printed.contains("[inf, inf]"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[cfg(unix)]
 #[test]
-fn an_engine_that_fails_is_no_engine_that_errs() {
+fn an_engine_failure_is_not_counted_as_wrong_moves() {
     let dir = directory("failing");
     let engine = failing(&dir);
     std::fs::write(dir.join("mates.epd"), "6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"a\";\n").unwrap();
@@ -88,7 +88,8 @@ fn an_engine_that_fails_is_no_engine_that_errs() {
     let error = badly(&["puzzles", "puzzles.csv", "--engine", &engine, "--json", "x.json"], &dir);
     assert!(error.contains("the engine failed 1 times in 1"), "{error}");
     assert!(!dir.join("x.json").exists());
-    let told = well(&["suite", "mates.epd", "--engine", "cmd=@tandem,nodes=2000", "--save", "x.json"], &dir);
-    assert!(told.contains("1/1") && dir.join("x.json").exists(), "{told}");
+    let printed =
+        well(&["suite", "mates.epd", "--engine", "cmd=@tandem,nodes=2000", "--save", "x.json"], &dir);
+    assert!(printed.contains("1/1") && dir.join("x.json").exists(), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }

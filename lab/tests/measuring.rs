@@ -1,5 +1,5 @@
-//! `tandem-lab evaluate`, `puzzles` and `data label` with transformers, as a user meets them. Networks here are small and
-//! have learned nothing: what is tested is who is asked what.
+//! `tandem-lab evaluate`, `puzzles` and `data label` with transformers, as a user runs them. The networks
+//! here are small and untrained: the tests check which network evaluates what.
 
 mod common;
 
@@ -7,7 +7,8 @@ use common::{badly, directory, well};
 use std::path::Path;
 use tandem_transformer::{Preset, Storage, Weights};
 
-/// Tiny networks: `board.ttn` sees the game and has a policy and values, `moves.ttn` reads moves; and games.
+/// A folder with games and tiny networks: `board.ttn` sees the game history and has policy and value heads,
+/// `moves.ttn` reads moves.
 fn prepared(name: &str) -> std::path::PathBuf {
     let dir = directory(name);
     for name in ["board", "moves"] {
@@ -24,14 +25,14 @@ fn read_json(dir: &Path, name: &str) -> serde_json::Value {
 }
 
 /// The cells of a row of the first table.
-fn row(told: &str, name: &str) -> Vec<String> {
-    let line = told.lines().find(|line| line.split_whitespace().next() == Some(name));
-    let line = line.unwrap_or_else(|| panic!("no {name} in {told}"));
+fn row(printed: &str, name: &str) -> Vec<String> {
+    let line = printed.lines().find(|line| line.split_whitespace().next() == Some(name));
+    let line = line.unwrap_or_else(|| panic!("no {name} in {printed}"));
     line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
 }
 
 #[test]
-fn transformers_stand_beside_others_on_the_same_games() {
+fn transformers_are_compared_with_others_on_the_same_games() {
     let dir = prepared("measure-evaluate");
     well(&["export", "board.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "2"], &dir);
     well(&["export", "board.ttn", "-o", "board.safetensors"], &dir);
@@ -42,48 +43,50 @@ fn transformers_stand_beside_others_on_the_same_games() {
         args.extend(["--data", "games-0-of-1.vf", "--threads", threads, "--json", json]);
         well(&args, &dir)
     };
-    let told = on("1", "one.json");
-    assert_eq!(on("3", "three.json"), told);
+    let printed = on("1", "one.json");
+    assert_eq!(on("3", "three.json"), printed);
     assert_eq!(read_json(&dir, "one.json"), read_json(&dir, "three.json"));
     for name in nets.into_iter().chain(["constant"]) {
-        assert_eq!(row(&told, name)[1], row(&told, "board.ttn")[1], "{told}");
+        assert_eq!(row(&printed, name)[1], row(&printed, "board.ttn")[1], "{printed}");
     }
     let facts = read_json(&dir, "one.json");
     let networks = facts["networks"].as_array().unwrap();
-    let of = |number: usize, figure: &str| networks[number]["figures"][figure]["value"].as_f64();
-    // One network in two files is one network; its bytes are near it.
-    for figure in ["policy_top1", "policy_top3", "policy_top5", "policy_loss", "value_mse"] {
-        assert_eq!(of(0, figure), of(2, figure));
-        let difference = &networks[2]["against_first"][figure];
+    let of = |number: usize, metric: &str| networks[number]["metrics"][metric]["value"].as_f64();
+    // A network in two formats has the same metrics; its int8 version is close.
+    for metric in ["policy_top1", "policy_top3", "policy_top5", "policy_loss", "value_mse"] {
+        assert_eq!(of(0, metric), of(2, metric));
+        let difference = &networks[2]["against_first"][metric];
         assert!([&difference["low"], &difference["high"]].into_iter().all(|end| end.as_f64() == Some(0.0)));
     }
-    assert_eq!(networks[2]["beside_first"]["same_best_move"], 1.0);
-    assert_eq!(networks[2]["beside_first"]["value_distance"], 0.0);
-    let bytes = &networks[1]["beside_first"];
+    assert_eq!(networks[2]["agreement_with_first"]["same_best_move"], 1.0);
+    assert_eq!(networks[2]["agreement_with_first"]["mean_value_difference"], 0.0);
+    let bytes = &networks[1]["agreement_with_first"];
     assert!(bytes["same_best_move"].as_f64().unwrap() > 0.2, "{bytes}");
-    assert!((1e-9..0.05).contains(&bytes["value_distance"].as_f64().unwrap()), "{bytes}");
-    // Fewer moves have a greater share, one move for a position leaves nothing unavoidable, and a search takes 1 / 1.003 at least.
-    let shares =
+    assert!((1e-9..0.05).contains(&bytes["mean_value_difference"].as_f64().unwrap()), "{bytes}");
+    // Higher thresholds leave fewer moves; with one move per position nothing of the loss is irreducible; and
+    // a search needs at least 1 / 1.003.
+    let fractions =
         ["policy_above_1", "policy_above_2", "policy_above_5", "policy_above_10"].map(|name| of(0, name));
-    assert!(shares.is_sorted_by(|more, fewer| more >= fewer) && shares[0] > Some(0.0), "{shares:?}");
+    assert!(fractions.is_sorted_by(|more, fewer| more >= fewer) && fractions[0] > Some(0.0), "{fractions:?}");
     assert!((of(0, "reducible_policy_loss").unwrap() - of(0, "policy_loss").unwrap()).abs() < 1e-6);
     assert!(of(0, "search_policy_loss").unwrap() > 1.0 / 1.003);
     assert!((0.0..=1.0).contains(&of(0, "value_accuracy").unwrap()) && of(4, "policy_above_1").is_none());
-    let further: Vec<&str> = told.lines().skip_while(|line| !line.contains("above 1 %")).collect();
-    assert!(further[1].starts_with("board.ttn") && !further[0].contains("top 1"), "{told}");
-    // A network of moves ranks them; a hand-written evaluation says nothing of them, and is better than a constant.
+    let further: Vec<&str> = printed.lines().skip_while(|line| !line.contains("above 1 %")).collect();
+    assert!(further[1].starts_with("board.ttn") && !further[0].contains("top 1"), "{printed}");
+    // A network of moves ranks them; the hand-written evaluation has no metrics of moves, and its values are
+    // better than a constant.
     assert!(of(3, "policy_top5").unwrap() >= of(3, "policy_top1").unwrap());
     assert!(of(3, "bucket_top1").is_some() && of(3, "policy_loss").is_none());
-    assert!(of(4, "policy_top1").is_none() && networks[4]["factor"].as_f64().unwrap() > 0.0);
+    assert!(of(4, "policy_top1").is_none() && networks[4]["fitted_scale"].as_f64().unwrap() > 0.0);
     assert!(of(4, "value_mse").unwrap() < of(5, "value_mse").unwrap());
-    let error = networks[0]["figures"]["policy_top1"]["standard_error"].as_f64().unwrap();
+    let error = networks[0]["metrics"]["policy_top1"]["standard_error"].as_f64().unwrap();
     assert!((0.0..0.2).contains(&error));
     let phases = networks[0]["phases"].as_object().unwrap();
     let counts = phases.values().filter_map(|phase| phase["policy_top1"]["positions"].as_u64());
-    assert_eq!(counts.sum::<u64>(), networks[0]["figures"]["policy_top1"]["positions"].as_u64().unwrap());
+    assert_eq!(counts.sum::<u64>(), networks[0]["metrics"]["policy_top1"]["positions"].as_u64().unwrap());
 
-    let told = well(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--positions", "50"], &dir);
-    assert_eq!(row(&told, "board.ttn")[1], "50");
+    let printed = well(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--positions", "50"], &dir);
+    assert_eq!(row(&printed, "board.ttn")[1], "50");
     let error = badly(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--svg", "x.svg"], &dir);
     assert!(error.contains("--svg"), "{error}");
     std::fs::write(dir.join("bare.csv"), "fen\n4k3/8/8/8/8/8/8/4K3 w - - 0 1\n").unwrap();
@@ -93,38 +96,39 @@ fn transformers_stand_beside_others_on_the_same_games() {
 }
 
 #[test]
-fn labels_of_all_moves_are_what_networks_of_moves_are_judged_by() {
+fn networks_of_moves_are_measured_by_labels_of_all_moves() {
     let dir = prepared("measure-actions");
     let label =
         ["data", "label", "games-0-of-1.vf", "-o", "action_value_data.bag", "--all-moves", "--nodes", "5"];
-    let told = well(&[&label[..], &["--threads", "2"]].concat(), &dir);
-    assert!(told.contains("records, 0 left out"), "{told}");
-    // One that keeps moves alone would lose what was searched for.
+    let printed = well(&[&label[..], &["--threads", "2"]].concat(), &dir);
+    assert!(printed.contains("records, 0 skipped"), "{printed}");
+    // A bag that stores only moves would lose the scores.
     let error = badly(&["data", "label", "games-0-of-1.vf", "-o", "moves.bag", "--all-moves"], &dir);
     assert!(error.contains("action_value"), "{error}");
     let evaluate = ["evaluate", "moves.ttn", "--data", "action_value_data.bag", "--positions", "500"];
-    let told = well(&[&evaluate[..], &["--json", "x.json"]].concat(), &dir);
-    assert!(told.contains("best action") && told.contains("tau"), "{told}");
-    let figures = read_json(&dir, "x.json")["networks"][0]["figures"].clone();
-    assert_eq!(figures["bucket_top1"]["positions"], 500);
-    let ranked = figures["kendall_tau"]["positions"].as_u64().unwrap();
-    assert!((10..60).contains(&ranked), "{figures}");
-    assert!(figures["value_mse"].is_null());
+    let printed = well(&[&evaluate[..], &["--json", "x.json"]].concat(), &dir);
+    assert!(printed.contains("best action") && printed.contains("tau"), "{printed}");
+    let metrics = read_json(&dir, "x.json")["networks"][0]["metrics"].clone();
+    assert_eq!(metrics["bucket_top1"]["positions"], 500);
+    let ranked = metrics["kendall_tau"]["positions"].as_u64().unwrap();
+    assert!((10..60).contains(&ranked), "{metrics}");
+    assert!(metrics["value_mse"].is_null());
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
 fn a_transformer_solves_puzzles_without_search() {
     let dir = prepared("measure-puzzles");
-    // Any mate counts, and by the rules every network sees one that is there.
+    // Any mate counts, and by the rules of the game every network sees a mate in one.
     let puzzles = "PuzzleId,FEN,Moves,Rating\n\
                    a,6k1/5ppp/8/8/8/7r/1R6/R5K1 b - - 0 1,h3h4 a1a8,900\n\
                    b,rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1,e2e4 a7a6 g1f3 h7h6,1700\n";
     std::fs::write(dir.join("puzzles.csv"), puzzles).unwrap();
     let ask = |net: &str, by: &str| {
         let json = ["--concurrency", "2", "--json", "x.json"];
-        let told = well(&[&["puzzles", "puzzles.csv", "--net", net, "--by", by][..], &json].concat(), &dir);
-        assert!(told.contains(&format!("{net}, by {by} without search: ")), "{told}");
+        let printed =
+            well(&[&["puzzles", "puzzles.csv", "--net", net, "--by", by][..], &json].concat(), &dir);
+        assert!(printed.contains(&format!("{net}, by {by} without search: ")), "{printed}");
         read_json(&dir, "x.json")
     };
     assert_eq!(ask("board.ttn", "value")["results"][0]["solved"], true);
@@ -142,18 +146,18 @@ fn a_transformer_solves_puzzles_without_search() {
 }
 
 #[test]
-fn a_transformer_has_its_share_in_scores() {
+fn scores_are_mixed_with_those_of_a_transformer() {
     let dir = prepared("measure-label");
     let label = |out: &str, more: &[&str]| {
         let args = ["data", "label", "games-0-of-1.vf", "-o", out, "--transformer"];
         well(&[&args[..], more].concat(), &dir)
     };
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
-    let told = label("one.csv", &["board.ttn", "--keep", "0.3", "--threads", "1"]);
-    assert!(told.contains("keep 0.3, scale 400, judged by board.ttn"), "{told}");
+    let printed = label("one.csv", &["board.ttn", "--keep", "0.3", "--threads", "1"]);
+    assert!(printed.contains("keep 0.3, scale 400, evaluated by board.ttn"), "{printed}");
     label("two.csv", &["board.ttn", "--keep", "0.3", "--threads", "2"]);
     assert!(read("two.csv") == read("one.csv"));
-    // Who keeps all changes nothing; who keeps nothing changes all but mates.
+    // With a weight of 1 nothing changes; with 0 everything except mates does.
     label("all.csv", &["board.ttn", "--keep", "1"]);
     label("none.csv", &["moves.ttn"]);
     well(&["data", "convert", "games-0-of-1.vf", "-o", "old.csv"], &dir);
@@ -175,6 +179,6 @@ fn a_transformer_has_its_share_in_scores() {
     (policy.body.layers, policy.heads.value, policy.heads.moves_left) = (1, None, None);
     std::fs::write(dir.join("policy.ttn"), Weights::random(policy, 1).to_bytes(Storage::F32, "x")).unwrap();
     let error = badly(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "policy.ttn"], &dir);
-    assert!(error.contains("no opinion of positions"), "{error}");
+    assert!(error.contains("cannot evaluate positions"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }

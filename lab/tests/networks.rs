@@ -1,6 +1,6 @@
-//! `tandem-lab evaluate`, `export`, `verify` and `doctor` as a user meets them, on a small network made here and on real
-//! ones where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the
-//! repository.
+//! `tandem-lab evaluate`, `export`, `verify` and `doctor` as a user runs them, on a small network made here
+//! and on real ones if they are available: set `TANDEM_DATA` to a folder that has them, or put it at
+//! `../shared/data` next to the repository.
 
 mod common;
 
@@ -13,9 +13,9 @@ fn directory(name: &str) -> PathBuf {
     common::directory(&format!("networks-{name}"))
 }
 
-/// A small network of random weights.
+/// A small network with random weights.
 fn float(outputs: usize, tied: bool, features: FeatureSet) -> FloatNetwork {
-    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: OutputBuckets::ONE };
     let architecture = Architecture { features, outputs, tied, psqt: false, head };
     let mut network = FloatNetwork::zeroed(architecture, 400, 100);
     network.description = "made for a test".into();
@@ -30,21 +30,21 @@ fn write(network: &FloatNetwork, path: &Path) {
     std::fs::write(path, network.to_safetensors().unwrap()).unwrap();
 }
 
-/// The figures of a row, by the name that it begins with.
+/// The cells of the row whose line begins with `name`.
 fn row<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let line = text.lines().find(|line| line.starts_with(name));
     line.unwrap_or_else(|| panic!("no row {name} in {text}")).split_whitespace().collect()
 }
 
 #[test]
-fn a_network_is_exported_with_its_card_and_verified() {
+fn a_network_is_exported_with_its_model_card_and_verified() {
     let dir = directory("export");
     write(&float(32, true, FeatureSet::plain()), &dir.join("net.safetensors"));
     std::fs::write(dir.join("recipe.toml"), "name = \"test\"\n").unwrap();
     let note = ["--note", "author=someone", "--recipe", "recipe.toml"];
-    let told = well(&[&["export", "net.safetensors", "-o", "net.tnn"], &note[..]].concat(), &dir);
-    assert!(told.contains("first layer, weights") && told.contains("qa 255, qb 64"), "{told}");
-    let card = std::fs::read_to_string(dir.join("net.tnn.md")).unwrap();
+    let printed = well(&[&["export", "net.safetensors", "-o", "net.tnn"], &note[..]].concat(), &dir);
+    assert!(printed.contains("first layer, weights") && printed.contains("qa 255, qb 64"), "{printed}");
+    let model_card = std::fs::read_to_string(dir.join("net.tnn.md")).unwrap();
     for part in [
         "# net.tnn\n",
         "| architecture | 768 768 -> 32x2 crelu -> 1 |",
@@ -55,10 +55,10 @@ fn a_network_is_exported_with_its_card_and_verified() {
         "## Quantisation",
         "```toml\nname = \"test\"\n```",
     ] {
-        assert!(card.contains(part), "{part} is not in {card}");
+        assert!(model_card.contains(part), "{part} is not in {model_card}");
     }
 
-    // Numbers of integers stay as they are, or go through floating point to other scales.
+    // Integer weights are copied unchanged, or go through floating point to other scales.
     well(&["export", "net.tnn", "-o", "again.tnn", "--no-card"], &dir);
     let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
     assert_eq!(bytes("again.tnn"), bytes("net.tnn"));
@@ -66,21 +66,21 @@ fn a_network_is_exported_with_its_card_and_verified() {
     well(&["export", "net.tnn", "-o", "back.safetensors", "--no-card"], &dir);
     well(&["export", "back.safetensors", "-o", "back.tnn", "--no-card"], &dir);
     assert_eq!(bytes("back.tnn"), bytes("net.tnn"));
-    let told =
+    let printed =
         well(&["export", "net.tnn", "-o", "fine.tnn", "--qa", "181", "--qb", "128", "--no-card"], &dir);
-    assert!(told.contains("qa 181, qb 128"), "{told}");
-    let told = well(&["export", "net.tnn", "-o", "net.bin", "--to", "bullet", "--no-card"], &dir);
-    assert!(told.contains("layout: features 768, 32 values, crelu, scale 400"), "{told}");
+    assert!(printed.contains("qa 181, qb 128"), "{printed}");
+    let printed = well(&["export", "net.tnn", "-o", "net.bin", "--to", "bullet", "--no-card"], &dir);
+    assert!(printed.contains("layout: features 768, 32 values, crelu, scale 400"), "{printed}");
     assert_eq!(bytes("net.bin").len() % 64, 0);
 
     for net in ["net.tnn", "net.safetensors"] {
-        let told = well(&["verify", net, "--positions", "300"], &dir);
-        assert!(told.contains("all ways of integers agree"), "{told}");
-        assert_eq!(row(&told, "C interface from nothing")[4..], ["300", "0", "0.00", "0.000"]);
+        let printed = well(&["verify", net, "--positions", "300"], &dir);
+        assert!(printed.contains("all integer evaluations agree"), "{printed}");
+        assert_eq!(row(&printed, "C interface from scratch")[4..], ["300", "0", "0.00", "0.000"]);
     }
     well(&["verify", "net.tnn", "--against", "net.safetensors", "--positions", "100"], &dir);
 
-    // Another network is another, and one of the same shape that means something else is implausible.
+    // A different architecture is rejected, and the same architecture with other weights is implausible.
     let mut other = float(32, true, FeatureSet::plain());
     other.stacks[0][0].weights.iter_mut().for_each(|weight| *weight *= -1.0);
     write(&other, &dir.join("other.safetensors"));
@@ -88,21 +88,21 @@ fn a_network_is_exported_with_its_card_and_verified() {
     assert!(error.contains("quantising costs") && error.contains("--qa"), "{error}");
     write(&float(64, true, FeatureSet::plain()), &dir.join("wide.safetensors"));
     let error = badly(&["verify", "net.tnn", "--against", "wide.safetensors"], &dir);
-    assert!(error.contains("not one network"), "{error}");
+    assert!(error.contains("not the same network"), "{error}");
     let error = badly(&["verify", "net.tnn", "--against", "again.tnn"], &dir);
-    assert!(error.contains("wants a network in floating point"), "{error}");
+    assert!(error.contains("needs a network in floating point"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn what_a_format_cannot_hold_is_refused_and_nothing_is_written() {
+fn networks_a_format_cannot_hold_fail_and_write_nothing() {
     let dir = directory("refused");
     write(&float(32, true, FeatureSet::plain()), &dir.join("net.safetensors"));
     for (out, word) in [
-        ("net.nnue", "Stockfish's format has no place for 768"),
-        ("net.jnn", "Jomfish's format has no place"),
-        ("net.halfkp16", "the student's format has no place"),
-        ("net.docx", "say --to FORMAT"),
+        ("net.nnue", "Stockfish's format cannot represent 768"),
+        ("net.jnn", "Jomfish's format cannot represent"),
+        ("net.halfkp16", "the student's format cannot represent"),
+        ("net.docx", "give --to FORMAT"),
     ] {
         let error = badly(&["export", "net.safetensors", "-o", out], &dir);
         assert!(error.contains(word), "{error}");
@@ -117,21 +117,22 @@ fn what_a_format_cannot_hold_is_refused_and_nothing_is_written() {
     assert!(error.contains("nowhere.tnn"), "{error}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
 
-    // The student's shape fits the student's format.
+    // The student's architecture fits the student's format.
     write(&float(32, false, FeatureSet::half_kp()), &dir.join("student.safetensors"));
     well(&["export", "student.safetensors", "-o", "net.halfkp16"], &dir);
     assert!(well(&["inspect", "net.halfkp16"], &dir).contains("student's network"));
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Positions with scores that a network gives itself: it has no error then, and one that is twice as loud has the factor 1/2.
+/// The scores are the network's own evaluations: it has no error then, and one whose centipawns are twice as
+/// large has the fitted scale 1/2.
 #[test]
 fn networks_are_compared_on_data_with_any_number_of_threads() {
     let dir = directory("evaluate");
     let quiet = float(32, true, FeatureSet::plain());
     let (network, _) = quiet.quantise(Quantisation::default()).unwrap();
     std::fs::write(dir.join("net.tnn"), network.to_bytes()).unwrap();
-    write(&FloatNetwork { scale: 800, ..quiet }, &dir.join("loud.safetensors"));
+    write(&FloatNetwork { scale: 800, ..quiet }, &dir.join("too_large.safetensors"));
     let mut random = SplitMix::new(8);
     let mut text = String::from("fen,score,result\n");
     let mut position = tandem_chess::Position::startpos();
@@ -144,13 +145,13 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
         }
         position.play(moves[random.below(moves.len() as u32) as usize]);
         let score = network.evaluate(position.board()).centipawns();
-        // White wins, as the side to move says it or not.
+        // The result is White's, whatever the side to move.
         text += &format!("{},{score},1-0\n", position.fen());
         written += 1;
     }
     std::fs::write(dir.join("data.csv"), text).unwrap();
     let args = |threads: &'static str, json: &'static str| {
-        ["evaluate", "net.tnn", "loud.safetensors", "bootstrap", "--data", "data.csv", "--columns"]
+        ["evaluate", "net.tnn", "too_large.safetensors", "bootstrap", "--data", "data.csv", "--columns"]
             .into_iter()
             .chain([
                 "view=side-to-move",
@@ -164,18 +165,18 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
             ])
             .collect::<Vec<&str>>()
     };
-    let told = well(&args("1", "one.json"), &dir);
-    let net = row(&told, "net.tnn");
-    assert_eq!(net[1..4], ["3000", "0.000000", "0.0"], "{told}");
-    assert_eq!(net[net.len() - 3..], ["1.0000", "1.000", "0.000000"], "{told}");
-    let loud = row(&told, "loud.safetensors");
-    let factor: f64 = loud[loud.len() - 2].parse().unwrap();
-    assert!((factor - 0.5).abs() < 0.01, "{told}");
-    assert!(told.contains("endgame") && told.contains("25 to 32"), "{told}");
-    assert_eq!(told, well(&args("3", "three.json"), &dir));
+    let printed = well(&args("1", "one.json"), &dir);
+    let net = row(&printed, "net.tnn");
+    assert_eq!(net[1..4], ["3000", "0.000000", "0.0"], "{printed}");
+    assert_eq!(net[net.len() - 3..], ["1.0000", "1.000", "0.000000"], "{printed}");
+    let too_large = row(&printed, "too_large.safetensors");
+    let scale: f64 = too_large[too_large.len() - 2].parse().unwrap();
+    assert!((scale - 0.5).abs() < 0.01, "{printed}");
+    assert!(printed.contains("endgame") && printed.contains("25 to 32"), "{printed}");
+    assert_eq!(printed, well(&args("3", "three.json"), &dir));
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
     assert_eq!(read("one.json"), read("three.json"));
-    assert!(read("c.svg").starts_with("<svg xmlns") && read("c.svg").contains(">loud.safetensors<"));
+    assert!(read("c.svg").starts_with("<svg xmlns") && read("c.svg").contains(">too_large.safetensors<"));
 
     let few = well(&["evaluate", "bootstrap", "--data", "data.csv", "--positions", "70"], &dir);
     assert_eq!(row(&few, "bootstrap")[1], "70");
@@ -188,11 +189,11 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
 }
 
 #[test]
-fn the_doctor_tells_what_is_there() {
+fn the_doctor_reports_what_it_finds() {
     let dir = directory("doctor");
-    let told = well(&["doctor"], &dir);
-    assert!(told.contains("instructions") && told.contains(Isa::best().name()), "{told}");
-    assert!(told.contains("NVIDIA driver") && told.contains("stockfish"), "{told}");
+    let printed = well(&["doctor"], &dir);
+    assert!(printed.contains("instructions") && printed.contains(Isa::best().name()), "{printed}");
+    assert!(printed.contains("NVIDIA driver") && printed.contains("stockfish"), "{printed}");
     let facts: serde_json::Value = serde_json::from_str(&well(&["doctor", "--json"], &dir)).unwrap();
     assert!(facts["machine"].as_array().is_some_and(|findings| findings.len() >= 5));
     std::fs::create_dir_all(dir.join("data/nets")).unwrap();
@@ -207,25 +208,25 @@ fn the_doctor_tells_what_is_there() {
 fn real_networks_are_exported_verified_and_compared() {
     let dir = directory("real");
     let Some(small) = shared("nets/nnue/nn-37f18f62d772.nnue") else { return };
-    let told = well(&["verify", &small, "--positions", "500"], &dir);
-    assert!(told.contains("all ways of integers agree"), "{told}");
+    let printed = well(&["verify", &small, "--positions", "500"], &dir);
+    assert!(printed.contains("all integer evaluations agree"), "{printed}");
     well(&["export", &small, "-o", "small.nnue"], &dir);
     well(&["export", "small.nnue", "-o", "small.tnn", "--no-card"], &dir);
-    let told = well(&["inspect", &small, "small.nnue", "small.tnn"], &dir);
-    let starts: Vec<&str> = told.lines().filter(|line| line.contains("start position")).collect();
-    assert!(starts.len() == 3 && starts.iter().all(|line| *line == starts[0]), "{told}");
+    let printed = well(&["inspect", &small, "small.nnue", "small.tnn"], &dir);
+    let starts: Vec<&str> = printed.lines().filter(|line| line.contains("start position")).collect();
+    assert!(starts.len() == 3 && starts.iter().all(|line| *line == starts[0]), "{printed}");
     let error = badly(&["export", &small, "-o", "x.tnn", "--qa", "255"], &dir);
     assert!(error.contains("scales of stacks are fixed"), "{error}");
 
     let Some(data) = shared("labelled/tcec_labelled_1.csv.zst") else { return };
-    let told = well(&["verify", &small, "--positions", "500", "--data", &data], &dir);
-    assert!(told.contains("500 positions"), "{told}");
-    let told = well(&["evaluate", "small.tnn", "bootstrap", "--data", &data, "--positions", "5000"], &dir);
+    let printed = well(&["verify", &small, "--positions", "500", "--data", &data], &dir);
+    assert!(printed.contains("500 positions"), "{printed}");
+    let printed = well(&["evaluate", "small.tnn", "bootstrap", "--data", &data, "--positions", "5000"], &dir);
     for name in ["small.tnn", "bootstrap"] {
-        let figures = row(&told, name);
+        let figures = row(&printed, name);
         let loss: f64 = figures[2].parse().unwrap();
         let sign: f64 = figures[4].parse().unwrap();
-        assert!(loss > 0.001 && loss < 0.05 && sign > 70.0, "{told}");
+        assert!(loss > 0.001 && loss < 0.05 && sign > 70.0, "{printed}");
     }
     std::fs::remove_dir_all(dir).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `tandem-lab play --net` as a user meets it.
+//! `tandem-lab play --net` as a user runs it, with small untrained networks.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn directory(name: &str) -> PathBuf {
     common::directory(&format!("play-{name}"))
 }
 
-/// Plays with what is typed.
+/// Runs `play` with these lines as its input.
 fn play(args: &[&str], typed: &str, dir: &Path) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tandem-lab"))
         .arg("play")
@@ -22,7 +22,7 @@ fn play(args: &[&str], typed: &str, dir: &Path) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Where the command is refused nobody reads.
+    // If the command is rejected, the input is not read.
     let _ = child.stdin.take().unwrap().write_all(typed.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -39,7 +39,7 @@ fn badly(args: &[&str], dir: &Path) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// A tiny network of lc0's kind.
+/// A tiny network of lc0's kind, with policy and value heads.
 fn small() -> Architecture {
     let mut architecture = Preset::BtSmall.architecture();
     (architecture.body.width, architecture.body.layers, architecture.body.heads) = (16, 1, 2);
@@ -58,7 +58,7 @@ fn write(architecture: Architecture, path: &Path) {
     std::fs::write(path, weights.to_bytes(Storage::F32, "made for a test")).unwrap();
 }
 
-/// The percentages of the first table.
+/// The percentages of the first ranking of moves.
 fn percentages(text: &str) -> Vec<f32> {
     let lines =
         text.lines().skip_while(|line| !line.contains("of each move") && !line.contains("after each move"));
@@ -68,30 +68,33 @@ fn percentages(text: &str) -> Vec<f32> {
 }
 
 #[test]
-fn a_network_plays_and_says_what_it_thinks() {
+fn a_network_plays_and_ranks_all_moves() {
     let dir = directory("plays");
     write(small(), &dir.join("small.ttn"));
-    let told = well(&["--net", "small.ttn"], "weigh\ne4\nhint\neval\nback\nd4\nmoves\nresign\n", &dir);
-    assert!(told.starts_with("small.ttn, "), "{told}");
-    assert!(told.lines().next().unwrap().ends_with("plays by value, without search."), "{told}");
-    let chances = percentages(&told);
-    assert_eq!(chances.len(), 20, "{told}");
-    assert!(chances.is_sorted_by(|better, worse| better >= worse));
-    assert!(told.contains("#####") && told.contains(" draw ") && told.contains("1... "), "{told}");
-    assert!(told.contains("[White \"Human\"]") && told.contains("[Black \"small.ttn\"]"), "{told}");
-    assert_eq!(told.matches("after each move").count(), 1);
+    let printed = well(&["--net", "small.ttn"], "rank\ne4\nhint\neval\nback\nd4\nmoves\nresign\n", &dir);
+    assert!(printed.starts_with("small.ttn, "), "{printed}");
+    assert!(printed.lines().next().unwrap().ends_with("plays by value, without search."), "{printed}");
+    let probabilities = percentages(&printed);
+    assert_eq!(probabilities.len(), 20, "{printed}");
+    assert!(probabilities.is_sorted_by(|better, worse| better >= worse));
+    assert!(
+        printed.contains("#####") && printed.contains(" draw ") && printed.contains("1... "),
+        "{printed}"
+    );
+    assert!(printed.contains("[White \"Human\"]") && printed.contains("[Black \"small.ttn\"]"), "{printed}");
+    assert_eq!(printed.matches("after each move").count(), 1);
 
-    let told = well(&["--net", "small.ttn", "--by", "policy"], "weigh\nquit\n", &dir);
-    assert!((percentages(&told).iter().sum::<f32>() - 100.0).abs() < 2.0, "{told}");
-    assert!(told.contains("The position: "), "{told}");
+    let printed = well(&["--net", "small.ttn", "--by", "policy"], "rank\nquit\n", &dir);
+    assert!((percentages(&printed).iter().sum::<f32>() - 100.0).abs() < 2.0, "{printed}");
+    assert!(printed.contains("The position: "), "{printed}");
 
-    // Its turn, the person's, its again, the person's again.
+    // The network's turn, the user's, the network's, the user's.
     write(byte(), &dir.join("byte.ttn"));
     let shown = ["--net", "byte.ttn", "--show", "--color", "black", "--style", "unicode"];
-    let told = well(&shown, "a6\nquit\n", &dir);
-    assert!(told.contains("plays by action-value"), "{told}");
-    assert_eq!(told.matches("after each move").count(), 4, "{told}");
-    assert!(told.contains("█"), "{told}");
+    let printed = well(&shown, "a6\nquit\n", &dir);
+    assert!(printed.contains("plays by action-value"), "{printed}");
+    assert_eq!(printed.matches("after each move").count(), 4, "{printed}");
+    assert!(printed.contains("█"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
@@ -100,34 +103,31 @@ fn a_mate_is_seen_and_played() {
     let dir = directory("mate");
     write(small(), &dir.join("small.ttn"));
     let fen = "k7/8/8/8/8/8/1r3PPP/6K1 b - - 0 1";
-    let told = well(&["--net", "small.ttn", "--fen", fen, "--show"], "", &dir);
-    assert!(told.contains("  Rb1#    100.0 %  ##############################  mate\n"), "{told}");
-    assert!(told.contains("1... Rb1#") && told.contains("0-1 by checkmate"), "{told}");
+    let printed = well(&["--net", "small.ttn", "--fen", fen, "--show"], "", &dir);
+    assert!(printed.contains("  Rb1#    100.0 %  ##############################  mate\n"), "{printed}");
+    assert!(printed.contains("1... Rb1#") && printed.contains("0-1 by checkmate"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn what_cannot_play_is_told() {
+fn files_and_methods_that_cannot_play_are_reported() {
     let dir = directory("refused");
     write(byte(), &dir.join("byte.ttn"));
     let error = badly(&["--net", "byte.ttn", "--by", "policy"], &dir);
-    assert!(
-        error.contains("byte.ttn: this network cannot be asked by policy; it has action_value"),
-        "{error}"
-    );
+    assert!(error.contains("byte.ttn: this network has no head for policy; it has action_value"), "{error}");
     let error = badly(&["--net", "byte.ttn", "--by", "magic"], &dir);
     assert!(error.contains("there are policy, value and action-value"), "{error}");
     std::fs::write(dir.join("nnue.tnn"), include_bytes!("../../nets/tandem.tnn")).unwrap();
     let error = badly(&["--net", "nnue.tnn"], &dir);
     assert!(error.contains("play --engine cmd=@tandem,option.EvalFile=nnue.tnn"), "{error}");
-    std::fs::write(dir.join("junk"), b"this is no network").unwrap();
-    assert!(badly(&["--net", "junk"], &dir).contains("begin no network file that we know"));
+    std::fs::write(dir.join("junk"), b"this is not a network").unwrap();
+    assert!(badly(&["--net", "junk"], &dir).contains("do not begin any known network file"));
     assert!(badly(&["--net", "nowhere.ttn"], &dir).contains("nowhere.ttn: No such file"));
     badly(&["--by", "policy"], &dir);
     badly(&["--net", "byte.ttn", "--engine", "cmd=@tandem"], &dir);
-    // The advice is good.
-    let told =
+    // The advice of the error message works.
+    let printed =
         well(&["--engine", "cmd=@tandem,option.EvalFile=nnue.tnn,nodes=10"], "e4\nweigh\nquit\n", &dir);
-    assert!(told.contains("'play --net' is for networks"), "{told}");
+    assert!(printed.contains("'play --net' is for networks"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Training from the command line: runs that are killed and go on, and what is said of bad recipes.
+//! `tandem-lab train` as a user runs it: runs that are killed and resumed, and messages about bad recipes.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn folder(name: &str) -> PathBuf {
     common::directory(&format!("train-{name}"))
 }
 
-/// Games of our own to learn from, and a recipe whose checkpoints come soon.
+/// Makes self-play games to train on, and a recipe with frequent checkpoints.
 fn prepare(folder: &Path) {
     let made = lab(folder)
         .args([
@@ -53,13 +53,14 @@ features = "768"
 accumulator = 32
 [target]
 loss = { kind = "power", power = 2.5 }
-result_share = { kind = "linear", start = 0.0, end = 0.5 }
+wdl = { kind = "linear", start = 0.0, end = 0.5 }
 [training]
 batch = 256
 positions = 120000
 validate_every = 10000
 validation_positions = 1000
-average = { kind = "moving", share = 0.9, every = 4 }
+ema_decay = 0.9
+ema_every = 4
 [optimiser]
 kind = "ranger"
 "#;
@@ -71,7 +72,7 @@ fn files(folder: &Path, run: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_killed_run_goes_on_to_the_same_bytes() {
+fn a_killed_run_resumes_to_the_same_bytes() {
     let folder = folder("killed");
     prepare(&folder);
     let whole = train(&folder, &["small.toml", "--run", "whole", "--threads", "1"]);
@@ -98,15 +99,15 @@ fn a_killed_run_goes_on_to_the_same_bytes() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--resume"), "{refused:?}");
     let resumed = train(&folder, &["small.toml", "--run", "killed", "--resume"]);
     assert!(resumed.status.success(), "{}", String::from_utf8_lossy(&resumed.stderr));
-    assert!(String::from_utf8_lossy(&resumed.stdout).contains("going on from step"), "{resumed:?}");
+    assert!(String::from_utf8_lossy(&resumed.stdout).contains("resuming at step"), "{resumed:?}");
     assert!(files(&folder, "whole") == files(&folder, "killed"), "the networks differ");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// A script must be able to tell a run that was interrupted from one that came to its end.
+/// A script must be able to distinguish an interrupted run from a complete one.
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_says_so_to_the_shell() {
+fn an_interrupted_run_has_its_own_exit_status() {
     use std::io::Read as _;
     let folder = folder("interrupted");
     prepare(&folder);
@@ -123,25 +124,41 @@ fn an_interrupted_run_says_so_to_the_shell() {
     }
     let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
-    assert!(told.contains("--resume goes on"), "{told}");
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{printed}");
+    assert!(printed.contains("--resume continues"), "{printed}");
     assert!(!folder.join("run/small.tnn").exists(), "it was interrupted before its end");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
-fn what_is_wrong_is_told() {
+fn old_keys_of_recipes_still_work_and_are_reported() {
+    let folder = folder("old-keys");
+    std::fs::write(folder.join("new.toml"), RECIPE).unwrap();
+    let old = RECIPE
+        .replace("wdl = ", "result_share = ")
+        .replace("ema_decay = 0.9\nema_every = 4", "average = { kind = \"moving\", share = 0.9, every = 4 }");
+    std::fs::write(folder.join("old.toml"), old).unwrap();
+    let [new, old] = ["new.toml", "old.toml"].map(|name| train(&folder, &[name, "--explain"]));
+    assert!(new.status.success() && old.status.success(), "{}", String::from_utf8_lossy(&old.stderr));
+    assert_eq!(new.stdout, old.stdout);
+    let notices = String::from_utf8_lossy(&old.stderr).into_owned();
+    assert!(new.stderr.is_empty() && notices.starts_with("old.toml: "), "{notices}");
+    assert!(notices.contains("target.wdl") && notices.contains("training.ema_decay"), "{notices}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn errors_in_recipes_are_reported() {
     let folder = folder("wrong");
     prepare(&folder);
-    let told = |from: &str, to: &str| {
+    let printed = |from: &str, to: &str| {
         assert!(RECIPE.contains(from));
-        // The sigmoid of other losses hides how far off a network is.
+        // The sigmoid of other losses would hide how far off the network is.
         let recipe = RECIPE.replace("{ kind = \"power\", power = 2.5 }", "{ kind = \"score\" }");
-        let recipe = recipe
-            .replace("result_share = { kind = \"linear\", start = 0.0, end = 0.5 }\n", "")
-            .replace(from, to);
+        let recipe =
+            recipe.replace("wdl = { kind = \"linear\", start = 0.0, end = 0.5 }\n", "").replace(from, to);
         std::fs::write(folder.join("bad.toml"), recipe).unwrap();
         let output = train(&folder, &["bad.toml", "--run", "bad"]);
         assert!(!output.status.success(), "{from} -> {to}");
@@ -149,20 +166,20 @@ fn what_is_wrong_is_told() {
         assert!(!text.contains("panicked"), "{text}");
         text
     };
-    // The file is named, for there may be several.
-    let text = told("batch = 256", "batches = 256");
+    // The file is named, because there may be several.
+    let text = printed("batch = 256", "batches = 256");
     assert!(text.contains("bad.toml: ") && text.contains("batches"), "{text}");
-    assert!(told("accumulator = 32", "accumulator = 33").contains("no multiple of 32"));
-    assert!(told("games-0-of-1.vf", "nowhere.vf").contains("nowhere.vf"));
-    assert!(told("\"ranger\"", "\"rangers\"").contains("rangers"));
+    assert!(printed("accumulator = 32", "accumulator = 33").contains("not a multiple of 32"));
+    assert!(printed("games-0-of-1.vf", "nowhere.vf").contains("nowhere.vf"));
+    assert!(printed("\"ranger\"", "\"rangers\"").contains("rangers"));
     assert!(
-        told("features = \"768\"", "features = \"768\"\nstart = \"none.safetensors\"")
+        printed("features = \"768\"", "features = \"768\"\ninit_from = \"none.safetensors\"")
             .contains("none.safetensors")
     );
-    // A rate that makes the loss no number stops the run, and the batch is there to be looked at.
-    let text = told(
+    // A learning rate that makes the loss infinite stops the run, and the batch is saved for inspection.
+    let text = printed(
         "[optimiser]\nkind = \"ranger\"",
-        "clip_weights = false\n[rate]\nkind = \"constant\"\nvalue = 1e38\n[optimiser]\nkind = \"sgd\"\nmomentum = 0.9",
+        "clip_weights = false\n[lr]\nkind = \"constant\"\nvalue = 1e38\n[optimiser]\nkind = \"sgd\"\nmomentum = 0.9",
     );
     assert!(text.contains("bad-batch-"), "{text}");
     let explained = train(&folder, &["small.toml", "--explain"]);

@@ -1,6 +1,6 @@
-//! `tandem-lab new`, `inspect`, `export` and `maps` on transformers, as a user meets them. A real network of another kind
-//! is refused where it is at hand: set `TANDEM_DATA` to a folder that has it, or put it at `../shared/data` beside the
-//! repository.
+//! `tandem-lab new`, `inspect`, `export` and `maps` on transformers, as a user runs them. A real network of
+//! another kind is rejected if it is available: set `TANDEM_DATA` to a folder that has it, or put it at
+//! `../shared/data` next to the repository.
 
 mod common;
 
@@ -8,16 +8,16 @@ use common::{badly, directory, shared, well};
 use std::path::Path;
 use tandem_transformer::{Architecture, Preset, Weights};
 
-/// A tiny architecture by its name: `board` is of lc0's kind, `squares` has learned pairs, `moves` reads moves, `text` does
-/// not.
+/// The path of a tiny architecture: `board` is of lc0's kind, `squares` has learned pair biases, `moves`
+/// reads moves, `text` does not.
 fn tiny(name: &str) -> String {
     format!("{}/../crates/transformer/tests/architectures/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The line of a fact.
-fn fact<'a>(told: &'a str, name: &str) -> &'a str {
-    let line = told.lines().find(|line| line.trim_start().starts_with(name));
-    line.unwrap_or_else(|| panic!("no {name} in {told}")).trim()
+/// The line of a property.
+fn fact<'a>(printed: &'a str, name: &str) -> &'a str {
+    let line = printed.lines().find(|line| line.trim_start().starts_with(name));
+    line.unwrap_or_else(|| panic!("no {name} in {printed}")).trim()
 }
 
 fn load(dir: &Path, name: &str) -> Weights {
@@ -25,7 +25,7 @@ fn load(dir: &Path, name: &str) -> Weights {
 }
 
 #[test]
-fn every_file_of_a_network_says_the_same() {
+fn every_format_of_a_network_is_inspected_alike() {
     let dir = directory("transformers-inspect");
     well(&["new", &tiny("board"), "-o", "net.ttn", "--seed", "7"], &dir);
     for name in ["net.safetensors", "net.onnx", "net.pb.gz"] {
@@ -34,39 +34,39 @@ fn every_file_of_a_network_says_the_same() {
     well(&["export", "net.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "0"], &dir);
     let text = std::fs::read_to_string(tiny("board")).unwrap();
     let architecture = Architecture::from_toml(&text).unwrap();
-    for (name, kind, numbers) in [
+    for (name, kind, precision) in [
         ("net.ttn", "Tandem transformer", "f32"),
         ("small.ttn", "Tandem transformer", "int8 and f32"),
         ("net.safetensors", "transformer in floating point", "f32"),
         ("net.onnx", "ONNX graph", "f32"),
         ("net.pb.gz", "lc0 network", "mostly in 16 bits"),
     ] {
-        let told = well(&["inspect", name], &dir);
-        assert!(told.starts_with(&format!("{name}: {kind}\n")), "{told}");
-        assert_eq!(fact(&told, "parameters"), format!("parameters  {}", architecture.parameters()));
-        assert!(fact(&told, "numbers").contains(numbers), "{told}");
-        assert_eq!(fact(&told, "attention  "), "attention  smolgen 4/8/6, silu, biases");
-        assert!(fact(&told, "heads").contains("search value (5/7, error, 9 buckets)"), "{told}");
+        let printed = well(&["inspect", name], &dir);
+        assert!(printed.starts_with(&format!("{name}: {kind}\n")), "{printed}");
+        assert_eq!(fact(&printed, "parameters"), format!("parameters  {}", architecture.parameters()));
+        assert!(fact(&printed, "precision").contains(precision), "{printed}");
+        assert_eq!(fact(&printed, "attention  "), "attention  smolgen 4/8/6, silu, biases");
+        assert!(fact(&printed, "heads").contains("search value (5/7, error, 9 buckets)"), "{printed}");
         let size = std::fs::metadata(dir.join(name)).unwrap().len();
-        assert_eq!(fact(&told, "size"), format!("size  {size} bytes"));
+        assert_eq!(fact(&printed, "size"), format!("size  {size} bytes"));
         let toml = well(&["inspect", name, "--toml"], &dir);
         assert_eq!(Architecture::from_toml(&toml).unwrap(), architecture, "{name}");
     }
-    let told = well(&["inspect", "net.ttn", "net.safetensors"], &dir);
-    assert!(told.matches("random numbers of seed 7").count() == 2, "{told}");
-    let start: Vec<&str> = told.lines().filter(|line| line.contains("start position")).collect();
-    assert!(start.len() == 2 && start[0] == start[1] && start[0].contains("% to win"), "{told}");
+    let printed = well(&["inspect", "net.ttn", "net.safetensors"], &dir);
+    assert!(printed.matches("random weights of seed 7").count() == 2, "{printed}");
+    let start: Vec<&str> = printed.lines().filter(|line| line.contains("start position")).collect();
+    assert!(start.len() == 2 && start[0] == start[1] && start[0].contains("% to win"), "{printed}");
 
-    let told = well(&["inspect", "net.ttn", "--tensors"], &dir);
+    let printed = well(&["inspect", "net.ttn", "--tensors"], &dir);
     for spec in architecture.tensors() {
         let shape: Vec<String> = spec.shape.iter().map(ToString::to_string).collect();
-        let row: Vec<&str> = fact(&told, &format!("{} ", spec.name)).split_whitespace().collect();
+        let row: Vec<&str> = fact(&printed, &format!("{} ", spec.name)).split_whitespace().collect();
         assert_eq!((row[1], row[row.len() - 1]), (shape.join("x").as_str(), "%"));
         let [least, most] = [2, 3].map(|column| row[column].parse::<f32>().unwrap());
         assert!(least <= most, "{row:?}");
     }
-    let told = well(&["inspect", &tiny("board")], &dir);
-    assert_eq!(fact(&told, "parameters"), format!("parameters  {}", architecture.parameters()));
+    let printed = well(&["inspect", &tiny("board")], &dir);
+    assert_eq!(fact(&printed, "parameters"), format!("parameters  {}", architecture.parameters()));
     for preset in Preset::ALL {
         assert_eq!(well(&["inspect", "--preset", preset.name()], &dir), preset.toml());
     }
@@ -74,7 +74,7 @@ fn every_file_of_a_network_says_the_same() {
 }
 
 #[test]
-fn what_is_no_transformer_is_told_by_what_it_is() {
+fn files_that_are_not_transformers_are_reported_with_their_kind() {
     let dir = directory("transformers-refused");
     well(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
     let error = badly(&["inspect", "--preset", "bt5"], &dir);
@@ -84,7 +84,7 @@ fn what_is_no_transformer_is_told_by_what_it_is() {
     let error = badly(&["inspect", "short.ttn"], &dir);
     assert!(error.contains("short.ttn: ") && error.contains(" at byte "), "{error}");
     let error = badly(&["verify", "net.ttn"], &dir);
-    assert!(error.contains("a Tandem transformer, where an NNUE is wanted"), "{error}");
+    assert!(error.contains("a Tandem transformer, but an NNUE is needed"), "{error}");
     std::fs::write(dir.join("text.ttn"), "hello, I am a text of some length").unwrap();
     badly(&["inspect", "text.ttn"], &dir);
 
@@ -99,7 +99,7 @@ fn what_is_no_transformer_is_told_by_what_it_is() {
 
     if let Some(nnue) = shared("nets/nnue/nn-37f18f62d772.nnue") {
         let error = badly(&["inspect", &nnue, "--toml"], &dir);
-        assert!(error.contains("is no transformer"), "{error}");
+        assert!(error.contains("is not a transformer"), "{error}");
         let error = badly(&["export", &nnue, "-o", "x.onnx"], &dir);
         assert!(error.contains("is an NNUE"), "{error}");
         badly(&["maps", &nnue, "-o", "x.svg"], &dir);
@@ -116,40 +116,44 @@ fn a_network_goes_through_every_format_and_comes_back() {
     let dir = directory("transformers-export");
     well(&["new", &tiny("board"), "-o", "net.ttn"], &dir);
     let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
-    let told = well(&["export", "net.ttn", "-o", "net.safetensors", "--note", "author=someone"], &dir);
-    assert!(told.contains("nothing was quantised"), "{told}");
-    let card = std::fs::read_to_string(dir.join("net.safetensors.md")).unwrap();
+    let printed = well(&["export", "net.ttn", "-o", "net.safetensors", "--note", "author=someone"], &dir);
+    assert!(printed.contains("nothing was quantised"), "{printed}");
+    let model_card = std::fs::read_to_string(dir.join("net.safetensors.md")).unwrap();
     assert!(
-        card.contains("| architecture | planes -> 2 x (smolgen 4/8/6")
-            && card.contains("| author | someone |")
+        model_card.contains("| architecture | planes -> 2 x (smolgen 4/8/6")
+            && model_card.contains("| author | someone |")
     );
     well(&["export", "net.safetensors", "-o", "again.ttn", "--no-card"], &dir);
     assert_eq!(bytes("again.ttn"), bytes("net.ttn"));
 
-    // lc0's numbers are rounded once.
-    let told = well(&["export", "net.ttn", "-o", "net.pb.gz", "--positions", "20"], &dir);
-    assert!(told.contains("chance to win") && told.contains("same best move: "), "{told}");
+    // lc0's weights are rounded only once.
+    let printed = well(&["export", "net.ttn", "-o", "net.pb.gz", "--positions", "20"], &dir);
+    assert!(printed.contains("win probability") && printed.contains("same best move: "), "{printed}");
     well(&["export", "net.pb.gz", "-o", "back.ttn", "--no-card"], &dir);
-    let told = well(&["export", "back.ttn", "-o", "back.pb.gz", "--no-card", "--positions", "5"], &dir);
-    assert!(told.contains("nothing was quantised"), "{told}");
+    let printed = well(&["export", "back.ttn", "-o", "back.pb.gz", "--no-card", "--positions", "5"], &dir);
+    assert!(printed.contains("nothing was quantised"), "{printed}");
     assert_eq!(bytes("back.pb.gz"), bytes("net.pb.gz"));
 
-    // Half as many bits, and a quarter: what it costs is told.
+    // With half the bits, and with a quarter, the error is reported.
     let mut means = Vec::new();
     for precision in ["bf16", "int8"] {
         let name = format!("{precision}.ttn");
         let args = ["export", "net.ttn", "-o", &name, "--precision", precision, "--positions", "30"];
-        let told = well(&args, &dir);
-        let row: Vec<&str> = fact(&told, "chance to win").split_whitespace().collect();
-        let figure = |place: usize| row[place].parse::<f64>().unwrap();
-        assert!(figure(3) > 20.0 && figure(4) >= figure(5) && figure(4) < 0.2, "{told}");
-        means.push(figure(5));
+        let printed = well(&args, &dir);
+        let row: Vec<&str> = fact(&printed, "win probability").split_whitespace().collect();
+        let column = |index: usize| row[index].parse::<f64>().unwrap();
+        assert!(column(2) > 20.0 && column(3) >= column(4) && column(3) < 0.2, "{printed}");
+        means.push(column(4));
         assert_eq!(load(&dir, &name).architecture(), load(&dir, "net.ttn").architecture());
         assert!(bytes(&name).len() < bytes("net.ttn").len());
-        let card = std::fs::read_to_string(dir.join(format!("{name}.md"))).unwrap();
-        assert!(card.contains(&format!("## {precision} against f32, on ")), "{card}");
-        assert_eq!(card.contains("layers.1.feed_forward.out.weight"), precision == "int8", "{card}");
-        assert_eq!(told.contains("more, which the card has"), precision == "int8", "{told}");
+        let model_card = std::fs::read_to_string(dir.join(format!("{name}.md"))).unwrap();
+        assert!(model_card.contains(&format!("## {precision} against f32, on ")), "{model_card}");
+        assert_eq!(
+            model_card.contains("layers.1.feed_forward.out.weight"),
+            precision == "int8",
+            "{model_card}"
+        );
+        assert_eq!(printed.contains("more, listed in the model card"), precision == "int8", "{printed}");
     }
     assert!(means.iter().all(|mean| *mean > 0.0), "{means:?}");
 
@@ -159,21 +163,21 @@ fn a_network_goes_through_every_format_and_comes_back() {
     )
     .unwrap();
     let args = ["export", "net.ttn", "-o", "few.ttn", "--precision", "int8", "--data", "few.epd"];
-    let told = well(&args, &dir);
-    assert!(told.contains("int8 against f32, on 2 positions"), "{told}");
+    let printed = well(&args, &dir);
+    assert!(printed.contains("int8 against f32, on 2 positions"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_and_nothing_is_written() {
+fn exports_a_format_cannot_hold_fail_and_write_nothing() {
     let dir = directory("transformers-unfit");
     well(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
     well(&["new", &tiny("squares"), "-o", "net.onnx"], &dir);
     let count = std::fs::read_dir(&dir).unwrap().count();
     for (args, word) in [
-        (&["net.ttn", "-o", "x.pb.gz"][..], "lc0's format has no place for an input other than 112 planes"),
+        (&["net.ttn", "-o", "x.pb.gz"][..], "lc0's format does not support an input other than 112 planes"),
         (&["net.ttn", "-o", "x.nnue"], "holds NNUEs"),
-        (&["net.ttn", "-o", "x.zip"], "say --to FORMAT"),
+        (&["net.ttn", "-o", "x.zip"], "give --to FORMAT"),
         (&["net.ttn", "-o", "x.ttn", "--qa", "255"], "are for NNUEs"),
         (&["net.ttn", "-o", "x.safetensors", "--precision", "int8"], "--precision is for our own files"),
         (&["net.onnx", "-o", "x.ttn"], "written and never read"),
@@ -189,7 +193,7 @@ fn what_cannot_be_exported_is_refused_and_nothing_is_written() {
 
 const FEN: &str = "r1bqkbnr/pppp1ppp/2n5/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R w KQkq - 2 3";
 
-/// A drawing, seen to be one.
+/// Reads a drawing and checks that it is well-formed SVG.
 fn drawing(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.starts_with("<svg xmlns") && text.ends_with("</svg>\n"));
@@ -222,15 +226,15 @@ fn heads_are_drawn_alone_and_together() {
         let text = draw(&[&net, "--layer", "0", "--head", "1"]);
         assert_eq!(boards(&text), 64, "{name}");
         let text = draw(&[&net, "--layer", "0", "--head", "1", "--from", "f3"]);
-        assert!(boards(&text) == 1 && text.contains("seen from f3 (outlined)"), "{name}");
+        assert!(boards(&text) == 1 && text.contains("from f3 (outlined)"), "{name}");
         if outputs.action_value.is_some() {
             let text = draw(&[&net, "--from", "move", "--move", "Bb5"]);
-            assert!(boards(&text) == heads && text.contains("seen from the move Bb5"), "{name}");
+            assert!(boards(&text) == heads && text.contains("from the move Bb5"), "{name}");
         }
         if matches!(name, "board" | "squares") {
             draw(&[&net, "--show", "pairs", "--from", "e4"]);
         } else {
-            assert!(draw(&[&net]).contains("In the last layer only"), "{name}");
+            assert!(draw(&[&net]).contains("In the last layer, only"), "{name}");
         }
     }
     assert!(draw(&["board.ttn", "--show", "smolgen"]).contains(">Smolgen of board.ttn<"));
@@ -242,12 +246,15 @@ fn heads_are_drawn_alone_and_together() {
 
     for (args, word) in [
         (&["board.ttn", "--layer", "2"][..], "--layer 2: the network has 0 to 1"),
-        (&["board.ttn", "--from", "k9"], "no square"),
-        (&["board.ttn", "--from", "move"], "reads no move"),
-        (&["board.ttn", "--move", "e4"], "reads no move"),
+        (&["board.ttn", "--from", "k9"], "not a square"),
+        (&["board.ttn", "--from", "move"], "does not read a move"),
+        (&["board.ttn", "--move", "e4"], "does not read a move"),
         (&["moves.ttn", "--move", "e5"], "not a legal move"),
         (&["moves.ttn", "--show", "smolgen"], "plain attention"),
-        (&["moves.ttn", "--fen", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"], "no move that the network could read"),
+        (
+            &["moves.ttn", "--fen", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1"],
+            "no legal move that the network can read",
+        ),
         (&["moves.ttn", "--fen", "nonsense"], "--fen: "),
     ] {
         let error = badly(&[&["maps"], args, &["-o", "no.svg"]].concat(), &dir);
@@ -257,9 +264,10 @@ fn heads_are_drawn_alone_and_together() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// A learned table is what is drawn: the square that it names is the one that is looked at.
+/// The map shows a learned table of pair biases: the square with the large entry is the one that gets the
+/// attention.
 #[test]
-fn maps_show_what_the_network_has() {
+fn maps_show_the_learned_bias_of_the_network() {
     let dir = directory("transformers-truth");
     let text = std::fs::read_to_string(tiny("squares")).unwrap();
     let mut weights = Weights::random(Architecture::from_toml(&text).unwrap(), 1);
@@ -270,14 +278,14 @@ fn maps_show_what_the_network_has() {
     let bytes = weights.to_bytes(tandem_transformer::Storage::F32, "");
     std::fs::write(dir.join("net.ttn"), bytes).unwrap();
     let args = ["maps", "net.ttn", "--layer", "1", "--head", "2", "-o", "map.svg"];
-    let told = |from: &str, fen: &str| {
+    let printed = |from: &str, fen: &str| {
         well(&[&args[..], &["--from", from, "--fen", fen]].concat(), &dir);
         let drawing = drawing(&dir.join("map.svg"));
         let (_, title) = drawing.split_once("<title>").unwrap();
         title.split_once("</title>").unwrap().0.to_owned()
     };
-    assert!(told("e4", FEN).starts_with("Layer 1, head 2: g8 100 %, "));
+    assert!(printed("e4", FEN).starts_with("Layer 1, head 2: g8 100 %, "));
     let black = FEN.replace(" w ", " b ");
-    assert!(told("e5", &black).starts_with("Layer 1, head 2: g1 100 %, "));
+    assert!(printed("e5", &black).starts_with("Layer 1, head 2: g1 100 %, "));
     std::fs::remove_dir_all(dir).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `tandem-lab tune` as a user meets it.
+//! `tandem-lab tune` as a user runs it, in builds with and without tunable parameters.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn tune(folder: &Path, args: &[&str]) -> Output {
     lab(folder, args).output().unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -25,21 +25,21 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn an_ordinary_build_says_what_to_do() {
+fn an_ordinary_build_reports_the_needed_feature() {
     if cfg!(feature = "tune") {
         return;
     }
     let folder = folder("constants");
     let output = tune(&folder, &["x", "--games", "2"]);
-    assert!(!output.status.success() && told(&output).contains("--features tune"), "{}", told(&output));
+    assert!(!output.status.success() && stderr(&output).contains("--features tune"), "{}", stderr(&output));
     let output = tune(&folder, &["x", "--show"]);
-    assert!(!output.status.success() && told(&output).contains("tune.journal"), "{}", told(&output));
+    assert!(!output.status.success() && stderr(&output).contains("tune.journal"), "{}", stderr(&output));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// Killed at once and killed late, a tuning with one worker ends as if nothing had been.
+/// Killed early and killed late, a tuning with one worker ends as if it had not been killed.
 #[test]
-fn a_killed_tuning_goes_on_to_the_same_numbers() {
+fn a_killed_tuning_resumes_to_the_same_parameters() {
     if !cfg!(feature = "tune") {
         return;
     }
@@ -49,7 +49,7 @@ fn a_killed_tuning_goes_on_to_the_same_numbers() {
         [&[name, "--only", "rfp_*,lmr_quiet_base", "--seed", seed], &common[..]].concat()
     };
     let whole = tune(&folder, &settings("whole", "1"));
-    assert!(whole.status.success(), "{}", told(&whole));
+    assert!(whole.status.success(), "{}", stderr(&whole));
     let journal = folder.join("killed/tune.journal");
     for size in [600, 900] {
         let mut child = lab(&folder, &settings("killed", "1"))
@@ -70,12 +70,12 @@ fn a_killed_tuning_goes_on_to_the_same_numbers() {
     assert!(text.contains(" of 60 games") && !text.contains("60 of 60"), "{text}");
 
     let other = tune(&folder, &settings("killed", "2"));
-    assert!(told(&other).contains("(then seed 1; now seed 2)"), "{}", told(&other));
+    assert!(stderr(&other).contains("(then seed 1; now seed 2)"), "{}", stderr(&other));
     let resumed = tune(&folder, &settings("killed", "1"));
-    assert!(resumed.status.success(), "{}", told(&resumed));
+    assert!(resumed.status.success(), "{}", stderr(&resumed));
     let read = |name: &str, file: &str| std::fs::read(folder.join(name).join(file)).unwrap();
     assert!(read("whole", "tune.journal") == read("killed", "tune.journal"), "the tunings differ");
-    assert!(read("whole", "tune.svg") == read("killed", "tune.svg"), "the courses differ");
+    assert!(read("whole", "tune.svg") == read("killed", "tune.svg"), "the charts differ");
     let text = String::from_utf8_lossy(&resumed.stdout).into_owned();
     assert!(text.contains("60 of 60 games") && text.contains("    rfp_depth = "), "{text}");
     let svg = String::from_utf8(read("whole", "tune.svg")).unwrap();

@@ -1,12 +1,12 @@
-# What the protocols share. Not to be run by itself.
+# Settings and functions that the protocols share. Sourced by them, not run by itself.
 #
-# Set in the environment:
+# Environment, with deproblems:
 #   LAB        the tandem-lab program   (target/release/tandem-lab)
 #   ENGINE     the engine under test    (target/release/tandem)
 #   STOCKFISH  Debian's Stockfish       (/usr/games/stockfish)
 #   BOOKS      folder of opening books  (books in TANDEM_DATA, or in ../shared/data)
-#   RESULTS    where results go         (target/matches)
-#   GAMES, CONCURRENCY                  to override what a protocol says
+#   RESULTS    folder for results       (target/matches)
+#   GAMES, CONCURRENCY                  override the protocol's own
 
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -27,13 +27,13 @@ need "$LAB" "cargo build --release -p tandem-lab"
 need "$ENGINE" "${BUILD:-cargo build --release}"
 need "$BOOKS" "set BOOKS to a folder with opening books"
 
-# What tells builds apart: part of every NAME that is not given, so that another build gets a folder of its own.
+# Prefix of a build's hash, part of every default NAME, so that each build gets a folder of its own.
 build() {
     sha256sum "$1" | cut -c 1-12
 }
 
-# Every run has a folder of its own; the same NAME goes on where it was stopped, if the builds are the same. Where everything goes
-# is in OUTPUTS then.
+# Creates the folder of a run and sets OUTPUTS to its files. A run with the same NAME and the same builds
+# resumes.
 outputs() { # NAME
     local folder=$RESULTS/$1
     mkdir -p "$folder"
@@ -41,15 +41,15 @@ outputs() { # NAME
         --html "$folder/report.html" --event "$1")
 }
 
-# Fails if a game of a run was forfeited.
+# Fails if an engine forfeited a game of the run.
 no_forfeits() { # NAME
     python3 - "$RESULTS/$1/match.json" <<'CHECK'
 import json, sys
 
 engines = json.load(open(sys.argv[1]))["engines"]
-faults = [f"{engine['name']} forfeited {engine['forfeits']}" for engine in engines if any(engine["forfeits"].values())]
-if faults:
-    sys.exit("; ".join(faults))
+problems = [f"{engine['name']} forfeited {engine['forfeits']}" for engine in engines if any(engine["forfeits"].values())]
+if problems:
+    sys.exit("; ".join(problems))
 CHECK
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Long time control: does a change that passed the short test hold when there is time to think?
+# Long time control: confirms a change that passed the short test.
+#
 #   scripts/protocols/long.sh OLD [NEW] [NAME]
 source "$(dirname "$0")/common.sh"
 old=${1:?the engine to beat} new=${2:-$ENGINE}

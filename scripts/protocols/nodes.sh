@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Fixed nodes: is NEW's judgement better, whatever it costs? For networks and evaluation; the machine may be busy.
+# Fixed nodes: is NEW's evaluation better, whatever it costs? For networks and evaluation; the machine may be
+# busy.
+#
 #   scripts/protocols/nodes.sh OLD [NEW] [NAME]     NODES=20000
 source "$(dirname "$0")/common.sh"
 old=${1:?the engine to beat} new=${2:-$ENGINE}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The arena's own proof: the engine against itself. With 30 % fewer nodes for the second copy the test must accept
-# the first; unchanged, at a time control, it must not.
+# Test of the arena itself: the engine against a copy. If the copy has 30 % fewer nodes, the SPRT must accept
+# the original; if they are equal, at a time control, it must not.
+#
 #   scripts/protocols/self.sh [NAME]     NODES=3000 TC=0.2+0.002
 source "$(dirname "$0")/common.sh"
 name=${1:-self-$(build "$ENGINE")} nodes=${NODES:-3000}
@@ -21,4 +22,4 @@ outputs "$name-unchanged"
 
 [ "$(verdict "$name-fewer-nodes")" = accepted ] || { echo "self.sh: 30 % more nodes were not accepted" >&2; exit 1; }
 [ "$(verdict "$name-unchanged")" = rejected ] || { echo "self.sh: no difference was not rejected" >&2; exit 1; }
-echo "as it should be: more nodes accepted, no difference rejected"
+echo "passed: more nodes accepted, no difference rejected"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Short time control: is NEW stronger than OLD? The first test of every change to the search.
+#
 #   scripts/protocols/short.sh OLD [NEW] [NAME]
 source "$(dirname "$0")/common.sh"
 old=${1:?the engine to beat} new=${2:-$ENGINE}

@@ -1,11 +1,14 @@
-//! Ending games early whose result is clear.
+//! Adjudication: ends games early when the evaluations of both players make the result clear, which saves
+//! most of the time of a match. The rules are those of fastchess and cutechess: resignation, draw, and a
+//! limit of moves.
 
-use crate::{Outcome, Score, Termination};
+use crate::{Outcome, Termination, UciScore};
 use serde::{Deserialize, Serialize};
 use tandem_chess::Color;
 use thiserror::Error;
 
-/// A rule that cannot be read.
+/// Error for the text of a `--resign` or `--draw` rule that cannot be parsed. Its message quotes the text and
+/// gives an example.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{rule} '{text}' should look like {example}")]
 pub struct RuleError {
@@ -14,40 +17,46 @@ pub struct RuleError {
     example: &'static str,
 }
 
-/// A side that thinks it lost for some moves, with a winner who agrees, has lost.
+/// Resignation: a side whose evaluation stays at or below `-score` for `moves` moves loses, if the winner
+/// agrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResignRule {
-    /// Moves in a row of each side that is asked.
+    /// Number of consecutive moves of each side that must confirm the evaluation, at least 1; 3 by default.
     pub moves: u32,
-    /// The evaluation, in centipawns.
+    /// Threshold of the evaluation in centipawns, for example 600; positive, at most 1,000,000.
     pub score: i32,
-    /// Whether the winner must agree.
+    /// True if the winner must also report at least `score`, which protects against one engine's blind spot;
+    /// the default.
     pub two_sided: bool,
 }
 
-/// Two sides that see no advantage for some moves draw.
+/// Draw: both sides report an evaluation near zero for `moves` moves each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrawRule {
-    /// The first move at which this may happen.
+    /// Earliest full-move number at which the game may be adjudicated; 34 by default, 0 for any.
     pub number: u32,
-    /// Moves in a row of each side, without capture or pawn move.
+    /// Number of consecutive moves of each side, without a capture or a pawn move; 8 by default.
     pub moves: u32,
-    /// The evaluation, in centipawns, that counts as none.
+    /// Largest absolute evaluation, in centipawns, that counts as level; 20 by default.
     pub score: i32,
 }
 
 impl ResignRule {
-    /// Reads `moves=3,score=600,twosided=on`; what is missing takes its default.
+    /// Parses `moves=3,score=600,twosided=on`, which are the defaults; a missing item takes its default.
+    ///
+    /// # Errors
+    ///
+    /// Fails on an unknown key, or on a value outside its range.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
-        let wrong =
+        let invalid =
             || RuleError { rule: "--resign", text: text.into(), example: "moves=3,score=600,twosided=on" };
         let mut rule = Self { moves: 3, score: 600, two_sided: true };
         for (key, value) in items(text) {
             match key {
-                "moves" => rule.moves = positive(value).ok_or_else(wrong)?,
-                "score" => rule.score = positive(value).ok_or_else(wrong)? as i32,
-                "twosided" => rule.two_sided = flag(value).ok_or_else(wrong)?,
-                _ => return Err(wrong()),
+                "moves" => rule.moves = positive(value).ok_or_else(invalid)?,
+                "score" => rule.score = positive(value).ok_or_else(invalid)? as i32,
+                "twosided" => rule.two_sided = flag(value).ok_or_else(invalid)?,
+                _ => return Err(invalid()),
             }
         }
         Ok(rule)
@@ -55,17 +64,22 @@ impl ResignRule {
 }
 
 impl DrawRule {
-    /// Reads `number=34,moves=8,score=20`; what is missing takes its default.
+    /// Parses `number=34,moves=8,score=20`, which are the defaults; a missing item takes its default.
+    ///
+    /// # Errors
+    ///
+    /// Fails on an unknown key, or on a value outside its range.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
-        let wrong = || RuleError { rule: "--draw", text: text.into(), example: "number=34,moves=8,score=20" };
+        let invalid =
+            || RuleError { rule: "--draw", text: text.into(), example: "number=34,moves=8,score=20" };
         let mut rule = Self { number: 34, moves: 8, score: 20 };
         for (key, value) in items(text) {
-            let value = value.parse::<u32>().ok().filter(|&value| value <= 1_000_000).ok_or_else(wrong)?;
+            let value = value.parse::<u32>().ok().filter(|&value| value <= 1_000_000).ok_or_else(invalid)?;
             match key {
                 "number" => rule.number = value,
                 "moves" if value > 0 => rule.moves = value,
                 "score" => rule.score = value as i32,
-                _ => return Err(wrong()),
+                _ => return Err(invalid()),
             }
         }
         Ok(rule)
@@ -89,50 +103,51 @@ fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// When a game ends before the rules of chess end it.
+/// Conditions under which a game ends before the rules of chess end it. None of them applies by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjudication {
-    /// Lost games.
+    /// Rule for games that one side has clearly won.
     pub resign: Option<ResignRule>,
-    /// Drawn games.
+    /// Rule for games in which neither side makes progress.
     pub draw: Option<DrawRule>,
-    /// A game in which the players have made this many full moves is drawn. The book's moves do not count.
+    /// Number of full moves after which a game is drawn, for example 200. Moves of the opening do not count.
     pub max_moves: Option<u32>,
 }
 
-/// Follows the evaluations of one game.
+/// Applies the rules to one game, move by move.
 #[derive(Clone, Debug)]
 pub struct Adjudicator {
     rules: Adjudication,
-    /// Moves in a row that a side thought itself lost, and won.
+    /// Consecutive moves, by color, with an evaluation at or below `-score`, and at or above `score`.
     losing: [u32; 2],
     winning: [u32; 2],
-    /// Plies in a row without advantage.
+    /// Consecutive plies of both sides with a level evaluation and no irreversible move.
     level: u32,
-    /// Plies that the players have made.
+    /// Plies played by the players, without those of the opening.
     plies: u32,
 }
 
 impl Adjudicator {
-    /// At the start of a game.
+    /// Creates the adjudicator of a new game, with all counters at zero.
     pub fn new(rules: Adjudication) -> Self {
         Self { rules, losing: [0; 2], winning: [0; 2], level: 0, plies: 0 }
     }
 
-    /// Books a move: who played it, what the player thought, and whether it was irreversible (a capture or a pawn
-    /// move). `move_number` is the full move number of the position it was played in. A move without evaluation
-    /// breaks every row: silence is no consent.
+    /// Takes note of one move and returns the result if a rule now ends the game. `score` is the evaluation
+    /// of the side that moved; a move without one resets all counts, because no rule may fire without
+    /// evidence. `irreversible` is true for captures and pawn moves. `move_number` is the full-move number of
+    /// the position in which the move was played.
     pub fn after_move(
         &mut self,
         side: Color,
-        score: Option<Score>,
+        score: Option<UciScore>,
         irreversible: bool,
         move_number: u32,
     ) -> Option<(Outcome, Termination)> {
         self.plies += 1;
         if let Some(rule) = self.rules.resign {
             let (us, them) = (side as usize, !side as usize);
-            let value = score.map_or(0, Score::centipawns);
+            let value = score.map_or(0, UciScore::centipawns);
             self.losing[us] = if value <= -rule.score { self.losing[us] + 1 } else { 0 };
             self.winning[us] = if value >= rule.score { self.winning[us] + 1 } else { 0 };
             for (loser, winner) in [(us, them), (them, us)] {
@@ -150,7 +165,7 @@ impl Adjudicator {
                 return Some((Outcome::Draw, Termination::DrawAgreed));
             }
         }
-        if self.rules.max_moves.is_some_and(|most| self.plies >= most.saturating_mul(2)) {
+        if self.rules.max_moves.is_some_and(|limit| self.plies >= limit.saturating_mul(2)) {
             return Some((Outcome::Draw, Termination::MoveLimit));
         }
         None
@@ -165,7 +180,7 @@ mod tests {
         let mut adjudicator = Adjudicator::new(rules);
         scores.iter().enumerate().find_map(|(ply, &score)| {
             let side = if ply % 2 == 0 { Color::White } else { Color::Black };
-            let end = adjudicator.after_move(side, Some(Score::Cp(score)), false, ply as u32 / 2 + 1);
+            let end = adjudicator.after_move(side, Some(UciScore::Cp(score)), false, ply as u32 / 2 + 1);
             end.map(|(outcome, reason)| (ply, outcome, reason))
         })
     }
@@ -194,7 +209,7 @@ mod tests {
         let mut adjudicator = Adjudicator::new(rules);
         for ply in 0..40 {
             let irreversible = ply % 4 == 3;
-            assert!(adjudicator.after_move(Color::White, Some(Score::Cp(0)), irreversible, 9).is_none());
+            assert!(adjudicator.after_move(Color::White, Some(UciScore::Cp(0)), irreversible, 9).is_none());
         }
         let mut silent = Adjudicator::new(rules);
         assert!((0..40).all(|_| silent.after_move(Color::White, None, false, 9).is_none()));
@@ -209,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_with_mistakes_are_refused() {
+    fn invalid_rules_are_refused() {
         for text in ["moves=0", "score=-5", "moves", "twosided=maybe", "plies=3"] {
             assert!(ResignRule::parse(text).is_err(), "{text}");
         }

@@ -1,54 +1,57 @@
-//! Which processors a game runs on.
+//! CPU affinity: which processors each game runs on.
 //!
-//! A thread that is bound to a processor passes that on to the engines it starts. Bound together, the two engines of
-//! a game and the thread between them never run at the same time, and never disturb another game.
+//! A thread that is bound to a processor passes the binding on to the engines that it starts. With both
+//! engines of a game and the thread between them on the same processors, they never run at the same time, and
+//! never disturb another game.
 
 use std::fs::File;
 
-/// The processors of each game slot, kept from other matches on this machine for as long as this lives.
+/// Processors of each game slot, reserved against other matches on this machine for the lifetime of the
+/// value.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct CpuAssignment {
     slots: Vec<Vec<usize>>,
     _locks: Vec<File>,
 }
 
-impl Places {
-    /// The processors of a slot.
+impl CpuAssignment {
+    /// Processors of one slot, or `None` beyond the last slot.
     pub(crate) fn of(&self, slot: usize) -> Option<&[usize]> {
         self.slots.get(slot).map(Vec::as_slice)
     }
 }
 
-/// Gives each slot `threads` processors, whole cores before their second hyperthreads. None if there are not enough
-/// for all slots to have their own, or other matches have taken them: two games bound to one processor would be
-/// worse than none bound at all.
-pub(crate) fn assign(slots: usize, threads: usize) -> Option<Places> {
+/// Reserves `threads` processors for each slot, one hyperthread of every core before the second ones. Returns
+/// `None` if there are not enough for all slots, or if other matches hold them, because two games bound to
+/// one processor would be worse than none bound at all.
+pub(crate) fn assign(slots: usize, threads: usize) -> Option<CpuAssignment> {
     let threads = threads.max(1);
-    let wanted = slots.checked_mul(threads)?;
+    let needed = slots.checked_mul(threads)?;
     let mut locks = Vec::new();
     let mut free = Vec::new();
     for processor in in_order_of_cores(available()?) {
-        if free.len() == wanted {
+        if free.len() == needed {
             break;
         }
-        if let Some(lock) = take(processor) {
+        if let Some(lock) = lock_processor(processor) {
             locks.push(lock);
             free.push(processor);
         }
     }
     let slots = free.chunks(threads).map(<[usize]>::to_vec).collect();
-    (free.len() == wanted).then_some(Places { slots, _locks: locks })
+    (free.len() == needed).then_some(CpuAssignment { slots, _locks: locks })
 }
 
-/// Locks a file that stands for a processor. The system opens the lock when we end, however we end.
-fn take(processor: usize) -> Option<File> {
+/// Locks a file that represents one processor. The operating system releases the lock when this process ends,
+/// including by a crash.
+fn lock_processor(processor: usize) -> Option<File> {
     let path = std::env::temp_dir().join(format!("tandem-processor-{processor}.lock"));
-    // One that another user has made can still be locked, though not written.
+    // A lock file that another user created can still be locked, but not opened for writing.
     let file = File::options().create(true).append(true).open(&path).or_else(|_| File::open(&path)).ok()?;
     file.try_lock().ok().map(|()| file)
 }
 
-/// Puts the first hyperthread of every core first.
+/// Sorts processors so that the first hyperthread of every core precedes all second ones.
 fn in_order_of_cores(processors: Vec<usize>) -> Vec<usize> {
     let mut seen = Vec::new();
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -77,7 +80,8 @@ fn available() -> Option<Vec<usize>> {
     None
 }
 
-/// Binds the calling thread, and what it starts from now on. Returns whether that worked.
+/// Binds the calling thread, and every process it starts from now on, to `processors`. Returns true on
+/// success.
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(processors: &[usize]) -> bool {
     let mut set = rustix::thread::CpuSet::new();
@@ -87,7 +91,7 @@ pub(crate) fn bind(processors: &[usize]) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
-/// Binding is only known on Linux.
+/// Affinity is implemented on Linux only; elsewhere nothing is bound and the result is `false`.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn bind(_: &[usize]) -> bool {
     false
@@ -100,13 +104,13 @@ mod tests {
     #[test]
     fn slots_and_matches_do_not_share_processors() {
         let all = available().unwrap();
-        // Other matches on this machine may hold some: only what we get is looked at.
-        if let Some(places) = assign(1, all.len()) {
-            let mut used = places.of(0).unwrap().to_vec();
+        // Other matches on this machine may hold some processors, so the test only checks those that it gets.
+        if let Some(assignment) = assign(1, all.len()) {
+            let mut used = assignment.of(0).unwrap().to_vec();
             used.sort_unstable();
             assert_eq!(used, all);
             assert!(assign(1, 1).is_none());
-            drop(places);
+            drop(assignment);
             assert!(assign(1, 1).is_some());
         }
         assert!(assign(all.len() + 1, 1).is_none());

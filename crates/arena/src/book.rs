@@ -1,69 +1,71 @@
-//! Opening books: the positions that games start from.
+//! Opening books: the positions from which games start, read from EPD, FEN or PGN files. All entries are
+//! checked when the book is opened, and the order of play is fixed by a seed.
 
-use crate::fingerprint::Fingerprint;
-use crate::outcome::verdict;
+use crate::fingerprint::Fnv1a;
+use crate::outcome::result_by_rules;
 use std::io::{self, BufRead};
 use std::path::Path;
 use tandem_chess::random::SplitMix;
 use tandem_chess::{Board, Move, Position, epd, input, pgn};
 use thiserror::Error;
 
-/// What is wrong with a book.
+/// Error while opening a book. Every variant names the file, and the entry where there is one.
 #[derive(Debug, Error)]
 pub enum BookError {
-    /// It cannot be read.
+    /// The file is missing or cannot be read or decompressed.
     #[error("opening book {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the book as it was given.
         path: String,
-        /// Why.
+        /// Cause reported by the operating system or the decompressor.
         source: io::Error,
     },
-    /// A line that is no position, or a game that cannot be played.
-    #[error("opening book {path}, {place}: {what}")]
+    /// An entry is not a legal position, holds an illegal move, or leads to a game that is already over.
+    #[error("opening book {path}, {location}: {what}")]
     Entry {
-        /// The file.
+        /// Path of the book as it was given.
         path: String,
-        /// Line or game within it.
-        place: String,
-        /// What is wrong there.
+        /// Line or game number within the file, from 1, for example `line 12`.
+        location: String,
+        /// Description of the fault.
         what: String,
     },
-    /// Nothing in it.
+    /// The file holds no entry at all, only comments or empty lines.
     #[error("opening book {0} holds no openings")]
     Empty(String),
-    /// An ending that says nothing.
+    /// The file name has none of the supported extensions, so the format is unknown.
     #[error("opening book {0} should be .epd, .fen or .pgn, plain or with .zst or .gz")]
-    Format(String),
+    UnknownFormat(String),
 }
 
-/// The start of a game.
+/// One opening: a start position and the moves played from it before the engines take over.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// The position it starts from.
+    /// Position before the first move, the standard one for most PGN books.
     pub start: Board,
-    /// Moves that are played before the players think.
+    /// Legal moves played before the players think; empty for an EPD or FEN entry.
     pub moves: Vec<Move>,
 }
 
 impl Opening {
-    /// The usual start, without moves.
+    /// The standard start position without any moves.
     pub fn standard() -> Self {
         Self { start: Board::default(), moves: Vec::new() }
     }
 }
 
-/// In which order openings are used.
+/// Order in which a match uses the openings of its book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BookOrder {
-    /// As they stand in the file.
+    /// The order of the file.
     Sequential,
-    /// Shuffled with this seed.
+    /// A random permutation that depends on this seed alone, so that a resumed match continues with the same
+    /// openings.
     Random(u64),
 }
 
-/// A book, read and checked to its end.
+/// An opening book whose entries have all been checked.
 #[derive(Clone, Debug)]
 pub struct Book {
     openings: Vec<Opening>,
@@ -71,13 +73,19 @@ pub struct Book {
 }
 
 impl Book {
-    /// A book with one entry: the usual start.
+    /// A book with one entry, the standard start position.
     pub fn standard() -> Self {
         Self { openings: vec![Opening::standard()], order: vec![0] }
     }
 
-    /// Reads a book. Every entry is checked, for a bad line should stop a match before it starts and not in the
-    /// night.
+    /// Opens a book in EPD, FEN or PGN format, plain or compressed with zstd or gzip. Lines of PGN are cut
+    /// after `max_plies` plies. All entries are checked now, because a bad one should stop a match before it
+    /// starts and not in the middle of the night.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, has an unknown extension or no entries, or if an entry is illegal or
+    /// already decided.
     pub fn open(path: &Path, order: BookOrder, max_plies: Option<usize>) -> Result<Self, BookError> {
         let name = path.display().to_string();
         let io_error = |source| BookError::Io { path: name.clone(), source };
@@ -88,7 +96,7 @@ impl Book {
         } else if plain.ends_with(".epd") || plain.ends_with(".fen") || plain.ends_with(".txt") {
             read_epd(reader, &name)?
         } else {
-            return Err(BookError::Format(name));
+            return Err(BookError::UnknownFormat(name));
         };
         if openings.is_empty() {
             return Err(BookError::Empty(name));
@@ -100,25 +108,26 @@ impl Book {
         Ok(Self { openings, order: indices })
     }
 
-    /// Number of openings.
+    /// Number of openings in the book, at least 1.
     pub fn len(&self) -> usize {
         self.openings.len()
     }
 
-    /// Whether there are none; a book that was opened has some.
+    /// True if the book has no openings, which [`Book::open`] rules out.
     pub fn is_empty(&self) -> bool {
         self.openings.is_empty()
     }
 
-    /// The opening of the `n`-th pair of games, and its number in the file; after the last comes the first again.
+    /// The opening of the `n`-th pair of games and its index in the file. After the last opening the first
+    /// one follows again.
     pub fn opening(&self, n: usize) -> (usize, &Opening) {
         let index = self.order[n % self.order.len()] as usize;
         (index, &self.openings[index])
     }
 
-    /// A number that changes with any opening, and with their order.
+    /// Hash over all openings in their order of play, so that a resumed match notices a different book.
     pub(crate) fn fingerprint(&self) -> String {
-        let mut fingerprint = Fingerprint::new();
+        let mut fingerprint = Fnv1a::new();
         for &index in &self.order {
             let opening = &self.openings[index as usize];
             fingerprint.add(tandem_chess::fen::format(&opening.start).as_bytes());
@@ -127,10 +136,11 @@ impl Book {
             }
             fingerprint.add(b"\n");
         }
-        fingerprint.text()
+        fingerprint.to_hex()
     }
 
-    /// Whether some opening can only be played as Chess960.
+    /// True if an opening has castling rights that only Chess960 can express, for example with the king on
+    /// the d-file.
     pub fn needs_chess960(&self) -> bool {
         self.openings.iter().any(|opening| tandem_chess::fen::is_chess960(&opening.start))
     }
@@ -141,15 +151,15 @@ fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError>
     for (number, text) in epd::lines(reader) {
         let text = text.map_err(|source| BookError::Io { path: path.into(), source })?;
         let entry =
-            |what: String| BookError::Entry { path: path.into(), place: format!("line {number}"), what };
-        // A FEN is an EPD with two clocks; either may stand in a book.
+            |what: String| BookError::Entry { path: path.into(), location: format!("line {number}"), what };
+        // A FEN is an EPD with two move counters; a book may hold either.
         let board = match tandem_chess::fen::parse(&text) {
             Ok(board) => board,
             Err(fen_error) => {
                 epd::parse(&text).map(|epd| epd.board).map_err(|_| entry(fen_error.to_string()))?
             }
         };
-        if verdict(&Position::from(board.clone())).is_some() {
+        if result_by_rules(&Position::from(board.clone())).is_some() {
             return Err(entry("the game is already over in this position".into()));
         }
         openings.push(Opening { start: board, moves: Vec::new() });
@@ -159,11 +169,11 @@ fn read_epd(reader: impl BufRead, path: &str) -> Result<Vec<Opening>, BookError>
 
 fn read_pgn(reader: impl BufRead, path: &str, max_plies: usize) -> Result<Vec<Opening>, BookError> {
     let mut openings = Vec::new();
-    let mut reader = pgn::Reader::new(reader);
+    let mut reader = pgn::GameReader::new(reader);
     loop {
         let entry = |what: String| BookError::Entry {
             path: path.into(),
-            place: format!("game {}", openings.len() + 1),
+            location: format!("game {}", openings.len() + 1),
             what,
         };
         let Some(game) = reader.next_game() else { return Ok(openings) };
@@ -173,7 +183,7 @@ fn read_pgn(reader: impl BufRead, path: &str, max_plies: usize) -> Result<Vec<Op
         for &mv in &moves {
             position.try_play(mv).map_err(|error| entry(error.to_string()))?;
         }
-        if verdict(&position).is_some() {
+        if result_by_rules(&position).is_some() {
             return Err(entry("the game is already over after its moves".into()));
         }
         openings.push(Opening { start: game.start, moves });
@@ -209,15 +219,15 @@ mod tests {
         let latin = [&b"\xEF\xBB\xBF"[..], FEN.as_bytes(), b" id \"R\xE9ti\";\n"].concat();
         assert_eq!(open("i.epd", latin).unwrap().len(), 1);
         let missing = Path::new("no/such/book.epd");
-        let told = Book::open(missing, BookOrder::Sequential, None).unwrap_err().to_string();
-        assert_eq!(told.matches("book.epd").count(), 1, "{told}");
+        let message = Book::open(missing, BookOrder::Sequential, None).unwrap_err().to_string();
+        assert_eq!(message.matches("book.epd").count(), 1, "{message}");
         let book = open("a.pgn", "[Event \"?\"]\n\n1. e4 e5 2. Nf3 Nc6 3. Bb5 *\n\n1. d4 *\n").unwrap();
         let lengths: Vec<usize> = (0..3).map(|n| book.opening(n).1.moves.len()).collect();
-        assert_eq!(lengths, [4, 1, 4], "cut at four plies, and from the start again after the last");
+        assert_eq!(lengths, [4, 1, 4], "cut after four plies; the first opening follows the last");
     }
 
     #[test]
-    fn a_bad_entry_is_found_before_the_match() {
+    fn bad_entries_are_reported_with_their_location() {
         let error = |name, text: &str| open(name, text).unwrap_err();
         assert!(error("b.epd", &format!("{FEN}\nrnbqkbnr/9/8 w - -\n")).contains("b.epd, line 2: "));
         assert!(
@@ -229,14 +239,14 @@ mod tests {
         let path = file("f.pgn", "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 *");
         let drawn = Book::open(&path, BookOrder::Sequential, None).unwrap_err().to_string();
         std::fs::remove_file(path).unwrap();
-        assert!(drawn.contains("already over"), "three times the same: {drawn}");
+        assert!(drawn.contains("already over"), "threefold repetition: {drawn}");
         assert!(error("f.epd", "\n").contains("holds no openings"));
         assert!(error("g.abk", "x").contains("should be .epd"));
         assert!(Book::open(Path::new("/no/such.epd"), BookOrder::Sequential, None).is_err());
     }
 
     #[test]
-    fn a_seed_fixes_the_order() {
+    fn the_seed_determines_the_order() {
         let path = file("h.epd", format!("{FEN}\n").repeat(50));
         let order = |seed| {
             let book = Book::open(&path, BookOrder::Random(seed), None).unwrap();

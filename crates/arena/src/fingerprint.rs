@@ -1,25 +1,26 @@
-//! A short number that stands for some bytes, to notice that they changed.
+//! A short hash of some bytes, by which a resumed match notices that an engine, a network or a book has
+//! changed.
 
-/// The 64-bit FNV-1a hash: the same on every machine and for ever, which the standard library's hashes are not. Nobody
-/// attacks it here; it only has to tell one build of an engine from the next.
+/// 64-bit FNV-1a hash: the same on every machine and in every release, which the standard library's hashes
+/// are not. It is not cryptographic, because it only has to tell one build of an engine from the next.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fingerprint(u64);
+pub(crate) struct Fnv1a(u64);
 
-impl Fingerprint {
-    /// Of nothing.
+impl Fnv1a {
+    /// Hash of the empty input, the offset basis of FNV-1a.
     pub(crate) fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
 
-    /// Takes in more bytes.
+    /// Appends bytes to the input. Where the input is split into calls does not change the hash.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         }
     }
 
-    /// The number, as sixteen digits.
-    pub(crate) fn text(self) -> String {
+    /// Value of the hash as sixteen hexadecimal digits.
+    pub(crate) fn to_hex(self) -> String {
         format!("{:016x}", self.0)
     }
 }
@@ -33,9 +34,9 @@ mod tests {
         for (text, expected) in
             [("", "cbf29ce484222325"), ("a", "af63dc4c8601ec8c"), ("foobar", "85944171f73967e8")]
         {
-            let mut fingerprint = Fingerprint::new();
+            let mut fingerprint = Fnv1a::new();
             fingerprint.add(text.as_bytes());
-            assert_eq!(fingerprint.text(), expected);
+            assert_eq!(fingerprint.to_hex(), expected);
         }
     }
 }

@@ -1,68 +1,73 @@
-//! One game between two players.
+//! One game between two players: clocks, legality, adjudication and forfeits. The loop in [`play_game`] asks
+//! the sides in turn, and measures what the arena itself costs between two moves.
 
 use crate::adjudication::{Adjudication, Adjudicator};
 use crate::tablebase::Tablebase;
-use crate::{Clock, Fault, GameSoFar, Limits, Opening, Outcome, Player, Score, Termination, verdict};
+use crate::{
+    EngineLimits, Fault, GameSoFar, Opening, Outcome, Player, PlayerClock, Termination, UciScore,
+    result_by_rules,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Color, Move, Piece, Position, uci};
 
-/// A move as it was played.
+/// One move of a game, by a player or from the opening.
 #[derive(Clone, Debug)]
 pub struct PlayedMove {
-    /// The move.
+    /// The move itself, legal in its position.
     pub mv: Move,
-    /// What its player thought of it; none for a move of the opening.
-    pub thought: Option<PlayedThought>,
+    /// Evaluation and time of the player; `None` for a move of the opening.
+    pub thought: Option<MoveStats>,
 }
 
-/// What a player's thinking left behind.
+/// Data about the search of one move, as the PGN comment shows it.
 #[derive(Clone, Copy, Debug)]
-pub struct PlayedThought {
-    /// Evaluation for the side that moved.
-    pub score: Option<Score>,
-    /// Depth of the search.
+pub struct MoveStats {
+    /// Evaluation for the side that moved; `None` if the engine reported none.
+    pub score: Option<UciScore>,
+    /// Depth of the search in plies; `None` if the engine reported none.
     pub depth: Option<u32>,
-    /// Time it took.
+    /// Wall-clock time from `go` to the arrival of the move.
     pub elapsed: Duration,
-    /// Time left on the clock after the move.
+    /// Time left on the clock after the move, increment included; `None` without a game clock.
     pub left: Option<Duration>,
 }
 
-/// A game from start to end.
+/// A finished game with everything that the PGN and the statistics need.
 #[derive(Clone, Debug)]
 pub struct GameRecord {
-    /// Where it started.
+    /// Position before the first move.
     pub start: Board,
-    /// All moves, those of the opening first.
+    /// All moves in order, those of the opening first.
     pub moves: Vec<PlayedMove>,
-    /// Its result.
+    /// Result by the rules, by adjudication or by forfeit.
     pub outcome: Outcome,
-    /// What ended it.
+    /// Reason for the end of the game.
     pub termination: Termination,
-    /// Details for people where a side forfeited, such as how much too late it was.
+    /// Explanation of a forfeit, for example by how many milliseconds a move was late; `None` otherwise.
     pub details: Option<String>,
-    /// The side that forfeited.
+    /// Side that forfeited; `None` in a game that ended regularly.
     pub culprit: Option<Color>,
-    /// What the arena itself needed between moves.
+    /// Time that the arena itself needed between moves.
     pub overhead: Overhead,
 }
 
-/// Time from the arrival of a move to the next `go`: the arena's own cost, beside the time that players thought.
+/// Cost of the arena: time from the arrival of a move to the next `go`, beside the time that the players
+/// thought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
-    /// Time that some player's clock ran.
+    /// Total time during which a player's clock ran.
     pub thinking: Duration,
-    /// Moves counted.
+    /// Number of intervals counted in `total`: one for each move but the first.
     pub moves: u32,
-    /// Sum over them.
+    /// Total time between moves; divided by `moves` it is the mean overhead.
     pub total: Duration,
-    /// The worst.
+    /// Longest single interval, which shows a machine with too many games at once.
     pub worst: Duration,
 }
 
 impl Overhead {
-    /// Adds another game's.
+    /// Adds the figures of another game.
     pub fn add(&mut self, other: &Self) {
         self.thinking += other.thinking;
         self.moves += other.moves;
@@ -71,109 +76,111 @@ impl Overhead {
     }
 }
 
-/// How games are played.
+/// Rules that apply to all games of a match, beside the laws of chess.
 #[derive(Clone, Debug, Default)]
 pub struct GameRules {
-    /// When they end early.
+    /// Early ends by the players' evaluations or by length.
     pub adjudication: Adjudication,
-    /// Castling as king takes rook.
+    /// Chess960: castling is written as the king taking its rook, and engines are set to `UCI_Chess960`.
     pub chess960: bool,
-    /// Tablebases that end games, where there are any.
+    /// Tablebases that adjudicate won, lost and drawn positions; `None` to play them out.
     pub tablebase: Option<Tablebase>,
 }
 
-/// Plays a game. None when `stop` was set before its end.
+/// Plays one game from the end of `opening`, White first in `players` and `limits`. Returns `None` if `stop`
+/// was set before the end. A player that crashes, hangs, is late or plays an illegal move forfeits.
 pub fn play_game(
     players: [&mut dyn Player; 2],
-    limits: [Limits; 2],
+    limits: [EngineLimits; 2],
     opening: &Opening,
     rules: &GameRules,
     stop: &AtomicBool,
 ) -> Option<GameRecord> {
     let [white, black] = players;
     let players = [white, black];
-    let mut clocks = limits.map(Clock::new);
-    let mut table = Table::new(opening, rules);
+    let mut clocks = limits.map(PlayerClock::new);
+    let mut game = GameInProgress::new(opening, rules);
     for side in Color::ALL {
         if let Err(fault) = players[side as usize].new_game(rules.chess960) {
-            return table.forfeit(side, fault);
+            return game.forfeit(side, fault);
         }
     }
     let mut adjudicator = Adjudicator::new(rules.adjudication);
     loop {
-        if let Some((outcome, termination)) = table.verdict() {
-            return Some(table.end(outcome, termination));
+        if let Some((outcome, termination)) = game.result() {
+            return Some(game.end(outcome, termination));
         }
         if stop.load(Ordering::Relaxed) {
             return None;
         }
-        let side = table.position.side_to_move();
+        let side = game.position.side_to_move();
         let (us, them) = (side as usize, !side as usize);
-        let thought = match players[us].think(&table.so_far(), &clocks[us], &clocks[them]) {
+        let thought = match players[us].think(&game.so_far(), &clocks[us], &clocks[them]) {
             Ok(thought) => thought,
-            Err(fault) => return table.forfeit(side, fault),
+            Err(fault) => return game.forfeit(side, fault),
         };
-        table.book_overhead(thought.started, thought.elapsed);
+        game.record_overhead(thought.started, thought.elapsed);
         if let Err(overrun) = clocks[us].spend(thought.elapsed) {
-            return table.forfeit(side, Fault::Time(overrun.0));
+            return game.forfeit(side, Fault::Time(overrun.0));
         }
-        let move_number = u32::from(table.position.board().fullmove_number());
-        let played = PlayedThought {
+        let move_number = u32::from(game.position.board().fullmove_number());
+        let played = MoveStats {
             score: thought.score,
             depth: thought.depth,
             elapsed: thought.elapsed,
             left: clocks[us].left(),
         };
-        table.play(PlayedMove { mv: thought.mv, thought: Some(played) });
-        players[us].opponent_thinks(&table.so_far(), &clocks[us], &clocks[them]);
-        // The rules of chess go before every adjudication.
-        if table.verdict().is_none() {
-            let irreversible = table.position.board().halfmove_clock() == 0;
-            let verdict = adjudicator.after_move(side, thought.score, irreversible, move_number);
-            if let Some((outcome, termination)) = verdict {
-                return Some(table.end(outcome, termination));
+        game.play(PlayedMove { mv: thought.mv, thought: Some(played) });
+        players[us].start_pondering(&game.so_far(), &clocks[us], &clocks[them]);
+        // The rules of chess take precedence over every adjudication.
+        if game.result().is_none() {
+            let irreversible = game.position.board().halfmove_clock() == 0;
+            let early_result = adjudicator.after_move(side, thought.score, irreversible, move_number);
+            if let Some((outcome, termination)) = early_result {
+                return Some(game.end(outcome, termination));
             }
         }
     }
 }
 
-/// A game that a side forfeits before its first move. None when nothing is wrong with it.
+/// Record of a game that a side forfeits before its first move, for example because its engine did not start.
+/// Returns `None` for [`Fault::Cancelled`], which is not a forfeit.
 pub(crate) fn forfeit_unplayed(
     opening: &Opening,
     rules: &GameRules,
     side: Color,
     fault: Fault,
 ) -> Option<GameRecord> {
-    Table::new(opening, rules).forfeit(side, fault)
+    GameInProgress::new(opening, rules).forfeit(side, fault)
 }
 
-/// The board and its game record while the game runs.
-struct Table<'a> {
+/// State of a game in progress: the position and the record so far.
+struct GameInProgress<'a> {
     start: Board,
     position: Position,
     text: String,
     moves: Vec<PlayedMove>,
     rules: &'a GameRules,
     overhead: Overhead,
-    /// When the last move became known.
-    known: Option<Instant>,
+    /// Arrival of the last move, from which the overhead of the next one is measured.
+    last_move_at: Option<Instant>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> GameInProgress<'a> {
     fn new(opening: &Opening, rules: &'a GameRules) -> Self {
-        let mut table = Self {
+        let mut game = Self {
             start: opening.start.clone(),
             position: Position::from(opening.start.clone()),
             text: String::with_capacity(1024),
             moves: Vec::with_capacity(256),
             rules,
             overhead: Overhead::default(),
-            known: None,
+            last_move_at: None,
         };
         for &mv in &opening.moves {
-            table.play(PlayedMove { mv, thought: None });
+            game.play(PlayedMove { mv, thought: None });
         }
-        table
+        game
     }
 
     fn so_far(&self) -> GameSoFar<'_> {
@@ -194,17 +201,17 @@ impl<'a> Table<'a> {
         self.moves.push(played);
     }
 
-    fn book_overhead(&mut self, started: Instant, elapsed: Duration) {
+    fn record_overhead(&mut self, started: Instant, elapsed: Duration) {
         self.overhead.thinking += elapsed;
-        if let Some(before) = self.known.replace(started + elapsed) {
+        if let Some(before) = self.last_move_at.replace(started + elapsed) {
             let cost = started.saturating_duration_since(before);
             self.overhead.add(&Overhead { thinking: Duration::ZERO, moves: 1, total: cost, worst: cost });
         }
     }
 
-    /// What the rules of chess, or the tablebases, say about the position.
-    fn verdict(&self) -> Option<(Outcome, Termination)> {
-        verdict(&self.position).or_else(|| {
+    /// Result of the current position by the rules of chess or the tablebases, if the game is over.
+    fn result(&self) -> Option<(Outcome, Termination)> {
+        result_by_rules(&self.position).or_else(|| {
             let tablebase = self.rules.tablebase.as_ref()?;
             tablebase.outcome(&self.position).map(|outcome| (outcome, Termination::Tablebase))
         })
@@ -222,8 +229,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The side at fault loses; on time it only draws against one that cannot mate. A game that was called off is
-    /// nobody's fault, and no game.
+    /// Ends the game by a forfeit. The side at fault loses, except that a loss on time is a draw against a
+    /// bare king. A cancelled game has no result and no record.
     fn forfeit(self, side: Color, fault: Fault) -> Option<GameRecord> {
         let (termination, details) = match fault {
             Fault::Crash(why) => (Termination::Crash, why),

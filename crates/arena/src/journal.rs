@@ -1,9 +1,10 @@
-//! What survives a crash: the state of a match, and its PGN.
+//! Files that survive a crash: the state of a match, and its PGN.
 //!
-//! The state file holds one line of JSON for the match and one for each finished game, appended in one write when
-//! the game's PGN is safe on the disk. A match that is started again with the same state file goes on: an unfinished
-//! last line is cut off, and so is the one game in the PGN that the state may not know yet. Both files are locked while
-//! the match runs, and nothing in them is cut before they have proved to be this match's own.
+//! The state file has one line of JSON for the match and one for each finished game, appended in a single
+//! write once the PGN of the game is safely on the disk. A match that is started again with the same state
+//! file resumes: an unfinished last line is cut off, and so is the one game in the PGN that the state may not
+//! know yet. Both files are locked while the match runs, and nothing in them is cut before they have proved
+//! to be those of this match.
 
 use crate::standings::GameResult;
 use serde::{Deserialize, Serialize};
@@ -14,129 +15,131 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// What is wrong with a state file.
+/// Error of a state file or a PGN file of a match. Each message says which file, and what to do.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// It cannot be read or written.
+    /// A read or a write failed, for example because the disk is full.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the state file or the PGN file.
         path: String,
-        /// Why.
+        /// Cause reported by the operating system.
         source: io::Error,
     },
-    /// A line that was not written by us.
+    /// A line of the state file is not valid JSON of the expected form.
     #[error(
         "state file {path}, line {line}: {what}; it is damaged, or not the state of a match. Name another --state, or \
          remove it to start anew"
     )]
     Line {
-        /// The file.
+        /// Path of the state file.
         path: String,
-        /// The line.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the fault, from the JSON parser where it comes from there.
         what: String,
     },
-    /// Another match.
+    /// The state file is valid but was written by a match with other engines or settings.
     #[error(
         "state file {path} belongs to another match: {what}. Name another --state, or remove it to start anew"
     )]
     OtherMatch {
-        /// The file.
+        /// Path of the state file.
         path: String,
-        /// The first difference.
+        /// First difference between the two matches.
         what: String,
     },
-    /// Another match writes it at this moment.
+    /// Another match holds the lock on the file.
     #[error("{kind} {path} is in use by another match")]
     InUse {
-        /// What the file is for.
+        /// Purpose of the file, for the message: `state file` or `PGN file`.
         kind: &'static str,
-        /// The file.
+        /// Path of the file that is locked.
         path: String,
     },
-    /// The PGN holds what the state does not know.
+    /// The PGN holds more after the last known game than one game that a crash may have left.
     #[error(
         "after the last game that the state file {path} knows, {pgn} holds more than one unfinished game; \
          it was changed since: move both aside, or name others"
     )]
-    PgnGrew {
-        /// The PGN file.
+    PgnTooLong {
+        /// Path of the PGN file.
         pgn: String,
-        /// The state file.
+        /// Path of the state file.
         path: String,
     },
-    /// The PGN lost games that the state knows.
+    /// The PGN is shorter than the state file records, so games are missing from it.
     #[error(
         "{pgn} is shorter than the state file {path} says; it was changed since: move both aside, or name others"
     )]
-    PgnChanged {
-        /// The PGN file.
+    PgnTooShort {
+        /// Path of the PGN file.
         pgn: String,
-        /// The state file.
+        /// Path of the state file.
         path: String,
     },
 }
 
-/// The first line of a state file: everything that makes two runs one match.
+/// First line of a state file: everything that identifies a match. A run whose header differs is another
+/// match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Header {
-    /// Version of this format.
+pub(crate) struct MatchHeader {
+    /// Version of the file format.
     pub(crate) tandem_match: u32,
-    /// The engines' names.
+    /// Names of the engines, which game results refer to by index.
     pub(crate) names: Vec<String>,
-    /// Everything else that must not change, by its name.
+    /// All other settings that must not change between runs, by name, for example the book and the time
+    /// controls.
     pub(crate) settings: serde_json::Map<String, serde_json::Value>,
-    /// Length of the PGN file before the first game.
+    /// Length of the PGN file in bytes before the first game of the match.
     pub(crate) pgn_start: u64,
 }
 
-/// An open state file.
+/// State file of a running match, open and locked.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: Growing,
+    file: AppendOnlyFile,
 }
 
 impl Journal {
-    /// Opens a state file of a match of `games` games, or makes it. Returns the results that it holds, and where the
-    /// PGN ends.
+    /// Opens the state file of a match of `games` games, or creates it. Returns the results that it holds,
+    /// and the offset in the PGN at which the last of them ends.
     pub(crate) fn open(
         path: &Path,
-        header: &Header,
+        header: &MatchHeader,
         games: usize,
     ) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
-        let mut file = Growing::open(path, "state file")?;
-        let text = WholeLines::read(&file.file).map_err(|source| file.io_error(source))?;
+        let mut file = AppendOnlyFile::open(path, "state file")?;
+        let text = CompleteLines::read(&file.file).map_err(|source| file.io_error(source))?;
         let Some((first, lines)) = text.lines.split_first() else {
             if !is_torn_header(&text.rest) {
-                return Err(wrong_line(path, 1, "it does not begin as one".into()));
+                return Err(invalid_line(path, 1, "it does not begin as one".into()));
             }
             file.cut(0)?;
             let mut journal = Self { file };
             journal.append(header)?;
             return Ok((journal, Vec::new(), header.pgn_start));
         };
-        let found: Header =
-            serde_json::from_str(first).map_err(|error| wrong_line(path, 1, error.to_string()))?;
+        let found: MatchHeader =
+            serde_json::from_str(first).map_err(|error| invalid_line(path, 1, error.to_string()))?;
         let other = |what| JournalError::OtherMatch { path: path.display().to_string(), what };
         if let Some(what) = difference(&found, header) {
             return Err(other(what));
         }
         let results = read_results(path, lines, header.names.len())?;
-        if let Some(beyond) = results.iter().find(|result| result.index >= games) {
+        if let Some(surplus) = results.iter().find(|result| result.index >= games) {
             return Err(other(format!(
                 "it holds game {}, but this one ends with game {games}",
-                beyond.index + 1
+                surplus.index + 1
             )));
         }
-        // Only now is it certain that the file is ours to cut.
+        // Only after these checks is it certain that the file belongs to this match and may be cut.
         file.cut(text.length)?;
         let pgn_end = results.last().map_or(found.pgn_start, |result| result.pgn_end);
         Ok((Self { file }, results, pgn_end))
     }
 
-    /// Adds a finished game.
+    /// Appends the result of a finished game and waits until it is on the disk.
     pub(crate) fn add(&mut self, result: &GameResult) -> Result<(), JournalError> {
         self.append(result)
     }
@@ -148,60 +151,61 @@ impl Journal {
     }
 }
 
-fn wrong_line(path: &Path, line: usize, what: String) -> JournalError {
+fn invalid_line(path: &Path, line: usize, what: String) -> JournalError {
     JournalError::Line { path: path.display().to_string(), line, what }
 }
 
-/// The games of a state file, each checked against the match.
+/// Parses the games of a state file and checks each of them against the match.
 fn read_results(path: &Path, lines: &[String], engines: usize) -> Result<Vec<GameResult>, JournalError> {
     let mut seen = BTreeSet::new();
     let read = |(index, line): (usize, &String)| {
-        let wrong = |what: String| wrong_line(path, index + 2, what);
-        let result: GameResult = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |what: String| invalid_line(path, index + 2, what);
+        let result: GameResult = serde_json::from_str(line).map_err(|error| invalid(error.to_string()))?;
         if result.white.max(result.black) >= engines {
-            return Err(wrong("an engine that is not in the match".into()));
+            return Err(invalid("an engine that is not in the match".into()));
         }
         if result.culprit.is_some_and(|culprit| culprit != result.white && culprit != result.black) {
-            return Err(wrong("a forfeit by an engine that is not in the game".into()));
+            return Err(invalid("a forfeit by an engine that is not in the game".into()));
         }
         if !seen.insert(result.index) {
-            return Err(wrong(format!("game {} for the second time", result.index + 1)));
+            return Err(invalid(format!("game {} for the second time", result.index + 1)));
         }
         Ok(result)
     };
     lines.iter().enumerate().map(read).collect()
 }
 
-/// Whether some text without a line's end is what a power cut may have left of a header; so is nothing at all.
+/// True if text without a newline can be what a power failure left of a header; an empty file counts as well.
 fn is_torn_header(text: &[u8]) -> bool {
     const START: &[u8] = b"{\"tandem_match\":";
     let length = text.len().min(START.len());
     text[..length] == START[..length]
 }
 
-/// A process that is being started holds the files of the one that starts it until it is a program of its own. So the lock of a
-/// match that has just ended may outlive it, where engines of another are started at that moment on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time to wait for a lock. A child process holds the files of its parent until it has executed its own
+/// program, so the lock of a match that has just ended may outlive it if another match starts engines at that
+/// moment on a busy machine.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A file that nobody else writes, and that grows by whole pieces.
+/// A locked file to which only this process writes, and only whole pieces at its end.
 #[derive(Debug)]
-struct Growing {
+struct AppendOnlyFile {
     file: File,
     path: PathBuf,
     end: u64,
 }
 
-impl Growing {
-    /// Opens a file to append to it, or makes it, and keeps other matches from it for as long as this lives.
+impl AppendOnlyFile {
+    /// Opens a file for appending, or creates it, and locks out other matches for the lifetime of the value.
     fn open(path: &Path, kind: &'static str) -> Result<Self, JournalError> {
         let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(io_error)?;
-        // A file system that knows no locks cannot guard the file; that is no reason to refuse a match.
-        let asked = Instant::now();
+        // A file system without locks cannot guard the file, but that is not a reason to refuse a match.
+        let started = Instant::now();
         while let Err(TryLockError::WouldBlock) = file.try_lock() {
-            if asked.elapsed() > PATIENCE {
+            if started.elapsed() > LOCK_TIMEOUT {
                 return Err(JournalError::InUse { kind, path: path.display().to_string() });
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -216,7 +220,7 @@ impl Growing {
         JournalError::Io { path: self.path.display().to_string(), source }
     }
 
-    /// Drops everything after `end`, and goes on from there.
+    /// Truncates the file to `end` bytes and continues from there.
     fn cut(&mut self, end: u64) -> Result<(), JournalError> {
         let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
         cut.map_err(|source| self.io_error(source))?;
@@ -228,7 +232,7 @@ impl Growing {
     fn append(&mut self, piece: &[u8]) -> Result<u64, JournalError> {
         let written = self.file.write_all(piece).and_then(|()| self.file.sync_data());
         if let Err(source) = written {
-            // Half a piece must not stay. Where even this fails, a later run cuts it off.
+            // Half a piece must not stay in the file. If even this fails, a later run will cut it off.
             let _ = self.cut(self.end);
             return Err(self.io_error(source));
         }
@@ -237,17 +241,17 @@ impl Growing {
     }
 }
 
-/// A file's text, by lines.
-struct WholeLines {
-    /// Those that end with a newline.
+/// Contents of a file, split into complete lines and a remainder.
+struct CompleteLines {
+    /// Lines that end with a newline, without it.
     lines: Vec<String>,
-    /// Their length together.
+    /// Total length of these lines in bytes, newlines included.
     length: u64,
-    /// What stands after them.
+    /// Bytes after the last newline.
     rest: Vec<u8>,
 }
 
-impl WholeLines {
+impl CompleteLines {
     fn read(mut file: &File) -> io::Result<Self> {
         file.seek(SeekFrom::Start(0))?;
         let mut reader = BufReader::new(file);
@@ -266,8 +270,8 @@ impl WholeLines {
     }
 }
 
-/// The first thing that makes two matches different.
-fn difference(found: &Header, wanted: &Header) -> Option<String> {
+/// Describes the first setting that differs between two matches, or `None` if they are the same.
+fn difference(found: &MatchHeader, wanted: &MatchHeader) -> Option<String> {
     if found.tandem_match != wanted.tandem_match {
         return Some(format!("its format is version {}, not {}", found.tandem_match, wanted.tandem_match));
     }
@@ -286,7 +290,12 @@ fn difference(found: &Header, wanted: &Header) -> Option<String> {
     None
 }
 
-/// What must be written to a file of games before another: an empty line, if somebody's editor left its last line open.
+/// Text to write before the next game in a file of games: an empty line if an editor left the last line open,
+/// else nothing.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read at its end.
 pub fn pgn_separator(mut file: &File) -> io::Result<&'static [u8]> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(b"");
@@ -297,16 +306,16 @@ pub fn pgn_separator(mut file: &File) -> io::Result<&'static [u8]> {
     Ok(if last == *b"\n" { b"" } else { b"\n\n" })
 }
 
-/// A PGN file that grows by whole games.
+/// PGN file of a match that grows by whole games.
 #[derive(Debug)]
 pub(crate) struct PgnFile {
-    file: Growing,
+    file: AppendOnlyFile,
 }
 
 impl PgnFile {
-    /// Opens a file to append to it.
+    /// Opens a PGN file for appending, or creates it, and closes a line that was left open.
     pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
-        let mut file = Growing::open(path, "PGN file")?;
+        let mut file = AppendOnlyFile::open(path, "PGN file")?;
         let tail = pgn_separator(&file.file).map_err(|source| file.io_error(source))?;
         if !tail.is_empty() {
             file.append(tail)?;
@@ -314,28 +323,29 @@ impl PgnFile {
         Ok(Self { file })
     }
 
-    /// Where the next game goes.
+    /// Offset in bytes at which the next game will be written.
     pub(crate) fn end(&self) -> u64 {
         self.file.end
     }
 
-    /// Goes on from `end`, which is where the state file says that the last game ended. What stands after it can only
-    /// be one game that the state does not know, whole or cut short: it is dropped, for it will be played again.
+    /// Continues at `end`, the offset at which the last game of the state file ends. Beyond it there may only
+    /// be one game that the state does not know, complete or cut short; it is removed, because it will be
+    /// played again.
     pub(crate) fn resume_at(&mut self, end: u64, state: &Path) -> Result<(), JournalError> {
         let (pgn, path) = (self.file.path.display().to_string(), state.display().to_string());
         if self.file.end < end {
-            return Err(JournalError::PgnChanged { pgn, path });
+            return Err(JournalError::PgnTooShort { pgn, path });
         }
         if self.file.end == end {
             return Ok(());
         }
         if !self.is_one_game_after(end).map_err(|source| self.file.io_error(source))? {
-            return Err(JournalError::PgnGrew { pgn, path });
+            return Err(JournalError::PgnTooLong { pgn, path });
         }
         self.file.cut(end)
     }
 
-    /// Whether the text from `start` on is a game, or the beginning of one, and no more.
+    /// True if the text from `start` on is one game or the beginning of one, and nothing else.
     fn is_one_game_after(&self, start: u64) -> io::Result<bool> {
         const EVENT: &[u8] = b"[Event ";
         let mut file = &self.file.file;
@@ -354,7 +364,7 @@ impl PgnFile {
         Ok(true)
     }
 
-    /// Appends a game. Returns the new length.
+    /// Appends the text of a game and returns the new length of the file.
     pub(crate) fn append(&mut self, game: &str) -> Result<u64, JournalError> {
         self.file.append(game.as_bytes())
     }

@@ -1,11 +1,18 @@
-//! Matches between chess engines, and what they prove.
+//! Matches between chess engines with real clocks, and the statistics that turn their results into Elo, tests
+//! and rating lists.
 //!
-//! - [`Player`] is who plays a game, [`Analyst`] who judges a position: [`UciPlayer`] is an engine in its own process,
-//!   [`TandemPlayer`] our search within this one, [`Searchless`] an evaluation alone;
-//! - [`play_game`] plays one game with real clocks; [`Tournament`] plays many at once and survives crashes, its own
-//!   included;
-//! - [`stats`] turns results into Elo with error bars, tests and rating lists; [`summary`] and [`report`] show them;
-//! - [`suite`] and [`puzzles`] put positions to an analyst.
+//! Use it to compare engines, builds or networks by games, and to put test suites and puzzles to them. It
+//! does not search or evaluate by itself: for an evaluation of one position take `tandem-search` or
+//! `tandem-nets`, for training games `tandem-selfplay`, which needs no clocks.
+//!
+//! - [`Player`] is one side of a game, [`Analyst`] answers questions about single positions. [`UciPlayer`] is an engine
+//!   in a process of its own, [`TandemPlayer`] our search within this process, [`Searchless`] an evaluation without
+//!   search; [`EngineSpec`] describes any of them, and [`start_player`] or [`start_analyst`] starts it.
+//! - [`play_game`] plays one game with real clocks; [`Tournament`] plays many at once, survives engines that crash, and
+//!   resumes after a crash of its own.
+//! - [`stats`] turns results into Elo with error bars, sequential tests and rating lists; [`summary`] prints them as
+//!   text and JSON, [`report`] as one HTML page.
+//! - [`suite`] and [`puzzles`] put positions with known solutions to an analyst.
 //!
 //! ```
 //! use tandem_arena::stats::{Estimate, Pentanomial};
@@ -16,15 +23,15 @@
 
 mod adjudication;
 mod affinity;
+mod analyst_pool;
 mod book;
 mod fingerprint;
 mod game;
+mod in_process;
 mod info;
-mod inside;
 mod journal;
 mod limits;
 mod outcome;
-mod panel;
 mod player;
 mod process;
 pub mod puzzles;
@@ -44,24 +51,24 @@ mod uci_option;
 mod uci_player;
 
 pub use adjudication::{Adjudication, Adjudicator, DrawRule, ResignRule, RuleError};
+pub use analyst_pool::{AnalystFactory, ask_all};
 pub use book::{Book, BookError, BookOrder, Opening};
-pub use game::{GameRecord, GameRules, Overhead, PlayedMove, PlayedThought, play_game};
-pub use info::Info;
-pub use inside::{Searchless, TandemPlayer};
+pub use game::{GameRecord, GameRules, MoveStats, Overhead, PlayedMove, play_game};
+pub use in_process::{Searchless, TandemPlayer};
+pub use info::UciInfo;
 pub use journal::{JournalError, pgn_separator};
-pub use limits::{Clock, Limits, Overrun, TimeControlError, TimeLimit, seconds};
-pub use outcome::{Outcome, Termination, verdict};
-pub use panel::{Factory, consult};
-pub use player::{Analysis, Analyst, Fault, GameSoFar, Player, Thought, Unanswered};
-pub use schedule::{Format, Pairing, Schedule};
-pub use score::Score;
+pub use limits::{EngineLimits, Overrun, PlayerClock, TimeControlError, TimeLimit, seconds};
+pub use outcome::{Outcome, Termination, result_by_rules};
+pub use player::{Analysis, Analyst, ChosenMove, Fault, GameSoFar, Player, Unanswered};
+pub use schedule::{Pairing, Schedule, TournamentFormat};
+pub use score::UciScore;
 pub use spec::{EngineSpec, SpecError};
 pub use standings::{GameResult, Standings};
 pub use start::{start_analyst, start_player};
 pub use tablebase::Tablebase;
-pub use tandem_chess::output::write_whole;
+pub use tandem_chess::output::write_atomically;
 pub use tandem_chess::random::SplitMix;
 pub use tandem_search::SyzygyError;
-pub use tournament::{Observer, Report, Tournament, TournamentError, cpu_time};
+pub use tournament::{MatchReport, Observer, Tournament, TournamentError, cpu_time};
 pub use uci_option::{OptionError, OptionKind, UciOption};
-pub use uci_player::{Patience, StartError, UciPlayer};
+pub use uci_player::{StartError, Timeouts, UciPlayer};

@@ -1,59 +1,60 @@
-//! How long an engine may think, and the clock that watches it.
+//! Limits on an engine's thinking: time controls, depth, nodes, and the clock that enforces them during a
+//! game.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time::Duration};
 use thiserror::Error;
 
-/// A time control that cannot be read.
+/// Error for a time control that cannot be parsed. Its message quotes the text and lists the accepted forms.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("time control '{0}' should look like 5+0.05, 40/60, 40/60+0.1 or inf, in seconds")]
 pub struct TimeControlError(String);
 
-/// The time an engine has.
+/// Time available to an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeLimit {
-    /// As much as it wants.
+    /// No limit of time; some other limit must end each search.
     #[default]
     Unlimited,
-    /// A chess clock.
+    /// A chess clock that runs through the whole game.
     Clock {
-        /// Time for the game, or for each `moves` moves.
+        /// Time for the whole game, or for each `moves` moves if that is set.
         base: Duration,
-        /// Time added after each move.
+        /// Time added after each move (Fischer increment); zero for none.
         increment: Duration,
-        /// Moves after which `base` is added again.
+        /// Moves to the next time control, after which `base` is added again; `None` for a single control.
         moves: Option<u32>,
     },
-    /// The same time for each move.
+    /// The same time for every move, as in `st=0.1`; unused time is lost.
     PerMove(Duration),
 }
 
-/// What ends an engine's thinking.
+/// Limits on an engine's thinking. The first one that is reached ends a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
-    /// The clock.
+pub struct EngineLimits {
+    /// Time control of the game or of each move.
     pub time: TimeLimit,
-    /// Depth of the search.
+    /// Maximum depth in plies; `None` for no limit.
     pub depth: Option<u32>,
-    /// Nodes of the search.
+    /// Maximum number of nodes for each move; `None` for no limit.
     pub nodes: Option<u64>,
-    /// How far an engine may overstep its time before it loses: room for what the operating system needs to carry
-    /// a line from one process to another.
+    /// Tolerance by which a move may be late before the engine loses, because the operating system needs time
+    /// to carry a line from one process to another. It does not extend the clock.
     pub margin: Duration,
 }
 
-impl Limits {
-    /// The margin used where none is asked for.
+impl EngineLimits {
+    /// Default tolerance, used where none is given: 20 milliseconds.
     pub const DEFAULT_MARGIN: Duration = Duration::from_millis(20);
 
-    /// Whether anything ends the thinking at all.
+    /// True if at least one limit is set, so that every search ends by itself.
     pub fn is_bounded(&self) -> bool {
         self.time != TimeLimit::Unlimited || self.depth.is_some() || self.nodes.is_some()
     }
 }
 
-impl Default for Limits {
+impl Default for EngineLimits {
     fn default() -> Self {
         Self { time: TimeLimit::Unlimited, depth: None, nodes: None, margin: Self::DEFAULT_MARGIN }
     }
@@ -63,22 +64,22 @@ impl FromStr for TimeLimit {
     type Err = TimeControlError;
 
     fn from_str(text: &str) -> Result<Self, TimeControlError> {
-        let wrong = || TimeControlError(text.chars().take(40).collect());
+        let invalid = || TimeControlError(text.chars().take(40).collect());
         if text == "inf" {
             return Ok(Self::Unlimited);
         }
         let (moves, rest) = match text.split_once('/') {
             Some((moves, rest)) => {
-                let moves = moves.parse().ok().filter(|&moves: &u32| moves > 0).ok_or_else(wrong)?;
+                let moves = moves.parse().ok().filter(|&moves: &u32| moves > 0).ok_or_else(invalid)?;
                 (Some(moves), rest)
             }
             None => (None, text),
         };
         let (base, increment) = rest.split_once('+').unwrap_or((rest, "0"));
-        let base = seconds(base).ok_or_else(wrong)?;
-        let increment = seconds(increment).ok_or_else(wrong)?;
+        let base = seconds(base).ok_or_else(invalid)?;
+        let increment = seconds(increment).ok_or_else(invalid)?;
         if base.is_zero() {
-            return Err(wrong());
+            return Err(invalid());
         }
         Ok(Self::Clock { base, increment, moves })
     }
@@ -103,8 +104,8 @@ impl fmt::Display for TimeLimit {
     }
 }
 
-/// In words, such as `5+0.05` or `10000 nodes`.
-impl fmt::Display for Limits {
+/// Text for tables and the PGN, for example `5+0.05` or `10000 nodes`.
+impl fmt::Display for EngineLimits {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let mut parts = Vec::new();
         if self.time != TimeLimit::Unlimited {
@@ -119,7 +120,8 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Seconds written as a decimal number, `minutes:seconds` included.
+/// Parses a time in seconds as a decimal number, optionally as `minutes:seconds`. Returns `None` for
+/// negative, malformed or very large values (ten million seconds and above).
 pub fn seconds(text: &str) -> Option<Duration> {
     let (minutes, seconds) = match text.split_once(':') {
         Some((minutes, seconds)) => (minutes.parse::<u32>().ok()?, seconds),
@@ -129,35 +131,35 @@ pub fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|time| time.as_secs() < 10_000_000)
 }
 
-/// One side's clock during a game.
+/// Clock of one side during a game.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    limits: Limits,
-    /// Time left, for a [`TimeLimit::Clock`].
+pub struct PlayerClock {
+    limits: EngineLimits,
+    /// Time left under [`TimeLimit::Clock`]; unused otherwise.
     left: Duration,
-    /// Moves to the next time control, where there is one.
+    /// Moves left to the next time control, if there is one.
     moves_to_go: Option<u32>,
 }
 
-/// The time ran out by this much.
+/// Error for a move that came after its time, by this duration; the tolerance is not subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun(pub Duration);
 
-impl Clock {
-    /// A clock at the start of a game.
-    pub fn new(limits: Limits) -> Self {
+impl PlayerClock {
+    /// Creates a clock as it stands at the start of a game.
+    pub fn new(limits: EngineLimits) -> Self {
         match limits.time {
             TimeLimit::Clock { base, moves, .. } => Self { limits, left: base, moves_to_go: moves },
             _ => Self { limits, left: Duration::ZERO, moves_to_go: None },
         }
     }
 
-    /// What this clock counts.
-    pub fn limits(&self) -> &Limits {
+    /// Limits that this clock enforces.
+    pub fn limits(&self) -> &EngineLimits {
         &self.limits
     }
 
-    /// Time until the move is late, without the margin; none when there is no such time.
+    /// Time left for the current move, without the tolerance; `None` if it is not limited.
     pub fn allowance(&self) -> Option<Duration> {
         match self.limits.time {
             TimeLimit::Unlimited => None,
@@ -166,12 +168,12 @@ impl Clock {
         }
     }
 
-    /// Time left on a clock that runs through the game.
+    /// Time left on a game clock; `None` for other kinds of limits.
     pub fn left(&self) -> Option<Duration> {
         matches!(self.limits.time, TimeLimit::Clock { .. }).then_some(self.left)
     }
 
-    /// The increment of a clock that runs through the game.
+    /// Increment of a game clock; zero for other kinds of limits.
     pub fn increment(&self) -> Duration {
         match self.limits.time {
             TimeLimit::Clock { increment, .. } => increment,
@@ -179,12 +181,16 @@ impl Clock {
         }
     }
 
-    /// Moves to the next time control.
+    /// Moves left to the next time control; `None` if there is only one.
     pub fn moves_to_go(&self) -> Option<u32> {
         self.moves_to_go
     }
 
-    /// Books the time of a move, and adds what the move earns.
+    /// Subtracts the time of a move, then adds the increment, and the base time if a control was reached.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the move was late by more than the tolerance; the game is then lost on time.
     pub fn spend(&mut self, elapsed: Duration) -> Result<(), Overrun> {
         let Some(allowed) = self.allowance() else { return Ok(()) };
         if elapsed > allowed + self.limits.margin {
@@ -203,14 +209,15 @@ impl Clock {
         Ok(())
     }
 
-    /// The arguments of `go` for the side with this clock.
+    /// Arguments of the UCI command `go` for the side with this clock, with a leading space.
     pub fn go_arguments(&self, opponent: &Self, white: bool) -> String {
         let mut text = String::new();
         match self.limits.time {
             TimeLimit::Unlimited => {}
             TimeLimit::PerMove(time) => text += &format!(" movetime {}", millis(time)),
             TimeLimit::Clock { .. } => {
-                // An opponent without a clock is shown as one with ours: engines want both numbers.
+                // An opponent without a clock is shown with a copy of ours, because engines expect both
+                // values.
                 let their = if opponent.left().is_some() { opponent } else { self };
                 let (w, b) = if white { (self, their) } else { (their, self) };
                 text += &format!(" wtime {} btime {}", millis(w.left), millis(b.left));
@@ -233,7 +240,7 @@ impl Clock {
     }
 }
 
-/// Whole milliseconds, never zero: some engines read 0 as "no limit".
+/// Whole milliseconds, at least 1, because some engines read 0 as "no limit".
 fn millis(time: Duration) -> u128 {
     time.as_millis().max(1)
 }
@@ -242,8 +249,12 @@ fn millis(time: Duration) -> u128 {
 mod tests {
     use super::*;
 
-    fn clock(text: &str) -> Clock {
-        Clock::new(Limits { time: text.parse().unwrap(), margin: Duration::ZERO, ..Limits::default() })
+    fn clock(text: &str) -> PlayerClock {
+        PlayerClock::new(EngineLimits {
+            time: text.parse().unwrap(),
+            margin: Duration::ZERO,
+            ..EngineLimits::default()
+        })
     }
 
     const MS: Duration = Duration::from_millis(1);
@@ -260,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_increment_comes_after_the_move() {
+    fn the_increment_is_added_after_the_move() {
         let mut clock = clock("1+0.1");
         clock.spend(400 * MS).unwrap();
         assert_eq!(clock.left(), Some(700 * MS));
@@ -268,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_base_comes_again_after_its_moves() {
+    fn the_base_time_is_added_at_each_time_control() {
         let mut clock = clock("2/1");
         clock.spend(100 * MS).unwrap();
         assert_eq!(clock.moves_to_go(), Some(1));
@@ -277,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_margin_forgives_but_gives_nothing() {
+    fn the_margin_forgives_a_late_move_but_adds_no_time() {
         let mut clock = clock("1+0.1");
         clock.limits.margin = 10 * MS;
         clock.spend(1005 * MS).unwrap();
@@ -289,7 +300,7 @@ mod tests {
         let (white, black) = (clock("2+0.1"), clock("40/1"));
         assert_eq!(white.go_arguments(&black, true), " wtime 2000 btime 1000 winc 100 binc 0");
         assert_eq!(black.go_arguments(&white, false), " wtime 2000 btime 1000 winc 100 binc 0 movestogo 40");
-        let nodes = Clock::new(Limits { nodes: Some(5000), ..Limits::default() });
+        let nodes = PlayerClock::new(EngineLimits { nodes: Some(5000), ..EngineLimits::default() });
         assert_eq!(nodes.go_arguments(&white, true), " nodes 5000");
         assert_eq!(white.go_arguments(&nodes, true), " wtime 2000 btime 2000 winc 100 binc 100");
     }

@@ -1,25 +1,25 @@
-//! How games end.
+//! Results of games and the reasons for their ends, with the words that tables and PGN use for them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tandem_chess::{Color, Position};
 
-/// The result of a game.
+/// Result of a finished game. It is stored by its PGN spelling in state files and JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// 1-0.
+    /// White won, `1-0` in PGN.
     #[serde(rename = "1-0")]
     WhiteWins,
-    /// 0-1.
+    /// Black won, `0-1` in PGN.
     #[serde(rename = "0-1")]
     BlackWins,
-    /// 1/2-1/2.
+    /// Neither side won, `1/2-1/2` in PGN.
     #[serde(rename = "1/2-1/2")]
     Draw,
 }
 
 impl Outcome {
-    /// The win of one side.
+    /// Result of a game that `color` has won.
     pub fn won_by(color: Color) -> Self {
         match color {
             Color::White => Self::WhiteWins,
@@ -27,7 +27,7 @@ impl Outcome {
         }
     }
 
-    /// Half points of White: 2 for a win, 1 for a draw.
+    /// Points of White in halves: 2 for a win, 1 for a draw, 0 for a loss.
     pub fn white_half_points(self) -> u8 {
         match self {
             Self::WhiteWins => 2,
@@ -36,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// Half points of one side.
+    /// Points of one side in halves: 2 for a win, 1 for a draw, 0 for a loss.
     pub fn half_points(self, color: Color) -> u8 {
         match color {
             Color::White => self.white_half_points(),
@@ -55,8 +55,9 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the rules of chess say about a position that a game has reached; none if the game goes on.
-pub fn verdict(position: &Position) -> Option<(Outcome, Termination)> {
+/// Result of a position by the rules of chess, with the reason; `None` if the game continues. Draws by
+/// repetition (third occurrence) and by the fifty-move rule count without a claim.
+pub fn result_by_rules(position: &Position) -> Option<(Outcome, Termination)> {
     let draw = |termination| Some((Outcome::Draw, termination));
     if !position.has_legal_move() {
         if position.in_check() {
@@ -73,40 +74,40 @@ pub fn verdict(position: &Position) -> Option<(Outcome, Termination)> {
     if position.repetitions() >= 2 { draw(Termination::Repetition) } else { None }
 }
 
-/// What ended a game.
+/// Reason for the end of a game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
-    /// Mate on the board.
+    /// The side to move is in check and has no legal move.
     Checkmate,
-    /// No legal move, no check.
+    /// The side to move has no legal move and is not in check.
     Stalemate,
-    /// The same position for the third time.
+    /// The position occurred for the third time.
     Repetition,
-    /// Fifty moves without capture or pawn move.
+    /// Fifty moves of each side passed without a capture or a pawn move.
     FiftyMoves,
-    /// No mate possible.
+    /// Neither side has enough material to mate.
     InsufficientMaterial,
-    /// Lost by the players' own evaluations.
+    /// Adjudicated as won, because both players' evaluations agreed on it.
     Resignation,
-    /// Drawn by the players' own evaluations.
+    /// Adjudicated as drawn, because both players' evaluations stayed near zero.
     DrawAgreed,
-    /// The result stands in the tablebases.
+    /// Adjudicated by a tablebase probe.
     Tablebase,
-    /// Too long.
+    /// Adjudicated as drawn at the limit of moves.
     MoveLimit,
-    /// Time ran out.
+    /// A move came after its time, by more than the tolerance.
     TimeLoss,
-    /// A move that is none.
+    /// An engine answered with something other than a legal move.
     IllegalMove,
-    /// The engine's process ended.
+    /// An engine's process ended during the game or did not start.
     Crash,
-    /// The engine did not answer.
+    /// An engine did not answer in time, not even to `stop`.
     Hang,
 }
 
 impl Termination {
-    /// All of them, in the order of tables.
+    /// All reasons, in the order of tables.
     pub const ALL: [Self; 13] = [
         Self::Checkmate,
         Self::Stalemate,
@@ -123,12 +124,12 @@ impl Termination {
         Self::Hang,
     ];
 
-    /// Whether the loser's fault, not its chess, ended the game.
+    /// True if the game was lost by a fault of the engine rather than by its chess.
     pub fn is_forfeit(self) -> bool {
         matches!(self, Self::TimeLoss | Self::IllegalMove | Self::Crash | Self::Hang)
     }
 
-    /// In a few words.
+    /// Short description for tables, for example `threefold repetition`.
     pub fn words(self) -> &'static str {
         match self {
             Self::Checkmate => "checkmate",
@@ -147,7 +148,7 @@ impl Termination {
         }
     }
 
-    /// The value of PGN's `Termination` tag.
+    /// Value of the `Termination` tag in PGN.
     pub fn pgn_tag(self) -> &'static str {
         match self {
             Self::TimeLoss => "time forfeit",

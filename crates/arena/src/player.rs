@@ -1,71 +1,72 @@
-//! The two sides of a game.
+//! The interfaces between a game and its players.
 //!
-//! A game knows its players only through [`Player`]: an engine in its own process ([`crate::UciPlayer`]) is one, a
-//! search or a network within this program can be another.
+//! A game knows its players only through [`Player`]: an engine in its own process ([`crate::UciPlayer`])
+//! implements it, and so does a search or a network within this process. [`Analyst`] is the same for single
+//! positions.
 
-use crate::{Clock, Info, Score};
+use crate::{PlayerClock, UciInfo, UciScore};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::{Duration, Instant};
 use tandem_chess::{Board, Move, Position};
 
-/// The game that a player is asked to continue.
+/// The game so far, as it is passed to the player to move.
 #[derive(Clone, Copy, Debug)]
 pub struct GameSoFar<'a> {
-    /// Where it started.
+    /// Start position of the game.
     pub start: &'a Board,
-    /// The moves since then, as UCI text separated by spaces.
+    /// Moves since then in UCI notation, separated by spaces; empty at the start.
     pub moves: &'a str,
-    /// Where it stands.
+    /// Current position, with the history that repetition needs.
     pub position: &'a Position,
-    /// Castling is written as king takes rook.
+    /// Chess960: castling is written as the king taking its rook.
     pub chess960: bool,
 }
 
-/// A move with what the player thought.
+/// A move with the evaluation and statistics of the search behind it.
 #[derive(Clone, Debug)]
-pub struct Thought {
-    /// The move, legal in the position.
+pub struct ChosenMove {
+    /// The move, which is legal in the position.
     pub mv: Move,
-    /// The player's evaluation, for the side to move.
-    pub score: Option<Score>,
-    /// Depth of its search.
+    /// Evaluation for the side to move; `None` if the player reported none.
+    pub score: Option<UciScore>,
+    /// Depth of the search in plies, if known.
     pub depth: Option<u32>,
-    /// Nodes of its search.
+    /// Number of nodes of the search, if known.
     pub nodes: Option<u64>,
-    /// When its clock was started.
+    /// Time at which the player's clock was started.
     pub started: Instant,
-    /// Time it took.
+    /// Wall-clock time from there to the arrival of the move.
     pub elapsed: Duration,
 }
 
-/// How a player failed.
+/// Failure of a player, with details for the PGN. Except for `Cancelled`, it forfeits the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The program ended.
+    /// The process ended, or a thread panicked; with its exit status and last output.
     Crash(String),
-    /// It did not answer, not even to `stop`.
+    /// The player did not answer, not even to `stop`.
     Hang(String),
-    /// It answered after its time.
+    /// The move came late by this duration.
     Time(Duration),
-    /// It played a move that is none.
+    /// The answer, quoted here, is not a legal move.
     Illegal(String),
-    /// Nothing is wrong with it: the game was called off.
+    /// The game or the search was cancelled from outside, which is not the player's fault.
     Cancelled,
 }
 
-/// Why a question has no answer.
+/// Category of a failure to answer a question about a position, as JSON reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
-    /// The program ended, or hung.
+    /// The program crashed or did not respond.
     Failure,
-    /// The answer came late, or is no move.
+    /// The answer came too late, or was not a legal move.
     Useless,
 }
 
 impl Fault {
-    /// What it means to whoever has asked; nothing if the question was taken back.
+    /// Category of the fault for reports; `None` if the search was cancelled.
     pub fn unanswered(&self) -> Option<Unanswered> {
         match self {
             Self::Crash(_) | Self::Hang(_) => Some(Unanswered::Failure),
@@ -87,61 +88,86 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Someone who plays chess.
+/// One side of a game.
 pub trait Player: Send {
-    /// What it is called in tables and PGN.
+    /// Name for tables and PGN.
     fn name(&self) -> &str;
 
-    /// Whether it knows Chess960.
+    /// True if the player supports Chess960.
     fn plays_chess960(&self) -> bool;
 
-    /// Prepares for a new game.
+    /// Prepares for a new game: clears tables and history.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the player crashed or does not respond.
     fn new_game(&mut self, chess960: bool) -> Result<(), Fault>;
 
-    /// Chooses a move. `clock` is the player's own.
-    fn think(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) -> Result<Thought, Fault>;
+    /// Chooses a move in the position of `game`. `clock` is the player's own, `opponent` that of the other
+    /// side.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the player crashed, was late or gave an illegal move, and with [`Fault::Cancelled`] if it was
+    /// interrupted.
+    fn think(
+        &mut self,
+        game: &GameSoFar,
+        clock: &PlayerClock,
+        opponent: &PlayerClock,
+    ) -> Result<ChosenMove, Fault>;
 
-    /// Told after its own move, with the game as the opponent sees it: the moment to ponder.
-    fn opponent_thinks(&mut self, _game: &GameSoFar, _clock: &Clock, _opponent: &Clock) {}
+    /// Called after the player's own move, with the position the opponent now faces: the moment to start
+    /// pondering.
+    fn start_pondering(&mut self, _game: &GameSoFar, _clock: &PlayerClock, _opponent: &PlayerClock) {}
 
-    /// Told after a game: until the next it must not think.
-    fn rest(&mut self) {}
+    /// Called after a game: the player must not think until the next one starts.
+    fn end_game(&mut self) {}
 
-    /// Whether it can go on after a fault, or must be made anew.
-    fn is_well(&self) -> bool;
+    /// True if the player can continue after a fault; otherwise it must be started anew.
+    fn is_usable(&self) -> bool;
 }
 
-/// A search outside a game.
+/// Result of a search of a single position outside a game.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The move it chose.
+    /// The move that the analyst chose, legal in the position.
     pub best: Move,
-    /// Time it took.
+    /// Wall-clock time of the search.
     pub elapsed: Duration,
-    /// What was said about the best variation on the way, with the time since the start.
-    pub infos: Vec<(Duration, Info)>,
+    /// Reports about the best variation during the search, each with the time since its start.
+    pub infos: Vec<(Duration, UciInfo)>,
 }
 
 impl Analysis {
-    /// The last evaluation that was not merely a bound.
-    pub fn score(&self) -> Option<Score> {
+    /// The last exact evaluation; if there was none, the last bound.
+    pub fn score(&self) -> Option<UciScore> {
         let scored = self.infos.iter().rev().map(|(_, info)| info).filter(|info| info.score.is_some());
         let exact = scored.clone().find(|info| !info.bound);
         exact.or_else(|| scored.clone().next()).and_then(|info| info.score)
     }
 }
 
-/// Someone who can be asked about a position: an engine with a search, or a network without one.
+/// An engine with a search, or a network without one, that answers questions about positions.
 pub trait Analyst: Send {
-    /// What it is called in tables.
+    /// Name for tables and reports.
     fn name(&self) -> &str;
 
-    /// Thinks about the position that a game has reached.
-    fn analyse(&mut self, game: &GameSoFar, clock: &Clock) -> Result<Analysis, Fault>;
+    /// Searches the current position of `game` within the limits of `clock`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the analyst crashed, was late or gave an illegal move, and with [`Fault::Cancelled`] if it
+    /// was interrupted.
+    fn analyse(&mut self, game: &GameSoFar, clock: &PlayerClock) -> Result<Analysis, Fault>;
 
-    /// Forgets what it knows of earlier positions.
-    fn forget(&mut self, chess960: bool) -> Result<(), Fault>;
+    /// Clears everything learnt from earlier positions, such as the hash table.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the analyst crashed or does not respond.
+    fn reset(&mut self, chess960: bool) -> Result<(), Fault>;
 
-    /// Whether it can go on after a fault, or must be made anew.
-    fn is_well(&self) -> bool;
+    /// True if the analyst can continue after a fault; otherwise it must be started anew.
+    fn is_usable(&self) -> bool;
 }

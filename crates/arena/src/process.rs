@@ -1,8 +1,8 @@
-//! An engine's process: lines in, lines out, each with the time it was read.
+//! The process of an engine: lines of text in, lines of text out, each with the time at which it was read.
 //!
-//! A thread reads the engine's output and stamps what matters with a monotonic time, so that the clock stops when
-//! the move arrives and not when the game gets round to looking. It drops everything else on the spot: an engine
-//! that floods its output costs this thread's time, never memory.
+//! A thread reads the output and stamps the relevant lines with a monotonic time, so that the clock stops
+//! when the move arrives and not when the game gets round to processing it. The thread drops all other lines
+//! at once: an engine that floods its output costs time of this thread, but no memory.
 
 use crate::info::is_main_line;
 use crate::spec::EngineSpec;
@@ -16,45 +16,45 @@ use std::sync::{
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest line that is read; the rest of a longer one is dropped.
+/// Longest line in bytes; the rest of a longer one is dropped.
 const MAX_LINE: usize = 64 * 1024;
-/// Lines of one search that are kept when all are wanted.
-const MAX_KEPT: usize = 10_000;
-/// Bytes of the engine's standard error that are kept to explain its end.
+/// Maximum number of `info` lines of one search that are stored when all of them are wanted.
+const MAX_INFOS: usize = 10_000;
+/// Bytes at the end of the engine's standard error that are stored to explain a crash.
 const MAX_STDERR: usize = 2048;
 
-/// Events that may wait to be looked at; when there are so many, the engine waits.
+/// Capacity of the queue of events; when it is full, the engine's output blocks.
 const MAX_WAITING: usize = 4096;
 
-/// Something the engine said.
+/// Output of an engine that matters to the arena.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum EngineEvent {
     /// A line of the handshake: `id`, `option`, `uciok`, `readyok`.
     Line(String),
-    /// `bestmove`, with the lines that led to it.
-    BestMove(Answer),
-    /// The output ended; what stood on the last, unfinished line.
+    /// A `bestmove` line, with the `info` lines that led to it.
+    BestMove(SearchAnswer),
+    /// The output ended; with the text of the last, unfinished line.
     Closed(String),
 }
 
-/// The end of a search.
+/// Result of a search as the engine printed it.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    /// When the line was read.
+pub(crate) struct SearchAnswer {
+    /// Time at which the line was read.
     pub(crate) at: Instant,
     /// The whole `bestmove` line.
     pub(crate) line: String,
-    /// `info` lines about the best variation with their times: all, or only the last.
+    /// `info` lines about the best variation with their times: all of them, or only the last.
     pub(crate) infos: Vec<(Instant, String)>,
 }
 
-/// A running engine.
+/// A running engine. Dropping it ends the process, by `quit` first and by a signal after 300 ms.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Running,
+    child: KillOnDrop,
     stdin: ChildStdin,
-    events: Receiver<Event>,
-    keep_all: Arc<AtomicBool>,
+    events: Receiver<EngineEvent>,
+    store_all: Arc<AtomicBool>,
     stderr: Arc<Mutex<Vec<u8>>>,
     stderr_reader: thread::JoinHandle<()>,
 }
@@ -68,18 +68,19 @@ impl Process {
             command.current_dir(dir);
         }
         isolate(&mut command);
-        let mut child = Running(command.spawn()?);
+        let mut child = KillOnDrop(command.spawn()?);
         let missing = || io::Error::other("the engine's pipes are missing");
         let stdin = child.0.stdin.take().ok_or_else(missing)?;
         let stdout = child.0.stdout.take().ok_or_else(missing)?;
         let mut errors = child.0.stderr.take().ok_or_else(missing)?;
 
-        // Room for every line of a handshake; when it is full, the engine waits for the game, not the memory.
+        // Enough capacity for every line of a handshake. When it is full, the engine blocks instead of
+        // filling the memory.
         let (sender, events) = sync_channel(MAX_WAITING);
-        let keep_all = Arc::new(AtomicBool::new(false));
-        let mut reader = Reader {
+        let store_all = Arc::new(AtomicBool::new(false));
+        let mut reader = OutputReader {
             sender,
-            keep_all: Arc::clone(&keep_all),
+            store_all: Arc::clone(&store_all),
             line: Vec::new(),
             too_long: false,
             infos: Vec::new(),
@@ -97,33 +98,33 @@ impl Process {
                 tail.drain(..excess);
             }
         })?;
-        Ok(Self { child, stdin, events, keep_all, stderr, stderr_reader })
+        Ok(Self { child, stdin, events, store_all, stderr, stderr_reader })
     }
 
-    /// Keeps every `info` line of the coming searches, not only the last.
-    pub(crate) fn keep_all_infos(&self, keep: bool) {
-        self.keep_all.store(keep, Ordering::Relaxed);
+    /// Stores every `info` line of the next searches, instead of only the last.
+    pub(crate) fn store_all_infos(&self, keep: bool) {
+        self.store_all.store(keep, Ordering::Relaxed);
     }
 
-    /// Sends lines in one write.
+    /// Sends one or more lines in a single write.
     pub(crate) fn send(&mut self, lines: &str) -> io::Result<()> {
         self.stdin.write_all(lines.as_bytes())?;
         self.stdin.flush()
     }
 
-    /// The next event, or none by the deadline.
-    pub(crate) fn next(&self, deadline: Instant) -> Option<Event> {
+    /// Returns the next event, or `None` if none arrives before the deadline.
+    pub(crate) fn next(&self, deadline: Instant) -> Option<EngineEvent> {
         let wait = deadline.saturating_duration_since(Instant::now());
         match self.events.recv_timeout(wait) {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Event::Closed(String::new())),
+            Err(RecvTimeoutError::Disconnected) => Some(EngineEvent::Closed(String::new())),
         }
     }
 
-    /// Drops everything said so far. One event more than can wait may be on its way; beyond that it would be an
-    /// engine that talks faster than we listen, and no end.
-    pub(crate) fn forget_events(&self) {
+    /// Drops all pending events. One event beyond the capacity may be on its way; the loop stops there,
+    /// because an engine that prints faster than it is read would keep it running forever.
+    pub(crate) fn discard_events(&self) {
         for _ in 0..=MAX_WAITING {
             if self.events.try_recv().is_err() {
                 return;
@@ -131,8 +132,9 @@ impl Process {
         }
     }
 
-    /// How the engine ended, in words for people; it gets a moment to do so.
-    pub(crate) fn epitaph(&mut self) -> String {
+    /// Describes the end of the engine, with the last line of its standard error. Waits up to one second for
+    /// it.
+    pub(crate) fn exit_reason(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_secs(1);
         let mut status = self.child.0.try_wait();
         while (matches!(status, Ok(None)) || !self.stderr_reader.is_finished()) && Instant::now() < deadline {
@@ -154,11 +156,11 @@ impl Process {
     }
 }
 
-/// A process that does not outlive its owner: it is killed with everything it started.
+/// A child process that does not outlive this value: it is killed together with all processes it started.
 #[derive(Debug)]
-struct Running(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         kill_group(&self.0);
         let _ = self.0.kill();
@@ -166,7 +168,7 @@ impl Drop for Running {
     }
 }
 
-/// An engine outlives neither the game nor us: it is asked to quit before it is killed.
+/// Asks the engine to quit before the field `child` kills it, so that it can save its files.
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.send("quit\n");
@@ -180,8 +182,8 @@ impl Drop for Process {
     }
 }
 
-/// Keeps a Ctrl-C meant for us from reaching the engine, which would end as a crash in the tables, and ties the
-/// engine's life to ours.
+/// Moves the engine into a process group of its own, so that a Ctrl-C meant for the match does not appear as
+/// a crash in its tables, and ties the engine's life to this process.
 #[cfg(unix)]
 fn isolate(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -223,21 +225,22 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// An engine's text, short enough to quote and without control characters that could upset a terminal.
+/// Shortens text of an engine to 120 characters for a message, and replaces control characters that could
+/// upset a terminal.
 pub(crate) fn clip(text: &str) -> String {
     text.trim().chars().take(120).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Cuts the engine's output into lines.
-struct Reader {
-    sender: SyncSender<Event>,
-    keep_all: Arc<AtomicBool>,
+/// Splits the engine's output into lines and sends those that matter.
+struct OutputReader {
+    sender: SyncSender<EngineEvent>,
+    store_all: Arc<AtomicBool>,
     line: Vec<u8>,
     too_long: bool,
     infos: Vec<(Instant, String)>,
 }
 
-impl Reader {
+impl OutputReader {
     fn run(&mut self, mut output: impl Read) {
         let mut chunk = [0; 16 * 1024];
         loop {
@@ -249,9 +252,9 @@ impl Reader {
             };
             let at = Instant::now();
             for part in chunk[..n].split_inclusive(|&byte| byte == b'\n') {
-                let room = MAX_LINE - self.line.len();
-                self.too_long |= part.len() > room;
-                self.line.extend_from_slice(&part[..part.len().min(room)]);
+                let space = MAX_LINE - self.line.len();
+                self.too_long |= part.len() > space;
+                self.line.extend_from_slice(&part[..part.len().min(space)]);
                 if part.ends_with(b"\n") {
                     let line = std::mem::take(&mut self.line);
                     let whole = !std::mem::take(&mut self.too_long);
@@ -264,44 +267,44 @@ impl Reader {
             }
         }
         let partial = String::from_utf8_lossy(&self.line).into_owned();
-        let _ = self.sender.send(Event::Closed(partial));
+        let _ = self.sender.send(EngineEvent::Closed(partial));
     }
 
-    /// Keeps what matters of a line. False when nobody listens any more.
+    /// Processes one line. Returns false once the receiver is gone.
     fn take(&mut self, at: Instant, line: &str) -> bool {
         let line = line.trim();
         let word = line.split_ascii_whitespace().next().unwrap_or("");
         let event = match word {
             "info" => {
                 if is_main_line(line) {
-                    self.keep_info(at, line);
+                    self.store_info(at, line);
                 }
                 return true;
             }
             "bestmove" => {
                 let infos = std::mem::take(&mut self.infos);
-                Event::BestMove(Answer { at, line: line.to_owned(), infos })
+                EngineEvent::BestMove(SearchAnswer { at, line: line.to_owned(), infos })
             }
-            "id" | "option" | "uciok" | "readyok" => Event::Line(line.to_owned()),
+            "id" | "option" | "uciok" | "readyok" => EngineEvent::Line(line.to_owned()),
             _ => return true,
         };
         self.sender.send(event).is_ok()
     }
 
-    /// Without `keep_all`, one slot holds the last evaluation; a bound only replaces a bound.
-    fn keep_info(&mut self, at: Instant, line: &str) {
-        let all = self.keep_all.load(Ordering::Relaxed);
-        if self.infos.is_empty() || all && self.infos.len() < MAX_KEPT {
+    /// Without `store_all`, only the last evaluation is stored; a bound replaces only a bound.
+    fn store_info(&mut self, at: Instant, line: &str) {
+        let all = self.store_all.load(Ordering::Relaxed);
+        if self.infos.is_empty() || all && self.infos.len() < MAX_INFOS {
             self.infos.push((at, line.to_owned()));
             return;
         }
         let is_bound = |line: &str| line.contains("erbound");
-        if let Some((kept_at, kept)) = self.infos.last_mut()
-            && (all || !is_bound(line) || is_bound(kept))
+        if let Some((stored_at, stored)) = self.infos.last_mut()
+            && (all || !is_bound(line) || is_bound(stored))
         {
-            *kept_at = at;
-            kept.clear();
-            kept.push_str(line);
+            *stored_at = at;
+            stored.clear();
+            stored.push_str(line);
         }
     }
 }
@@ -311,13 +314,13 @@ mod tests {
     use super::*;
     use rustix::process::{Pid, test_kill_process};
 
-    /// Also where the threads that would listen to it cannot be had.
+    /// This also holds if the threads that would read its output cannot be created.
     #[test]
     fn a_process_does_not_outlive_its_owner() {
         let mut command = Command::new("sleep");
         command.arg("600");
         isolate(&mut command);
-        let running = Running(command.spawn().unwrap());
+        let running = KillOnDrop(command.spawn().unwrap());
         let id = Pid::from_child(&running.0);
         assert!(test_kill_process(id).is_ok());
         drop(running);

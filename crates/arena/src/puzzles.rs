@@ -1,90 +1,96 @@
-//! Lichess puzzles.
+//! Lichess puzzles: reading them, solving them with an engine, and the rating that the results correspond to.
 //!
-//! A puzzle is solved when every move of the solver is the one in the file, except that any move that mates counts:
-//! the rule of "Grandmaster-Level Chess Without Search" (Ruoss et al., 2024). The first move is the opponent's.
+//! A puzzle is solved if every move of the solver is the one in the file, except that any move that mates
+//! counts as well: the rule of "Grandmaster-Level Chess Without Search" (Ruoss et al., 2024). The first move
+//! is the opponent's.
 
-use crate::panel::{Factory, consult};
-use crate::{Analyst, Clock, Fault, GameSoFar, Limits, StartError, Unanswered};
+use crate::analyst_pool::{AnalystFactory, ask_all};
+use crate::{Analyst, EngineLimits, Fault, GameSoFar, PlayerClock, StartError, Unanswered};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tandem_chess::{Board, Move, Position, fen, input, uci};
 use thiserror::Error;
 
-/// What is wrong with a file of puzzles.
+/// Error while reading a file of puzzles. Each message names the file, and the line where there is one.
 #[derive(Debug, Error)]
 pub enum PuzzleError {
-    /// It cannot be read.
+    /// The file is missing or cannot be read or decompressed.
     #[error("puzzles {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file as it was given.
         path: String,
-        /// Why.
+        /// Cause reported by the operating system or the decompressor.
         source: std::io::Error,
     },
-    /// It is no CSV.
+    /// The file is not valid CSV, for example because a row has too few fields.
     #[error("puzzles {path}: {source}")]
     Csv {
-        /// The file.
+        /// Path of the file as it was given.
         path: String,
-        /// Where and why.
+        /// Position and kind of the fault, from the CSV parser.
         source: csv::Error,
     },
-    /// A column is missing.
+    /// One of the columns `PuzzleId`, `FEN`, `Moves` and `Rating` is missing.
     #[error("puzzles {path}: no column '{column}'; Lichess has PuzzleId,FEN,Moves,Rating,...")]
     Column {
-        /// The file.
+        /// Path of the file as it was given.
         path: String,
-        /// The column.
+        /// Name of the missing column.
         column: &'static str,
     },
-    /// A puzzle that cannot be.
+    /// A puzzle has an illegal position or move, too few moves, or a rating out of range.
     #[error("puzzles {path}, line {line}: {what}")]
     Record {
-        /// The file.
+        /// Path of the file as it was given.
         path: String,
-        /// The line.
+        /// Line number, from 1, with the header as the first line.
         line: u64,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// Nothing in it.
+    /// The file has a header, but no puzzles.
     #[error("puzzles {0} holds no puzzles")]
     Empty(String),
 }
 
-/// No puzzle comes near this rating; what claims more is another column, or broken.
+/// Upper bound of plausible ratings; a higher number comes from another column or a damaged file.
 const MAX_RATING: u32 = 10_000;
 
-/// A puzzle: every move of it is legal.
+/// A puzzle whose moves are all legal.
 #[derive(Clone, Debug)]
 pub struct Puzzle {
-    /// Its name.
+    /// Identifier of the puzzle at Lichess.
     pub id: String,
-    /// The position before the opponent's first move.
+    /// Position before the opponent's first move.
     pub start: Board,
-    /// The opponent's and the solver's moves in turn.
+    /// Moves of the opponent and the solver in turn, at least one of each.
     pub moves: Vec<Move>,
-    /// Its Glicko rating.
+    /// Glicko-2 rating of the puzzle at Lichess.
     pub rating: u32,
 }
 
-/// What came of a puzzle.
+/// Answer to one puzzle and its grade. JSON reports list one for each puzzle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PuzzleResult {
-    /// Its name.
+    /// Identifier of the puzzle at Lichess.
     pub id: String,
-    /// Its rating.
+    /// Glicko-2 rating of the puzzle at Lichess.
     pub rating: u32,
-    /// Whether every move was right.
+    /// True if every move of the solver was correct.
     pub solved: bool,
-    /// The first wrong move, or the fault, with how many moves were right before it.
+    /// The first wrong move, or the fault, with the number of correct moves before it; `None` if solved.
     pub failure: Option<(usize, String)>,
-    /// Set if that was a fault.
+    /// Category of the fault, if there is no move because the engine failed.
     pub unanswered: Option<Unanswered>,
 }
 
-/// Reads puzzles, plain or compressed.
+/// Reads puzzles from a CSV file in the format of database.lichess.org, plain or compressed with zstd or
+/// gzip.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, is not CSV, lacks a column, has no puzzles, or has an illegal one.
 pub fn read_puzzles(path: &Path) -> Result<Vec<Puzzle>, PuzzleError> {
     let name = path.display().to_string();
     let reader = input::open(path).map_err(|source| PuzzleError::Io { path: name.clone(), source })?;
@@ -124,17 +130,23 @@ fn puzzle(id: &str, position: &str, moves: &str, rating: &str) -> Result<Puzzle,
         return Err("a puzzle has at least two moves: the opponent's and the solver's".into());
     }
     let number = rating.trim().parse().ok().filter(|number| *number <= MAX_RATING);
-    let rating = number.ok_or_else(|| format!("rating '{rating}' is no number from 0 to {MAX_RATING}"))?;
+    let rating = number.ok_or_else(|| format!("rating '{rating}' is not a number from 0 to {MAX_RATING}"))?;
     Ok(Puzzle { id: id.into(), start, moves: parsed, rating })
 }
 
-/// Puts puzzles to an engine, or to a network without search.
+/// Gives puzzles to `concurrency` copies of an engine, or of a network without search, and returns their
+/// results in order. `limits` apply to each move. `done` is called after each puzzle. Puzzles that were not
+/// reached before `cancel` was set are missing from the result.
+///
+/// # Errors
+///
+/// Fails if the engine cannot be started.
 pub fn run_puzzles(
     puzzles: &[Puzzle],
-    limits: &Limits,
+    limits: &EngineLimits,
     concurrency: usize,
     threads_each: usize,
-    make: &Factory,
+    make: &AnalystFactory,
     cancel: &AtomicBool,
     mut done: impl FnMut(&PuzzleResult),
 ) -> Result<Vec<PuzzleResult>, StartError> {
@@ -147,23 +159,23 @@ pub fn run_puzzles(
             PuzzleResult { id: puzzle.id.clone(), rating: puzzle.rating, solved: false, failure, unanswered }
         }
     };
-    let answers = consult(puzzles, concurrency, threads_each, make, cancel, ask, |index, answer| {
+    let answers = ask_all(puzzles, concurrency, threads_each, make, cancel, ask, |index, answer| {
         done(&result(index, answer));
     })?;
     let answered = answers.iter().enumerate();
     Ok(answered.filter_map(|(index, answer)| Some(result(index, answer.as_ref()?))).collect())
 }
 
-fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &Limits) -> Result<PuzzleResult, Fault> {
+fn solve(analyst: &mut dyn Analyst, puzzle: &Puzzle, limits: &EngineLimits) -> Result<PuzzleResult, Fault> {
     let chess960 = fen::is_chess960(&puzzle.start);
-    analyst.forget(chess960)?;
+    analyst.reset(chess960)?;
     let mut position = Position::from(puzzle.start.clone());
     let mut text = String::new();
     let (mut failure, mut unanswered) = (None, None);
     for (ply, &expected) in puzzle.moves.iter().enumerate() {
         if ply % 2 == 1 {
             let game = GameSoFar { start: &puzzle.start, moves: &text, position: &position, chess960 };
-            let played = match analyst.analyse(&game, &Clock::new(*limits)) {
+            let played = match analyst.analyse(&game, &PlayerClock::new(*limits)) {
                 Ok(analysis) => analysis.best,
                 Err(Fault::Cancelled) => return Err(Fault::Cancelled),
                 Err(fault) => {
@@ -195,32 +207,32 @@ fn mates(position: &Position, mv: Move) -> bool {
     after.in_check() && !after.has_legal_move()
 }
 
-/// Puzzles of similar rating.
+/// Results of all puzzles within one interval of ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Band {
-    /// The lowest rating in it.
+pub struct RatingBand {
+    /// Lowest rating in the interval.
     pub from: u32,
-    /// The first rating beyond it.
+    /// First rating beyond the interval.
     pub to: u32,
-    /// Puzzles in it.
+    /// Number of puzzles in the interval.
     pub puzzles: u64,
-    /// Those that were solved.
+    /// Number of puzzles that were solved.
     pub solved: u64,
-    /// Wilson's 95 % interval of the share that is solved.
+    /// Lower end of Wilson's 95 % interval for the fraction solved.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end of Wilson's 95 % interval for the fraction solved.
     pub high: f64,
 }
 
-impl Band {
-    /// The share that was solved.
+impl RatingBand {
+    /// Fraction of the puzzles that were solved, from 0 to 1.
     pub fn accuracy(&self) -> f64 {
         self.solved as f64 / self.puzzles.max(1) as f64
     }
 }
 
-/// Results by rating, in bands of a width.
-pub fn bands(results: &[PuzzleResult], width: u32) -> Vec<Band> {
+/// Groups results by rating into intervals of `width` points, for example 200; empty intervals are left out.
+pub fn bands(results: &[PuzzleResult], width: u32) -> Vec<RatingBand> {
     let width = width.max(1);
     let mut counts = std::collections::BTreeMap::<u32, (u64, u64)>::new();
     for result in results {
@@ -231,12 +243,13 @@ pub fn bands(results: &[PuzzleResult], width: u32) -> Vec<Band> {
     let band = |(index, (puzzles, solved))| {
         let (low, high) = wilson(solved, puzzles);
         let from = index * width;
-        Band { from, to: from.saturating_add(width), puzzles, solved, low, high }
+        RatingBand { from, to: from.saturating_add(width), puzzles, solved, low, high }
     };
     counts.into_iter().map(band).collect()
 }
 
-/// Wilson's 95 % interval of a share.
+/// Wilson's 95 % score interval for a binomial proportion. Unlike the normal approximation it stays within 0
+/// and 1 and is usable for few tries; without any it is the whole range.
 pub fn wilson(hits: u64, tries: u64) -> (f64, f64) {
     if tries == 0 {
         return (0.0, 1.0);
@@ -249,9 +262,9 @@ pub fn wilson(hits: u64, tries: u64) -> (f64, f64) {
     (((centre - spread) / whole).max(0.0), ((centre + spread) / whole).min(1.0))
 }
 
-/// The rating at which these results would be expected, each puzzle taken as an opponent; none without both a success
-/// and a failure.
-pub fn performance(results: &[PuzzleResult]) -> Option<f64> {
+/// Performance rating: the rating at which the expected score against all puzzles, each taken as an opponent,
+/// equals the number solved. `None` unless there is at least one success and one failure.
+pub fn performance_rating(results: &[PuzzleResult]) -> Option<f64> {
     let solved = results.iter().filter(|result| result.solved).count();
     if solved == 0 || solved == results.len() {
         return None;
@@ -276,32 +289,32 @@ mod tests {
     use crate::Analysis;
     use std::time::Duration;
 
-    /// Plays moves from a list.
+    /// An analyst that plays moves from a list.
     struct Scripted(Vec<&'static str>);
 
     impl Analyst for Scripted {
         fn name(&self) -> &str {
             "scripted"
         }
-        fn analyse(&mut self, game: &GameSoFar, _: &Clock) -> Result<Analysis, Fault> {
+        fn analyse(&mut self, game: &GameSoFar, _: &PlayerClock) -> Result<Analysis, Fault> {
             let best = uci::parse(game.position.board(), self.0.remove(0)).unwrap();
             Ok(Analysis { best, elapsed: Duration::ZERO, infos: Vec::new() })
         }
-        fn forget(&mut self, _: bool) -> Result<(), Fault> {
+        fn reset(&mut self, _: bool) -> Result<(), Fault> {
             Ok(())
         }
-        fn is_well(&self) -> bool {
+        fn is_usable(&self) -> bool {
             true
         }
     }
 
-    // Black to move gives way; then 1. Ra8 and 1. Rb8 both mate.
+    // After any move of Black, 1. Ra8 and 1. Rb8 both mate.
     const TWO_MATES: &str = "6k1/5ppp/8/8/8/7r/1R6/R5K1 b - - 0 1";
 
     #[test]
     fn any_mate_counts_and_any_other_move_does_not() {
         let puzzle = puzzle("x", TWO_MATES, "h3h4 a1a8", "1500").unwrap();
-        let solved = |moves| solve(&mut Scripted(moves), &puzzle, &Limits::default()).unwrap();
+        let solved = |moves| solve(&mut Scripted(moves), &puzzle, &EngineLimits::default()).unwrap();
         assert!(solved(vec!["a1a8"]).solved);
         assert!(solved(vec!["b2b8"]).solved);
         assert!(!solved(vec!["a1a7"]).solved);
@@ -312,13 +325,13 @@ mod tests {
     fn every_move_must_be_right() {
         let start = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
         let puzzle = puzzle("x", start, "e2e4 e7e5 g1f3 b8c6", "900").unwrap();
-        let solved = |moves| solve(&mut Scripted(moves), &puzzle, &Limits::default()).unwrap();
+        let solved = |moves| solve(&mut Scripted(moves), &puzzle, &EngineLimits::default()).unwrap();
         assert!(solved(vec!["e7e5", "b8c6"]).solved);
         assert_eq!(solved(vec!["e7e5", "g8f6"]).failure, Some((1, "Nf6".into())));
     }
 
     #[test]
-    fn puzzles_that_cannot_be_are_refused() {
+    fn invalid_puzzles_are_refused() {
         assert!(puzzle("x", "rubbish", "e2e4 e7e5", "1").is_err());
         assert!(puzzle("x", TWO_MATES, "h3h4", "1").unwrap_err().contains("two moves"));
         assert!(puzzle("x", TWO_MATES, "h3h4 a1a9", "1").is_err());
@@ -328,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_and_performance() {
+    fn bands_and_performance_rating_summarise_results() {
         let result = |rating, solved| PuzzleResult {
             id: String::new(),
             rating,
@@ -344,9 +357,9 @@ mod tests {
             [(800, 91), (1600, 9)]
         );
         assert_eq!(super::bands(&results, u32::MAX).len(), 1);
-        assert!((performance(&results).unwrap() - 1400.0).abs() < 1.0);
+        assert!((performance_rating(&results).unwrap() - 1400.0).abs() < 1.0);
         let (low, high) = wilson(9, 10);
         assert!((low - 0.5958).abs() < 1e-3 && (high - 0.9821).abs() < 1e-3);
-        assert_eq!(performance(&results[..50]), None);
+        assert_eq!(performance_rating(&results[..50]), None);
     }
 }

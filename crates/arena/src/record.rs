@@ -1,26 +1,27 @@
-//! Games as PGN.
+//! Games as PGN, with the tags and move comments that fastchess and Lichess also write.
 
-use crate::{GameRecord, Limits, Outcome, TimeLimit};
+use crate::{EngineLimits, GameRecord, Outcome, TimeLimit};
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tandem_chess::{Color, pgn};
 
-/// What the tags of a game say.
+/// Data for the tags of a game that its record does not contain.
 #[derive(Clone, Debug)]
 pub(crate) struct Heading<'a> {
-    /// The match.
+    /// Name of the match.
     pub(crate) event: &'a str,
-    /// The round.
+    /// Round and number within the pair, for example `12.2`.
     pub(crate) round: String,
-    /// White's and Black's names.
+    /// Names of White and Black.
     pub(crate) names: [&'a str; 2],
-    /// White's and Black's limits.
-    pub(crate) limits: [Limits; 2],
-    /// Whether it is Chess960.
+    /// Limits of White and Black.
+    pub(crate) limits: [EngineLimits; 2],
+    /// True for Chess960, which adds the tag `Variant`.
     pub(crate) chess960: bool,
 }
 
-/// A game as PGN text, with a comment after each move: evaluation for White and depth, time left, time taken.
+/// Formats a game as PGN, with a comment after each move: evaluation from White's view and depth, time left
+/// on the clock, time taken. The last comment ends with the result and its reason.
 pub(crate) fn to_pgn(record: &GameRecord, heading: &Heading) -> String {
     let mut game = pgn::Game::from_start(record.start.clone());
     let (date, time) = utc(SystemTime::now());
@@ -67,8 +68,8 @@ pub(crate) fn to_pgn(record: &GameRecord, heading: &Heading) -> String {
     let mut text = Vec::new();
     match pgn::write(&mut text, &game) {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
-        // Every move was legal when it was played and memory takes every write; should that ever change, the
-        // match is worth more than one game's text.
+        // This cannot happen, because every move was legal when it was played and writing to memory does not
+        // fail. Should it ever change, the match is worth more than the text of one game.
         Err(error) => format!("[Event \"unwritable game: {error}\"]\n\n*\n\n"),
     }
 }
@@ -77,7 +78,7 @@ fn comment(played: &crate::PlayedMove, side: Color) -> String {
     let Some(thought) = &played.thought else { return "book".into() };
     let mut text = String::new();
     if let Some(score) = thought.score {
-        let score = if side == Color::White { score } else { score.turned() };
+        let score = if side == Color::White { score } else { score.flipped() };
         let _ = write!(text, "[%eval {score}");
         if let Some(depth) = thought.depth {
             let _ = write!(text, ",{depth}");
@@ -91,14 +92,14 @@ fn comment(played: &crate::PlayedMove, side: Color) -> String {
     text
 }
 
-/// `h:mm:ss.mmm`
+/// Formats a duration as `h:mm:ss.mmm`.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     format!("{}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, time.subsec_millis())
 }
 
-/// PGN's own notation for time controls where it has one.
-fn time_control(limits: &Limits) -> String {
+/// Formats limits in the notation of PGN where it has one, else in our own.
+fn time_control(limits: &EngineLimits) -> String {
     match limits.time {
         TimeLimit::Clock { .. } if limits.depth.is_none() && limits.nodes.is_none() => {
             limits.time.to_string()
@@ -107,7 +108,7 @@ fn time_control(limits: &Limits) -> String {
     }
 }
 
-/// Date and time of day as PGN writes them.
+/// Formats date and time of day in UTC as the tags of PGN require.
 fn utc(now: SystemTime) -> (String, String) {
     let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let (year, month, day) = civil(seconds / 86_400);
@@ -118,7 +119,8 @@ fn utc(now: SystemTime) -> (String, String) {
     )
 }
 
-/// The date, so many days after 1970-01-01: years and months are walked, which is quick enough once per game.
+/// Converts days since 1970-01-01 into year, month and day. It walks years and months, which is fast enough
+/// once per game.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let is_leap =
         |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -1,17 +1,18 @@
-//! A match as one HTML file that needs nothing else: charts are SVG within it.
+//! A match as one self-contained HTML page: charts are SVG within it, and nothing is loaded from elsewhere.
 
 mod chart;
 
 use crate::standings::is_between;
 use crate::stats::{Estimate, Pentanomial, Sprt, Wdl};
 use crate::summary::{self, Meeting};
-use crate::{Report, Standings};
-use chart::{Bars, Line};
+use crate::{MatchReport, Standings};
+use chart::LineChart;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The report of a match.
-pub fn to_html(title: &str, report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> String {
+/// Builds the report of a match: ratings, one section for each meeting with charts, reasons for the ends of
+/// games, and the cost of the runner. The chart of the test appears only if there is a single meeting.
+pub fn to_html(title: &str, report: &MatchReport, meetings: &[Meeting], sprt: Option<&Sprt>) -> String {
     let standings = &report.standings;
     let mut body = format!("<h1>{}</h1>\n", escape(title));
     let _ = writeln!(body, "<p>{} of {} games.</p>", standings.games(), report.total);
@@ -34,26 +35,26 @@ fn meeting_section(standings: &Standings, meeting: Meeting, sprt: Option<&Sprt>)
         lines += &summary::sprt_line(sprt, &standings.sprt_state(sprt, a, b));
     }
     let mut content = pre(&lines);
-    content += &chart::lines("Elo by game", &elo_over_time(standings, meeting), "Elo");
+    content += &chart::line_chart("Elo by game", &elo_over_time(standings, meeting), "Elo");
     if let Some(sprt) = sprt {
         let (lower, upper) = sprt.bounds();
-        content += &chart::lines(
+        content += &chart::line_chart(
             "Log-likelihood ratio by game",
-            &Line { guides: vec![lower, upper], ..llr_over_time(standings, meeting, sprt) },
+            &LineChart { guides: vec![lower, upper], ..llr_over_time(standings, meeting, sprt) },
             "LLR",
         );
     }
     let pairs = standings.pairs(a, b);
     let kinds = ["0", "½", "1", "1½", "2"].iter().zip(pairs.0);
     let bars = kinds.map(|(kind, count)| (format!("{kind} points"), count as f64)).collect();
-    content += &chart::bars("Pairs of games by points", &Bars { bars });
+    content += &chart::bar_chart("Pairs of games by points", &BarChart { bars });
     content += &openings(standings, meeting);
     section(&names, &content)
 }
 
-/// The estimate after each pair, with its 95 % band.
-fn elo_over_time(standings: &Standings, (a, b): Meeting) -> Line {
-    let mut line = Line::default();
+/// Estimate after each pair of games, with its 95 % interval; infinite values are left out.
+fn elo_over_time(standings: &Standings, (a, b): Meeting) -> LineChart {
+    let mut line = LineChart::default();
     for (games, pairs) in standings.pairs_in_order(a, b) {
         if let Some(estimate) = Estimate::of_pairs(&pairs)
             && [estimate.elo, estimate.elo_low, estimate.elo_high].iter().all(|elo| elo.is_finite())
@@ -65,12 +66,13 @@ fn elo_over_time(standings: &Standings, (a, b): Meeting) -> Line {
     line
 }
 
-fn llr_over_time(standings: &Standings, (a, b): Meeting, sprt: &Sprt) -> Line {
+fn llr_over_time(standings: &Standings, (a, b): Meeting, sprt: &Sprt) -> LineChart {
     let point = |(games, pairs): (usize, Pentanomial)| (games as f64, sprt.llr(&pairs));
-    Line { points: standings.pairs_in_order(a, b).map(point).collect(), ..Line::default() }
+    LineChart { points: standings.pairs_in_order(a, b).map(point).collect(), ..LineChart::default() }
 }
 
-/// Openings in which one side scored more than the other, colours swapped: there the engines differ most.
+/// Table of the openings in which one engine scored more than the other over both colours, the largest
+/// differences first, because there the engines differ most.
 fn openings(standings: &Standings, (a, b): Meeting) -> String {
     let mut by_opening: BTreeMap<usize, Wdl> = BTreeMap::new();
     for game in standings.results().filter(|game| is_between(game, a, b)) {
@@ -106,7 +108,7 @@ fn openings(standings: &Standings, (a, b): Meeting) -> String {
 fn terminations(standings: &Standings) -> String {
     let counts = standings.terminations();
     let bars = counts.iter().map(|(kind, &count)| (kind.to_string(), count as f64)).collect();
-    let mut content = chart::bars("Games by what ended them", &Bars { bars });
+    let mut content = chart::bar_chart("Games by reason for their end", &BarChart { bars });
     let forfeits: Vec<String> = standings
         .results()
         .filter(|game| game.termination.is_forfeit())
@@ -136,12 +138,12 @@ fn pre(text: &str) -> String {
     format!("<pre>{}</pre>\n", escape(text.trim_end()))
 }
 
-/// Text within HTML: names come from engines, and engines write what they like.
+/// Escapes text for HTML, because names come from engines and may contain anything.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A page with a title and some content, which must be HTML already.
+/// Builds a page in the style of the reports from a title and content, which must already be HTML.
 pub fn simple_page(title: &str, content: &str) -> String {
     page(title, &format!("<h1>{}</h1>\n{content}", escape(title)))
 }
@@ -168,4 +170,4 @@ svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; f
 .band { fill: var(--band) } .bar { fill: var(--accent) } .guide { stroke: var(--ink); stroke-dasharray: 4 4 }
 ";
 
-pub use chart::{Bars as BarChart, bars as bar_chart, ticks};
+pub use chart::{BarChart, bar_chart, ticks};

@@ -1,33 +1,34 @@
-//! Who plays whom, with which colours, from which opening.
+//! The schedule of a match: pairings, colours and openings for every game number.
 
 use serde::{Deserialize, Serialize};
 
-/// Which engines meet.
+/// Selection of the pairs of engines that play each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Everyone against everyone.
+pub enum TournamentFormat {
+    /// Every engine plays every other one.
     #[default]
     RoundRobin,
-    /// The first so many engines against the others.
+    /// Each of the first `n` engines plays each of the others, but those do not play among themselves.
     Gauntlet(usize),
 }
 
-/// One game to be played.
+/// One game of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairing {
-    /// Its number in the match, from 0.
+    /// Number of the game in the match, from 0.
     pub index: usize,
-    /// Engine with the white pieces.
+    /// Index of the engine with the white pieces.
     pub white: usize,
-    /// Engine with the black pieces.
+    /// Index of the engine with the black pieces.
     pub black: usize,
-    /// The pair of games it belongs to within its meeting, and so its opening.
+    /// Number of the pair of games within its meeting, from 0, which selects the opening.
     pub round: usize,
 }
 
-/// The order of all games. Games come in pairs with one opening and colours swapped, and all meetings of a round
-/// come before the next round; so a match that ends early, or is made longer later, is balanced as far as it went.
+/// Order of all games of a match. Games come in pairs with the same opening and swapped colours, and all
+/// meetings of a round precede the next round. A match that ends early, or is extended later, is therefore
+/// balanced.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     meetings: Vec<(usize, usize)>,
@@ -35,36 +36,37 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// For some engines, with at least `games` games for each meeting; an odd number is rounded up to whole pairs.
-    pub fn new(engines: usize, format: Format, games: usize) -> Self {
+    /// Creates a schedule with at least `games` games for each meeting; an odd number is rounded up to whole
+    /// pairs.
+    pub fn new(engines: usize, format: TournamentFormat, games: usize) -> Self {
         let seeds = match format {
-            Format::RoundRobin => engines,
-            Format::Gauntlet(seeds) => seeds,
+            TournamentFormat::RoundRobin => engines,
+            TournamentFormat::Gauntlet(seeds) => seeds,
         };
         let all = (0..engines).flat_map(|a| (a + 1..engines).map(move |b| (a, b)));
         let meets = |&(a, b): &(usize, usize)| match format {
-            Format::RoundRobin => true,
-            Format::Gauntlet(_) => a < seeds && b >= seeds,
+            TournamentFormat::RoundRobin => true,
+            TournamentFormat::Gauntlet(_) => a < seeds && b >= seeds,
         };
         Self { meetings: all.filter(meets).collect(), rounds: games.div_ceil(2) }
     }
 
-    /// Number of games.
+    /// Total number of games of the match.
     pub fn len(&self) -> usize {
         2 * self.meetings.len() * self.rounds
     }
 
-    /// Whether nobody plays.
+    /// True if the schedule has no games, for example with fewer than two engines.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Who meets whom.
+    /// Pairs of engines that play each other, by index.
     pub fn meetings(&self) -> &[(usize, usize)] {
         &self.meetings
     }
 
-    /// The game with a number.
+    /// Pairing of a game number below [`Schedule::len`]. It does not depend on the length of the match.
     pub fn game(&self, index: usize) -> Pairing {
         let (pair, turned) = (index / 2, index % 2 == 1);
         let (first, second) = self.meetings[pair % self.meetings.len()];
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_pair_swaps_colours_and_keeps_its_opening() {
-        let schedule = Schedule::new(2, Format::RoundRobin, 5);
+        let schedule = Schedule::new(2, TournamentFormat::RoundRobin, 5);
         assert_eq!(schedule.len(), 6);
         let games: Vec<_> = (0..6).map(|index| schedule.game(index)).collect();
         assert!(games.chunks(2).all(|pair| {
@@ -90,11 +92,14 @@ mod tests {
 
     #[test]
     fn everyone_meets_everyone_or_only_the_seeds() {
-        assert_eq!(Schedule::new(4, Format::RoundRobin, 2).meetings().len(), 6);
-        assert_eq!(Schedule::new(4, Format::Gauntlet(1), 2).meetings(), [(0, 1), (0, 2), (0, 3)]);
-        assert_eq!(Schedule::new(4, Format::Gauntlet(2), 2).meetings(), [(0, 2), (0, 3), (1, 2), (1, 3)]);
-        let longer = Schedule::new(3, Format::RoundRobin, 20);
-        let shorter = Schedule::new(3, Format::RoundRobin, 10);
+        assert_eq!(Schedule::new(4, TournamentFormat::RoundRobin, 2).meetings().len(), 6);
+        assert_eq!(Schedule::new(4, TournamentFormat::Gauntlet(1), 2).meetings(), [(0, 1), (0, 2), (0, 3)]);
+        assert_eq!(
+            Schedule::new(4, TournamentFormat::Gauntlet(2), 2).meetings(),
+            [(0, 2), (0, 3), (1, 2), (1, 3)]
+        );
+        let longer = Schedule::new(3, TournamentFormat::RoundRobin, 20);
+        let shorter = Schedule::new(3, TournamentFormat::RoundRobin, 10);
         assert!((0..shorter.len()).all(|index| shorter.game(index) == longer.game(index)));
     }
 }

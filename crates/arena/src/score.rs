@@ -1,20 +1,22 @@
-//! Evaluations as engines report them.
+//! Evaluations in the form in which UCI engines report them.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An evaluation from the side to move.
+/// Evaluation from the view of the side to move, as `score cp` and `score mate` of UCI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Score {
-    /// Hundredths of a pawn.
+pub enum UciScore {
+    /// Hundredths of a pawn; engines differ in what they call a pawn.
     Cp(i32),
-    /// Mate in so many moves of the winner; negative when the side to move is mated, and zero when it is mated now.
+    /// Mate in `n` moves of the winner: positive if the side to move mates, negative if it is mated, zero if
+    /// it is checkmated already.
     Mate(i32),
 }
 
-impl Score {
-    /// One number for comparisons: mates lie beyond every evaluation.
+impl UciScore {
+    /// Single number for comparisons, in which mates lie beyond every evaluation and shorter mates further
+    /// out.
     pub fn centipawns(self) -> i32 {
         const MATE: i32 = 100_000;
         match self {
@@ -24,8 +26,8 @@ impl Score {
         }
     }
 
-    /// The same evaluation from the other side.
-    pub fn turned(self) -> Self {
+    /// The same evaluation from the view of the other side.
+    pub fn flipped(self) -> Self {
         match self {
             Self::Cp(value) => Self::Cp(value.saturating_neg()),
             Self::Mate(moves) => Self::Mate(moves.saturating_neg()),
@@ -33,8 +35,8 @@ impl Score {
     }
 }
 
-/// `0.35`, `-1.20`, `#5`, `#-3`: the form of PGN's `%eval`.
-impl fmt::Display for Score {
+/// `0.35`, `-1.20`, `#5` or `#-3`: the form of `%eval` comments in PGN.
+impl fmt::Display for UciScore {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match *self {
             Self::Cp(value) => write!(f, "{:.2}", f64::from(value) / 100.0),
@@ -49,16 +51,22 @@ mod tests {
 
     #[test]
     fn mates_lie_beyond_every_evaluation() {
-        let order = [Score::Mate(-1), Score::Mate(-9), Score::Cp(i32::MIN), Score::Cp(-1), Score::Cp(30_000)];
-        let order = order.into_iter().chain([Score::Mate(30), Score::Mate(2)]);
-        let values: Vec<i32> = order.map(Score::centipawns).collect();
+        let order = [
+            UciScore::Mate(-1),
+            UciScore::Mate(-9),
+            UciScore::Cp(i32::MIN),
+            UciScore::Cp(-1),
+            UciScore::Cp(30_000),
+        ];
+        let order = order.into_iter().chain([UciScore::Mate(30), UciScore::Mate(2)]);
+        let values: Vec<i32> = order.map(UciScore::centipawns).collect();
         assert!(values.is_sorted_by(|a, b| a < b), "{values:?}");
     }
 
     #[test]
-    fn text_is_that_of_pgn() {
-        assert_eq!(Score::Cp(-120).to_string(), "-1.20");
-        assert_eq!(Score::Cp(5).to_string(), "0.05");
-        assert_eq!(Score::Mate(-3).to_string(), "#-3");
+    fn text_has_the_form_of_pgn() {
+        assert_eq!(UciScore::Cp(-120).to_string(), "-1.20");
+        assert_eq!(UciScore::Cp(5).to_string(), "0.05");
+        assert_eq!(UciScore::Mate(-3).to_string(), "#-3");
     }
 }

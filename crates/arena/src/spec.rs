@@ -1,64 +1,68 @@
-//! An engine as the command line describes it: `cmd=./tandem,name=new,option.Hash=16,tc=5+0.05`.
+//! Descriptions of engines on the command line, such as `cmd=./tandem,name=new,option.Hash=16,tc=5+0.05`.
 
-use crate::limits::{Limits, TimeLimit, seconds};
+use crate::limits::{EngineLimits, TimeLimit, seconds};
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
 
-/// What is wrong with the description of an engine.
+/// Error in the description of an engine. Each message quotes the item and says what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpecError {
-    /// An item that is not `key=value`.
+    /// An item that is not of the form `key=value`.
     #[error("'{0}' in an engine's description should be key=value")]
     NoValue(String),
-    /// A key that does not exist.
+    /// A key that does not exist, for example `hash` instead of `option.Hash`.
     #[error(
         "'{0}' is not part of an engine's description; there are cmd, arg, dir, name, option.NAME, tc, st, depth, \
          nodes, margin, restart and ponder"
     )]
     UnknownKey(String),
-    /// A value of the wrong form.
+    /// A value that does not fit its key.
     #[error("{key}={value} in an engine's description: {expected}")]
     Value {
-        /// The key.
+        /// Key of the item.
         key: String,
-        /// What stands there.
+        /// Value as it was given.
         value: String,
-        /// What should.
+        /// Description of the values that the key accepts.
         expected: String,
     },
-    /// No `cmd`.
+    /// The description has no `cmd`, neither itself nor in `--each`.
     #[error("an engine needs cmd=PATH")]
     NoCommand,
-    /// Nothing ends its thinking.
+    /// No limit is set, so the engine named here would think forever.
     #[error("engine {0} needs a limit: tc=BASE+INC, st=SECONDS, depth=N or nodes=N")]
     NoLimit(String),
 }
 
-/// An engine: its program, its options and its limits.
+/// An engine: its program, its options and its limits. The state file of a match stores it as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineSpec {
-    /// The program.
+    /// Program to run, or `@tandem` or `@searchless` for a player within this process.
     pub command: PathBuf,
-    /// Its arguments.
+    /// Command-line arguments of the program.
     pub args: Vec<String>,
-    /// The directory it runs in; ours if none.
+    /// Working directory of the program; `None` for that of this process.
     pub dir: Option<PathBuf>,
-    /// How it is called in tables and PGN; the name it gives itself if none.
+    /// Name for tables and PGN; `None` for the name by which the engine identifies itself.
     pub name: Option<String>,
-    /// UCI options, in the order they are set.
+    /// Names and values of UCI options, in the order in which they are set.
     pub options: Vec<(String, String)>,
-    /// How long it thinks.
-    pub limits: Limits,
-    /// Whether it is started afresh for each game.
+    /// Limits on its thinking for each move.
+    pub limits: EngineLimits,
+    /// True if the process is started anew for each game; by default it stays up for the whole match.
     pub restart: bool,
-    /// Whether it thinks in its opponent's time.
+    /// True if the engine thinks in its opponent's time; off by default.
     pub ponder: bool,
 }
 
 impl EngineSpec {
-    /// Reads a description. What `common` says (the `--each` of the command line) holds where `text` says nothing.
-    /// Items are separated by commas; a comma within a value is written `\,`.
+    /// Parses a description. Items of `common` (the `--each` of the command line) apply where `text` does not
+    /// set them. Items are separated by commas; a comma within a value is written `\,`.
+    ///
+    /// # Errors
+    ///
+    /// Fails on an item without `=`, an unknown key, a value that does not fit, or a missing `cmd`.
     pub fn parse(text: &str, common: &str) -> Result<Self, SpecError> {
         let mut spec = Self::default();
         for item in split_items(common).into_iter().chain(split_items(text)) {
@@ -70,12 +74,16 @@ impl EngineSpec {
         Ok(spec)
     }
 
-    /// Refuses an engine that would think for ever.
+    /// Checks that some limit ends the engine's searches.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no time control, depth or number of nodes is set.
     pub fn require_limit(&self) -> Result<(), SpecError> {
         if self.limits.is_bounded() { Ok(()) } else { Err(SpecError::NoLimit(self.label())) }
     }
 
-    /// A name before the engine has told its own.
+    /// Name to use before the engine has identified itself: the given one, or the file name of the program.
     pub fn label(&self) -> String {
         match &self.name {
             Some(name) => name.clone(),
@@ -86,12 +94,12 @@ impl EngineSpec {
         }
     }
 
-    /// Whether it runs within this program.
-    pub fn is_inside(&self) -> bool {
+    /// True if the engine runs within this process, that is if `cmd` begins with `@`.
+    pub fn is_in_process(&self) -> bool {
         self.command.to_str().is_some_and(|command| command.starts_with('@'))
     }
 
-    /// The threads it will search with, as far as its options tell.
+    /// Number of search threads by the option `Threads`; 1 if it is not set.
     pub fn threads(&self) -> usize {
         let set = self.options.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case("threads"));
         set.and_then(|(_, value)| value.parse().ok()).unwrap_or(1).max(1)
@@ -100,7 +108,7 @@ impl EngineSpec {
     fn apply(&mut self, item: &str) -> Result<(), SpecError> {
         let (key, value) = item.split_once('=').ok_or_else(|| SpecError::NoValue(item.into()))?;
         let (key, value) = (key.trim(), value.trim());
-        let wrong = |expected: &str| SpecError::Value {
+        let invalid = |expected: &str| SpecError::Value {
             key: key.into(),
             value: value.into(),
             expected: expected.into(),
@@ -108,36 +116,36 @@ impl EngineSpec {
         let flag = || match value {
             "on" | "true" | "yes" => Ok(true),
             "off" | "false" | "no" => Ok(false),
-            _ => Err(wrong("should be on or off")),
+            _ => Err(invalid("should be on or off")),
         };
         match key {
             "cmd" => self.command = value.into(),
             "arg" => self.args.push(value.into()),
             "dir" => self.dir = Some(value.into()),
             "name" => self.name = Some(value.into()),
-            "tc" => self.limits.time = value.parse().map_err(|error| wrong(&format!("{error}")))?,
+            "tc" => self.limits.time = value.parse().map_err(|error| invalid(&format!("{error}")))?,
             "st" => {
                 let time = seconds(value).filter(|time| !time.is_zero());
                 self.limits.time =
-                    TimeLimit::PerMove(time.ok_or_else(|| wrong("should be seconds per move"))?);
+                    TimeLimit::PerMove(time.ok_or_else(|| invalid("should be seconds per move"))?);
             }
             "depth" => {
                 let depth = value.parse().ok().filter(|&depth| depth > 0);
-                self.limits.depth = Some(depth.ok_or_else(|| wrong("should be a number of plies"))?);
+                self.limits.depth = Some(depth.ok_or_else(|| invalid("should be a number of plies"))?);
             }
             "nodes" => {
                 let nodes = value.parse().ok().filter(|&nodes| nodes > 0);
-                self.limits.nodes = Some(nodes.ok_or_else(|| wrong("should be a number of nodes"))?);
+                self.limits.nodes = Some(nodes.ok_or_else(|| invalid("should be a number of nodes"))?);
             }
             "margin" => {
-                let millis = value.parse().map_err(|_| wrong("should be milliseconds"))?;
+                let millis = value.parse().map_err(|_| invalid("should be milliseconds"))?;
                 self.limits.margin = Duration::from_millis(millis);
             }
             "restart" => self.restart = flag()?,
             "ponder" => self.ponder = flag()?,
             _ => match key.strip_prefix("option.") {
                 Some(option) => {
-                    // A later setting replaces an earlier one, so that an engine can differ from `--each`.
+                    // A later setting replaces an earlier one, so that one engine can override `--each`.
                     self.options.retain(|(name, _)| !name.eq_ignore_ascii_case(option));
                     self.options.push((option.into(), value.into()));
                 }
@@ -148,7 +156,7 @@ impl EngineSpec {
     }
 }
 
-/// Splits at commas that no backslash precedes.
+/// Splits at commas that are not preceded by a backslash.
 fn split_items(text: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let mut chars = text.chars().peekable();
@@ -169,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_engine_is_read() {
+    fn a_description_is_parsed() {
         let text = r"cmd=/bin/x,name=a\,b,arg=--uci,option.Hash=16,option.Skill Level=3,tc=1+0.01,nodes=500";
         let spec = EngineSpec::parse(text, "option.hash=8,st=1,option.Threads=2").unwrap();
         assert_eq!(spec.command, PathBuf::from("/bin/x"));
@@ -182,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn mistakes_are_reported() {
         let error = |text| EngineSpec::parse(text, "").unwrap_err().to_string();
         assert!(error("name=x").contains("cmd=PATH"));
         assert!(error("cmd=x,hash=3").contains("'hash'"));

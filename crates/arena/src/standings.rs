@@ -1,4 +1,4 @@
-//! The results of a match so far.
+//! Results of a match so far, and the tables, pairs and tests that are derived from them.
 
 use crate::stats::{Pentanomial, RatedGame, Ratings, Sprt, SprtState, Verdict, Wdl, rate};
 use crate::{Outcome, Termination};
@@ -6,58 +6,58 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tandem_chess::Color;
 
-/// A finished game, as the state file and the tables keep it.
+/// Result of a finished game. The state file stores it as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GameResult {
-    /// Its number in the match, from 0.
+    /// Number of the game in the match, from 0.
     pub index: usize,
-    /// Engine with the white pieces.
+    /// Index of the engine with the white pieces.
     pub white: usize,
-    /// Engine with the black pieces.
+    /// Index of the engine with the black pieces.
     pub black: usize,
-    /// The opening's number in the book, from 0.
+    /// Index of the opening in the book file, from 0.
     pub opening: usize,
-    /// The result.
+    /// Result of the game by the rules, by adjudication or by forfeit.
     pub outcome: Outcome,
-    /// What ended it.
+    /// Reason for the end of the game.
     pub termination: Termination,
-    /// Details of a forfeit.
+    /// Explanation of a forfeit; `None` in a game that ended regularly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// The engine that forfeited.
+    /// Index of the engine that forfeited, if one did. It is also set if the forfeit counts as a draw, against a bare king.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<usize>,
-    /// Half moves, those of the opening included.
+    /// Number of plies, those of the opening included.
     pub plies: usize,
-    /// Seconds it took.
+    /// Wall-clock duration of the game in seconds.
     pub seconds: f64,
-    /// Length of the PGN file after this game.
+    /// Length of the PGN file in bytes after this game; 0 without a PGN file.
     pub pgn_end: u64,
 }
 
 impl GameResult {
-    /// Half points of an engine that took part.
+    /// Points of an engine that took part, in halves.
     pub fn half_points(&self, engine: usize) -> u8 {
         self.outcome.half_points(if self.white == engine { Color::White } else { Color::Black })
     }
 }
 
-/// All results, by the number of the game.
+/// All results of a match, by game number and in the order in which the games ended.
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
-    /// The engines' names.
+    /// Names of the engines, by index.
     pub names: Vec<String>,
     results: BTreeMap<usize, GameResult>,
     order: Vec<usize>,
 }
 
 impl Standings {
-    /// Before the first game.
+    /// Creates the empty table of a match before its first game.
     pub fn new(names: Vec<String>) -> Self {
         Self { names, ..Self::default() }
     }
 
-    /// Adds a game; a game that is already there is replaced.
+    /// Adds a game, or replaces the one with the same number.
     pub fn add(&mut self, result: GameResult) {
         let index = result.index;
         if self.results.insert(index, result).is_none() {
@@ -65,27 +65,27 @@ impl Standings {
         }
     }
 
-    /// Whether a game has been played.
+    /// True if the game with this number has been played.
     pub fn has(&self, index: usize) -> bool {
         self.results.contains_key(&index)
     }
 
-    /// Number of games.
+    /// Number of games played so far.
     pub fn games(&self) -> usize {
         self.results.len()
     }
 
-    /// The games by number.
+    /// All games in the order of their numbers.
     pub fn results(&self) -> impl Iterator<Item = &GameResult> {
         self.results.values()
     }
 
-    /// The games in the order in which they ended.
+    /// All games in the order in which they ended.
     pub fn in_order(&self) -> impl Iterator<Item = &GameResult> {
         self.order.iter().filter_map(|index| self.results.get(index))
     }
 
-    /// Games of one engine against another.
+    /// Wins, draws and losses of one engine against another.
     pub fn wdl(&self, engine: usize, opponent: usize) -> Wdl {
         let mut wdl = Wdl::default();
         for game in self.results().filter(|game| is_between(game, engine, opponent)) {
@@ -94,7 +94,7 @@ impl Standings {
         wdl
     }
 
-    /// Games of one engine against everyone.
+    /// Wins, draws and losses of one engine against all others.
     pub fn total(&self, engine: usize) -> Wdl {
         let mut wdl = Wdl::default();
         for game in self.results().filter(|game| game.white == engine || game.black == engine) {
@@ -103,7 +103,7 @@ impl Standings {
         wdl
     }
 
-    /// Whole pairs of one engine against another.
+    /// Completed pairs of games of one engine against another, by the points that `engine` made in each.
     pub fn pairs(&self, engine: usize, opponent: usize) -> Pentanomial {
         let mut pairs = Pentanomial::default();
         for first in self.results().filter(|game| game.index % 2 == 0 && is_between(game, engine, opponent)) {
@@ -114,7 +114,7 @@ impl Standings {
         pairs
     }
 
-    /// The pairs of one engine against another after each pair that was completed, in the order in which games ended,
+    /// Pairs of one engine against another after each completed pair, in the order in which games ended, each
     /// with the number of their games until then.
     pub fn pairs_in_order(
         &self,
@@ -135,8 +135,8 @@ impl Standings {
         })
     }
 
-    /// Where a test of one engine against another was first decided, or where it stands. Games that were under way at
-    /// the decision still count for every estimate, but what is decided stays decided.
+    /// State of a sequential test at the moment of its first decision, or now if it is undecided. Games that
+    /// were in progress at the decision count for every estimate, but do not revise the decision.
     pub fn sprt_state(&self, sprt: &Sprt, engine: usize, opponent: usize) -> SprtState {
         let mut state = sprt.state(&Pentanomial::default());
         for (_, pairs) in self.pairs_in_order(engine, opponent) {
@@ -148,7 +148,7 @@ impl Standings {
         state
     }
 
-    /// A rating list of all engines. Pairs of games count as one observation.
+    /// Rating list of all engines. Games of one pair count as one observation, because they share an opening.
     pub fn ratings(&self) -> Ratings {
         let mut units: BTreeMap<usize, Vec<RatedGame>> = BTreeMap::new();
         for game in self.results() {
@@ -159,7 +159,7 @@ impl Standings {
         rate(self.names.len(), &units.into_values().collect::<Vec<_>>())
     }
 
-    /// Games by what ended them; every kind is there, even if none ended so.
+    /// Number of games by the reason for their end. Every reason is included, also with zero games.
     pub fn terminations(&self) -> BTreeMap<Termination, u64> {
         let mut counts: BTreeMap<_, _> = Termination::ALL.into_iter().map(|kind| (kind, 0)).collect();
         for game in self.results() {
@@ -168,7 +168,7 @@ impl Standings {
         counts
     }
 
-    /// Games that an engine forfeited, by kind.
+    /// Number of games that an engine forfeited, by kind; every kind of forfeit is included.
     pub fn forfeits(&self, engine: usize) -> BTreeMap<Termination, u64> {
         let kinds = Termination::ALL.into_iter().filter(|kind| kind.is_forfeit());
         let mut counts: BTreeMap<_, _> = kinds.map(|kind| (kind, 0)).collect();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_game_that_is_added_again_is_no_other_half_of_itself() {
+    fn a_game_that_is_added_again_does_not_complete_its_own_pair() {
         let mut standings = Standings::new(vec!["a".into(), "b".into()]);
         standings.add(result(0, 0, 1, Outcome::WhiteWins));
         standings.add(result(0, 0, 1, Outcome::Draw));
@@ -230,7 +230,7 @@ mod tests {
         }
         let decided = standings.sprt_state(&sprt, 0, 1);
         assert_eq!(decided.verdict, Verdict::Accepted);
-        // What was still under way goes badly: the ratio falls back, the decision does not.
+        // The games that were still in progress go badly: the ratio falls back, but the decision stays.
         (pair..pair + 5).for_each(|pair| play(&mut standings, pair, false));
         assert_eq!(sprt.state(&standings.pairs(0, 1)).verdict, Verdict::Undecided);
         assert_eq!(standings.sprt_state(&sprt, 0, 1), decided);

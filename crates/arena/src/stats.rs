@@ -1,8 +1,8 @@
-//! What results say about strength.
+//! Statistics of match results: Elo with error bars, sequential tests and rating lists.
 //!
-//! A pair of games, one opening with colours swapped, is one observation: its two games are not independent, since an
-//! unbalanced opening helps one player in each. The pentanomial model counts pairs by their points and so gets the
-//! error right where counting games alone would overstate it.
+//! A pair of games, one opening with swapped colours, is one observation: its two games are not independent,
+//! because an unbalanced opening helps one player in each. The pentanomial model counts pairs by their points
+//! and so gets the error right where counting games alone would overstate it.
 
 mod counts;
 mod estimate;
@@ -14,13 +14,13 @@ pub use estimate::{Estimate, elo_of_score, score_of_elo};
 pub use ratings::{RatedGame, Rating, Ratings, rate};
 pub use sprt::{Sprt, SprtError, SprtModel, SprtState, Verdict};
 
-/// 95 % of a normal distribution lie within so many standard deviations.
+/// Half-width of the central 95 % interval of a normal distribution, in standard deviations.
 pub const Z95: f64 = 1.959_963_984_540_054;
 
-/// Elo points per unit of normalised strength per game: 800 / ln 10.
+/// Normalised Elo per standard deviation of a single game: 800 / ln 10.
 pub const NELO_PER_SIGMA: f64 = 347.435_585_522_601_5;
 
-/// The normal distribution's share below `x`.
+/// Cumulative distribution function of the standard normal distribution.
 pub fn normal_cdf(x: f64) -> f64 {
     0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
 }

@@ -1,4 +1,5 @@
-//! Test suites: positions with known best moves, points, mates or perft counts.
+//! Test suites: positions with known best moves, points, mates or perft counts, and the grades of an engine
+//! on them.
 
 mod baseline;
 mod read;
@@ -6,52 +7,54 @@ mod read;
 pub use baseline::{Comparison, compare};
 pub use read::{SuiteError, read_suite};
 
-use crate::panel::{Factory, consult};
-use crate::{Analysis, Analyst, Clock, Fault, GameSoFar, Limits, Score, StartError, Unanswered};
+use crate::analyst_pool::{AnalystFactory, ask_all};
+use crate::{
+    Analysis, Analyst, EngineLimits, Fault, GameSoFar, PlayerClock, StartError, UciScore, Unanswered,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use tandem_chess::{Board, Move, Position, perft, san};
 
-/// A position with its task.
+/// One position of a suite with its task.
 #[derive(Clone, Debug)]
 pub struct SuiteItem {
-    /// Its name.
+    /// Identifier from the EPD operation `id`, or the number of the position.
     pub id: String,
-    /// The position.
+    /// The position itself, without a history.
     pub board: Board,
-    /// What is asked.
+    /// Task that the position sets.
     pub task: Task,
 }
 
-/// What a position asks.
+/// Task of a position, from the operations of its EPD line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Play one of the best moves, and none of those to avoid.
+    /// Play one of the best moves (`bm`) and none of those to avoid (`am`).
     Best {
-        /// The best.
+        /// Moves that solve the task; empty if every move that is not to be avoided does.
         best: Vec<Move>,
-        /// To avoid.
+        /// Moves that fail the task; empty if there are none.
         avoid: Vec<Move>,
     },
-    /// Moves with points, as in the Strategic Test Suite.
+    /// Moves with points, as in the Strategic Test Suite; all other moves get none.
     Points(Vec<(Move, u32)>),
-    /// Find a mate in so many moves.
+    /// Find a mate in at most this number of moves (`dm`).
     Mate(u32),
-    /// Count the tree of legal moves: depths and leaves.
+    /// Count the leaves of the tree of legal moves: pairs of depth and expected leaves.
     Perft(Vec<(u32, u64)>),
 }
 
 impl Task {
-    /// The most points that the task can bring.
-    pub fn most_points(&self) -> u32 {
+    /// Maximum number of points that the task can bring; 1 for all tasks without points of their own.
+    pub fn max_points(&self) -> u32 {
         match self {
             Self::Points(points) => points.iter().map(|(_, points)| *points).max().unwrap_or(0),
             _ => 1,
         }
     }
 
-    /// Points for a move, with the score that came with it.
-    pub fn points(&self, mv: Move, score: Option<Score>) -> u32 {
+    /// Points for a move; a task of mate also needs the score that the engine reported with it.
+    pub fn points(&self, mv: Move, score: Option<UciScore>) -> u32 {
         match self {
             Self::Best { best, avoid } => {
                 u32::from((best.is_empty() || best.contains(&mv)) && !avoid.contains(&mv))
@@ -61,59 +64,59 @@ impl Task {
             }
             Self::Mate(moves) => {
                 let wanted = i32::try_from(*moves).unwrap_or(i32::MAX);
-                u32::from(matches!(score, Some(Score::Mate(found)) if (1..=wanted).contains(&found)))
+                u32::from(matches!(score, Some(UciScore::Mate(found)) if (1..=wanted).contains(&found)))
             }
             Self::Perft(_) => 0,
         }
     }
 }
 
-/// What came of one position.
+/// Result of one position.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ItemResult {
-    /// Its name.
+    /// Identifier of the position within its suite.
     pub id: String,
-    /// All points were made.
+    /// True if the maximum number of points was reached.
     pub solved: bool,
-    /// Points made.
+    /// Points that the answer scored.
     pub points: u32,
-    /// Points to be made.
+    /// Maximum number of points of the task.
     pub most: u32,
-    /// The move played, or the fault.
+    /// Move that was played, in SAN, or a description of the fault.
     pub played: String,
-    /// Set if there is no move.
+    /// Category of the fault, if there is no move because the engine failed.
     #[serde(default)]
     pub unanswered: Option<Unanswered>,
-    /// Seconds after which the solution was found and never left again.
+    /// Seconds after which the solution was found and not given up again; `None` if unsolved.
     pub solved_in: Option<f64>,
-    /// Depth of the last search.
+    /// Depth of the last completed iteration in plies, if known.
     pub depth: Option<u32>,
-    /// Nodes of the last search.
+    /// Number of nodes of the search, if known.
     pub nodes: Option<u64>,
-    /// Seconds in all.
+    /// Wall-clock time of the whole search in seconds.
     pub seconds: f64,
 }
 
-/// What came of a suite.
+/// Results of a whole suite, stored as JSON and used as the baseline of later runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SuiteReport {
-    /// The suite.
+    /// Name of the suite, usually the path of its file.
     pub suite: String,
-    /// The engine.
+    /// Name of the engine that answered.
     pub engine: String,
-    /// How long it thought.
+    /// Limits of each search in words.
     pub limits: String,
-    /// The positions.
+    /// Results of all positions, in the order of the file.
     pub items: Vec<ItemResult>,
 }
 
 impl SuiteReport {
-    /// Positions that were solved.
+    /// Number of positions that were solved.
     pub fn solved(&self) -> usize {
         self.items.iter().filter(|item| item.solved).count()
     }
 
-    /// Points made and points to be made.
+    /// Points scored and maximum number of points, over all positions.
     pub fn points(&self) -> (u64, u64) {
         let add = |(points, most), item: &ItemResult| {
             (points + u64::from(item.points), most + u64::from(item.most))
@@ -121,55 +124,61 @@ impl SuiteReport {
         self.items.iter().fold((0, 0), add)
     }
 
-    /// Mean seconds to the solution, over solved positions.
+    /// Mean time to the solution in seconds, over the solved positions; `None` if there are none.
     pub fn mean_seconds(&self) -> Option<f64> {
         let times: Vec<f64> = self.items.iter().filter_map(|item| item.solved_in).collect();
         (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
     }
 }
 
-/// Puts a suite to an engine.
+/// Gives a suite to `concurrency` copies of an engine and returns the results in order. `limits` apply to
+/// each position. `done` is called after each of them. Positions that were not reached before `cancel` was
+/// set are missing from the result.
+///
+/// # Errors
+///
+/// Fails if the engine cannot be started.
 pub fn run_suite(
     items: &[SuiteItem],
-    limits: &Limits,
+    limits: &EngineLimits,
     concurrency: usize,
     threads_each: usize,
-    make: &Factory,
+    make: &AnalystFactory,
     cancel: &AtomicBool,
     mut done: impl FnMut(&ItemResult),
 ) -> Result<Vec<ItemResult>, StartError> {
-    let ask = |analyst: &mut dyn Analyst, item: &SuiteItem| ask(analyst, item, limits);
+    let ask = |analyst: &mut dyn Analyst, item: &SuiteItem| solve(analyst, item, limits);
     let result = |index: usize, answer: &Result<ItemResult, Fault>| match answer {
         Ok(result) => result.clone(),
         Err(fault) => ItemResult {
             id: items[index].id.clone(),
-            most: items[index].task.most_points(),
+            most: items[index].task.max_points(),
             played: fault.to_string(),
             unanswered: fault.unanswered(),
             ..ItemResult::default()
         },
     };
-    let answers = consult(items, concurrency, threads_each, make, cancel, ask, |index, answer| {
+    let answers = ask_all(items, concurrency, threads_each, make, cancel, ask, |index, answer| {
         done(&result(index, answer));
     })?;
     let answered = answers.iter().enumerate();
     Ok(answered.filter_map(|(index, answer)| Some(result(index, answer.as_ref()?))).collect())
 }
 
-fn ask(analyst: &mut dyn Analyst, item: &SuiteItem, limits: &Limits) -> Result<ItemResult, Fault> {
+fn solve(analyst: &mut dyn Analyst, item: &SuiteItem, limits: &EngineLimits) -> Result<ItemResult, Fault> {
     if let Task::Perft(counts) = &item.task {
         return Ok(count(item, counts));
     }
     let position = Position::from(item.board.clone());
     let chess960 = tandem_chess::fen::is_chess960(&item.board);
-    analyst.forget(chess960)?;
+    analyst.reset(chess960)?;
     let game = GameSoFar { start: &item.board, moves: "", position: &position, chess960 };
-    let analysis = analyst.analyse(&game, &Clock::new(*limits))?;
-    Ok(judge(item, &analysis))
+    let analysis = analyst.analyse(&game, &PlayerClock::new(*limits))?;
+    Ok(grade(item, &analysis))
 }
 
-fn judge(item: &SuiteItem, analysis: &Analysis) -> ItemResult {
-    let most = item.task.most_points();
+fn grade(item: &SuiteItem, analysis: &Analysis) -> ItemResult {
+    let most = item.task.max_points();
     let points = item.task.points(analysis.best, analysis.score());
     let solved = points == most && most > 0;
     let last = analysis.infos.last().map(|(_, info)| info);
@@ -187,14 +196,14 @@ fn judge(item: &SuiteItem, analysis: &Analysis) -> ItemResult {
     }
 }
 
-/// The time from which every variation that was reported began with the solution. An engine that reports none found
-/// it when it answered.
+/// Time in seconds since which every reported variation began with the solution. An engine that reports no
+/// variations found it when it answered.
 fn solved_in(item: &SuiteItem, analysis: &Analysis) -> f64 {
     let mut since = analysis.elapsed;
     for (at, info) in analysis.infos.iter().rev() {
         let Some(first) = info.pv.first() else { continue };
         let Ok(mv) = tandem_chess::uci::parse(&item.board, first) else { break };
-        if item.task.points(mv, info.score) < item.task.most_points() {
+        if item.task.points(mv, info.score) < item.task.max_points() {
             break;
         }
         since = *at;
@@ -202,11 +211,11 @@ fn solved_in(item: &SuiteItem, analysis: &Analysis) -> f64 {
     since.as_secs_f64()
 }
 
-/// Perft needs no engine: it is a test of our own rules.
+/// Counts a perft task. It needs no engine, because it tests our own move generator.
 fn count(item: &SuiteItem, counts: &[(u32, u64)]) -> ItemResult {
     let start = std::time::Instant::now();
     let mut position = Position::from(item.board.clone());
-    let wrong = counts.iter().find_map(|&(depth, expected)| {
+    let mismatch = counts.iter().find_map(|&(depth, expected)| {
         let found = perft(&mut position, depth);
         (found != expected).then(|| format!("D{depth} is {found}, not {expected}"))
     });
@@ -214,10 +223,10 @@ fn count(item: &SuiteItem, counts: &[(u32, u64)]) -> ItemResult {
     let seconds = start.elapsed().as_secs_f64();
     ItemResult {
         id: item.id.clone(),
-        solved: wrong.is_none(),
-        points: u32::from(wrong.is_none()),
+        solved: mismatch.is_none(),
+        points: u32::from(mismatch.is_none()),
         most: 1,
-        played: wrong.unwrap_or_else(|| "perft".into()),
+        played: mismatch.unwrap_or_else(|| "perft".into()),
         unanswered: None,
         solved_in: None,
         depth: counts.iter().map(|(depth, _)| *depth).max(),
@@ -229,7 +238,7 @@ fn count(item: &SuiteItem, counts: &[(u32, u64)]) -> ItemResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Info;
+    use crate::UciInfo;
     use std::time::Duration;
 
     fn item(task: Task) -> SuiteItem {
@@ -237,13 +246,13 @@ mod tests {
     }
 
     fn analysis(lines: &[(u64, &str)], best: &str) -> Analysis {
-        let infos = lines.iter().map(|(ms, line)| (Duration::from_millis(*ms), Info::parse(line)));
+        let infos = lines.iter().map(|(ms, line)| (Duration::from_millis(*ms), UciInfo::parse(line)));
         let best = best.parse().unwrap();
         Analysis { best, elapsed: Duration::from_millis(100), infos: infos.collect() }
     }
 
     #[test]
-    fn the_time_of_a_solution_is_when_it_came_to_stay() {
+    fn the_time_of_a_solution_is_its_last_arrival() {
         let e4 = "e2e4".parse().unwrap();
         let task = item(Task::Best { best: vec![e4], avoid: vec![] });
         let lines = [
@@ -252,26 +261,26 @@ mod tests {
             (30, "info score cp 1 pv e2e4 e7e5"),
             (40, "info depth 5 score cp 2 pv e2e4"),
         ];
-        let result = judge(&task, &analysis(&lines, "e2e4"));
+        let result = grade(&task, &analysis(&lines, "e2e4"));
         assert_eq!((result.solved, result.solved_in, result.depth), (true, Some(0.03), Some(5)));
-        let silent = judge(&task, &analysis(&[], "e2e4"));
+        let silent = grade(&task, &analysis(&[], "e2e4"));
         assert_eq!(silent.solved_in, Some(0.1));
-        let wrong = judge(&task, &analysis(&lines, "d2d4"));
-        assert_eq!((wrong.solved, wrong.solved_in, wrong.points), (false, None, 0));
+        let incorrect = grade(&task, &analysis(&lines, "d2d4"));
+        assert_eq!((incorrect.solved, incorrect.solved_in, incorrect.points), (false, None, 0));
     }
 
     #[test]
-    fn tasks_are_judged() {
+    fn answers_are_graded() {
         let [e4, d4, a3] = ["e2e4", "d2d4", "a2a3"].map(|text| text.parse().unwrap());
         let avoid = Task::Best { best: vec![], avoid: vec![a3] };
         assert_eq!((avoid.points(e4, None), avoid.points(a3, None)), (1, 0));
         let points = Task::Points(vec![(e4, 10), (d4, 6)]);
-        assert_eq!((points.points(d4, None), points.points(a3, None), points.most_points()), (6, 0, 10));
+        assert_eq!((points.points(d4, None), points.points(a3, None), points.max_points()), (6, 0, 10));
         let mate = Task::Mate(3);
-        assert_eq!(mate.points(a3, Some(Score::Mate(3))), 1);
-        assert_eq!(mate.points(a3, Some(Score::Mate(4))), 0);
-        assert_eq!(mate.points(a3, Some(Score::Mate(-2))), 0);
-        assert_eq!(mate.points(a3, Some(Score::Cp(9999))), 0);
+        assert_eq!(mate.points(a3, Some(UciScore::Mate(3))), 1);
+        assert_eq!(mate.points(a3, Some(UciScore::Mate(4))), 0);
+        assert_eq!(mate.points(a3, Some(UciScore::Mate(-2))), 0);
+        assert_eq!(mate.points(a3, Some(UciScore::Cp(9999))), 0);
     }
 
     #[test]

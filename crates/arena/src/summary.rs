@@ -1,20 +1,21 @@
-//! A match in words for people, and in JSON for machines.
+//! Results of a match as text for a terminal and as JSON for programs.
 
 use crate::stats::{Estimate, Pentanomial, Ratings, Sprt, SprtState, Verdict, Wdl};
-use crate::{Report, Standings, Termination};
+use crate::{MatchReport, Standings, Termination};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// One meeting: who played whom.
+/// Two engines that play each other, by index; all results are from the view of the first.
 pub type Meeting = (usize, usize);
 
-/// Two lines on a meeting: the score, and what it means.
+/// Two lines on a meeting: the score, then Elo, normalised Elo, likelihood of superiority and draws.
 pub fn meeting_lines(standings: &Standings, (a, b): Meeting) -> String {
     let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
     score_lines(&standings.names[a], &standings.names[b], Some(&wdl), &pairs)
 }
 
-/// The same for results from anywhere. Pairs alone do not tell how many games were drawn: a point may be two draws or a win each.
+/// Like [`meeting_lines`], for results of any origin. Without `wdl` the number of draws is omitted, because
+/// two points of a pair may be two draws or a win each.
 pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentanomial) -> String {
     let (points, games) = wdl.map_or((pairs.points(), 2 * pairs.pairs()), |wdl| (wdl.points(), wdl.games()));
     let counts = wdl.map_or(String::new(), |wdl| format!("{wdl}, "));
@@ -36,7 +37,7 @@ pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentano
     text
 }
 
-/// What results mean, if they mean anything.
+/// Estimate of the strength from the results; `None` without any.
 pub fn estimate(wdl: Option<&Wdl>, pairs: &Pentanomial) -> Option<Estimate> {
     wdl.map_or_else(|| Estimate::of_pairs(pairs), |wdl| Estimate::of(pairs, wdl))
 }
@@ -49,24 +50,24 @@ fn pairs_text(pairs: &Pentanomial) -> String {
     format!("  pairs {pairs}{ratio}")
 }
 
-/// `+12.3 +- 4.5`, infinite values included.
+/// Formats a value with its error as `+12.3 +- 4.5`, infinite values as `inf`.
 pub fn interval(value: f64, error: f64) -> String {
     let show = |x: f64| if x.is_finite() { format!("{x:.1}") } else { "inf".into() };
     let sign = if value >= 0.0 { "+" } else { "-" };
     format!("{sign}{} +- {}", show(value.abs()), show(error))
 }
 
-/// The rating list of more than two engines, as a table.
+/// Table of ratings for the engines of a match; useful for more than two.
 pub fn rating_lines(standings: &Standings, ratings: &Ratings) -> String {
     rating_table(&standings.names, ratings)
 }
 
-/// The same for players from anywhere.
+/// Table of ratings for players of any origin; `names` are by the index of the rating.
 pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
     let mut text = format!("  # {:width$}     Elo   +- 95 %   games   score   draws\n", "engine");
     for (rank, rating) in ratings.list.iter().enumerate() {
-        let share = |part: f64| 100.0 * part / rating.games.max(1) as f64;
+        let percent = |part: f64| 100.0 * part / rating.games.max(1) as f64;
         let _ = writeln!(
             text,
             "{:3} {:width$} {:7.1} {:8.1} {:7} {:5.1} % {:5.1} %",
@@ -75,20 +76,20 @@ pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
             rating.elo,
             rating.error,
             rating.games,
-            share(rating.points),
-            share(rating.draws as f64),
+            percent(rating.points),
+            percent(rating.draws as f64),
         );
     }
     let _ = writeln!(
         text,
         "White's advantage {:+.1} Elo, draws between equals {:.1} %",
         ratings.white_advantage,
-        100.0 * ratings.draw_share
+        100.0 * ratings.draw_probability
     );
     text
 }
 
-/// Where a test stands, or was decided, in one line.
+/// State or decision of a sequential test, in one line.
 pub fn sprt_line(sprt: &Sprt, state: &SprtState) -> String {
     let verdict = match state.verdict {
         Verdict::Accepted => "H1 accepted",
@@ -104,7 +105,8 @@ pub fn sprt_line(sprt: &Sprt, state: &SprtState) -> String {
     )
 }
 
-/// How the games ended: first what should be zero, shown even if it is.
+/// Lines on the ends of the games. The first one lists the forfeits that should be zero, and is always
+/// present, so that scripts can check it.
 pub fn termination_lines(standings: &Standings) -> String {
     let counts = standings.terminations();
     let count = |kind: Termination| counts.get(&kind).copied().unwrap_or(0);
@@ -137,8 +139,8 @@ pub fn termination_lines(standings: &Standings) -> String {
     text
 }
 
-/// What the arena itself cost.
-pub fn cost_line(report: &Report) -> String {
+/// Line on the cost of the arena itself: overhead for each move, processor time, and use of the slots.
+pub fn cost_line(report: &MatchReport) -> String {
     let moves = f64::from(report.overhead.moves.max(1));
     let wall = report.wall.as_secs_f64().max(1e-9);
     format!(
@@ -146,20 +148,20 @@ pub fn cost_line(report: &Report) -> String {
         1000.0 * report.overhead.total.as_secs_f64() / moves,
         1000.0 * report.overhead.worst.as_secs_f64(),
         100.0 * report.cpu.as_secs_f64() / wall,
-        if report.inside { " with the engine inside" } else { "" },
+        if report.in_process { " with the engine inside" } else { "" },
         report.wall.as_secs_f64(),
-        100.0 * thinking_share(report),
+        100.0 * thinking_fraction(report),
         if report.bound { "games bound to processors" } else { "games not bound to processors" }
     )
 }
 
-/// The share of the time of all slots in which some engine thought.
-fn thinking_share(report: &Report) -> f64 {
+/// Fraction of the time of all slots during which an engine was thinking, from 0 to 1.
+fn thinking_fraction(report: &MatchReport) -> f64 {
     report.overhead.thinking.as_secs_f64() / (report.wall.as_secs_f64() * report.slots as f64).max(1e-9)
 }
 
-/// The whole match for machines.
-pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Value {
+/// The whole match as JSON: engines, meetings, test, ratings, runner and every result.
+pub fn to_json(report: &MatchReport, meetings: &[Meeting], sprt: Option<&Sprt>) -> Value {
     let standings = &report.standings;
     let meeting = |&(a, b): &Meeting| {
         let (wdl, pairs) = (standings.wdl(a, b), standings.pairs(a, b));
@@ -185,14 +187,14 @@ pub fn to_json(report: &Report, meetings: &[Meeting], sprt: Option<&Sprt>) -> Va
             "worst_milliseconds": 1000.0 * report.overhead.worst.as_secs_f64(),
             "cpu_seconds": report.cpu.as_secs_f64(),
             "wall_seconds": report.wall.as_secs_f64(),
-            "thinking_share": thinking_share(report),
+            "thinking_share": thinking_fraction(report),
             "bound_to_processors": report.bound,
         },
         "results": standings.results().collect::<Vec<_>>(),
     })
 }
 
-/// One meeting for machines. What pairs alone do not tell is null.
+/// One meeting as JSON. Fields that pairs of games alone do not determine are null.
 pub fn meeting_json(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentanomial) -> Value {
     json!({
         "first": first,
@@ -209,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_alone_tell_nothing_of_draws() {
+    fn pairs_alone_do_not_determine_draws() {
         let pairs = Pentanomial([1, 10, 30, 12, 2]);
         let text = score_lines("a", "b", None, &pairs);
         assert!(text.starts_with("a vs b: 57 of 110 points (51.82 %)\nElo +"), "{text}");

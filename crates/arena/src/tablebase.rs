@@ -1,12 +1,13 @@
-//! Results from Syzygy tablebases.
+//! Adjudication of games by Syzygy tablebases.
 
 use crate::Outcome;
 use std::{fmt, sync::Arc};
 use tandem_chess::Position;
 use tandem_search::{SyzygyError, TableResult, Tablebases};
 
-/// Open tablebases that end games. A result counts where the tables prove it: right after the capture or pawn move
-/// that leads into them, when no move is yet lost to the fifty-move rule.
+/// Open Syzygy tablebases. A result counts only if the tables prove it: directly after the capture or pawn
+/// move that leads into them, with no moves counted towards the fifty-move rule yet. Clones share the open
+/// files.
 #[derive(Clone)]
 pub struct Tablebase {
     tables: Arc<Tablebases>,
@@ -14,17 +15,21 @@ pub struct Tablebase {
 }
 
 impl Tablebase {
-    /// Opens the tables in one or more folders, separated as the system separates paths.
+    /// Opens the tables in one or more folders, separated by `:`, or by `;` on Windows.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a folder cannot be read or holds no tables.
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
         Ok(Self { tables: Arc::new(Tablebases::open(path)?), path: path.to_owned() })
     }
 
-    /// The folders.
+    /// Folders of the tables as they were given.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The result of a position, if the tables have it.
+    /// Proven result of a position; `None` if the tables do not contain it.
     pub fn outcome(&self, position: &Position) -> Option<Outcome> {
         Some(match self.tables.probe(position)? {
             TableResult::Win => Outcome::won_by(position.side_to_move()),
@@ -61,7 +66,7 @@ mod tests {
             ("4k3/8/8/8/8/8/8/3QK3 b - - 0 1", Some(Outcome::WhiteWins)),
             ("4k3/8/8/8/8/8/8/3qK3 w - - 0 1", Some(Outcome::Draw)),
             ("8/8/8/8/8/5k2/5p2/5K2 w - - 0 1", Some(Outcome::Draw)),
-            // With the clock running the tables for wins, draws and losses alone prove nothing.
+            // With moves already counted towards the fifty-move rule, WDL tables alone prove nothing.
             ("4k3/8/8/8/8/8/8/3QK3 w - - 5 1", None),
             ("4k3/pppppppp/8/8/8/8/8/3QK3 w - - 0 1", None),
             ("4k3/8/8/8/8/8/8/4K2R w K - 0 1", None),

@@ -1,15 +1,15 @@
-//! Many games at once, between two or more engines.
+//! Matches: many games at once between two or more engines, with state on disk so that they can be resumed.
 
 mod identity;
-mod keeper;
+mod recorder;
 mod slot;
 
-use crate::journal::{Header, JournalError};
-use crate::schedule::{Format, Schedule};
+use crate::journal::{JournalError, MatchHeader};
+use crate::schedule::{Schedule, TournamentFormat};
 use crate::standings::{GameResult, Standings};
-use crate::{Book, BookOrder, EngineSpec, GameRules, Overhead, Patience, StartError, affinity, start_player};
-use keeper::Keeper;
-use slot::{Message, Slot, Work};
+use crate::{Book, BookOrder, EngineSpec, GameRules, Overhead, StartError, Timeouts, affinity, start_player};
+use recorder::MatchRecorder;
+use slot::{MatchContext, Slot, SlotMessage};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,105 +19,106 @@ use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Why a match could not be played, or not to its end.
+/// Error that prevents a match, or ends it early.
 #[derive(Debug, Error)]
 pub enum TournamentError {
-    /// An engine does not start.
+    /// An engine does not start, or keeps failing to start during the match.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// State or PGN cannot be kept.
+    /// The state file or the PGN cannot be read or written, or belongs to another match.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// An engine cannot play Chess960.
+    /// The engine named here does not support Chess960, which the match requires.
     #[error("engine {0} has no option UCI_Chess960, so it cannot play --chess960")]
     NoChess960(String),
-    /// A book for another game.
+    /// The book has positions that only exist in Chess960, but the match is not a Chess960 match.
     #[error("the opening book has Chess960 positions: add --chess960, or take another book")]
     BookNeedsChess960,
-    /// Not enough engines.
+    /// The schedule is empty, because there are not enough engines for the format.
     #[error("a match needs at least two engines, and a gauntlet one on each side")]
     TooFewEngines,
-    /// Something in the operating system.
+    /// The operating system cannot start another thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }
 
-/// Everything about a match.
+/// Complete description of a match.
 #[derive(Clone, Debug)]
 pub struct Tournament {
-    /// The engines.
+    /// Engines that take part; results refer to them by index.
     pub engines: Vec<EngineSpec>,
-    /// Who meets whom.
-    pub format: Format,
-    /// Games of each meeting.
+    /// Selection of the pairings: round robin or gauntlet.
+    pub format: TournamentFormat,
+    /// Number of games of each pairing, rounded up to whole pairs of games.
     pub games: usize,
-    /// The openings.
+    /// Openings from which the games start.
     pub book: Book,
-    /// Where they come from, for the state file.
+    /// Path of the book for the state file, which must not change between runs; `None` for the standard
+    /// position.
     pub book_path: Option<PathBuf>,
-    /// Their order.
+    /// Order of the openings for the state file.
     pub book_order: BookOrder,
-    /// How games are played.
+    /// Rules of all games: adjudication, tablebases and Chess960.
     pub rules: GameRules,
-    /// Games at once.
+    /// Number of games played at once, at least 1.
     pub concurrency: usize,
-    /// Whether games are bound to processors of their own, where there are enough.
+    /// True to bind each game to processors of its own; without effect if there are not enough of them.
     pub affinity: bool,
-    /// How long engines may take where no clock says.
-    pub patience: Patience,
-    /// Where the games go.
+    /// Timeouts for answers that no chess clock limits.
+    pub timeouts: Timeouts,
+    /// PGN file to which the games are appended; `None` to discard them.
     pub pgn: Option<PathBuf>,
-    /// Where the state goes.
+    /// State file, which makes the match resumable; `None` for a match without one.
     pub state: Option<PathBuf>,
-    /// PGN's `Event`.
+    /// Value of the `Event` tag in the PGN.
     pub event: String,
 }
 
-/// What a match is watched through.
+/// Callbacks by which a program follows a match and can end it. The default implementations do nothing.
 pub trait Observer {
-    /// Before the first game: the names that the engines go by, those games already played, and how many there are
-    /// in all. False if nothing is left to do.
+    /// Called before the first game with the engines' names, the results of earlier runs and the total number
+    /// of games. Returning false plays no further games.
     fn started(&mut self, _standings: &Standings, _total: usize) -> bool {
         true
     }
 
-    /// After each game. False ends the match: the games under way are given up.
+    /// Called after each game. Returning false ends the match, and games in progress are abandoned.
     fn finished(&mut self, _standings: &Standings, _result: &GameResult) -> bool {
         true
     }
 
-    /// From time to time, so that a display can move.
+    /// Called about ten times a second while no game ends, so that a display can be updated.
     fn tick(&mut self, _standings: &Standings) {}
 }
 
-/// A match after its end.
+/// Results and costs of a match after its end.
 #[derive(Clone, Debug)]
-pub struct Report {
-    /// All results.
+pub struct MatchReport {
+    /// All results, those of earlier runs of a resumed match included.
     pub standings: Standings,
-    /// Games that were to be played.
+    /// Number of games in the schedule; more than were played if the match ended early.
     pub total: usize,
-    /// What the arena itself cost between moves.
+    /// Time that the arena itself needed between moves, in this run.
     pub overhead: Overhead,
-    /// Time from the first game to the last.
+    /// Wall-clock time of this run.
     pub wall: Duration,
-    /// Processor time of this process, without the engines.
+    /// Processor time of this process during the run, without that of external engines.
     pub cpu: Duration,
-    /// Whether games were bound to processors.
+    /// True if games were bound to processors of their own.
     pub bound: bool,
-    /// Games played at once.
+    /// Number of games played at once.
     pub slots: usize,
-    /// Whether an engine ran within this process, and so its processor time is part of ours.
-    pub inside: bool,
+    /// True if an engine ran within this process, so that `cpu` includes its processor time.
+    pub in_process: bool,
 }
 
 impl Tournament {
-    /// Starts every engine once, so that what is wrong with them is known before the first game. Returns their names,
-    /// each different from the others.
+    /// Starts every engine once, so that faults are found before the first game. Returns their names, made
+    /// unique by numbers where two engines have the same.
     fn check_engines(&self, cancel: &Arc<AtomicBool>) -> Result<Vec<String>, TournamentError> {
         let mut names: Vec<String> = Vec::new();
         for spec in &self.engines {
-            let player = start_player(spec, self.patience, cancel)?;
+            let player = start_player(spec, self.timeouts, cancel)?;
             if self.rules.chess960 && !player.plays_chess960() {
                 return Err(TournamentError::NoChess960(player.name().into()));
             }
@@ -132,11 +133,11 @@ impl Tournament {
         Ok(names)
     }
 
-    /// What the state file says of the match. `pgn_start` is where its PGN begins.
-    fn header(&self, names: &[String], pgn_start: u64) -> Header {
+    /// Header of the state file. `pgn_start` is the offset in the PGN at which this match begins.
+    fn header(&self, names: &[String], pgn_start: u64) -> MatchHeader {
         let mut settings = serde_json::Map::new();
         let mut set = |key: &str, value: serde_json::Value| settings.insert(key.into(), value);
-        // Whatever cannot be written as JSON is as good as absent; these types all can.
+        // A value that cannot be written as JSON would be recorded as absent; all of these can be written.
         set("engines", serde_json::to_value(&self.engines).unwrap_or_default());
         set("format", serde_json::to_value(self.format).unwrap_or_default());
         set("book", serde_json::to_value(&self.book_path).unwrap_or_default());
@@ -145,7 +146,8 @@ impl Tournament {
         set("tablebases", self.rules.tablebase.as_ref().map(|tables| tables.path()).into());
         set("chess960", self.rules.chess960.into());
         set("pgn", serde_json::to_value(&self.pgn).unwrap_or_default());
-        // Names and paths stay the same when an engine is built anew or a book is replaced; what is in them does not.
+        // Names and paths stay the same when an engine is rebuilt or a book is replaced; their contents do
+        // not.
         set("openings", format!("{} with hash {}", self.book.len(), self.book.fingerprint()).into());
         for (name, spec) in names.iter().zip(&self.engines) {
             set(&format!("program of {name}"), identity::program(spec).into());
@@ -153,15 +155,21 @@ impl Tournament {
                 set(&format!("{option} of {name}"), file.into());
             }
         }
-        Header { tandem_match: 2, names: names.to_vec(), settings, pgn_start }
+        MatchHeader { tandem_match: 2, names: names.to_vec(), settings, pgn_start }
     }
 
-    /// Plays the match, or the rest of it. `cancel` ends it early; what was played is kept.
+    /// Plays the match, or its remainder if the state file has results of an earlier run. Setting `cancel`
+    /// ends it early; finished games are kept.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an engine or a book does not fit the match, if an engine does not start, or if a file cannot
+    /// be written.
     pub fn run(
         &self,
         cancel: &Arc<AtomicBool>,
         observer: &mut dyn Observer,
-    ) -> Result<Report, TournamentError> {
+    ) -> Result<MatchReport, TournamentError> {
         let schedule = Schedule::new(self.engines.len(), self.format, self.games);
         if schedule.is_empty() {
             return Err(TournamentError::TooFewEngines);
@@ -170,109 +178,113 @@ impl Tournament {
             return Err(TournamentError::BookNeedsChess960);
         }
         let names = self.check_engines(cancel)?;
-        let mut keeper = Keeper::open(self, names, schedule.len())?;
-        let goes_on = observer.started(&keeper.standings, schedule.len());
-        let todo: VecDeque<usize> =
-            (0..schedule.len()).filter(|&index| goes_on && !keeper.standings.has(index)).collect();
-        let slots = self.concurrency.clamp(1, todo.len().max(1));
-        let work = Work {
+        let mut recorder = MatchRecorder::open(self, names, schedule.len())?;
+        let keeps_playing = observer.started(&recorder.standings, schedule.len());
+        let pending: VecDeque<usize> =
+            (0..schedule.len()).filter(|&index| keeps_playing && !recorder.standings.has(index)).collect();
+        let slots = self.concurrency.clamp(1, pending.len().max(1));
+        let context = MatchContext {
             tournament: self,
             schedule: &schedule,
-            todo: Mutex::new(todo),
+            pending: Mutex::new(pending),
             halt: AtomicBool::new(false),
             cancel,
             failed_starts: self.engines.iter().map(|_| AtomicUsize::new(0)).collect(),
         };
         let meetings = schedule.meetings().iter();
         let processors = meetings.map(|&(a, b)| processors(&self.engines[a], &self.engines[b])).max();
-        let places = if self.affinity { affinity::assign(slots, processors.unwrap_or(1)) } else { None };
+        let assignment = if self.affinity { affinity::assign(slots, processors.unwrap_or(1)) } else { None };
 
         let (started, cpu_before) = (Instant::now(), cpu_time());
         thread::scope(|scope| {
-            // Both end with this closure, be it by a panic of the observer: then no slot plays on, or waits to be
-            // heard, while we wait for the slots.
-            let _halt = HaltAtEnd(&work);
-            // With little room, so that a slow disk slows the games down and no finished game waits long to be kept.
+            // Both end with this closure, also if the observer panics, so that no slot plays on or blocks on
+            // a full channel while the scope waits for it.
+            let _halt = HaltAtEnd(&context);
+            // The capacity is small, so that a slow disk slows the games down and no finished game waits long
+            // to be saved.
             let (sender, messages) = mpsc::sync_channel(slots);
             for slot in 0..slots {
-                let place = places.as_ref().and_then(|places| places.of(slot));
-                let mut slot = Slot::new(&work, sender.clone());
+                let cpus = assignment.as_ref().and_then(|assignment| assignment.of(slot));
+                let mut slot = Slot::new(&context, sender.clone());
                 let builder = thread::Builder::new().name("game".into());
                 let spawned = builder.spawn_scoped(scope, move || {
-                    if let Some(place) = place {
-                        affinity::bind(place);
+                    if let Some(cpus) = cpus {
+                        affinity::bind(cpus);
                     }
                     slot.run();
                 });
                 spawned.map_err(TournamentError::Thread)?;
             }
-            // From here only slots send: should all of them end unheard, the match ends too.
+            // From here on only the slots hold senders: if all of them end without a message, so does the
+            // match.
             drop(sender);
-            self.listen(&messages, slots, &work, &mut keeper, observer)
+            self.process_messages(&messages, slots, &context, &mut recorder, observer)
         })?;
-        Ok(Report {
-            standings: keeper.standings,
+        Ok(MatchReport {
+            standings: recorder.standings,
             total: schedule.len(),
-            overhead: keeper.overhead,
+            overhead: recorder.overhead,
             wall: started.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_before),
-            bound: places.is_some(),
+            bound: assignment.is_some(),
             slots,
-            inside: self.engines.iter().any(EngineSpec::is_inside),
+            in_process: self.engines.iter().any(EngineSpec::is_in_process),
         })
     }
 
-    /// Hears what the slots report until the last of them is done.
-    fn listen(
+    /// Processes the messages of the slots until the last slot is done.
+    fn process_messages(
         &self,
-        messages: &Receiver<Message>,
+        messages: &Receiver<SlotMessage>,
         mut working: usize,
-        work: &Work,
-        keeper: &mut Keeper,
+        context: &MatchContext,
+        recorder: &mut MatchRecorder,
         observer: &mut dyn Observer,
     ) -> Result<(), TournamentError> {
         let mut failure = None;
-        let mut can_keep = true;
+        let mut can_save = true;
         while working > 0 {
             match messages.recv_timeout(Duration::from_millis(100)) {
-                // A disk that was full once may take the next game, but that would hide that one is missing.
-                Ok(Message::Finished(..)) if !can_keep => {}
-                Ok(Message::Finished(pairing, record, wall)) => {
-                    match keeper.keep(self, &pairing, &record, wall) {
+                // A disk that was full may have space for the next game, but writing that one would hide the
+                // missing one.
+                Ok(SlotMessage::Finished(..)) if !can_save => {}
+                Ok(SlotMessage::Finished(pairing, record, wall)) => {
+                    match recorder.save(self, &pairing, &record, wall) {
                         Ok(result) => {
-                            if !observer.finished(&keeper.standings, &result) {
-                                work.halt();
+                            if !observer.finished(&recorder.standings, &result) {
+                                context.halt();
                             }
                         }
                         Err(error) => {
-                            can_keep = false;
+                            can_save = false;
                             failure.get_or_insert(error);
                         }
                     }
                 }
-                Ok(Message::Failed(error)) => {
+                Ok(SlotMessage::Failed(error)) => {
                     failure.get_or_insert(error);
                 }
-                Ok(Message::Idle) => working -= 1,
-                Err(RecvTimeoutError::Timeout) => observer.tick(&keeper.standings),
+                Ok(SlotMessage::Idle) => working -= 1,
+                Err(RecvTimeoutError::Timeout) => observer.tick(&recorder.standings),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if failure.is_some() || work.cancel.load(Ordering::Relaxed) {
-                work.halt();
+            if failure.is_some() || context.cancel.load(Ordering::Relaxed) {
+                context.halt();
             }
         }
         failure.map_or(Ok(()), Err)
     }
 }
 
-/// Processors that a game between two engines keeps busy: they think in turn, unless one of them ponders.
+/// Number of processors that a game between two engines keeps busy: the engines think in turn, unless one
+/// ponders.
 fn processors(a: &EngineSpec, b: &EngineSpec) -> usize {
     let [a_threads, b_threads] = [a, b].map(EngineSpec::threads);
     if a.ponder || b.ponder { a_threads.saturating_add(b_threads) } else { a_threads.max(b_threads) }
 }
 
 /// Ends a match when it goes out of scope.
-struct HaltAtEnd<'a>(&'a Work<'a>);
+struct HaltAtEnd<'a>(&'a MatchContext<'a>);
 
 impl Drop for HaltAtEnd<'_> {
     fn drop(&mut self) {
@@ -280,14 +292,14 @@ impl Drop for HaltAtEnd<'_> {
     }
 }
 
-/// Processor time that this process used, without its children.
+/// Processor time used by this process so far, without its children.
 #[cfg(unix)]
 pub fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)
 }
 
-/// Not known elsewhere.
+/// Processor time is not available on this system; always zero.
 #[cfg(not(unix))]
 pub fn cpu_time() -> Duration {
     Duration::ZERO
@@ -298,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_ponders_needs_processors_of_its_own() {
+    fn a_pondering_engine_needs_processors_of_its_own() {
         let spec = |text: &str| EngineSpec::parse(&format!("cmd=x,{text}"), "").unwrap();
         let (two, three) = (spec("option.Threads=2"), spec("option.Threads=3"));
         assert_eq!(processors(&two, &three), 3);

@@ -1,62 +1,63 @@
-//! The options that an engine offers, and whether a setting fits them.
+//! Options that a UCI engine announces, and the check that a setting fits them before it is sent.
 
 use crate::process::clip;
 use thiserror::Error;
 
-/// A setting that an engine cannot take.
+/// Error for a setting that an engine does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OptionError {
-    /// No such option.
+    /// The engine has not announced an option of this name.
     #[error("it has no option '{name}'; it has {known}")]
     Unknown {
-        /// What was asked for.
+        /// Name that was to be set.
         name: String,
-        /// What it has.
+        /// Names of the options that the engine has, separated by commas.
         known: String,
     },
-    /// A value out of range or of another type.
+    /// The value is out of range or of another type.
     #[error("option {name} is '{value}', but it takes {expected}")]
     Value {
-        /// The option.
+        /// Name of the option as the engine spells it.
         name: String,
-        /// The value.
+        /// Value that was to be set.
         value: String,
-        /// What would fit.
+        /// Description of the values that the option accepts.
         expected: String,
     },
 }
 
-/// What an option takes.
+/// Type of an option, with the values that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionKind {
-    /// `true` or `false`.
+    /// A switch: `true` or `false`.
     Check,
-    /// A whole number within a range.
+    /// An integer within an inclusive range.
     Spin {
-        /// The least.
+        /// Smallest allowed value.
         min: i64,
-        /// The greatest.
+        /// Largest allowed value.
         max: i64,
     },
-    /// One of several words.
+    /// One of these words, compared without regard to case.
     Combo(Vec<String>),
-    /// Nothing: setting it does something.
+    /// An action without a value, such as `Clear Hash`.
     Button,
-    /// Any text.
+    /// Any text on one line, such as a path.
     Text,
 }
 
-/// An option as the engine announced it.
+/// An option as the engine announced it in answer to `uci`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UciOption {
-    /// Its name.
+    /// Name of the option, which may contain spaces.
     pub name: String,
-    /// What it takes.
+    /// Type of the option and its accepted values.
     pub kind: OptionKind,
 }
 
 impl UciOption {
-    /// Reads a line `option name .. type ..`; none if it is no such line.
+    /// Parses a line `option name .. type ..`; returns `None` for any other line. An unknown type is treated
+    /// as text.
     pub fn parse(line: &str) -> Option<Self> {
         let rest = line.strip_prefix("option ")?.trim_start().strip_prefix("name ")?;
         let (name, rest) = rest.split_once(" type ")?;
@@ -78,7 +79,12 @@ impl UciOption {
         Some(Self { name: name.trim().to_owned(), kind })
     }
 
-    /// The command that sets an option, if the engine has it and the value fits. Names ignore case, as UCI says.
+    /// Returns the `setoption` command for a setting. Names are compared without regard to case, as UCI
+    /// requires.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the engine has no such option, or if the option does not accept the value.
     pub fn command(options: &[Self], name: &str, value: &str) -> Result<String, OptionError> {
         let Some(option) = options.iter().find(|option| option.name.eq_ignore_ascii_case(name)) else {
             let known: Vec<&str> = options.iter().map(|option| option.name.as_str()).collect();
@@ -124,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_set() {
+    fn valid_settings_become_commands() {
         let set = |name, value| UciOption::command(&options(), name, value);
         assert_eq!(set("hash", "64").unwrap(), "setoption name Hash value 64\n");
         assert_eq!(set("Skill Level", "3").unwrap(), "setoption name Skill Level value 3\n");
@@ -134,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_explained() {
+    fn invalid_settings_are_explained() {
         let error = |name, value| UciOption::command(&options(), name, value).unwrap_err().to_string();
         assert!(error("Hsah", "1").contains("no option 'Hsah'; it has Hash, Skill Level"));
         assert!(error("Hash", "0").contains("from 1 to 1024"));

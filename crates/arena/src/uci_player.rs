@@ -1,8 +1,8 @@
-//! An engine in its own process, spoken to in UCI.
+//! An engine in its own process that speaks the UCI protocol: handshake, searches, pondering and timeouts.
 
-use crate::process::{Answer, Event, Process, clip};
+use crate::process::{EngineEvent, Process, SearchAnswer, clip};
 use crate::uci_option::{OptionError, UciOption};
-use crate::{Analysis, Analyst, Clock, EngineSpec, Fault, GameSoFar, Info, Player, Thought};
+use crate::{Analysis, Analyst, ChosenMove, EngineSpec, Fault, GameSoFar, Player, PlayerClock, UciInfo};
 use std::fmt::Write as _;
 use std::sync::{
     Arc,
@@ -12,86 +12,89 @@ use std::time::{Duration, Instant};
 use tandem_chess::{Board, Position, fen, uci};
 use thiserror::Error;
 
-/// Why an engine could not be started.
+/// Error while starting an engine. Each message begins with the engine's name.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The program does not run.
+    /// The program cannot be run, for example because the path is wrong.
     #[error("engine {engine}: cannot run {path}: {source}")]
     Spawn {
-        /// The engine's name.
+        /// Name of the engine as given, or the file name of its program.
         engine: String,
-        /// Its program.
+        /// Path of the program.
         path: String,
-        /// Why.
+        /// Cause reported by the operating system.
         source: std::io::Error,
     },
-    /// It ended instead of answering.
-    #[error("engine {engine} {epitaph}; expected '{expected}' in answer to '{asked}' (is it a UCI engine?)")]
+    /// The process ended or closed its output instead of answering.
+    #[error(
+        "engine {engine} {exit_reason}; expected '{expected}' in answer to '{command}' (is it a UCI engine?)"
+    )]
     Ended {
-        /// The engine's name.
+        /// Name of the engine.
         engine: String,
-        /// How it ended.
-        epitaph: String,
-        /// What it was asked.
-        asked: &'static str,
-        /// What it should have said.
+        /// Exit status of the process, with the last line of its standard error.
+        exit_reason: String,
+        /// Command that was sent.
+        command: &'static str,
+        /// First word of the expected answer.
         expected: &'static str,
     },
-    /// It did not answer in time.
+    /// The engine did not answer before the timeout.
     #[error(
-        "engine {engine} did not answer '{expected}' to '{asked}' within {seconds} s (is it a UCI engine?)"
+        "engine {engine} did not answer '{expected}' to '{command}' within {seconds} s (is it a UCI engine?)"
     )]
     Silent {
-        /// The engine's name.
+        /// Name of the engine.
         engine: String,
-        /// What it was asked.
-        asked: &'static str,
-        /// What it should have said.
+        /// Command that was sent.
+        command: &'static str,
+        /// First word of the expected answer.
         expected: &'static str,
-        /// How long it had.
+        /// Timeout in seconds.
         seconds: u64,
     },
-    /// Nobody waits for it any more.
+    /// The match was cancelled while the engine was starting.
     #[error("engine {engine} was still preparing when it was called off")]
     Cancelled {
-        /// The engine's name.
+        /// Name of the engine.
         engine: String,
     },
-    /// An engine within this program cannot be made as asked.
+    /// A player within this process cannot be created as described.
     #[error("engine {engine}: {what}")]
-    Inside {
-        /// The engine's name.
+    InProcess {
+        /// Name of the player.
         engine: String,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// An option that it does not have, or a value that it does not take.
+    /// The engine lacks an option, or does not accept its value.
     #[error("engine {engine}: {source}")]
     Option {
-        /// The engine's name.
+        /// Name of the engine.
         engine: String,
-        /// What is wrong.
+        /// Option and reason.
         source: OptionError,
     },
 }
 
-/// Lines of a handshake that are kept: no engine has so many options, and one that floods gets no memory for it.
+/// Maximum number of stored lines of a handshake. No engine has as many options, and an engine that floods
+/// its output must not fill the memory.
 const MAX_HANDSHAKE: usize = 2000;
 
-/// How long engines may take where no chess clock says.
+/// Timeouts for answers that no chess clock limits.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// For `uciok` after the start.
+pub struct Timeouts {
+    /// For `uciok` after the start; 10 seconds by default.
     pub start: Duration,
-    /// For `readyok`, with tables to clear and networks to load.
+    /// For `readyok`, which may include clearing tables and loading networks; 30 seconds by default.
     pub ready: Duration,
-    /// For a move under a limit of depth or nodes.
+    /// For a move under a limit of depth or nodes alone; 300 seconds by default.
     pub untimed_move: Duration,
-    /// For `bestmove` after `stop`, before the engine counts as hanging.
+    /// For `bestmove` after `stop`, before the engine counts as hanging; 3 seconds by default.
     pub after_stop: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             start: Duration::from_secs(10),
@@ -102,27 +105,32 @@ impl Default for Patience {
     }
 }
 
-/// A UCI engine that plays.
+/// A UCI engine in a process of its own, as a player and analyst.
 #[derive(Debug)]
 pub struct UciPlayer {
     name: String,
     process: Process,
     options: Vec<UciOption>,
-    patience: Patience,
+    timeouts: Timeouts,
     ponder: bool,
-    /// The position it ponders on, by the moves that lead there.
+    /// Moves that lead to the position the engine is pondering on.
     pondering: Option<String>,
-    /// The ponder move of the last answer.
+    /// Ponder move of the last answer, not checked for legality.
     ponder_move: Option<String>,
-    /// Set when nobody waits for moves any more.
+    /// Set from outside to cancel all searches.
     cancel: Arc<AtomicBool>,
-    well: bool,
+    usable: bool,
 }
 
 impl UciPlayer {
-    /// Starts the engine, sets its options and waits until it is ready. Once `cancel` is set, searches end with
-    /// [`Fault::Cancelled`].
-    pub fn start(spec: &EngineSpec, patience: Patience, cancel: Arc<AtomicBool>) -> Result<Self, StartError> {
+    /// Starts the engine, sets its options and waits until it is ready. Once `cancel` is set, searches end
+    /// with [`Fault::Cancelled`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the program does not run, does not answer as a UCI engine in time, or does not accept an
+    /// option.
+    pub fn start(spec: &EngineSpec, timeouts: Timeouts, cancel: Arc<AtomicBool>) -> Result<Self, StartError> {
         let process = Process::start(spec).map_err(|source| StartError::Spawn {
             engine: spec.label(),
             path: spec.command.display().to_string(),
@@ -132,14 +140,14 @@ impl UciPlayer {
             name: spec.label(),
             process,
             options: Vec::new(),
-            patience,
+            timeouts,
             ponder: spec.ponder,
             pondering: None,
             ponder_move: None,
             cancel,
-            well: true,
+            usable: true,
         };
-        for line in player.ask("uci", "uciok", patience.start)? {
+        for line in player.ask("uci", "uciok", timeouts.start)? {
             if let Some(name) = line.strip_prefix("id name ")
                 && spec.name.is_none()
             {
@@ -154,16 +162,16 @@ impl UciPlayer {
         }
         match player.setting("Ponder", if spec.ponder { "true" } else { "false" }) {
             Ok(ponder) => commands += &ponder,
-            // It was asked to ponder, and cannot.
+            // Pondering was requested, but the engine does not support it.
             Err(error) if spec.ponder => return Err(error),
             Err(_) => {}
         }
-        player.tell(&commands)?;
-        player.ask("isready", "readyok", patience.ready)?;
+        player.send_options(&commands)?;
+        player.ask("isready", "readyok", timeouts.ready)?;
         Ok(player)
     }
 
-    /// Whether the engine has an option.
+    /// True if the engine has announced an option of this name, without regard to case.
     pub fn has_option(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.name.eq_ignore_ascii_case(name))
     }
@@ -173,68 +181,75 @@ impl UciPlayer {
             .map_err(|source| StartError::Option { engine: self.name.clone(), source })
     }
 
-    fn tell(&mut self, commands: &str) -> Result<(), StartError> {
+    fn send_options(&mut self, commands: &str) -> Result<(), StartError> {
         match self.process.send(commands) {
             Ok(()) => Ok(()),
             Err(_) => Err(self.ended("setoption", "readyok")),
         }
     }
 
-    fn ended(&mut self, asked: &'static str, expected: &'static str) -> StartError {
-        self.well = false;
-        StartError::Ended { engine: self.name.clone(), epitaph: self.process.epitaph(), asked, expected }
+    fn ended(&mut self, command: &'static str, expected: &'static str) -> StartError {
+        self.usable = false;
+        StartError::Ended {
+            engine: self.name.clone(),
+            exit_reason: self.process.exit_reason(),
+            command,
+            expected,
+        }
     }
 
-    /// Sends a question and collects the lines up to its answer.
+    /// Sends a command and collects the lines up to the one that begins with `expected`.
     fn ask(
         &mut self,
-        asked: &'static str,
+        command: &'static str,
         expected: &'static str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Vec<String>, StartError> {
-        let deadline = Instant::now() + patience;
-        if self.process.send(&format!("{asked}\n")).is_err() {
-            return Err(self.ended(asked, expected));
+        let deadline = Instant::now() + timeout;
+        if self.process.send(&format!("{command}\n")).is_err() {
+            return Err(self.ended(command, expected));
         }
         let mut lines = Vec::new();
         loop {
-            match self.process.next(soon(deadline)) {
-                Some(Event::Line(line)) if line.split_ascii_whitespace().next() == Some(expected) => {
+            match self.process.next(poll_until(deadline)) {
+                Some(EngineEvent::Line(line)) if line.split_ascii_whitespace().next() == Some(expected) => {
                     return Ok(lines);
                 }
-                Some(Event::Line(line)) if lines.len() < MAX_HANDSHAKE => lines.push(line),
-                Some(Event::Closed(_)) => return Err(self.ended(asked, expected)),
-                Some(Event::Line(_) | Event::BestMove(_)) | None => {}
+                Some(EngineEvent::Line(line)) if lines.len() < MAX_HANDSHAKE => lines.push(line),
+                Some(EngineEvent::Closed(_)) => return Err(self.ended(command, expected)),
+                Some(EngineEvent::Line(_) | EngineEvent::BestMove(_)) | None => {}
             }
-            // Looked at on every turn: an engine that talks without end must not keep us here.
+            // Checked on every turn, because an engine that prints without end must not keep the loop
+            // running.
             let engine = || self.name.clone();
             if self.cancel.load(Ordering::Relaxed) {
-                self.well = false;
+                self.usable = false;
                 return Err(StartError::Cancelled { engine: engine() });
             }
             if Instant::now() >= deadline {
-                self.well = false;
-                let seconds = patience.as_secs();
-                return Err(StartError::Silent { engine: engine(), asked, expected, seconds });
+                self.usable = false;
+                let seconds = timeout.as_secs();
+                return Err(StartError::Silent { engine: engine(), command, expected, seconds });
             }
         }
     }
 
-    /// Waits until the engine has done everything it was told: it is awake when its clock starts, and what it still
-    /// had to say (a second `bestmove`, for one) is not taken for the answer to what comes next.
-    fn settle(&mut self) -> Result<(), Fault> {
-        match self.ask("isready", "readyok", self.patience.ready) {
+    /// Waits until the engine has processed all commands. It is then awake when its clock starts, and late
+    /// output, such as a second `bestmove`, is not taken for the answer to the next command.
+    fn wait_until_ready(&mut self) -> Result<(), Fault> {
+        match self.ask("isready", "readyok", self.timeouts.ready) {
             Ok(_) => Ok(()),
-            Err(StartError::Ended { epitaph, .. }) => Err(Fault::Crash(epitaph)),
+            Err(StartError::Ended { exit_reason, .. }) => Err(Fault::Crash(exit_reason)),
             Err(StartError::Cancelled { .. }) => Err(Fault::Cancelled),
             Err(error) => Err(Fault::Hang(error.to_string())),
         }
     }
 
-    /// Searches a position: `position` and `go` are sent in one write, and the clock runs from just before it, for
-    /// the engine may think from the moment of the write, and we may be put aside in its favour.
+    /// Searches a position. `position` and `go` are sent in one write, and the clock runs from just before
+    /// it, because the engine may think from the moment of the write, and this thread may be suspended in its
+    /// favour.
     fn run(&mut self, commands: &str, allowance: Option<Duration>, margin: Duration) -> Result<Reply, Fault> {
-        self.process.forget_events();
+        self.process.discard_events();
         let start = Instant::now();
         if self.process.send(commands).is_err() {
             return Err(self.crash(""));
@@ -248,18 +263,19 @@ impl UciPlayer {
         allowance: Option<Duration>,
         margin: Duration,
     ) -> Result<Reply, Fault> {
-        let patience = allowance.map_or(self.patience.untimed_move, |time| time + margin);
-        // A move that is late by a hair is still read, so that the record tells by how much.
-        let deadline = start + patience + Duration::from_millis(5);
+        let timeout = allowance.map_or(self.timeouts.untimed_move, |time| time + margin);
+        // A move that is late by a few milliseconds is still read, so that the record can state by how much.
+        let deadline = start + timeout + Duration::from_millis(5);
         let mut answer = self.next_answer(deadline)?;
         if answer.is_none() {
-            // It is late. Whether it is merely slow or does not answer at all decides if it lives on.
+            // The move is late. Only an engine that answers now is slow rather than hanging, and can be used
+            // again.
             if self.process.send("stop\n").is_err() {
                 return Err(self.crash(""));
             }
-            answer = self.next_answer(Instant::now() + self.patience.after_stop)?;
+            answer = self.next_answer(Instant::now() + self.timeouts.after_stop)?;
             if answer.is_none() {
-                self.well = false;
+                self.usable = false;
                 let waited = start.elapsed().as_secs_f64();
                 return Err(Fault::Hang(format!("no bestmove after {waited:.1} s, not even to 'stop'")));
             }
@@ -274,16 +290,16 @@ impl UciPlayer {
         }
     }
 
-    fn next_answer(&mut self, deadline: Instant) -> Result<Option<Answer>, Fault> {
+    fn next_answer(&mut self, deadline: Instant) -> Result<Option<SearchAnswer>, Fault> {
         loop {
-            match self.process.next(soon(deadline)) {
-                Some(Event::BestMove(answer)) => return Ok(Some(answer)),
-                Some(Event::Closed(partial)) => return Err(self.crash(&partial)),
-                Some(Event::Line(_)) | None => {}
+            match self.process.next(poll_until(deadline)) {
+                Some(EngineEvent::BestMove(answer)) => return Ok(Some(answer)),
+                Some(EngineEvent::Closed(partial)) => return Err(self.crash(&partial)),
+                Some(EngineEvent::Line(_)) | None => {}
             }
-            // As in `ask`: whatever else the engine says, time passes.
+            // Checked on every turn, as in `ask`.
             if self.cancel.load(Ordering::Relaxed) {
-                self.well = false;
+                self.usable = false;
                 return Err(Fault::Cancelled);
             }
             if Instant::now() >= deadline {
@@ -293,22 +309,22 @@ impl UciPlayer {
     }
 
     fn crash(&mut self, partial: &str) -> Fault {
-        self.well = false;
-        let mut text = self.process.epitaph();
+        self.usable = false;
+        let mut text = self.process.exit_reason();
         if !partial.trim().is_empty() {
             write!(text, " in the middle of the line '{}'", clip(partial)).unwrap_or_default();
         }
         Fault::Crash(text)
     }
 
-    /// Ends a ponder search that was not answered.
+    /// Stops a ponder search whose expected move was not played.
     fn stop_pondering(&mut self) -> Result<(), Fault> {
         if self.pondering.take().is_some() {
             if self.process.send("stop\n").is_err() {
                 return Err(self.crash(""));
             }
-            if self.next_answer(Instant::now() + self.patience.after_stop)?.is_none() {
-                self.well = false;
+            if self.next_answer(Instant::now() + self.timeouts.after_stop)?.is_none() {
+                self.usable = false;
                 return Err(Fault::Hang("no bestmove to 'stop' while pondering".into()));
             }
         }
@@ -320,11 +336,11 @@ impl UciPlayer {
 struct Reply {
     start: Instant,
     elapsed: Duration,
-    answer: Answer,
+    answer: SearchAnswer,
 }
 
-/// A moment no later than the deadline: long waits are cut into pieces, so that Ctrl-C need not wait for the engine.
-fn soon(deadline: Instant) -> Instant {
+/// Cuts long waits into pieces of 200 ms, so that Ctrl-C does not have to wait for the engine.
+fn poll_until(deadline: Instant) -> Instant {
     deadline.min(Instant::now() + Duration::from_millis(200))
 }
 
@@ -372,10 +388,15 @@ impl Player for UciPlayer {
         if self.process.send(&commands).is_err() {
             return Err(self.crash(""));
         }
-        self.settle()
+        self.wait_until_ready()
     }
 
-    fn think(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) -> Result<Thought, Fault> {
+    fn think(
+        &mut self,
+        game: &GameSoFar,
+        clock: &PlayerClock,
+        opponent: &PlayerClock,
+    ) -> Result<ChosenMove, Fault> {
         let (allowance, margin) = (clock.allowance(), clock.limits().margin);
         let reply = if self.pondering.as_deref() == Some(game.moves) {
             self.pondering = None;
@@ -386,7 +407,7 @@ impl Player for UciPlayer {
             self.await_answer(start, allowance, margin)?
         } else {
             self.stop_pondering()?;
-            self.settle()?;
+            self.wait_until_ready()?;
             let white = game.position.side_to_move() == tandem_chess::Color::White;
             let mut commands = position_command(game);
             commands.push_str("go");
@@ -394,15 +415,15 @@ impl Player for UciPlayer {
             commands.push('\n');
             self.run(&commands, allowance, margin)?
         };
-        in_time(reply.elapsed, allowance, margin)?;
+        check_time(reply.elapsed, allowance, margin)?;
         let text = best_move_word(&reply.answer.line);
         let Ok(mv) = uci::parse(game.position.board(), text) else {
-            self.well = false;
+            self.usable = false;
             return Err(illegal(text));
         };
         self.ponder_move = reply.answer.line.split_ascii_whitespace().nth(3).map(str::to_owned);
-        let info = reply.answer.infos.last().map(|(_, line)| Info::parse(line)).unwrap_or_default();
-        Ok(Thought {
+        let info = reply.answer.infos.last().map(|(_, line)| UciInfo::parse(line)).unwrap_or_default();
+        Ok(ChosenMove {
             mv,
             score: info.score,
             depth: info.depth,
@@ -412,10 +433,10 @@ impl Player for UciPlayer {
         })
     }
 
-    fn opponent_thinks(&mut self, game: &GameSoFar, clock: &Clock, opponent: &Clock) {
+    fn start_pondering(&mut self, game: &GameSoFar, clock: &PlayerClock, opponent: &PlayerClock) {
         let Some(expected) = self.ponder_move.take().filter(|_| self.ponder) else { return };
         let Ok(mv) = uci::parse(game.position.board(), &expected) else { return };
-        // A move that ends the game leaves nothing to think about.
+        // A move that ends the game leaves nothing to ponder on.
         let mut after = Position::from(game.position.board().clone());
         after.play(mv);
         if !after.has_legal_move() {
@@ -429,25 +450,25 @@ impl Player for UciPlayer {
             position_command(&GameSoFar { moves: &moves, ..*game }),
             clock.go_arguments(opponent, white)
         );
-        self.process.forget_events();
-        // A failure here shows when the move is asked for.
+        self.process.discard_events();
+        // A failure here shows when the move is requested.
         if self.process.send(&commands).is_ok() {
             self.pondering = Some(moves);
         }
     }
 
-    fn rest(&mut self) {
-        // A fault here leaves it unwell, which is all that matters after a game.
+    fn end_game(&mut self) {
+        // A fault here marks the engine as unusable, which is all that matters after a game.
         let _ = self.stop_pondering();
     }
 
-    fn is_well(&self) -> bool {
-        self.well
+    fn is_usable(&self) -> bool {
+        self.usable
     }
 }
 
-/// A fault if an answer took longer than it may.
-fn in_time(elapsed: Duration, allowance: Option<Duration>, margin: Duration) -> Result<(), Fault> {
+/// Fails if an answer took longer than allowed.
+fn check_time(elapsed: Duration, allowance: Option<Duration>, margin: Duration) -> Result<(), Fault> {
     match allowance {
         Some(allowed) if elapsed > allowed + margin => Err(Fault::Time(elapsed - allowed)),
         _ => Ok(()),
@@ -459,28 +480,28 @@ impl Analyst for UciPlayer {
         &self.name
     }
 
-    fn analyse(&mut self, game: &GameSoFar, clock: &Clock) -> Result<Analysis, Fault> {
+    fn analyse(&mut self, game: &GameSoFar, clock: &PlayerClock) -> Result<Analysis, Fault> {
         self.stop_pondering()?;
-        self.settle()?;
-        self.process.keep_all_infos(true);
+        self.wait_until_ready()?;
+        self.process.store_all_infos(true);
         let white = game.position.side_to_move() == tandem_chess::Color::White;
         let commands = format!("{}go{}\n", position_command(game), clock.go_arguments(clock, white));
         let reply = self.run(&commands, clock.allowance(), clock.limits().margin);
-        self.process.keep_all_infos(false);
+        self.process.store_all_infos(false);
         let reply = reply?;
-        in_time(reply.elapsed, clock.allowance(), clock.limits().margin)?;
+        check_time(reply.elapsed, clock.allowance(), clock.limits().margin)?;
         let text = best_move_word(&reply.answer.line);
         let best = uci::parse(game.position.board(), text).map_err(|_| illegal(text))?;
         let since = |at: Instant| at.saturating_duration_since(reply.start);
-        let infos = reply.answer.infos.iter().map(|(at, line)| (since(*at), Info::parse(line))).collect();
+        let infos = reply.answer.infos.iter().map(|(at, line)| (since(*at), UciInfo::parse(line))).collect();
         Ok(Analysis { best, elapsed: reply.elapsed, infos })
     }
 
-    fn forget(&mut self, chess960: bool) -> Result<(), Fault> {
+    fn reset(&mut self, chess960: bool) -> Result<(), Fault> {
         self.new_game(chess960)
     }
 
-    fn is_well(&self) -> bool {
-        self.well
+    fn is_usable(&self) -> bool {
+        self.usable
     }
 }

@@ -1,8 +1,9 @@
-//! The cost of a move as text: `cargo bench -p tandem-chess --bench notation`. Throughput is in moves.
+//! The cost of formatting and parsing a move: `cargo bench -p tandem-chess --bench notation`. Throughput is
+//! in moves.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
-use tandem_chess::pgn::{self, Game, Reader};
+use tandem_chess::pgn::{self, Game, GameReader};
 use tandem_chess::{Board, Move, san, uci};
 
 /// Kasparov against Topalov, Wijk aan Zee 1999: castling, sacrifices, checks and a promotion threat.
@@ -14,7 +15,7 @@ const GAME: &str = "1. e4 d6 2. d4 Nf6 3. Nc3 g6 4. Be3 Bg7 5. Qd2 c6 6. f3 b5 7
     44. Qa7 1-0\n";
 
 fn game() -> Game {
-    Reader::new(GAME.as_bytes()).next_game().expect("a game").expect("a good game")
+    GameReader::new(GAME.as_bytes()).next_game().expect("a game").expect("a good game")
 }
 
 /// Every position of the game with its move and the move's text.
@@ -70,7 +71,7 @@ fn pgn_read(bencher: Bencher) {
     bencher
         .counter(ItemsCount::new(plies))
         .counter(BytesCount::new(text.len()))
-        .bench(|| Reader::new(text.as_bytes()).filter(Result::is_ok).count());
+        .bench(|| GameReader::new(text.as_bytes()).filter(Result::is_ok).count());
 }
 
 #[divan::bench]

@@ -1,9 +1,9 @@
 //! The speed of [`perft`], and of a [`Position`] that plays every move, next to a bare board.
 //!
-//! `cargo bench -p tandem-chess --bench perft` counts the same trees with all three, in turn and many times over, and
-//! prints the speed of each at its best and the median of the ratios of neighbouring counts: what else the machine
-//! does falls on all alike. The first ratio should be above 0.9; the second is what history, keys and the log of
-//! changes cost, as a search pays it.
+//! `cargo bench -p tandem-chess --bench perft` counts the same trees with all three, alternately and many
+//! times over, and prints the best speed of each and the median of the ratios of neighbouring counts, because
+//! then other load on the machine affects all alike. The first ratio should be above 0.9; the second is the
+//! cost of history, keys and the log of changes, as a search pays it.
 
 use cozy_chess::Board;
 use std::hint::black_box;
@@ -19,7 +19,7 @@ const POSITIONS: [(&str, u32); 4] = [
 
 const ROUNDS: usize = 101;
 
-/// As [`perft`], on a board that is copied for each move.
+/// Like [`perft`], on a board that is copied for each move.
 fn bare_perft(board: &Board, depth: u32) -> u64 {
     let mut nodes = 0;
     if depth == 1 {
@@ -40,7 +40,7 @@ fn bare_perft(board: &Board, depth: u32) -> u64 {
     nodes
 }
 
-/// As [`perft`], with every move but the last played on the position.
+/// Like [`perft`], with every move but the last played on the position.
 fn full_perft(position: &mut Position, depth: u32) -> u64 {
     if depth == 1 {
         return bare_perft(position.board(), 1);

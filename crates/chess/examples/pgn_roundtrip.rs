@@ -1,12 +1,12 @@
-//! Proves the PGN reader and writer on a file of games: every game is read, replayed, written, read again, and
-//! compared.
+//! Checks the PGN reader and writer on a file of games: every game is read, replayed, written, read again,
+//! and compared.
 //!
 //! ```text
 //! cargo run --release -p tandem-chess --example pgn_roundtrip -- GAMES.pgn[.zst|.gz] [OUT.pgn]
 //! ```
 //!
-//! Two threads do the work, and a third unpacks the file and cuts it into games. The exit status is 1 if a game
-//! came back changed; games that could not be read are counted, and the first few are named.
+//! Two threads do the work, and a third decompresses the file and cuts it into games. The exit status is 1 if
+//! a game came back changed; games that could not be read are counted, and the first few are listed.
 
 use std::env;
 use std::error::Error;
@@ -15,15 +15,15 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
-use tandem_chess::pgn::{self, Game, Reader};
+use tandem_chess::pgn::{self, Game, GameReader};
 use tandem_chess::{IllegalMove, input};
 
 const THREADS: usize = 2;
 
-/// How many errors are printed; all are counted.
+/// Number of errors that are printed; all are counted.
 const ERRORS_SHOWN: u64 = 20;
 
-/// What one game came to.
+/// Result of the check of one game.
 struct Checked {
     plies: u64,
     text: Vec<u8>,
@@ -37,7 +37,7 @@ fn check(game: Game) -> Result<Checked, Box<dyn Error + Send + Sync>> {
     }
     let mut text = Vec::with_capacity(1024);
     pgn::write(&mut text, &game)?;
-    let again = Reader::new(text.as_slice()).next_game().ok_or("the written game is empty")??;
+    let again = GameReader::new(text.as_slice()).next_game().ok_or("the written game is empty")??;
     let same = again.moves == game.moves && again.start == game.start && again.result == game.result;
     Ok(Checked { plies: game.moves.len() as u64, text, same })
 }

@@ -1,11 +1,12 @@
-//! Who attacks what.
+//! Attack sets: the pieces that attack a square, and the squares that a side attacks.
 
 use crate::{
     BitBoard, Board, Color, File, Piece, Square, get_bishop_moves, get_king_moves, get_knight_moves,
     get_pawn_attacks, get_rook_moves,
 };
 
-/// Pieces of both sides that attack `square` when the board is occupied as `occupied`.
+/// Pieces of both sides that attack `square` if exactly the squares `occupied` are taken. Removing squares
+/// from the set finds the attackers behind them.
 #[inline]
 pub fn attackers_to(board: &Board, square: Square, occupied: BitBoard) -> BitBoard {
     let queens = board.pieces(Piece::Queen);
@@ -17,13 +18,13 @@ pub fn attackers_to(board: &Board, square: Square, occupied: BitBoard) -> BitBoa
         | get_rook_moves(square, occupied) & (board.pieces(Piece::Rook) | queens)
 }
 
-/// Squares that one side's pieces attack.
+/// Squares that the pieces of one side attack, its own pieces' squares included.
 #[inline]
 pub fn attacks_by(board: &Board, color: Color) -> BitBoard {
     attacks_by_kind(board, color, &Piece::ALL)
 }
 
-/// Squares that one side's pieces of the given kinds attack.
+/// Squares that the pieces of one side and of the given kinds attack.
 #[inline]
 pub fn attacks_by_kind(board: &Board, color: Color, kinds: &[Piece]) -> BitBoard {
     let occupied = board.occupied();
@@ -46,7 +47,7 @@ pub fn attacks_by_kind(board: &Board, color: Color, kinds: &[Piece]) -> BitBoard
     attacks
 }
 
-/// Squares that one side's pawns attack.
+/// Squares that the pawns of one side attack.
 #[inline]
 pub fn pawn_attacks(board: &Board, color: Color) -> BitBoard {
     pawn_attacks_from(board.colored_pieces(color, Piece::Pawn), color)
@@ -64,7 +65,7 @@ pub(crate) fn pawn_attacks_from(pawns: BitBoard, color: Color) -> BitBoard {
     }
 }
 
-/// By kind, the squares from which a piece of the side to move gives check.
+/// For each kind of piece, the squares from which a piece of the side to move gives check.
 #[inline]
 pub fn checking_squares(board: &Board) -> [BitBoard; Piece::NUM] {
     let us = board.side_to_move();
@@ -85,7 +86,7 @@ pub fn checking_squares(board: &Board) -> [BitBoard; Piece::NUM] {
 mod tests {
     use super::*;
 
-    /// The slow definition: a square is attacked if some piece of the colour is among its attackers.
+    /// Reference by definition: a square is attacked if some piece of the colour is among its attackers.
     #[test]
     fn both_views_of_an_attack_agree() {
         for fen in [

@@ -1,16 +1,16 @@
-//! Boards from what stands on their squares.
+//! Boards from pieces on squares, with one check more than [`cozy_chess`] makes.
 
 use crate::{Board, BoardBuilder, Color, get_king_moves};
 use cozy_chess::BoardBuilderError;
 use thiserror::Error;
 
-/// Why a game cannot go on from a board.
+/// Reason for which a board is not a legal position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BoardError {
-    /// A king too many or too few, a pawn where none can be, too many pieces, or the side that just moved stands in check.
+    /// A missing or second king, a pawn on the first or last rank, too many pieces, or the opponent in check.
     #[error("the pieces cannot stand as they do")]
     Pieces,
-    /// One king could take the other.
+    /// The kings stand on neighbouring squares.
     #[error("the kings stand side by side")]
     KingsTouch,
     /// A castling right without king and rook in place.
@@ -19,14 +19,19 @@ pub enum BoardError {
     /// An en passant square that no pawn has just passed.
     #[error("no pawn has just passed the en passant square")]
     EnPassant,
-    /// More than a clock can say.
+    /// A clock beyond its range, for example a half-move clock above 100.
     #[error("a clock is beyond what a game can have")]
     Clock,
 }
 
-/// The board that is described, if a game can go on from it.
+/// Builds the board and checks that it is a legal position.
 ///
-/// [`BoardBuilder::build`] does not mind kings that stand side by side, of which one would be taken by the next move.
+/// [`BoardBuilder::build`] alone accepts kings on neighbouring squares, of which one would be captured by the
+/// next move.
+///
+/// # Errors
+///
+/// Fails with the first rule that the position violates.
 pub fn build(builder: &BoardBuilder) -> Result<Board, BoardError> {
     let board = builder.build().map_err(|error| match error {
         BoardBuilderError::InvalidBoard => BoardError::Pieces,

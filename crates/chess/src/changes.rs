@@ -1,24 +1,26 @@
-//! What a move changes on the board, for observers that follow a game piece by piece.
+//! The pieces that a move removes and adds, for observers that follow a game piece by piece.
+//!
+//! An incrementally updated network needs only this: it never has to look at the board.
 
 use crate::{Color, Piece, Square};
 use thiserror::Error;
 
-/// A piece standing on a square.
+/// A piece of some colour on a square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placed {
     /// Kind of the piece.
     pub piece: Piece,
-    /// Whose piece it is.
+    /// Colour of the piece.
     pub color: Color,
-    /// Where it stands.
+    /// Square on which the piece stands.
     pub square: Square,
 }
 
 /// The pieces that a move takes off the board and puts on it.
 ///
 /// A quiet move removes one piece and adds one; a capture removes two and adds one; castling removes two and
-/// adds two; a promotion removes a pawn and adds the new piece; a null move changes nothing. The mover always
-/// comes first in both lists.
+/// adds two; a promotion removes a pawn and adds the new piece; a null move changes nothing. The moving piece
+/// always comes first in both lists.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes {
     removed: [Placed; 2],
@@ -27,13 +29,13 @@ pub struct Changes {
     added_len: u8,
 }
 
-/// Changes that no move makes.
+/// Changes that cannot be those of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadChanges {
-    /// More pieces than a move can take off or put on.
+    /// More than two pieces removed or added.
     #[error("{0} pieces removed or added; a move changes two at most")]
     TooMany(usize),
-    /// Two pieces on one square.
+    /// Two pieces on one square of the same list.
     #[error("{0} stands twice among the pieces removed or added")]
     Twice(Square),
 }
@@ -44,8 +46,12 @@ impl Changes {
     /// No change: the log of a null move, and of a position that was set up rather than reached.
     pub const NONE: Self = Self { removed: [NOTHING; 2], added: [NOTHING; 2], removed_len: 0, added_len: 0 };
 
-    /// The changes of a move, for programs with a board of their own: up to two pieces removed and two added, the mover
-    /// first in both.
+    /// The changes of a move, for programs with a board of their own: up to two pieces removed and two added,
+    /// the moving piece first in both.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are more than two pieces in a list, or two on the same square.
     pub fn new(removed: &[Placed], added: &[Placed]) -> Result<Self, BadChanges> {
         let mut changes = Self::NONE;
         for (list, kept) in [(removed, &mut changes.removed), (added, &mut changes.added)] {
@@ -74,19 +80,19 @@ impl Changes {
         Self { removed: [king[0], rook[0]], added: [king[1], rook[1]], removed_len: 2, added_len: 2 }
     }
 
-    /// Pieces taken off the board, the mover first.
+    /// Pieces taken off the board, the moving piece first.
     #[inline]
     pub fn removed(&self) -> &[Placed] {
         &self.removed[..usize::from(self.removed_len)]
     }
 
-    /// Pieces put on the board, the mover first.
+    /// Pieces put on the board, the moving piece first.
     #[inline]
     pub fn added(&self) -> &[Placed] {
         &self.added[..usize::from(self.added_len)]
     }
 
-    /// The enemy piece that was captured, if any.
+    /// The opponent's piece that was captured; `None` for quiet moves and castling.
     #[inline]
     pub fn captured(&self) -> Option<Placed> {
         (self.removed_len == 2 && self.added_len == 1).then_some(self.removed[1])

@@ -1,6 +1,6 @@
-//! A checksum for files of ours.
+//! A checksum for our own files, to recognise damage. It is not cryptographic, so it does not prove origin.
 
-/// A hash of eight bytes at a time; the last ones are filled up with zeros, and the length counts too.
+/// Hash over eight bytes at a time. The last ones are padded with zeros, and the length is part of the hash.
 pub fn checksum(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let with =

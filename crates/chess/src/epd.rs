@@ -1,4 +1,5 @@
-//! Positions with remarks: EPD, one position a line, as test suites and opening books are written.
+//! EPD (Extended Position Description): a position with operations on each line, the format of test suites
+//! and opening books.
 //!
 //! ```
 //! use tandem_chess::{epd, san};
@@ -18,13 +19,13 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 use thiserror::Error;
 
-/// Why a line is not EPD.
+/// Reason for which a line is not EPD.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EpdError {
-    /// The position itself is wrong.
+    /// The position itself is invalid.
     #[error(transparent)]
     Position(#[from] fen::FenError),
-    /// Operations begin before the position is complete.
+    /// Operations begin before the four fields of the position are complete.
     #[error(
         "the position has {0} fields; placement, side to move, castling and en passant should come first"
     )]
@@ -32,66 +33,74 @@ pub enum EpdError {
     /// A text that is opened by a quotation mark and never closed.
     #[error("the text of '{0}' lacks its closing quotation mark")]
     Unclosed(String),
-    /// An operation that does not begin with a word.
+    /// An operation that does not begin with an opcode.
     #[error("'{0}' is not an operation; it should begin with a word such as bm or id")]
     Opcode(String),
-    /// A clock that is no number.
+    /// A clock that is not a number.
     #[error("'{opcode}' is '{text}'; it should be a number")]
     Clock {
-        /// `hmvc` or `fmvn`.
+        /// Opcode of the clock: `hmvc` or `fmvn`.
         opcode: &'static str,
-        /// What stands there.
+        /// Operand in place of the number.
         text: String,
     },
 }
 
-/// Why a line of a file could not be read.
+/// Reason for which a line of a file could not be read.
 #[derive(Debug, Error)]
 pub enum EpdFileError {
-    /// The file itself failed.
+    /// The file itself could not be read; no lines follow.
     #[error("line {line}: {source}")]
     Io {
-        /// Which line, from one.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// What failed.
+        /// Error of the operating system or of the decompressor.
         source: io::Error,
     },
-    /// The line is not EPD.
+    /// The line is not EPD; reading continues with the next one.
     #[error("line {line}: {source}")]
     Line {
-        /// Which line, from one.
+        /// Number of the line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Reason for which the line was refused.
         source: EpdError,
     },
 }
 
-/// A remark on a position: a word that says what it is, and what it says.
+/// An operation on a position: an opcode and its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What the remark is, such as `bm` or `id`.
+    /// Opcode, for example `bm` (best move) or `id`.
     pub opcode: String,
-    /// What it says, quotation marks removed.
+    /// Operands without their quotation marks.
     pub operands: Vec<String>,
 }
 
-/// A position and the remarks on it. The clocks `hmvc` and `fmvn` are no remarks: they belong to the board.
+/// A position and its operations. The clocks `hmvc` and `fmvn` are stored in the board instead of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epd {
-    /// The position.
+    /// Position of the line, with its clocks.
     pub board: Board,
-    /// The remarks, in their order.
+    /// Operations in the order of the line.
     pub operations: Vec<Operation>,
 }
 
-/// The position of a line of EPD or FEN, whatever is said of it.
+/// Position of a line of EPD or FEN; operations are ignored.
+///
+/// # Errors
+///
+/// Fails if the line does not begin with a legal position.
 pub fn board_of(text: &str) -> Result<Board, EpdError> {
     // A FEN may lack fields at its end, which an EPD may not.
     fen::parse(text).or_else(|_| Ok(fen::parse(split_position(text)?.0)?))
 }
 
-/// Reads a line. The two clocks of a full FEN may follow the four fields of EPD; operations may begin, as well as
-/// end, with a semicolon, as in perft suites.
+/// Parses a line. The two clocks of a full FEN may follow the four fields of EPD; operations may begin, as
+/// well as end, with a semicolon, as in perft suites.
+///
+/// # Errors
+///
+/// Fails if the position is not legal or an operation is malformed.
 pub fn parse(text: &str) -> Result<Epd, EpdError> {
     let (position, mut rest) = split_position(text)?;
     let mut board = fen::parse(position)?;
@@ -107,18 +116,18 @@ pub fn parse(text: &str) -> Result<Epd, EpdError> {
     Ok(Epd { board, operations })
 }
 
-/// The text of a line in UTF-8 or Latin-1, without a byte order mark and without spaces around it. None where the line is
-/// blank or begins with `#`.
+/// Text of a line in UTF-8 or Latin-1, without a byte order mark and surrounding spaces; `None` if the line
+/// is blank or begins with `#`.
 pub fn text_of(line: &[u8]) -> Option<String> {
     let line = without_bom(line).trim_ascii();
     (!line.is_empty() && !line.starts_with(b"#")).then(|| decode(line))
 }
 
-/// No line is longer; a file without line ends would fill the memory.
-const LONGEST_LINE: u64 = 1 << 20;
+/// Longest line in bytes, because a file without line ends would fill the memory.
+const MAX_LINE: u64 = 1 << 20;
 
-/// The lines of a file that have a text, as [`text_of`] gives it, with their numbers from one. When the file itself fails,
-/// or has a line of more than a mebibyte, nothing comes after the error.
+/// The non-empty lines of a file, as [`text_of`] gives them, with their line numbers from 1. An error of the
+/// file, or a line of more than a mebibyte, ends the iteration.
 pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<String>)> {
     let mut failed = false;
     let lines = std::iter::from_fn(move || {
@@ -132,17 +141,17 @@ pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<S
     })
 }
 
-/// The next line with its end; None where there is no more.
+/// The next line with its line ending; `None` at the end.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
-    input.take(LONGEST_LINE + 1).read_until(b'\n', &mut line)?;
-    if line.strip_suffix(b"\n").unwrap_or(&line).len() as u64 > LONGEST_LINE {
-        return Err(io::Error::other("a line of more than a mebibyte: this is no file of positions"));
+    input.take(MAX_LINE + 1).read_until(b'\n', &mut line)?;
+    if line.strip_suffix(b"\n").unwrap_or(&line).len() as u64 > MAX_LINE {
+        return Err(io::Error::other("a line of more than a mebibyte: this is not a file of positions"));
     }
     Ok((!line.is_empty()).then_some(line))
 }
 
-/// Reads the [`lines`] of a file.
+/// Parses the [`lines`] of a file; broken lines are returned as errors between the others.
 pub fn read(input: impl BufRead) -> impl Iterator<Item = Result<Epd, EpdFileError>> {
     lines(input).map(|(line, text)| {
         let text = text.map_err(|source| EpdFileError::Io { line, source })?;
@@ -150,7 +159,7 @@ pub fn read(input: impl BufRead) -> impl Iterator<Item = Result<Epd, EpdFileErro
     })
 }
 
-/// Splits a line after the fields of the position: four, and two more where they are numbers.
+/// Splits a line behind the fields of the position: four, and two more if they are numbers.
 fn split_position(text: &str) -> Result<(&str, &str), EpdError> {
     let mut fields = 0;
     let mut end = 0;
@@ -171,7 +180,7 @@ fn split_position(text: &str) -> Result<(&str, &str), EpdError> {
     }
 }
 
-/// The first operation of a text and what follows it, or `None` where nothing is left.
+/// The first operation of a text and the remainder behind it; `None` if nothing is left.
 fn next_operation(text: &str) -> Result<Option<(Operation, &str)>, EpdError> {
     let mut rest = text.trim_start_matches(|c: char| c == ';' || c.is_ascii_whitespace());
     if rest.is_empty() {
@@ -203,8 +212,8 @@ fn next_operation(text: &str) -> Result<Option<(Operation, &str)>, EpdError> {
     Ok(Some((Operation { opcode, operands: words }, rest)))
 }
 
-/// The text up to the closing quotation mark, and what follows the mark. A backslash protects a mark or another
-/// backslash.
+/// The text up to the closing quotation mark, and the remainder behind it. A backslash escapes a mark or
+/// another backslash.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut word = String::new();
     let mut chars = text.char_indices().peekable();
@@ -221,78 +230,90 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// The number of a clock, brought within bounds.
-fn clock(opcode: &'static str, operation: &Operation, least: u16, most: u16) -> Result<u16, EpdError> {
+/// Value of a clock, clamped to its range.
+fn clock(opcode: &'static str, operation: &Operation, min: u16, max: u16) -> Result<u16, EpdError> {
     let text = operation.operands.first().map_or("", String::as_str);
     let number: u32 = text.parse().map_err(|_| EpdError::Clock { opcode, text: clip(text) })?;
-    Ok(number.clamp(least.into(), most.into()) as u16)
+    Ok(number.clamp(min.into(), max.into()) as u16)
 }
 
 impl Epd {
-    /// A position without remarks.
+    /// A position without operations.
     pub fn new(board: Board) -> Self {
         Self { board, operations: Vec::new() }
     }
 
-    /// Adds a remark.
+    /// Appends an operation.
     pub fn push(&mut self, opcode: &str, operands: &[&str]) {
         let operands = operands.iter().map(|&operand| operand.to_owned()).collect();
         self.operations.push(Operation { opcode: opcode.to_owned(), operands });
     }
 
-    /// What a remark says; `None` where there is no such remark.
+    /// Operands of the first operation with an opcode; `None` if there is none.
     pub fn operands(&self, opcode: &str) -> Option<&[String]> {
         let operation = self.operations.iter().find(|operation| operation.opcode == opcode)?;
         Some(&operation.operands)
     }
 
-    /// The first word of a remark, or its text where it is quoted.
+    /// First operand of an operation, as one text where it is quoted.
     pub fn operand(&self, opcode: &str) -> Option<&str> {
         self.operands(opcode)?.first().map(String::as_str)
     }
 
-    /// The best moves; none where the line names none.
+    /// Best moves (`bm`); empty if the line has none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an operand is not a legal move.
     pub fn bm(&self) -> Result<Vec<Move>, san::SanError> {
         self.moves("bm")
     }
 
-    /// The moves to avoid; none where the line names none.
+    /// Moves to avoid (`am`); empty if the line has none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an operand is not a legal move.
     pub fn am(&self) -> Result<Vec<Move>, san::SanError> {
         self.moves("am")
     }
 
-    /// The moves that a remark lists.
+    /// Moves that an operation lists; empty if the line does not have it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if an operand is not a legal move.
     pub fn moves(&self, opcode: &str) -> Result<Vec<Move>, san::SanError> {
         self.operands(opcode)
             .unwrap_or_default()
             .iter()
-            // Old suites put a space before the mark of check.
+            // Old suites put a space before the suffix for check.
             .filter(|text| !text.trim_matches(['+', '#', '!', '?']).is_empty())
             .map(|text| san::parse(&self.board, text))
             .collect()
     }
 
-    /// The name of the position.
+    /// Name of the position (`id`).
     pub fn id(&self) -> Option<&str> {
         self.operand("id")
     }
 
-    /// In how many moves the side to move mates.
+    /// Number of moves in which the side to move mates (`dm`).
     pub fn dm(&self) -> Option<u32> {
         self.operand("dm")?.parse().ok()
     }
 
-    /// The evaluation in centipawns, for the side to move.
+    /// Evaluation in centipawns for the side to move (`ce`).
     pub fn ce(&self) -> Option<i32> {
         self.operand("ce")?.parse().ok()
     }
 
-    /// A comment, `c0` to `c9`.
+    /// Comment `c0` to `c9`.
     pub fn comment(&self, number: u8) -> Option<&str> {
         self.operand(&format!("c{number}"))
     }
 
-    /// The counts of a perft suite, as (depth, nodes).
+    /// Counts of a perft suite (`D1` to `D9`), as (depth, nodes).
     pub fn perft(&self) -> impl Iterator<Item = (u32, u64)> {
         self.operations.iter().filter_map(|operation| {
             let depth = operation.opcode.strip_prefix('D')?.parse().ok()?;
@@ -301,7 +322,8 @@ impl Epd {
     }
 }
 
-/// One line, without its end, unless an operand has several. The clocks are written where they are not those of a new game.
+/// Writes one line without a line ending, unless an operand contains one. The clocks are written if they
+/// differ from those of a new game.
 impl fmt::Display for Epd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let position = fen::format(&self.board);
@@ -325,7 +347,7 @@ impl fmt::Display for Epd {
     }
 }
 
-/// Whether a remark is text by definition, and so quoted even where it is a single word.
+/// True if an operation's operand is text by definition, and so is quoted even as a single word.
 fn is_text(opcode: &str) -> bool {
     opcode == "id" || matches!(opcode.as_bytes(), [b'c' | b'v', b'0'..=b'9'])
 }
@@ -426,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_is_read_without_what_is_said_of_it() {
+    fn a_position_is_read_without_its_operations() {
         let board = fen::parse("4k3/8/8/8/8/8/4P3/4K3 w - - 7 9").unwrap();
         for text in ["4k3/8/8/8/8/8/4P3/4K3 w - - 7 9", "4k3/8/8/8/8/8/4P3/4K3 w - - 7 9;id \"unclosed"] {
             assert_eq!(board_of(text), Ok(board.clone()), "{text}");
@@ -437,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_line_has_an_end() {
-        let longest = LONGEST_LINE as usize;
+        let longest = MAX_LINE as usize;
         let comment = |len: usize| [b"#".repeat(len), b"\n4k3/8/8/8/8/8/8/4K3 w - -\n".to_vec()].concat();
         let fits = comment(longest);
         assert_eq!(

@@ -1,60 +1,60 @@
-//! Positions as text: FEN, X-FEN and Shredder-FEN in, FEN or Shredder-FEN out.
+//! Positions as FEN: parses FEN, X-FEN and Shredder-FEN, formats FEN or Shredder-FEN.
 
 use crate::text::clip;
 use crate::{Board, BoardBuilder, BoardError, CastleRights, Color, File, Piece, Rank, Square, build};
 use thiserror::Error;
 
-/// Why a text is not a position.
+/// Reason for which a text is not a legal position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FenError {
-    /// There is nothing to read.
+    /// The text is empty or blank.
     #[error("the FEN is empty")]
     Empty,
-    /// More than six fields.
+    /// More than six fields, separated by spaces.
     #[error("the FEN has {0} fields; it should have six at most")]
     TooManyFields(usize),
-    /// Not eight ranks.
+    /// A board that does not have eight ranks.
     #[error("the board has {0} ranks; it should have 8, separated by '/'")]
     Ranks(usize),
     /// A rank that does not add up to eight squares.
     #[error("rank {rank} has {squares} squares; it should have 8")]
     RankLength {
-        /// The rank, 1 to 8.
+        /// Number of the rank, 1 to 8.
         rank: usize,
-        /// How many squares its text describes.
+        /// Number of squares that its text describes.
         squares: usize,
     },
-    /// A letter that is no piece.
+    /// A letter that does not stand for a piece.
     #[error("'{0}' is not a piece (one of pnbrqkPNBRQK) or a number of empty squares")]
     Piece(char),
-    /// No king, or more than one.
+    /// A side without a king, or with more than one.
     #[error("{color} has {count} kings; each side must have exactly one")]
     Kings {
-        /// Whose kings.
+        /// Colour of the side.
         color: &'static str,
-        /// How many.
+        /// Number of its kings.
         count: u32,
     },
-    /// A pawn on the first or last rank.
+    /// A pawn on a square of the first or last rank.
     #[error("there is a pawn on {0}; pawns cannot stand on the first or last rank")]
     PawnRank(Square),
-    /// More men than a side can have.
+    /// A side with more than 16 pieces or more than 8 pawns.
     #[error("{color} has {pieces} pieces, {pawns} of them pawns; at most 16 and 8 are possible")]
     TooManyPieces {
-        /// Whose pieces.
+        /// Colour of the side.
         color: &'static str,
-        /// All of them.
+        /// Number of its pieces, pawns and king included.
         pieces: u32,
-        /// The pawns among them.
+        /// Number of its pawns.
         pawns: u32,
     },
-    /// Neither `w` nor `b`.
+    /// A side to move that is neither `w` nor `b`.
     #[error("the side to move is '{0}'; it should be 'w' or 'b'")]
     SideToMove(String),
-    /// The side that just moved left its king in check.
+    /// The side that just moved is in check.
     #[error("{0} is in check but it is not {0}'s turn")]
-    EnemyInCheck(&'static str),
-    /// One king could take the other.
+    OpponentInCheck(&'static str),
+    /// The kings stand on neighbouring squares.
     #[error("the kings stand side by side")]
     KingsTouch,
     /// A castling right without king and rook in place.
@@ -63,15 +63,15 @@ pub enum FenError {
     /// An en passant square that no pawn has just passed.
     #[error("en passant square '{0}' is impossible here")]
     EnPassant(String),
-    /// A clock that is no number.
+    /// A clock that is not a number.
     #[error("{field} is '{text}'; it should be a number")]
     Clock {
-        /// Which of the two.
+        /// Name of the clock.
         field: &'static str,
-        /// What stands there.
+        /// Text in place of the number.
         text: String,
     },
-    /// A position no rule above names, yet impossible.
+    /// A position that is impossible for a reason without a variant of its own.
     #[error("the position cannot arise in a game")]
     Impossible,
 }
@@ -83,8 +83,13 @@ fn color_name(color: Color) -> &'static str {
     }
 }
 
-/// Reads a position. Castling rights may be `KQkq` (the outermost rook is meant, as in X-FEN) or rook files as in
-/// Shredder-FEN. Fields missing at the end take their usual values; a halfmove clock above 100 is read as 100.
+/// Parses a position. Castling rights may be `KQkq` (the outermost rook is meant, as in X-FEN) or rook files
+/// as in Shredder-FEN. Fields missing at the end take their usual values; a halfmove clock above 100 is read
+/// as 100.
+///
+/// # Errors
+///
+/// Fails if the text is malformed or the position is not legal.
 pub fn parse(text: &str) -> Result<Board, FenError> {
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
     if fields.len() > 6 {
@@ -154,7 +159,7 @@ fn piece_of(letter: char) -> Option<Piece> {
     })
 }
 
-/// Names what is wrong with the pieces before the board is built, which only knows that something is.
+/// Finds the reason for which the pieces are invalid, because building the board only tells that they are.
 fn check_pieces(builder: &BoardBuilder) -> Result<(), FenError> {
     for color in Color::ALL {
         let count = |wanted: Option<Piece>| {
@@ -178,12 +183,13 @@ fn check_pieces(builder: &BoardBuilder) -> Result<(), FenError> {
             return Err(FenError::PawnRank(square));
         }
     }
-    // All else was looked at: what is still wrong with the bare pieces is a king that could be taken.
+    // All other rules have been checked: a fault that remains with the bare pieces is a king that could be
+    // captured.
     let bare = BoardBuilder { castle_rights: [CastleRights::EMPTY; 2], en_passant: None, ..builder.clone() };
     match build(&bare) {
         Ok(_) => Ok(()),
         Err(BoardError::KingsTouch) => Err(FenError::KingsTouch),
-        Err(_) => Err(FenError::EnemyInCheck(color_name(!builder.side_to_move))),
+        Err(_) => Err(FenError::OpponentInCheck(color_name(!builder.side_to_move))),
     }
 }
 
@@ -221,13 +227,13 @@ fn parse_clock(field: &'static str, text: &str) -> Result<u32, FenError> {
     text.parse().map_err(|_| FenError::Clock { field, text: clip(text) })
 }
 
-/// Writes a position. Rights are `KQkq` where that is unambiguous, rook files (Shredder-FEN) where king or rooks do
-/// not start from their usual squares.
+/// Formats a position. Castling rights are `KQkq` where that is unambiguous, rook files (Shredder-FEN) where
+/// king or rooks do not start from their standard squares.
 pub fn format(board: &Board) -> String {
     if is_chess960(board) { format!("{board:#}") } else { board.to_string() }
 }
 
-/// Whether a castling right of the position exists in Chess960 only.
+/// True if a castling right of the position exists only in Chess960.
 pub fn is_chess960(board: &Board) -> bool {
     Color::ALL.into_iter().any(|color| {
         let rights = board.castle_rights(color);
@@ -284,9 +290,9 @@ mod tests {
             ("P3k3/8/8/8/8/8/8/4K3 w - - 0 1", PawnRank(Square::A8)),
             ("4k3/pppppppp/p7/8/8/8/8/4K3 w - - 0 1", TooManyPieces { color: "Black", pieces: 10, pawns: 9 }),
             ("4k3/8/8/8/8/8/8/4K3 x - - 0 1", SideToMove("x".into())),
-            ("4k3/8/8/8/8/8/4R3/4K3 w - - 0 1", EnemyInCheck("Black")),
-            // Both are in check, and a king that is in check beside the other.
-            ("4k3/8/8/8/7b/8/4R3/4K3 w - - 0 1", EnemyInCheck("Black")),
+            ("4k3/8/8/8/8/8/4R3/4K3 w - - 0 1", OpponentInCheck("Black")),
+            // Both sides in check, and a king in check beside the other king.
+            ("4k3/8/8/8/7b/8/4R3/4K3 w - - 0 1", OpponentInCheck("Black")),
             ("8/8/8/8/8/3kK3/8/8 w - - 0 1", KingsTouch),
             ("8/8/8/8/8/3kK3/8/4r3 w - - 0 1", KingsTouch),
             ("4k3/8/8/8/8/8/8/4K3 w K - 0 1", Castling('K')),

@@ -1,35 +1,36 @@
-//! The last positions of a game, as lc0's networks are shown them.
+//! The last positions of a game in the form of lc0's input planes.
 
 use crate::{BitBoard, Board, Color, Piece, Position, Rank, Square};
 
-/// How many positions are shown, the current one among them.
+/// Number of positions in the input, the current one included.
 pub const BOARDS: usize = 8;
 
-/// Whether the first position of a game stands for those before it.
+/// Treatment of the positions before the first one of a game, as lc0's option `HistoryFill`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HistoryFill {
-    /// Never: before it the boards are empty.
+    /// Leaves the boards before it empty.
     No,
-    /// Unless it is the usual starting position, before which there was nothing. lc0 plays and trains so.
+    /// Repeats the first position, unless it is the standard start position. lc0 plays and trains in this
+    /// way.
     #[default]
     FenOnly,
-    /// Always.
+    /// Repeats the first position in any case.
     Always,
 }
 
-/// A position of the game, as the side that is to move now sees it ([`seen_by`]).
+/// A position of the game as the side that is to move now sees it; see [`seen_by`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PastBoard {
-    /// Pieces of the side that is to move now, by [`Piece`].
+    /// Pieces of the side that is to move now, indexed by [`Piece`].
     pub ours: [BitBoard; Piece::NUM],
-    /// Pieces of the other side.
+    /// Pieces of the opponent, indexed by [`Piece`].
     pub theirs: [BitBoard; Piece::NUM],
-    /// Whether the position had stood on the board before.
+    /// True if the position had occurred before in the game.
     pub repeated: bool,
 }
 
 impl PastBoard {
-    /// A position as a side sees it, as if it had never stood on the board before.
+    /// A position as a side sees it, taken as not repeated.
     pub fn of(board: &Board, us: Color) -> Self {
         Self {
             ours: Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(us, piece))),
@@ -41,8 +42,8 @@ impl PastBoard {
 
 /// The last positions of a game, the current one first.
 ///
-/// Where the first position stands for those before it, a pawn that has just jumped there is put back: the network has
-/// no other way to see that it can be taken in passing.
+/// Where the first position is repeated in place of earlier ones, a pawn that has just jumped there is put
+/// back: the network has no other way to see that it can be captured en passant.
 pub fn last_boards(position: &Position, fill: HistoryFill) -> [PastBoard; BOARDS] {
     let us = position.side_to_move();
     let mut boards = [PastBoard::default(); BOARDS];
@@ -59,7 +60,7 @@ pub fn last_boards(position: &Position, fill: HistoryFill) -> [PastBoard; BOARDS
     boards
 }
 
-/// What stands for the positions before the first one, which is known as it is `seen` now.
+/// Board in place of the positions before the first one, derived from the first one as it is `seen` now.
 fn before_the_first(position: &Position, fill: HistoryFill, seen: PastBoard) -> Option<PastBoard> {
     let (first, _) = position.before(position.ply())?;
     let filled = match fill {
@@ -114,7 +115,7 @@ mod tests {
     fn the_past_is_seen_by_the_side_to_move_now() {
         let boards = last_boards(&after(START, "e2e4"), HistoryFill::FenOnly);
         let (second, seventh) = (0xFF00, 0x00FF_0000_0000_0000);
-        // Black sees its own pawns below, and the white one that has jumped on its own fifth rank.
+        // Black sees its own pawns at the bottom, and the white pawn that has jumped on its own fifth rank.
         assert_eq!(pawns(&boards[0]), [second, seventh ^ 1 << 52 | 1 << 36]);
         assert_eq!(pawns(&boards[1]), [second, seventh]);
         assert_eq!(boards[2], PastBoard::default());
@@ -154,7 +155,7 @@ mod tests {
         let boards = last_boards(&after(fen, ""), HistoryFill::FenOnly);
         assert_eq!(pawns(&boards[0]), [e5, d5]);
         assert!(boards[1..].iter().all(|past| pawns(past) == [e5, d7]));
-        // A ply later the other side sees the same, turned round.
+        // A ply later the opponent sees the same, flipped.
         let boards = last_boards(&after(fen, "e1e2"), HistoryFill::FenOnly);
         let [e4, d4, d2] = [1 << 28, 1 << 27, 1 << 11];
         assert_eq!(pawns(&boards[1]), [d4, e4]);

@@ -1,44 +1,63 @@
-//! Files as they are read: through zstd or gzip, or whole.
+//! Opening files for reading, with zstd and gzip decompressed transparently.
+//!
+//! Compression is recognised by the first bytes and never by the name, because files are often renamed.
 
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-/// Large enough that a system call or a decoder's turn is rare.
+/// Buffer size in bytes, large enough that system calls and decoder calls are rare.
 const BUFFER: usize = 256 * 1024;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// The longest window a zstd file may ask for; `--long=31` is the most that its own program writes.
+/// Largest window that a zstd file may require, as a power of two; `--long=31` is the maximum of the zstd
+/// program.
 const ZSTD_WINDOW_LOG: u32 = 31;
 
-/// Opens a file for reading, through zstd or gzip where its first bytes call for it; its name does not matter.
+/// Opens a file for reading and decompresses zstd or gzip, recognised by the first bytes.
+///
+/// # Errors
+///
+/// Fails if the file cannot be opened or read.
 pub fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
     File::open(path).and_then(decode)
 }
 
-/// A whole file of at most `most` bytes, which is said to be a `what`. What is no file is refused before it is opened: a pipe
-/// would let us wait, and a device may have no end.
-pub fn read_whole(path: &Path, most: u64, what: &str) -> io::Result<Vec<u8>> {
+/// Reads a whole file of at most `max_bytes` bytes; `kind` names it in the error message. Only regular files
+/// are opened, because a pipe would block and a device may be endless.
+///
+/// # Errors
+///
+/// Fails if the path is not a file, if it is too long, or if it cannot be read.
+pub fn read_whole(path: &Path, max_bytes: u64, kind: &str) -> io::Result<Vec<u8>> {
     let metadata = path.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::other("not a file"));
     }
-    if metadata.len() > most {
-        return Err(io::Error::other(format!("{} bytes are too many for a {what}", metadata.len())));
+    if metadata.len() > max_bytes {
+        return Err(io::Error::other(format!("{} bytes are too many for a {kind}", metadata.len())));
     }
     std::fs::read(path)
 }
 
-/// Whether [`open`] would unpack a file.
+/// True if [`open`] would decompress the file.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read.
 pub fn is_compressed(path: &Path) -> io::Result<bool> {
     let mut magic = Vec::with_capacity(4);
     File::open(path)?.take(4).read_to_end(&mut magic)?;
     Ok(is_zstd(&magic) || is_gzip(&magic))
 }
 
-/// Reads any source, through zstd or gzip where its first bytes call for it.
+/// Wraps any source, for example a pipe, and decompresses zstd or gzip, recognised by the first bytes.
+///
+/// # Errors
+///
+/// Fails if the source cannot be read.
 pub fn decode(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
     let mut magic = Vec::with_capacity(4);
     source.by_ref().take(4).read_to_end(&mut magic)?;
@@ -55,12 +74,13 @@ pub fn decode(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn BufR
     }
 }
 
-/// Parallel zstd compressors put their bookkeeping in front, in a frame that every decoder skips.
+/// True for zstd. Parallel compressors put their bookkeeping first, in a skippable frame, which counts too.
 fn is_zstd(magic: &[u8]) -> bool {
     magic == ZSTD_MAGIC || matches!(magic, [0x50..=0x5F, 0x2A, 0x4D, 0x18])
 }
 
-/// Two bytes alone may begin a packed position too; by RFC 1952 the method follows, and flags of which three are unused.
+/// True for gzip. Two magic bytes could also begin a packed position, so the method of RFC 1952 and the three
+/// unused flags are checked as well.
 fn is_gzip(magic: &[u8]) -> bool {
     matches!(magic, [0x1F, 0x8B, 0x08, flags] if flags & 0xE0 == 0)
 }
@@ -78,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_no_file_is_refused() {
+    fn long_files_and_folders_are_refused() {
         let path = std::env::temp_dir().join(format!("tandem-whole-{}", std::process::id()));
         std::fs::write(&path, "four").unwrap();
         assert_eq!(read_whole(&path, 4, "word").unwrap(), b"four");
-        let told = |path: &Path| read_whole(path, 3, "word").unwrap_err().to_string();
-        assert_eq!(told(&path), "4 bytes are too many for a word");
+        let refused = |path: &Path| read_whole(path, 3, "word").unwrap_err().to_string();
+        assert_eq!(refused(&path), "4 bytes are too many for a word");
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(told(&std::env::temp_dir()), "not a file");
+        assert_eq!(refused(&std::env::temp_dir()), "not a file");
     }
 
     fn gzip(text: &str) -> Vec<u8> {
@@ -122,9 +142,9 @@ mod tests {
         assert!(read(cut).is_err());
     }
 
-    /// A position of bulletformat: the squares of the first ranks come first.
+    /// A position of bulletformat begins with its occupied squares.
     #[test]
-    fn a_position_that_begins_like_gzip_is_none() {
+    fn a_position_that_begins_like_gzip_is_not_gzip() {
         for start in [[0x1F_u8, 0x8B, 0x42, 0x00], [0x1F, 0x8B, 0x08, 0x30]] {
             let bytes = [&start[..], &[0x66; 28]].concat();
             let mut read = Vec::new();

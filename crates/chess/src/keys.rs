@@ -1,27 +1,28 @@
-//! Zobrist keys: one for the whole position, and one for each group of pieces that a history table may ask for.
+//! Zobrist keys: one for the whole position, and one for each group of pieces that a history table is indexed
+//! by.
 
 use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
 
-/// Keys of the groups of pieces in a position. Each is the exclusive or of its pieces' numbers, so it is
-/// updated by the same operation when a piece comes and when it goes.
+/// Keys of the groups of pieces in a position. Each is the exclusive or of its pieces' numbers, so adding and
+/// removing a piece are the same operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// Pawns of both sides.
+    /// Key of the pawns of both sides.
     pub pawn: u64,
-    /// Knights, bishops and kings of both sides.
+    /// Key of the knights, bishops and kings of both sides.
     pub minor: u64,
-    /// Rooks, queens and kings of both sides.
+    /// Key of the rooks, queens and kings of both sides.
     pub major: u64,
-    /// Everything but the pawns, by colour.
+    /// Keys of everything but the pawns, for White and for Black.
     pub non_pawn: [u64; 2],
 }
 
 impl Keys {
-    /// Follows a move.
+    /// Updates all keys by the changes of a move.
     #[inline]
     pub(crate) fn update(&mut self, changes: &Changes) {
         match (changes.removed(), changes.added()) {
-            // Nearly always: a piece goes from one square to another, and may take something there.
+            // The common case: a piece moves from one square to another, and may capture something there.
             ([gone, rest @ ..], [come]) if gone.piece == come.piece => {
                 self.toggle_number(gone.color, gone.piece, number_of(*gone) ^ number_of(*come));
                 if let [victim] = rest {
@@ -32,14 +33,14 @@ impl Keys {
         }
     }
 
-    /// Puts a piece on the board or takes it off.
+    /// Adds a piece to its keys or removes it.
     #[inline]
     fn toggle(&mut self, placed: Placed) {
         self.toggle_number(placed.color, placed.piece, number_of(placed));
     }
 
-    /// Enters the number of a piece into every key that the piece belongs to. These are looked up rather than
-    /// branched on: the kind of the next piece to move is what a processor guesses worst.
+    /// Combines the number of a piece with every key that the piece belongs to. Masks are looked up instead
+    /// of branching, because the kind of the next piece to move is what a processor predicts worst.
     #[inline]
     fn toggle_number(&mut self, color: Color, piece: Piece, number: u64) {
         let [pawn, minor, major, white, black] = BELONGS[color as usize][piece as usize];
@@ -50,13 +51,13 @@ impl Keys {
         self.non_pawn[1] ^= number & black;
     }
 
-    /// The key of all pieces, without side to move, castling and en passant.
+    /// Key of all pieces, without side to move, castling and en passant.
     #[inline]
     pub fn pieces(&self) -> u64 {
         self.pawn ^ self.non_pawn[0] ^ self.non_pawn[1]
     }
 
-    /// Keys of a position, computed from nothing.
+    /// Keys of a position, computed from scratch.
     pub(crate) fn of(board: &Board) -> Self {
         let mut keys = Self::default();
         for color in Color::ALL {
@@ -70,7 +71,7 @@ impl Keys {
     }
 }
 
-/// The number of one piece on one square.
+/// Zobrist number of a piece on a square.
 #[inline]
 pub(crate) fn piece_number(color: Color, piece: Piece, square: Square) -> u64 {
     PIECES[color as usize][piece as usize][square as usize]
@@ -81,7 +82,7 @@ fn number_of(placed: Placed) -> u64 {
     piece_number(placed.color, placed.piece, placed.square)
 }
 
-/// What castling rights add to the key of the pieces.
+/// Contribution of the castling rights to the key of the position.
 pub(crate) fn castling_number(board: &Board) -> u64 {
     let mut number = 0;
     for color in Color::ALL {
@@ -93,7 +94,7 @@ pub(crate) fn castling_number(board: &Board) -> u64 {
     number
 }
 
-/// What the side to move and en passant add to the key of the pieces.
+/// Contribution of the side to move and en passant to the key of the position.
 #[inline]
 pub(crate) fn turn_number(board: &Board) -> u64 {
     let mut number = if board.side_to_move() == Color::Black { BLACK_TO_MOVE } else { 0 };
@@ -103,13 +104,13 @@ pub(crate) fn turn_number(board: &Board) -> u64 {
     number
 }
 
-/// The number of Black to move: what a null move changes in the key, en passant apart.
+/// Zobrist number of Black to move: the change of the key by a null move, en passant apart.
 pub(crate) const fn side_number() -> u64 {
     BLACK_TO_MOVE
 }
 
-/// The square behind a pawn that has just jumped, if it can really be taken there: two positions that differ only in a
-/// right nobody can exercise are the same position.
+/// Square behind a pawn that has just jumped, if it can really be captured there. Positions that differ only
+/// in a right that cannot be exercised are the same position under the repetition rule.
 #[inline]
 pub fn en_passant_target(board: &Board) -> Option<Square> {
     let us = board.side_to_move();
@@ -118,7 +119,8 @@ pub fn en_passant_target(board: &Board) -> Option<Square> {
     pawns.any(|from| board.is_legal(Move { from, to: target, promotion: None })).then_some(target)
 }
 
-/// All ones for each key (pawn, minor, major, White's and Black's others) that a piece of a colour belongs to.
+/// Mask of all ones for each key (pawn, minor, major, White's and Black's non-pawn key) that a piece of a
+/// colour belongs to.
 static BELONGS: [[[u64; 5]; 6]; 2] = {
     const ALL: u64 = u64::MAX;
     let (white, black) = ([ALL, 0], [0, ALL]);
@@ -144,7 +146,7 @@ struct Numbers {
     black_to_move: u64,
 }
 
-/// SplitMix64: every output of a counter is distinct, so no two numbers are equal.
+/// SplitMix64 as a constant function: every output of a counter is distinct, so no two numbers are equal.
 const fn split_mix(counter: u64) -> u64 {
     let mut z = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn an_en_passant_right_that_nobody_can_use_is_not_in_the_key() {
+    fn an_unusable_en_passant_right_is_not_in_the_key() {
         let usable: Board = "4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1".parse().unwrap();
         let unusable: Board = "4k3/8/8/8/4P3/8/p7/4K3 b - e3 0 1".parse().unwrap();
         // The pawn on d4 is pinned along the rank once both pawns leave it.

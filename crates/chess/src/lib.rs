@@ -1,15 +1,14 @@
-//! The ground floor of Tandem: positions and notation.
+//! Positions, moves and their notations: the lowest layer of Tandem.
 //!
 //! The rules themselves (legal moves, Chess960, checkers and pins) come from [`cozy_chess`], whose types are
-//! re-exported here. Around them this crate puts what a game needs and a bare board does not know:
+//! re-exported here. Around them this crate puts what a game needs and a bare board does not know. Use it for
+//! anything that plays, reads or writes games; use `cozy_chess` alone if a board without history is enough.
 //!
-//! - [`Position`]: a board with its history, repetition, the fifty-move rule, and keys for transposition and
-//!   correction tables; it logs what each move [`Changes`], so that an observer such as an NNUE can follow a
-//!   game without the board knowing of it;
-//! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960
-//!   included; [`input`] opens the files, compressed or not, and [`output`] writes them whole or not at all;
-//! - [`move_map`]: moves as the numbers that networks give them; [`history`]: the past as lc0's networks see it;
-//! - [`random`]: the generator that all seeds mean;
+//! - [`Position`]: a board with its history, repetition, the fifty-move rule, and keys for transposition and correction tables; it logs what each move [`Changes`], so that an observer such as an NNUE can follow a game without the board knowing of it;
+//! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960 included;
+//! - [`input`] and [`output`]: reading files, compressed or not, and writing them as a whole or not at all;
+//! - [`move_map`]: the policy indices that networks give to moves; [`history`]: past boards as lc0's networks see them;
+//! - [`random`]: the random generator behind every seed;
 //! - exchange evaluation ([`Position::see_ge`]) and [`Position::gives_check`].
 //!
 //! ```

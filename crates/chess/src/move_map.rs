@@ -1,7 +1,7 @@
-//! Moves as numbers, the way the outputs of two families of networks are numbered: [`lc0`] and [`searchless`].
+//! Move maps: the indices of moves in the outputs of two families of networks, [`lc0`] and [`searchless`].
 //!
-//! Both lists begin with the 1792 pairs of squares that a queen or a knight could connect, in an order of their own,
-//! and end with promotions. The lists are made here from that rule.
+//! Both lists begin with the 1792 pairs of squares that a queen or a knight could connect, each in its own
+//! order, and end with promotions. The lists are generated here from that rule instead of being stored.
 
 pub mod lc0;
 pub mod searchless;
@@ -11,21 +11,21 @@ pub use searchless::ActionIndex;
 
 use crate::{Piece, Square};
 
-/// Pairs of squares that a queen or a knight could connect.
+/// Number of pairs of squares that a queen or a knight could connect.
 const PAIRS: usize = 1792;
 
-/// Stands in the tables where no piece could make the move.
+/// Table entry for pairs of squares that no piece could connect.
 const NO_INDEX: u16 = u16::MAX;
 
-/// A numbered move, as squares of the board from 0 and a promotion.
+/// An indexed move, as square numbers from 0 and a promotion.
 #[derive(Clone, Copy)]
-struct Numbered {
+struct IndexedMove {
     from: u8,
     to: u8,
     promotion: Option<Piece>,
 }
 
-impl Numbered {
+impl IndexedMove {
     const EMPTY: Self = Self { from: 0, to: 0, promotion: None };
 
     fn from(self) -> Square {
@@ -36,7 +36,7 @@ impl Numbered {
         Square::index(usize::from(self.to))
     }
 
-    /// Such as `a7a8q`.
+    /// Text of the move, for example `a7a8q`.
     fn text(self) -> String {
         let mut text = format!("{}{}", self.from(), self.to());
         text.extend(self.promotion.map(char::from));
@@ -61,13 +61,13 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// The SHA-256 of lines joined by line feeds, with none at the end.
+    /// SHA-256 of lines that are joined by line feeds, without one at the end.
     pub(super) fn checksum(lines: &[String]) -> String {
         Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// A file of the reference data, which a bare clone does not have: it lies beside the data that `TANDEM_DATA` names, or in
-    /// `../shared` beside the repository.
+    /// Reads a file of the reference data, which a bare clone does not have: it lies beside the data that
+    /// `TANDEM_DATA` names, or in `../shared` beside the repository.
     pub(super) fn golden(name: &str) -> Option<String> {
         let data = std::env::var_os("TANDEM_DATA")
             .map(PathBuf::from)

@@ -1,4 +1,5 @@
-//! Captures and promotions without the quiet moves: most positions of a search need no others.
+//! Captures and promotions without the quiet moves, because quiescence search, where most positions are,
+//! needs no others.
 
 use crate::attacks::pawn_attacks_from;
 use crate::{
@@ -6,7 +7,8 @@ use crate::{
     get_knight_moves, get_line_rays, get_pawn_attacks, get_pawn_quiets, get_rook_moves,
 };
 
-/// Hands out the legal captures (en passant included) and promotions of a position, piece by piece.
+/// Passes the legal captures (en passant included) and promotions of a position to `listener`, piece by
+/// piece.
 #[inline]
 pub fn generate_noisy(board: &Board, mut listener: impl FnMut(PieceMoves)) {
     let us = board.side_to_move();
@@ -14,7 +16,7 @@ pub fn generate_noisy(board: &Board, mut listener: impl FnMut(PieceMoves)) {
     let last_rank = Rank::Eighth.relative_to(us).bitboard();
     let en_passant = board.en_passant().map(|file| Square::new(file, Rank::Sixth.relative_to(us)));
 
-    // Out of check there are few moves of any kind, and the rules for them are better left in one place.
+    // In check there are few moves of any kind, and their rules are better kept in one place.
     if !board.checkers().is_empty() {
         board.generate_moves(|mut moves| {
             moves.to &= match moves.piece {
@@ -44,7 +46,7 @@ pub fn generate_noisy(board: &Board, mut listener: impl FnMut(PieceMoves)) {
 
     let pawns = ours & board.pieces(Piece::Pawn);
     let seventh = Rank::Seventh.relative_to(us).bitboard();
-    // Most pawns have nothing to take; they are left out together.
+    // Most pawns have nothing to capture; they are skipped all at once.
     for from in pawns & (pawn_attacks_from(theirs, !us) | seventh) {
         let mut to = get_pawn_attacks(from, us) & theirs;
         if seventh.has(from) {

@@ -1,81 +1,96 @@
-//! Files that appear whole or not at all.
+//! Writing files atomically: a file appears complete or not at all.
+//!
+//! Networks, data sets and checkpoints take minutes to write, so an interrupted program must not leave half
+//! of one under its final name.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A file that is written beside its place and moved there when it is done. Dropped before that, it leaves nothing. A link
-/// stays one: the file that it leads to is written. A device or a pipe is written straight, for nothing may take its place.
+/// A file that is written beside its final path and moved there by [`Self::commit`]. If it is dropped before
+/// that, nothing is left.
+///
+/// A symbolic link stays one: its target is replaced. A device or a pipe is written directly, because it
+/// cannot be replaced.
 #[derive(Debug)]
-pub struct AsideFile {
+pub struct AtomicFile {
     file: Option<File>,
-    /// None where the file is written straight.
-    places: Option<Places>,
+    /// `None` for devices and pipes, which are written directly.
+    paths: Option<Paths>,
 }
 
-/// Where a file is written, and where it will be.
+/// Temporary and final path of a file.
 #[derive(Debug)]
-struct Places {
-    aside: PathBuf,
+struct Paths {
+    temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Places {
-    /// Nobody else in this process or another one writes there.
+impl Paths {
+    /// A temporary name that no other file of this process or another one uses.
     fn new(path: PathBuf) -> io::Result<Self> {
-        static BEGUN: AtomicU64 = AtomicU64::new(0);
+        static CREATED: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().ok_or_else(|| io::Error::other("not the name of a file"))?;
-        let mut aside = name.to_owned();
-        aside.push(format!(".{}-{}.part", std::process::id(), BEGUN.fetch_add(1, Relaxed)));
-        Ok(Self { aside: path.with_file_name(aside), path })
+        let mut temporary = name.to_owned();
+        temporary.push(format!(".{}-{}.part", std::process::id(), CREATED.fetch_add(1, Relaxed)));
+        Ok(Self { temporary: path.with_file_name(temporary), path })
     }
 
     fn discard(&self) {
-        let _ = fs::remove_file(&self.aside);
+        let _ = fs::remove_file(&self.temporary);
     }
 }
 
-impl AsideFile {
-    /// Begins a file that will be at `path`.
+impl AtomicFile {
+    /// Creates the temporary file beside `path`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `path` is a folder, or if its folder is missing or not writable.
     pub fn create(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
             Ok(found) if !found.is_file() => {
                 let file = File::options().write(true).open(path)?;
-                return Ok(Self { file: Some(file), places: None });
+                return Ok(Self { file: Some(file), paths: None });
             }
             _ => {}
         }
-        let places = Places::new(end_of_links(path)?)?;
-        Ok(Self { file: Some(File::create(&places.aside)?), places: Some(places) })
+        let paths = Paths::new(end_of_links(path)?)?;
+        Ok(Self { file: Some(File::create(&paths.temporary)?), paths: Some(paths) })
     }
 
-    /// Moves the file into its place once it is safe on the disk.
+    /// Flushes the file to the disk and moves it to its final path.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the disk is full or the file cannot be renamed; then the temporary file is removed.
     pub fn commit(mut self) -> io::Result<()> {
-        let (Some(file), Some(places)) = (self.file.take(), &self.places) else { return Ok(()) };
+        let (Some(file), Some(paths)) = (self.file.take(), &self.paths) else { return Ok(()) };
         let synced = file.sync_all();
         drop(file);
-        let moved = synced.and_then(|()| fs::rename(&places.aside, &places.path));
-        moved.inspect_err(|_| places.discard())?;
-        // The directory's entry must be safe too. Not every file system can do this, and the file is there already.
-        let parent = places.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let moved = synced.and_then(|()| fs::rename(&paths.temporary, &paths.path));
+        moved.inspect_err(|_| paths.discard())?;
+        // The directory entry must reach the disk too. Not every file system supports this, and the file
+        // exists already.
+        let parent = paths.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
         Ok(())
     }
 }
 
-impl Drop for AsideFile {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.file.take().is_some()
-            && let Some(places) = &self.places
+            && let Some(paths) = &self.paths
         {
-            places.discard();
+            paths.discard();
         }
     }
 }
 
-impl Write for AsideFile {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.as_mut().map_or_else(|| Err(io::Error::other("the file is done")), |file| file.write(bytes))
     }
@@ -85,21 +100,26 @@ impl Write for AsideFile {
     }
 }
 
-/// Where a path leads, so that links stay; there need be nothing yet.
+/// Target of a chain of symbolic links; it need not exist yet.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
-    /// As many as Linux follows.
-    const MOST_LINKS: usize = 40;
+    /// Limit of the Linux kernel.
+    const MAX_LINKS: usize = 40;
     let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         let Ok(target) = fs::read_link(&path) else { return Ok(path) };
         path = path.with_file_name("").join(target);
     }
     Err(io::Error::other("more links than can be followed"))
 }
 
-/// Writes a whole file.
-pub fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let mut file = AsideFile::create(path)?;
+/// Writes a whole file atomically.
+///
+/// # Errors
+///
+/// Fails as [`AtomicFile::create`] and [`AtomicFile::commit`] do; then the old file, if there was one, is
+/// unchanged.
+pub fn write_atomically(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = AtomicFile::create(path)?;
     file.write_all(contents)?;
     file.commit()
 }
@@ -118,16 +138,16 @@ mod tests {
     fn a_file_appears_when_it_is_whole() {
         let dir = directory("whole");
         let path = dir.join("x");
-        let mut file = AsideFile::create(&path).unwrap();
+        let mut file = AtomicFile::create(&path).unwrap();
         file.write_all(b"half").unwrap();
         assert!(!path.exists());
         drop(file);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
-        write_whole(&path, b"old").unwrap();
-        write_whole(&path, b"new").unwrap();
+        write_atomically(&path, b"old").unwrap();
+        write_atomically(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-        assert!(write_whole(&dir.join("no/such/x"), b"").is_err());
+        assert!(write_atomically(&dir.join("no/such/x"), b"").is_err());
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -135,7 +155,7 @@ mod tests {
     fn two_writers_of_a_file_do_not_meet() {
         let dir = directory("two");
         let path = dir.join("x");
-        let (mut one, mut two) = (AsideFile::create(&path).unwrap(), AsideFile::create(&path).unwrap());
+        let (mut one, mut two) = (AtomicFile::create(&path).unwrap(), AtomicFile::create(&path).unwrap());
         one.write_all(b"the first").unwrap();
         two.write_all(b"second").unwrap();
         one.commit().unwrap();
@@ -147,28 +167,29 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_are_followed_and_what_is_no_file_stays() {
+    fn links_are_followed_and_special_files_stay() {
         use std::os::unix::fs::{FileTypeExt, symlink};
         let dir = directory("links");
         fs::create_dir(dir.join("real")).unwrap();
-        write_whole(&dir.join("real/x"), b"old").unwrap();
+        write_atomically(&dir.join("real/x"), b"old").unwrap();
         symlink("real/x", dir.join("link")).unwrap();
-        write_whole(&dir.join("link"), b"new").unwrap();
+        write_atomically(&dir.join("link"), b"new").unwrap();
         assert!(fs::symlink_metadata(dir.join("link")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.join("real/x")).unwrap(), b"new");
         assert_eq!(fs::read_dir(dir.join("real")).unwrap().count(), 1);
-        // Through two links to a file that is not there yet, and round in a circle.
+        // Through two links to a file that does not exist yet, and along a circle of links.
         symlink("real/new", dir.join("first")).unwrap();
         symlink(dir.join("first"), dir.join("second")).unwrap();
-        write_whole(&dir.join("second"), b"made").unwrap();
+        write_atomically(&dir.join("second"), b"made").unwrap();
         assert!(fs::symlink_metadata(dir.join("second")).unwrap().is_symlink());
         assert_eq!(fs::read(dir.join("real/new")).unwrap(), b"made");
         symlink("circle", dir.join("circle")).unwrap();
-        assert!(write_whole(&dir.join("circle"), b"").is_err());
-        assert!(write_whole(&dir.join("real"), b"").is_err());
-        // A socket stands for devices, of which a test should not risk any: it cannot be written, nor may it be replaced.
+        assert!(write_atomically(&dir.join("circle"), b"").is_err());
+        assert!(write_atomically(&dir.join("real"), b"").is_err());
+        // A socket stands in for devices, since a test should not risk any: it cannot be written, and must
+        // not be replaced.
         let _socket = std::os::unix::net::UnixListener::bind(dir.join("socket")).unwrap();
-        assert!(write_whole(&dir.join("socket"), b"").is_err());
+        assert!(write_atomically(&dir.join("socket"), b"").is_err());
         assert!(fs::metadata(dir.join("socket")).unwrap().file_type().is_socket());
         fs::remove_dir_all(&dir).unwrap();
     }
@@ -178,7 +199,7 @@ mod tests {
     fn a_pipe_is_written_straight() {
         use std::os::fd::AsRawFd;
         let (mut reader, writer) = io::pipe().unwrap();
-        write_whole(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"news").unwrap();
+        write_atomically(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"news").unwrap();
         drop(writer);
         let mut read = String::new();
         io::Read::read_to_string(&mut reader, &mut read).unwrap();

@@ -1,4 +1,4 @@
-//! A move in sixteen bits.
+//! Moves in sixteen bits, for transposition tables and data sets.
 
 use crate::{Move, Piece, Square};
 
@@ -8,7 +8,7 @@ use crate::{Move, Piece, Square};
 pub struct PackedMove(u16);
 
 impl PackedMove {
-    /// No move.
+    /// The value that stands for "no move".
     pub const NONE: Self = Self(0);
 
     /// Packs a move; `None` becomes [`Self::NONE`].
@@ -23,19 +23,19 @@ impl PackedMove {
         }
     }
 
-    /// The sixteen bits.
+    /// The sixteen bits, for storing them elsewhere.
     #[inline]
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// A packed move from its bits, which may be anything.
+    /// A packed move from stored bits, which may be arbitrary.
     #[inline]
     pub fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// The move, which is only as legal as the bits were. `None` for [`Self::NONE`].
+    /// Unpacks the move, without checking that it is legal; `None` for [`Self::NONE`].
     #[inline]
     pub fn unpack(self) -> Option<Move> {
         if self.0 & 0xFFF == 0 {

@@ -1,16 +1,16 @@
-//! Counting the leaves of the tree of legal moves.
+//! Perft: counting the leaves of the tree of legal moves, the standard test of a move generator.
 
 use crate::{Board, Position};
 
 /// Number of move sequences of `depth` plies.
 ///
-/// The moves of the last ply are counted without being played, and those of the ply before it are played on a bare
-/// board, since nobody asks for the keys of these positions.
+/// The moves of the last ply are counted without being played, and those of the ply before it are played on a
+/// bare board, because the keys of these positions are not needed.
 pub fn perft(position: &mut Position, depth: u32) -> u64 {
     if depth <= 2 {
         return bare_perft(position.board(), depth);
     }
-    // The moves are played while they are found, so they have to be found on a copy.
+    // The moves are played while they are generated, so they are generated from a copy.
     let board = position.board().clone();
     let mut nodes = 0;
     board.generate_moves(|moves| {

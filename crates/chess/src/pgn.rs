@@ -1,14 +1,14 @@
-//! Games as text: PGN.
+//! Games in Portable Game Notation (PGN).
 //!
-//! [`Reader`] streams games from a file of any size and keeps one of them at a time; [`read_parallel`] does the same
-//! on several threads; [`write()`] writes a game back. What a reader returns can be replayed: every move has been
-//! found legal.
+//! [`GameReader`] streams games from a file of any size and keeps one of them at a time; [`read_parallel`] does
+//! the same on several threads; [`write()`] writes a game back. A game that was read can be replayed, because
+//! every move was checked to be legal.
 //!
 //! ```
-//! use tandem_chess::pgn::{self, GameResult, Reader};
+//! use tandem_chess::pgn::{self, GameReader, GameResult};
 //!
 //! let text = "[White \"Réti\"]\n\n1. Nf3 d5 {[%eval 0.12]} (1... Nf6 $5) 2. c4 *\n";
-//! let game = Reader::new(text.as_bytes()).next_game().unwrap()?;
+//! let game = GameReader::new(text.as_bytes()).next_game().unwrap()?;
 //! assert_eq!(game.tag("White"), Some("Réti"));
 //! assert_eq!(game.moves.len(), 3);
 //! assert_eq!(game.moves[1].variations[0][0].nags, [5]);
@@ -32,28 +32,28 @@ mod writer;
 pub use annotation::{Eval, Score};
 pub use error::{PgnError, PgnErrorKind};
 pub use parallel::read_parallel;
-pub use reader::Reader;
+pub use reader::GameReader;
 pub use writer::write;
 
 use crate::{Board, Color, Move, fen};
 use std::fmt;
 
-/// How a game ended.
+/// Result of a game, as the tag `Result` and the end of the moves give it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum GameResult {
-    /// 1-0
+    /// White won, `1-0`.
     WhiteWins,
-    /// 0-1
+    /// Black won, `0-1`.
     BlackWins,
-    /// 1/2-1/2
+    /// The game was drawn, `1/2-1/2`.
     Draw,
-    /// `*`: the game goes on, was broken off, or nobody knows.
+    /// `*`: the game is not finished, was abandoned, or its result is not known.
     #[default]
     Unknown,
 }
 
 impl GameResult {
-    /// The result as PGN writes it.
+    /// The result in PGN notation, for example `1/2-1/2`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::WhiteWins => "1-0",
@@ -63,7 +63,7 @@ impl GameResult {
         }
     }
 
-    /// The result of a game that one side has won.
+    /// Result of a game that this side has won.
     pub fn won_by(winner: Color) -> Self {
         match winner {
             Color::White => Self::WhiteWins,
@@ -71,7 +71,7 @@ impl GameResult {
         }
     }
 
-    /// A result as PGN writes it.
+    /// Parses a result in PGN notation; `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         Self::from_bytes(text.as_bytes())
     }
@@ -93,42 +93,42 @@ impl fmt::Display for GameResult {
     }
 }
 
-/// A move of a game with what is said about it. A bare move costs no allocation.
+/// A move of a game with its annotations. A bare move costs no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ply {
-    /// The move.
+    /// Move that was played.
     pub mv: Move,
-    /// Judgements, as numeric annotation glyphs: 1 is `!`, 2 is `?`, and so on.
+    /// Numeric annotation glyphs: 1 is `!`, 2 is `?`, and so on.
     pub nags: Vec<u8>,
-    /// What is said after the move. Several comments are joined by spaces.
+    /// Comment after the move. Several comments are joined by spaces.
     pub comment: Option<String>,
-    /// What could have been played instead of this move.
+    /// Alternatives to this move, each a line of its own.
     pub variations: Vec<Vec<Ply>>,
 }
 
 impl Ply {
-    /// A move of which nothing is said.
+    /// A move without annotations.
     pub fn new(mv: Move) -> Self {
         Self { mv, nags: Vec::new(), comment: None, variations: Vec::new() }
     }
 }
 
-/// A game.
+/// A game with its tags, moves, comments and variations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Game {
-    /// The tags, in their order. [`write()`] keeps `Result`, `FEN` and `SetUp` true to the fields below.
+    /// Tags in their order. [`write()`] makes `Result`, `FEN` and `SetUp` agree with the fields below.
     pub tags: Vec<(String, String)>,
-    /// The position that the game starts from.
+    /// Position before the first move.
     pub start: Board,
-    /// The moves.
+    /// Moves of the main line.
     pub moves: Vec<Ply>,
-    /// How the game ended.
+    /// Result of the game.
     pub result: GameResult,
-    /// What is said before the first move.
+    /// Comment before the first move.
     pub comment: Option<String>,
 }
 
-/// The tags that every game should have, in their order, with the values that stand for "unknown".
+/// The seven tags that every game should have, in the standard's order, with the values for "unknown".
 const ROSTER: [(&str, &str); 7] = [
     ("Event", "?"),
     ("Site", "?"),
@@ -155,12 +155,12 @@ impl Game {
         game
     }
 
-    /// The value of a tag.
+    /// Value of a tag; `None` if the game does not have it.
     pub fn tag(&self, name: &str) -> Option<&str> {
         self.tags.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Sets a tag, in its place where there is one, else after all others.
+    /// Sets a tag: in place if it exists, otherwise behind all others.
     pub fn set_tag(&mut self, name: &str, value: &str) {
         match self.tags.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => value.clone_into(old),
@@ -168,13 +168,13 @@ impl Game {
         }
     }
 
-    /// Adds a move of which nothing is said. That it is legal is not checked before the game is written.
+    /// Appends a move without annotations. Its legality is checked only by [`write()`].
     pub fn push(&mut self, mv: Move) {
         self.moves.push(Ply::new(mv));
     }
 }
 
-/// The tags that tell readers of a start position other than the usual one.
+/// Tags that describe a start position other than the standard one.
 fn start_tags(start: &Board) -> Vec<(&'static str, String)> {
     let mut tags = Vec::new();
     if fen::is_chess960(start) {

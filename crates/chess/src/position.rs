@@ -1,4 +1,4 @@
-//! A position with the game that led to it.
+//! A position together with the game that led to it.
 
 use crate::keys::{self, Keys};
 use crate::{
@@ -9,41 +9,43 @@ use crate::{
 use arrayvec::ArrayVec;
 use thiserror::Error;
 
-/// More moves than any position has: fifteen queens and a king, each with its most. A game never has more than 218.
+/// Upper bound of the number of legal moves: fifteen queens and a king, each with its maximum. The largest
+/// number in a real game is 218.
 pub const MAX_MOVES: usize = 512;
 
-/// All legal moves of a position.
+/// Legal moves of a position, stored without allocation.
 pub type MoveList = ArrayVec<Move, MAX_MOVES>;
 
-/// A move that the position does not allow.
+/// A move that is not legal in the position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0} is not a legal move here")]
 pub struct IllegalMove(pub Move);
 
-/// A board with its history: it plays moves and takes them back, knows repetitions and the fifty-move rule, keeps
-/// keys for tables, and logs what the last move changed.
+/// A board with its history: it plays moves and takes them back, detects repetitions and the fifty-move rule,
+/// keeps keys for hash tables, and logs the changes of the last move.
 #[derive(Clone, Debug)]
 pub struct Position {
-    /// What stands on the board now; in the position itself, for it is read all the time.
+    /// Current state, stored inline because it is read all the time.
     state: State,
-    /// The states before, the last one at the end. To take a move back is to copy one from here, which is cheaper
-    /// than to undo the changes.
+    /// Earlier states, the last one at the end. Taking a move back copies one from here, which is cheaper
+    /// than undoing the changes.
     past: Vec<State>,
-    /// Keys of every position of the game, the current one last: close together, where repetitions are looked for.
+    /// Keys of every position of the game, the current one last: contiguous, because the search for
+    /// repetitions scans them.
     past_keys: Vec<u64>,
 }
 
-/// What a move changes.
+/// Everything that a move changes.
 #[derive(Clone, Debug)]
 struct State {
     board: Board,
     keys: Keys,
     key: u64,
-    /// What castling rights add to the key; they hardly ever change.
+    /// Contribution of the castling rights to the key; it is cached because it rarely changes.
     castling: u64,
-    /// The piece on each square; the board itself only has one set of squares per piece.
+    /// Piece on each square; the board itself has only one set of squares per kind.
     pieces: [Option<Piece>; 64],
-    /// What the last move changed.
+    /// Pieces that the last move removed and added.
     changes: Changes,
     /// Plies since the last null move, or since the position was set up.
     plies_from_null: u16,
@@ -65,7 +67,7 @@ impl State {
         state
     }
 
-    /// Plays a legal move whose changes are known.
+    /// Plays a legal move with known changes.
     #[inline]
     fn play(&mut self, mv: Move, changes: Changes) {
         self.changes = changes;
@@ -104,7 +106,7 @@ fn castle_rights(board: &Board) -> [CastleRights; 2] {
 impl From<Board> for Position {
     fn from(board: Board) -> Self {
         let state = State::new(board);
-        // Room for a long game and a deep search, so that neither has to move everything.
+        // Capacity for a long game and a deep search, so that neither reallocates.
         let mut past_keys = Vec::with_capacity(512);
         past_keys.push(state.key);
         Self { state, past: Vec::with_capacity(512), past_keys }
@@ -118,52 +120,57 @@ impl Default for Position {
 }
 
 impl Position {
-    /// The usual starting position.
+    /// The standard start position.
     pub fn startpos() -> Self {
         Board::default().into()
     }
 
     /// A position from FEN, X-FEN or Shredder-FEN.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not a legal position; the error names the reason.
     pub fn from_fen(text: &str) -> Result<Self, fen::FenError> {
         Ok(fen::parse(text)?.into())
     }
 
-    /// The position as FEN; as Shredder-FEN where plain FEN could not tell the castling rooks.
+    /// The position as FEN, or as Shredder-FEN if plain FEN could not identify the castling rooks.
     pub fn fen(&self) -> String {
         fen::format(&self.state.board)
     }
 
-    /// The board, which knows the legal moves.
+    /// The board, for generating moves and attack sets.
     #[inline]
     pub fn board(&self) -> &Board {
         &self.state.board
     }
 
-    /// The side to move.
+    /// Colour of the side that is to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {
         self.state.board.side_to_move()
     }
 
-    /// Whether the side to move is in check.
+    /// True if the side to move is in check.
     #[inline]
     pub fn in_check(&self) -> bool {
         !self.state.board.checkers().is_empty()
     }
 
-    /// The key of the position: equal for equal positions in the sense of the repetition rule.
+    /// Zobrist key of the position: equal for positions that are equal under the repetition rule.
     #[inline]
     pub fn key(&self) -> u64 {
         self.state.key
     }
 
-    /// Keys of the groups of pieces.
+    /// Keys of groups of pieces, for correction histories and other tables that depend only on some of the
+    /// pieces.
     #[inline]
     pub fn keys(&self) -> &Keys {
         &self.state.keys
     }
 
-    /// What the last move changed on the board.
+    /// Pieces that the last move removed and added.
     #[inline]
     pub fn changes(&self) -> &Changes {
         &self.state.changes
@@ -175,13 +182,13 @@ impl Position {
         self.past.len()
     }
 
-    /// The piece on a square.
+    /// Kind of the piece on a square; `None` if the square is empty.
     #[inline]
     pub fn piece_on(&self, square: Square) -> Option<Piece> {
         self.state.pieces[square as usize]
     }
 
-    /// The legal moves.
+    /// All legal moves, in the generator's order.
     pub fn legal_moves(&self) -> MoveList {
         let mut moves = MoveList::new();
         self.state.board.generate_moves(|piece_moves| {
@@ -191,18 +198,18 @@ impl Position {
         moves
     }
 
-    /// Whether there is any legal move.
+    /// True if there is any legal move, that is, no checkmate or stalemate. It stops at the first move found.
     pub fn has_legal_move(&self) -> bool {
         self.state.board.generate_moves(|_| true)
     }
 
-    /// Whether a move castles, that is, takes a rook of its own side.
+    /// True if a legal move castles: it moves the king onto a rook of its own side.
     #[inline]
     pub fn is_castling(&self, mv: Move) -> bool {
         self.state.board.colors(self.side_to_move()).has(mv.to)
     }
 
-    /// Whether a move takes a pawn in passing.
+    /// True if a legal move captures en passant.
     #[inline]
     pub fn is_en_passant(&self, mv: Move) -> bool {
         self.piece_on(mv.from) == Some(Piece::Pawn)
@@ -210,7 +217,7 @@ impl Position {
             && self.piece_on(mv.to).is_none()
     }
 
-    /// The kind of enemy piece that a legal move takes.
+    /// Kind of the opponent's piece that a legal move captures; `None` for quiet moves.
     #[inline]
     pub fn captured_by(&self, mv: Move) -> Option<Piece> {
         if self.is_castling(mv) {
@@ -222,7 +229,7 @@ impl Position {
         }
     }
 
-    /// What a legal move will change on the board.
+    /// Pieces that a legal move will remove and add.
     pub fn changes_of(&self, mv: Move) -> Changes {
         let color = self.side_to_move();
         let piece = self.piece_on(mv.from).unwrap_or(Piece::Pawn);
@@ -246,6 +253,10 @@ impl Position {
     }
 
     /// Plays a move after checking that it is legal.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the move is illegal; the position is unchanged.
     pub fn try_play(&mut self, mv: Move) -> Result<(), IllegalMove> {
         if !self.state.board.is_legal(mv) {
             return Err(IllegalMove(mv));
@@ -254,7 +265,8 @@ impl Position {
         Ok(())
     }
 
-    /// Plays a move that is known to be legal. An illegal one leaves a position that makes no sense.
+    /// Plays a move that is known to be legal. An illegal one leaves a meaningless position; debug builds
+    /// panic.
     #[inline]
     pub fn play(&mut self, mv: Move) {
         debug_assert!(self.state.board.is_legal(mv), "{mv} in {}", self.fen());
@@ -264,7 +276,8 @@ impl Position {
         self.past_keys.push(self.state.key);
     }
 
-    /// Passes the move. Returns false, and does nothing, when in check.
+    /// Plays a null move: the other side is to move. Returns false without effect if the side to move is in
+    /// check.
     pub fn play_null(&mut self) -> bool {
         let Some(board) = self.state.board.null_move() else { return false };
         self.past.push(self.state.clone());
@@ -276,7 +289,7 @@ impl Position {
         true
     }
 
-    /// Takes the last move back. Returns false if there is none.
+    /// Takes the last move back; false if there is none.
     pub fn undo(&mut self) -> bool {
         let Some(state) = self.past.pop() else { return false };
         self.state = state;
@@ -284,8 +297,8 @@ impl Position {
         true
     }
 
-    /// The key that a move leads to, cheaply: castling rights and a new en passant right are not seen. Good enough
-    /// to fetch a table's line early.
+    /// Approximate key after a move, computed quickly: changes of castling and en passant rights are ignored.
+    /// It is good enough for prefetching a hash table entry.
     #[inline]
     pub fn key_after(&self, mv: Move) -> u64 {
         let us = self.side_to_move();
@@ -300,7 +313,7 @@ impl Position {
         key
     }
 
-    /// Whether a legal move gives check.
+    /// True if a legal move gives check, directly or by discovery.
     pub fn gives_check(&self, mv: Move) -> bool {
         let board = &self.state.board;
         let us = self.side_to_move();
@@ -310,7 +323,7 @@ impl Position {
         if unusual || (diagonals | lines).has(mv.from) {
             return self.gives_check_somehow(mv);
         }
-        // Nothing is uncovered, so only the piece that moves can give check.
+        // No line is opened, so only the moving piece can give check.
         let unobstructed = || (get_between_rays(king, mv.to) & board.occupied()).is_empty();
         match self.piece_on(mv.from) {
             Some(Piece::Pawn) => get_pawn_attacks(mv.to, us).has(king),
@@ -322,7 +335,7 @@ impl Position {
         }
     }
 
-    /// As [`Self::gives_check`], for moves that uncover lines or change more than one piece.
+    /// Like [`Self::gives_check`], for moves that open lines or change more than one piece.
     fn gives_check_somehow(&self, mv: Move) -> bool {
         let board = &self.state.board;
         let us = self.side_to_move();
@@ -337,7 +350,7 @@ impl Position {
         for come in changes.added() {
             occupied |= come.square.bitboard();
         }
-        // Pieces that stayed can only give check by discovery, along a line.
+        // Pieces that did not move can only give check by discovery, along a line.
         let queens = board.pieces(Piece::Queen);
         let diagonal = ours & (board.pieces(Piece::Bishop) | queens);
         let straight = ours & (board.pieces(Piece::Rook) | queens);
@@ -361,40 +374,40 @@ impl Position {
         })
     }
 
-    /// How many plies back the game can be searched for this position: no capture, pawn move or null move lies
-    /// within.
+    /// Number of plies back to which this position can have occurred before: no capture, pawn move or null
+    /// move lies within.
     #[inline]
     pub(crate) fn reversible_plies(&self) -> usize {
         self.state.reversible_plies()
     }
 
-    /// Keys of the game so far, the current position's last.
+    /// Keys of the game so far, that of the current position last.
     #[inline]
     pub(crate) fn past_keys(&self) -> &[u64] {
         &self.past_keys
     }
 
-    /// How often this position stood on the board before.
+    /// Number of earlier occurrences of this position in the game.
     pub fn repetitions(&self) -> usize {
         self.repetitions_of(&self.state, self.past.len())
     }
 
-    /// The board so many plies ago, and how often its position had stood there before that; `None` before the first
-    /// position that is known.
+    /// The board this number of plies ago, and the number of its earlier occurrences; `None` before the first
+    /// known position.
     pub fn before(&self, plies: usize) -> Option<(&Board, usize)> {
         let n = self.past.len().checked_sub(plies)?;
         let state = self.past.get(n).unwrap_or(&self.state);
         Some((&state.board, self.repetitions_of(state, n)))
     }
 
-    /// How often the `n`th position of the game stood on the board before.
+    /// Number of earlier occurrences of the `n`th position of the game.
     fn repetitions_of(&self, state: &State, n: usize) -> usize {
         let limit = state.reversible_plies().min(n);
         (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == state.key).count()
     }
 
-    /// Whether this position is a draw by repetition for a search whose root lies `ply` plies back: once more since
-    /// the root, or twice more in the whole game.
+    /// True if this position is a draw by repetition for a search whose root lies `ply` plies back: it
+    /// occurred once since the root, or twice in the whole game.
     #[inline]
     pub fn is_repetition(&self, ply: usize) -> bool {
         let n = self.past_keys.len() - 1;
@@ -413,14 +426,15 @@ impl Position {
         false
     }
 
-    /// Whether fifty moves of each side have passed without capture or pawn move, and the last one did not mate.
+    /// True if each side has made fifty moves without capture or pawn move, and the last one did not give
+    /// mate.
     #[inline]
     pub fn is_fifty_moves(&self) -> bool {
         self.state.board.halfmove_clock() >= 100 && (!self.in_check() || self.has_legal_move())
     }
 
-    /// Whether neither side has the material to mate by any sequence of moves: bare kings, one minor piece, or
-    /// bishops that all stand on squares of one colour.
+    /// True if neither side can mate by any sequence of moves: bare kings, one minor piece, or bishops that
+    /// all stand on squares of one colour.
     pub fn is_insufficient_material(&self) -> bool {
         let heavy = self.state.board.pieces(Piece::Pawn)
             | self.state.board.pieces(Piece::Rook)
@@ -437,15 +451,15 @@ impl Position {
             && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
     }
 
-    /// Static exchange evaluation: whether the exchange that starts with a legal move gains at least `threshold`
-    /// centipawns for the mover.
+    /// Static exchange evaluation: true if the exchange that starts with a legal move gains at least
+    /// `threshold` centipawns for the moving side.
     #[inline]
     pub fn see_ge(&self, mv: Move, threshold: i32) -> bool {
         crate::see::see_ge(self, mv, threshold)
     }
 }
 
-/// Where king and rook stand after the king on `mv.from` castles with the rook on `mv.to`.
+/// Destination squares of king and rook when the king on `mv.from` castles with the rook on `mv.to`.
 pub(crate) fn castling_targets(mv: Move) -> [Square; 2] {
     let rank: Rank = mv.from.rank();
     let (king, rook) = if mv.from.file() < mv.to.file() { (File::G, File::F) } else { (File::C, File::D) };
@@ -464,7 +478,8 @@ mod tests {
         }
     }
 
-    /// Walks a tree of moves and compares everything kept incrementally with the same computed from nothing.
+    /// Walks a tree of moves and compares everything that is updated incrementally with the same computed
+    /// from scratch.
     fn check_tree(position: &mut Position, depth: u32) {
         let fresh = Position::from(position.board().clone());
         assert_eq!(position.key(), fresh.key(), "{}", position.fen());
@@ -494,7 +509,7 @@ mod tests {
             "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
             "r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1",
             "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
-            // Chess960: king and rook swap, and castle over each other.
+            // Chess960: king and rook swap, and castle across each other.
             "1rk1r3/8/8/8/8/8/8/1RK1R3 w EBeb - 0 1",
             "5rkr/8/8/8/8/8/8/RK1R4 w DAhf - 0 1",
         ] {

@@ -1,32 +1,35 @@
-//! The generator behind shuffled books, simulated matches, shuffled data and random openings.
+//! The random generator behind every seed: shuffled books and data, simulated matches, random openings,
+//! initial weights.
 //!
-//! What is resumed, or repeated years later, must be the same: the sequence is part of what a seed means, so it is
-//! fixed here and does not follow a library's version.
+//! A run that is resumed, or repeated years later, must give the same result, so the sequence is part of the
+//! meaning of a seed. It is fixed here and does not follow the version of a library.
 
 use crate::{Board, Position};
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// SplitMix64 (Steele, Lea and Flood, 2014): a fast generator with 64 bits of state, for everything but
+/// cryptography.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// Starts from a seed.
+    /// A generator whose sequence is determined by the seed; every seed is as good as any other.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Starts from the clock, for choices that need not be repeatable.
+    /// A generator seeded by the clock, for choices that need not be repeatable.
     pub fn from_clock() -> Self {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self(since.map_or(0, |time| time.as_nanos() as u64))
     }
 
-    /// Where the sequence is: [`Self::new`] goes on from here.
+    /// State of the generator: [`Self::new`] with this value continues the sequence, for example in a resumed
+    /// run.
     pub fn state(&self) -> u64 {
         self.0
     }
 
-    /// The next number.
+    /// Next 64 random bits of the sequence.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -35,17 +38,17 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, each equally likely to one part in 2^32 for any bound we use.
+    /// Random integer from 0 to below `bound`. The bias is below one part in 2^32.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u32
     }
 
-    /// A number from 0 to below 1.
+    /// Random number from 0 to below 1, with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Puts items into a random order.
+    /// Shuffles items uniformly (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u32 + 1) as usize);
@@ -53,7 +56,7 @@ impl SplitMix {
     }
 }
 
-/// The position that random moves lead to; none if the game ends on the way, or there.
+/// Plays `plies` random moves; `None` if the game ends on the way, or if the last position has no legal move.
 pub fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
     let mut position = Position::from(start);
     for _ in 0..plies {

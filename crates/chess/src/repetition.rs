@@ -1,8 +1,8 @@
-//! Seeing a repetition one move before it happens.
+//! Detection of repetitions one move before they happen ("upcoming repetition").
 //!
-//! A reversible move changes the key by the numbers of one piece on two squares and of the side to move. All such
-//! changes, 3,668 of them, sit in a cuckoo hash table; if the difference between the current key and an earlier
-//! one is among them, one move leads back to that earlier position.
+//! A reversible move changes the key by the Zobrist numbers of one piece on two squares and of the side to
+//! move. All 3,668 such changes are in a cuckoo hash table; if the difference between the current key and an
+//! earlier one is among them, one move leads back to that earlier position.
 
 use crate::keys::{piece_number, side_number};
 use crate::{
@@ -42,7 +42,7 @@ static CUCKOO: LazyLock<Cuckoo> = LazyLock::new(|| {
     cuckoo
 });
 
-/// Every move that can be taken back, in one of its two directions.
+/// Every move that can be reversed, in one of its two directions.
 fn reversible_moves() -> impl Iterator<Item = (Color, Piece, Square, Square)> {
     Color::ALL.into_iter().flat_map(|color| {
         Piece::ALL.into_iter().filter(|&piece| piece != Piece::Pawn).flat_map(move |piece| {
@@ -64,8 +64,8 @@ fn reversible_moves() -> impl Iterator<Item = (Color, Piece, Square, Square)> {
 }
 
 impl Position {
-    /// Whether the side to move can bring about a repetition with its next move, in a search whose root lies `ply`
-    /// plies back. Positions before the root count only if they stood on the board twice.
+    /// True if the side to move can repeat a position with its next move, in a search whose root lies `ply`
+    /// plies back. Positions before the root count only if they occurred twice.
     pub fn can_repeat(&self, ply: usize) -> bool {
         let limit = self.reversible_plies();
         let keys = self.past_keys();
@@ -75,11 +75,11 @@ impl Position {
         }
         let cuckoo = &*CUCKOO;
         let occupied = self.board().occupied();
-        // What the enemy's moves since then add up to: they must have undone themselves.
-        let mut enemy = keys[n] ^ keys[n - 1] ^ side_number();
+        // Combined key change of the opponent's moves since then; zero if they have undone themselves.
+        let mut opponent = keys[n] ^ keys[n - 1] ^ side_number();
         for back in (3..=limit.min(n)).step_by(2) {
-            enemy ^= keys[n - back] ^ keys[n - back + 1] ^ side_number();
-            if enemy != 0 {
+            opponent ^= keys[n - back] ^ keys[n - back + 1] ^ side_number();
+            if opponent != 0 {
                 continue;
             }
             let difference = keys[n] ^ keys[n - back];
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(CUCKOO.keys.iter().filter(|&&key| key != 0).count(), 3668);
     }
 
-    /// The slow definition: some legal move leads to a position that stood on the board.
+    /// Reference by brute force: some legal move leads to a position that occurred before.
     #[test]
     fn agrees_with_trying_every_move() {
         let mut state = 7u64;

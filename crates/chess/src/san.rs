@@ -1,8 +1,8 @@
-//! Moves in standard algebraic notation, as people and PGN files write them.
+//! Moves in standard algebraic notation (SAN), as people and PGN files write them.
 //!
-//! Writing is strict: one text for each move. Reading is not: files in the wild leave out the `x`, add the square
-//! of origin, write zeros for castling, and so on. Neither way generates the legal moves: the pieces that could
-//! have moved are looked up backwards from the square of arrival.
+//! Writing is strict: one text for each move. Parsing is lenient: files in the wild leave out the `x`, add
+//! the square of origin, write zeros for castling, and so on. Neither direction generates the legal moves:
+//! candidate pieces are found backwards from the destination square.
 
 use crate::text::clip_bytes;
 use crate::{
@@ -12,28 +12,28 @@ use crate::{
 use std::fmt::Write;
 use thiserror::Error;
 
-/// Why a text is not a move of the position.
+/// Reason for which a text is not a move of the position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SanError {
-    /// Not a move in any notation.
+    /// The text is not a move in any notation.
     #[error("'{0}' is not a move in algebraic notation (such as Nf3, exd5, O-O or e8=Q)")]
     Syntax(String),
-    /// A move, but no piece can make it.
+    /// The text is a move, but no piece can make it.
     #[error("'{0}' is not a legal move here")]
     Illegal(String),
-    /// A move that more than one piece can make.
+    /// The text is a move that more than one piece can make.
     #[error("'{0}' could be more than one move here; name the file or rank it starts from")]
     Ambiguous(String),
 }
 
-/// Writes a legal move, with just as much of its origin as tells it from others.
+/// Formats a legal move, with the minimal disambiguation.
 pub fn format(board: &Board, mv: Move) -> String {
     let mut text = String::with_capacity(8);
     write_san(board, mv, &mut text);
     text
 }
 
-/// Appends a legal move to a text. A move that is not legal has no such name; its two squares are written.
+/// Appends a legal move to a text. An illegal move has no SAN, so its two squares are written instead.
 pub fn write_san(board: &Board, mv: Move, text: &mut String) {
     if board.is_legal(mv) {
         write_and_play(&mut board.clone(), mv, text);
@@ -42,7 +42,8 @@ pub fn write_san(board: &Board, mv: Move, text: &mut String) {
     }
 }
 
-/// Appends a move that is known to be legal, and plays it: whether it checks or mates is seen from where it leads.
+/// Appends a move that is known to be legal, and plays it, because the suffix for check or mate depends on
+/// the position after it.
 pub(crate) fn write_and_play(board: &mut Board, mv: Move, text: &mut String) {
     let us = board.side_to_move();
     if board.colors(us).has(mv.to) {
@@ -74,7 +75,7 @@ pub(crate) fn write_and_play(board: &mut Board, mv: Move, text: &mut String) {
     }
 }
 
-/// What tells the move from those of other pieces of its kind: nothing, else the file, else the rank, else both.
+/// Writes the disambiguation: nothing if it suffices, else the file, else the rank, else both.
 fn write_origin(board: &Board, mv: Move, piece: Piece, text: &mut String) {
     let mut rivals = origins(board, piece, mv.to) & !mv.from.bitboard();
     if rivals.is_empty() {
@@ -95,14 +96,18 @@ fn write_origin(board: &Board, mv: Move, piece: Piece, text: &mut String) {
     }
 }
 
-/// Reads a move and checks that it is legal. Marks of check and judgement may follow; the origin may be given in
-/// full even where it need not be; captures may lack their `x`; castling may be written with zeros; and the two
-/// squares alone (`g1f3`) will do.
+/// Parses a move and checks that it is legal. Suffixes for check and annotation are allowed; the origin may
+/// be given in full where it is not needed; captures may lack their `x`; castling may be written with zeros;
+/// and two squares alone (`g1f3`) are accepted.
+///
+/// # Errors
+///
+/// Fails if the text is not a move, not legal, or ambiguous.
 pub fn parse(board: &Board, text: &str) -> Result<Move, SanError> {
     parse_bytes(board, text.trim_ascii().as_bytes())
 }
 
-/// As [`parse`], for bytes of any encoding.
+/// Like [`parse`], for bytes of any encoding.
 pub(crate) fn parse_bytes(board: &Board, text: &[u8]) -> Result<Move, SanError> {
     let Some(written) = Written::read(text) else { return Err(SanError::Syntax(clip_bytes(text))) };
     match written.resolve(board) {
@@ -112,12 +117,12 @@ pub(crate) fn parse_bytes(board: &Board, text: &[u8]) -> Result<Move, SanError> 
     }
 }
 
-/// What a text says about a move.
+/// The parts of a move's text, before they are matched with the position.
 enum Written {
     Short,
     Long,
     Plain {
-        /// `None` where the text names no piece.
+        /// `None` if the text names no piece.
         piece: Option<Piece>,
         from_file: Option<File>,
         from_rank: Option<Rank>,
@@ -134,7 +139,7 @@ enum Resolved {
 }
 
 impl Written {
-    /// Takes a text apart, from both ends towards the middle.
+    /// Splits a text into its parts, from both ends towards the middle.
     fn read(text: &[u8]) -> Option<Self> {
         let text = without_marks(text);
         if let [b'O' | b'0' | b'o', ..] = text {
@@ -173,7 +178,7 @@ impl Written {
         Some(Self::Plain { piece, from_file, from_rank, takes, to, promotion })
     }
 
-    /// The legal moves that the text can mean.
+    /// Finds the legal moves that match the text.
     fn resolve(self, board: &Board) -> Resolved {
         let us = board.side_to_move();
         let castling = |rook: Option<File>| {
@@ -190,7 +195,7 @@ impl Written {
             }
         };
 
-        // Two squares without a piece are a move as an engine writes it.
+        // Two squares without a piece letter are a move in an engine's notation.
         if let (Some(file), Some(rank)) = (from_file, from_rank) {
             let mv = Move { from: Square::new(file, rank), to, promotion };
             return if piece.is_some_and(|piece| !board.colored_pieces(us, piece).has(mv.from)) {
@@ -204,7 +209,7 @@ impl Written {
         let mut origins = origins(board, piece, to);
         match from_file {
             Some(file) => origins &= file.bitboard(),
-            // A pawn that names no file goes straight ahead.
+            // A pawn move without a file does not capture, so it goes straight ahead.
             None if piece == Piece::Pawn && !takes => origins &= to.file().bitboard(),
             None => {}
         }
@@ -226,7 +231,8 @@ impl Written {
     }
 }
 
-/// Squares of the side to move's pieces of one kind that reach `to`, checks and pins aside. Castling is left out.
+/// Squares of the side to move's pieces of one kind that reach `to`, ignoring checks and pins. Castling is
+/// left out.
 fn origins(board: &Board, piece: Piece, to: Square) -> BitBoard {
     let us = board.side_to_move();
     if board.colors(us).has(to) {
@@ -244,8 +250,8 @@ fn origins(board: &Board, piece: Piece, to: Square) -> BitBoard {
     reach & board.colored_pieces(us, piece)
 }
 
-/// Squares from which a pawn could go to `to`, straight or by a capture. That there is something to take, and what
-/// it is, is left to the test of legality.
+/// Squares from which a pawn could go to `to`, straight or by a capture. The legality test decides whether
+/// there is anything to capture.
 fn pawn_origins(us: Color, to: Square, occupied: BitBoard) -> BitBoard {
     let mut reach = get_pawn_attacks(to, !us);
     let back = if us == Color::White { -1 } else { 1 };
@@ -258,13 +264,13 @@ fn pawn_origins(us: Color, to: Square, occupied: BitBoard) -> BitBoard {
     reach
 }
 
-/// Whether a move from one of the [`origins`] of its piece is legal. Most need no more than a look at the pins.
+/// True if a move from one of the [`origins`] of its piece is legal. For most of them the pins decide.
 fn is_legal_from(board: &Board, mv: Move) -> bool {
     let simple = !(board.pieces(Piece::Pawn) | board.pieces(Piece::King) | board.pinned()).has(mv.from);
     if simple && board.checkers().is_empty() { mv.promotion.is_none() } else { board.is_legal(mv) }
 }
 
-/// A text without what may follow a move: marks of check, mate and judgement, and "e.p.".
+/// The text without suffixes of a move: check, mate, annotation, and "e.p.".
 fn without_marks(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
@@ -329,7 +335,8 @@ mod tests {
         fen::parse(text).unwrap()
     }
 
-    /// Each text is read as the move in UCI notation (king takes rook), and the first is how it is written.
+    /// Each text is parsed as the same move, given in UCI notation (king takes rook), and the first is how it
+    /// is written.
     fn check(position: &str, uci: &str, texts: &[&str]) {
         let board = board(position);
         let mv: Move = uci.parse().unwrap();
@@ -373,7 +380,7 @@ mod tests {
         check(ready, "e1a1", &["O-O-O", "0-0-0", "O-O-O?!", "e1c1"]);
         let lost = "r3k2r/8/8/8/8/8/8/R3K2R w kq - 0 1";
         assert_eq!(parse(&board(lost), "O-O"), Err(SanError::Illegal("O-O".into())));
-        // Chess960: the king stays where it is, or changes places with the rook.
+        // Chess960: the king stays where it is, or swaps places with the rook.
         check("k7/8/8/8/8/8/8/4R1KR w HE - 0 1", "g1h1", &["O-O", "0-0", "g1h1"]);
         check("3k4/8/8/8/8/8/8/1RK1R3 w EB - 0 1", "c1b1", &["O-O-O+", "O-O-O"]);
     }
@@ -386,7 +393,7 @@ mod tests {
         check("8/k7/8/8/4Q2Q/8/8/1K6 w - - 0 1", "h4e1", &["Qhe1", "Qh4e1"]);
         check("8/k7/8/8/7Q/8/8/1K5Q w - - 0 1", "h4e1", &["Q4e1", "Qh4e1"]);
         check("8/k7/8/8/4Q2Q/8/8/1K5Q w - - 0 1", "h4e1", &["Qh4e1", "Qh4-e1"]);
-        // The other knight is pinned, and so needs no name.
+        // The other knight is pinned, so no disambiguation is needed.
         check("4k3/8/8/8/1b6/2N5/8/4K1N1 w - - 0 1", "g1e2", &["Ne2", "Nge2"]);
     }
 

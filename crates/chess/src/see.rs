@@ -1,19 +1,19 @@
-//! Static exchange evaluation: what a sequence of captures on one square comes to.
+//! Static exchange evaluation (SEE): the material result of a sequence of captures on one square.
 
 use crate::{BitBoard, Color, Move, Piece, Position, attackers_to, get_bishop_moves, get_rook_moves};
 
-/// Worth of each piece in an exchange, in centipawns. A king is never lost in one.
+/// Value of each piece in an exchange, in centipawns; 0 for the king, which is never lost in one.
 const VALUES: [i32; 6] = [100, 320, 330, 500, 950, 0];
 
-/// Worth of a piece in an exchange, in centipawns.
+/// Value of a piece in an exchange, in centipawns; 0 for the king.
 #[inline]
 pub fn exchange_value(piece: Piece) -> i32 {
     VALUES[piece as usize]
 }
 
-/// Whether the exchange that starts with a legal move gains at least `threshold` centipawns for the mover, both
-/// sides taking with their least piece and stopping when they like. Pins against a king are respected as long as
-/// the pinning piece stands.
+/// True if the exchange that starts with a legal move gains at least `threshold` centipawns for the moving
+/// side. Both sides capture with their least valuable piece and may stop at any point. Pins to a king count
+/// as long as the pinning piece stands.
 pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     let board = position.board();
     if position.is_castling(mv) {
@@ -22,7 +22,7 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     let moving = position.piece_on(mv.from).unwrap_or(Piece::Pawn);
     let en_passant = position.is_en_passant(mv);
 
-    // What the first capture and a promotion gain outright.
+    // Immediate gain of the first capture and of a promotion.
     let mut balance = -threshold;
     if let Some(victim) = position.captured_by(mv) {
         balance += exchange_value(victim);
@@ -35,7 +35,7 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     if balance < 0 {
         return false;
     }
-    // Even if the piece is lost without anything in return, the threshold is met.
+    // The threshold is met even if the piece is lost without compensation.
     if balance >= on_square {
         return true;
     }
@@ -48,11 +48,11 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
     let diagonal = board.pieces(Piece::Bishop) | queens;
     let straight = board.pieces(Piece::Rook) | queens;
     let mut attackers = attackers_to(board, mv.to, occupied) & occupied;
-    // Who is pinned is worked out for a side only once it has something to take with.
+    // Pins are computed for a side only once it has something to capture with.
     let mut pinned: [Option<Pins>; 2] = [None, None];
 
     let mut side = board.side_to_move();
-    // The side that would have to show a gain next, and the balance it sees.
+    // The side that has to gain next, and the balance from its view.
     balance -= on_square;
     loop {
         side = !side;
@@ -64,9 +64,9 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
         if !(pins.pinners & occupied).is_empty() {
             ours &= !pins.pinned | mv.to.bitboard();
         }
-        let Some((piece, from)) = least(position, ours) else { break };
+        let Some((piece, from)) = least_valuable(position, ours) else { break };
         if piece == Piece::King {
-            // The king may only take if nothing can take back.
+            // The king may capture only if the square is not defended.
             if !(attackers & board.colors(!side)).is_empty() {
                 break;
             }
@@ -74,7 +74,7 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
             break;
         }
         occupied ^= from;
-        // With the capturer gone, a slider behind it joins in.
+        // With the capturing piece gone, a slider behind it joins in.
         if matches!(piece, Piece::Pawn | Piece::Bishop | Piece::Queen) {
             attackers |= get_bishop_moves(mv.to, occupied) & diagonal;
         }
@@ -88,11 +88,11 @@ pub(crate) fn see_ge(position: &Position, mv: Move, threshold: i32) -> bool {
             break;
         }
     }
-    // The side that could not go on has lost the exchange.
+    // The side that cannot continue has lost the exchange.
     side != board.side_to_move()
 }
 
-/// Pieces of one side that shield their king, and the enemy sliders they shield it from.
+/// Pieces of one side that are pinned to their king, and the opponent's sliders that pin them.
 struct Pins {
     pinned: BitBoard,
     pinners: BitBoard,
@@ -121,7 +121,7 @@ impl Pins {
 
 /// The least valuable piece among `candidates`, as a set of one square.
 #[inline]
-fn least(position: &Position, candidates: BitBoard) -> Option<(Piece, BitBoard)> {
+fn least_valuable(position: &Position, candidates: BitBoard) -> Option<(Piece, BitBoard)> {
     if candidates.is_empty() {
         return None;
     }
@@ -136,7 +136,8 @@ mod tests {
     use super::*;
     use crate::uci;
 
-    /// The plain recursive definition: take with the least piece, or stop. Legal moves only, so pins are exact.
+    /// Reference by recursion: capture with the least valuable piece, or stop. Only legal moves count, so
+    /// pins are exact.
     fn exchange(position: &mut Position, mv: Move) -> i32 {
         let gain = position.captured_by(mv).map_or(0, exchange_value)
             + mv.promotion.map_or(0, |piece| exchange_value(piece) - exchange_value(Piece::Pawn));
@@ -155,7 +156,8 @@ mod tests {
 
     #[test]
     fn equals_the_recursive_definition() {
-        // Positions without discovered checks or promotions on the exchange square, where the two are defined alike.
+        // Positions without discovered checks or promotions on the exchange square, where the two definitions
+        // agree.
         for fen in [
             "1k1r4/1pp4p/p7/4p3/8/P5P1/1PP4P/2K1R3 w - - 0 1",
             "1k1r3q/1ppn3p/p4b2/4p3/8/P2N2P1/1PP1R1BP/2K1Q3 w - - 0 1",

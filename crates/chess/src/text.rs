@@ -1,18 +1,18 @@
-//! Outside text.
+//! Text from outside: of unknown encoding and length, made safe for messages.
 
-/// Outside text, short enough to quote in a message.
+/// Text shortened so that it can be quoted in a message.
 pub(crate) fn clip(text: &str) -> String {
     text.chars().take(20).collect()
 }
 
-/// As [`clip`], for bytes of any encoding.
+/// Like [`clip`], for bytes of any encoding.
 pub(crate) fn clip_bytes(text: &[u8]) -> String {
-    // Five bytes a character is more than any encoding needs.
+    // Five bytes for each character, more than any encoding needs.
     const ENOUGH: usize = 100;
     if text.len() <= ENOUGH {
         return clip(&decode(text));
     }
-    // The cut may go through a character, which must not make Latin-1 of all the others.
+    // The cut may split a character, which must not make the whole text be decoded as Latin-1.
     let start = match std::str::from_utf8(&text[..ENOUGH]) {
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         _ => ENOUGH,
@@ -20,12 +20,13 @@ pub(crate) fn clip_bytes(text: &[u8]) -> String {
     clip(&decode(&text[..start]))
 }
 
-/// A byte order mark stands where files were joined, as well as at the very start.
+/// The text without byte order marks, which occur at the start of files and where files were concatenated.
 pub(crate) fn without_bom(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
 }
 
-/// Text in UTF-8, or else in Latin-1, as older chess files are.
+/// Decodes UTF-8, or else Latin-1, which older chess files use. It cannot fail, because every byte is valid
+/// Latin-1.
 pub(crate) fn decode(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

@@ -1,29 +1,33 @@
-//! Moves as UCI text.
+//! Moves in the notation of the UCI protocol, such as e2e4 and e7e8q.
 
 use crate::{Board, File, Move, Piece, Square, position::castling_targets, text::clip};
 use thiserror::Error;
 
-/// Why a text is not a move of the position.
+/// Reason for which a text is not a move of the position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UciMoveError {
-    /// Not of the form e2e4 or e7e8q.
+    /// The text does not have the form e2e4 or e7e8q.
     #[error("'{0}' is not a move in UCI notation (such as e2e4 or e7e8q)")]
     Syntax(String),
-    /// A move, but not one that the position allows.
+    /// The text is a move, but not a legal one in the position.
     #[error("{0} is not a legal move here")]
     Illegal(String),
 }
 
-/// Reads a move of `board` and checks that it is legal. Castling may be written as the king's own move (e1g1) or,
-/// as Chess960 needs it, as the king taking the rook (e1h1).
+/// Parses a move of `board` and checks that it is legal. Castling may be written as the king's own move
+/// (e1g1) or, as Chess960 needs it, as the king taking the rook (e1h1).
+///
+/// # Errors
+///
+/// Fails if the text is not a move, or not a legal one.
 pub fn parse(board: &Board, text: &str) -> Result<Move, UciMoveError> {
-    // The parser looks no further than the squares, and takes what is no promotion for none.
+    // cozy_chess ignores what follows the squares, and treats an invalid promotion as none.
     let ends = matches!(text.as_bytes(), [_, _, _, _] | [_, _, _, _, b'n' | b'b' | b'r' | b'q']);
     let mv = text.parse::<Move>().ok().filter(|_| ends).ok_or_else(|| UciMoveError::Syntax(clip(text)))?;
     legal(board, mv).ok_or_else(|| UciMoveError::Illegal(clip(text)))
 }
 
-/// The legal move that two squares mean, with castling written either way.
+/// The legal move for two squares, with castling written either way.
 pub(crate) fn legal(board: &Board, mv: Move) -> Option<Move> {
     if board.is_legal(mv) {
         return Some(mv);
@@ -31,7 +35,7 @@ pub(crate) fn legal(board: &Board, mv: Move) -> Option<Move> {
     castling_by_king_move(board, mv).filter(|&castling| board.is_legal(castling))
 }
 
-/// The castling move meant by a king that moves two squares from the e-file.
+/// The castling move for a king that moves two squares from the e-file.
 fn castling_by_king_move(board: &Board, mv: Move) -> Option<Move> {
     let us = board.side_to_move();
     let aside = mv.from.rank() == mv.to.rank() && mv.promotion.is_none();
@@ -47,7 +51,8 @@ fn castling_by_king_move(board: &Board, mv: Move) -> Option<Move> {
     Some(Move { from: mv.from, to: Square::new(rook, mv.from.rank()), promotion: None })
 }
 
-/// Writes a legal move of `board`. Castling is the king's own move, or, with `chess960`, the king taking the rook.
+/// Formats a legal move of `board`. Castling is the king's own move, or, with `chess960`, the king taking the
+/// rook.
 pub fn format(board: &Board, mv: Move, chess960: bool) -> String {
     if !chess960 && board.colors(board.side_to_move()).has(mv.to) && board.pieces(Piece::King).has(mv.from) {
         let [king, _] = castling_targets(mv);

@@ -1,14 +1,15 @@
-//! Every notation reads back what it wrote, on positions of random games: usual starts, Chess960 and double Chess960.
+//! Every notation parses its own output, on positions of random games: standard starts, Chess960 and double
+//! Chess960.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::HashSet;
 use tandem_chess::epd::{self, Epd};
 use tandem_chess::move_map::{lc0, searchless};
-use tandem_chess::pgn::{self, Game, GameResult, Ply, Reader};
+use tandem_chess::pgn::{self, Game, GameReader, GameResult, Ply};
 use tandem_chess::{Board, Move, Position, fen, san, uci};
 
-/// Any start: half of them the usual one or positions rich in special moves, half of them Chess960.
+/// Any start: half of them the standard one or positions rich in special moves, half of them Chess960.
 fn start() -> impl Strategy<Value = Board> {
     let rich = [
         "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
@@ -24,7 +25,7 @@ fn start() -> impl Strategy<Value = Board> {
     ]
 }
 
-/// A start and the moves of a random game, which ends early where there is no legal move.
+/// A start and the moves of a random game, which ends early if there is no legal move.
 fn random_game() -> impl Strategy<Value = (Board, Vec<Move>)> {
     (start(), vec(any::<prop::sample::Index>(), 0..120)).prop_map(|(start, choices)| {
         let mut position = Position::from(start.clone());
@@ -62,7 +63,7 @@ fn legal_moves(board: &Board) -> Vec<Move> {
     moves
 }
 
-/// A comment as a reader gives it: braces aside, anything, with single spaces.
+/// A comment as a reader returns it: any text without braces, with single spaces.
 fn comment() -> impl Strategy<Value = Option<String>> {
     let text = prop_oneof![
         Just(String::new()),
@@ -84,14 +85,14 @@ fn result() -> impl Strategy<Value = GameResult> {
     ])
 }
 
-/// What is said about a move, and which other move is given as a variation, if any.
+/// Annotations of a move: its glyphs, its comment, and the move of a variation, if any.
 type Remarks = (Vec<u8>, Option<String>, Option<prop::sample::Index>);
 
 fn remarks() -> impl Strategy<Value = Remarks> {
     (vec(any::<u8>(), 0..3), comment(), prop::option::of(any::<prop::sample::Index>()))
 }
 
-/// A game with everything that PGN can say.
+/// A game with everything that PGN can express.
 fn annotated_game() -> impl Strategy<Value = Game> {
     let parts = (random_game(), vec(remarks(), 0..120), comment(), result(), "[ -~éß]{0,30}");
     parts.prop_map(|((start, moves), remarks, comment, result, name)| {
@@ -127,7 +128,7 @@ fn text_of(games: &[Game]) -> Vec<u8> {
     text
 }
 
-/// What the notations are made of, to be thrown together.
+/// Fragments of all notations, to be combined at random.
 const WORDS: [&str; 36] = [
     " ",
     "\n",
@@ -213,7 +214,7 @@ proptest! {
     #[test]
     fn games(games in vec(annotated_game(), 1..4)) {
         let text = text_of(&games);
-        let read: Vec<Game> = Reader::new(text.as_slice()).collect::<Result<_, _>>().unwrap();
+        let read: Vec<Game> = GameReader::new(text.as_slice()).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read, games, "{}", String::from_utf8_lossy(&text));
     }
 
@@ -222,11 +223,11 @@ proptest! {
         let text = words.concat();
         let board = Board::default();
         let _ = (fen::parse(&text), epd::parse(&text), san::parse(&board, &text), uci::parse(&board, &text));
-        for game in Reader::new(text.as_bytes()).flatten() {
-            // What has been read can be written and read again. Braces in comments are lost the first time, nothing
-            // the second.
+        for game in GameReader::new(text.as_bytes()).flatten() {
+            // A parsed text can be written and parsed again. Braces in comments are lost the first time,
+            // nothing the second time.
             let written = text_of(&[game]);
-            let again: Vec<Game> = Reader::new(written.as_slice()).collect::<Result<_, _>>().unwrap();
+            let again: Vec<Game> = GameReader::new(written.as_slice()).collect::<Result<_, _>>().unwrap();
             prop_assert_eq!(text_of(&again), written, "{}", text);
         }
     }

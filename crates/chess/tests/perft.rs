@@ -1,6 +1,6 @@
-//! Counts of the tree of moves against known numbers: whatever is wrong with the rules shows here.
+//! Perft counts against published numbers: any fault in the rules shows here.
 //!
-//! Where the suites are missing, the positions below remain.
+//! Without the suites, the positions below are still checked.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -20,8 +20,8 @@ const KNOWN: [&str; 8] = [
     "2nnrbkr/p1qppppp/8/1ppb4/6PP/3PP3/PPP2P2/BQNNRBKR w HEhe - 1 9 ;D1 21 ;D2 807 ;D3 18002",
 ];
 
-/// The suite with a name, or nothing where the data is missing: set `TANDEM_DATA` to a folder that has it, or put it at
-/// `../shared/data` beside the repository.
+/// The suite with this name, or nothing if the data is missing: set `TANDEM_DATA` to a folder that has it, or
+/// put it at `../shared/data` beside the repository.
 fn suite(name: &str) -> Vec<Epd> {
     let data = std::env::var_os("TANDEM_DATA")
         .map(PathBuf::from)
@@ -41,7 +41,7 @@ fn check(epd: &Epd, depth: u32, nodes: u64) {
     assert_eq!(perft(&mut position, depth), nodes, "depth {depth} of {epd}");
 }
 
-/// Counts every line to depth four; a line that knows a deeper number only, to that.
+/// Counts every line to depth four, or to the first depth that the line gives if that is deeper.
 fn check_to_depth_four(suite: &[Epd]) {
     for epd in suite {
         let mut counts = epd.perft().peekable();
@@ -68,7 +68,7 @@ fn chess960_suite_to_depth_four() {
     check_to_depth_four(&suite("perft_chess960.epd"));
 }
 
-/// For each line the first depth that has at least ten million nodes, or the deepest there is.
+/// For each line the first depth that has at least ten million nodes, or the deepest one given.
 #[test]
 #[ignore = "counts 62 billion nodes, which takes minutes in a release build: scripts/long_tests.sh runs it"]
 fn both_suites_to_ten_million_nodes_each() {

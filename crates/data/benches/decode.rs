@@ -1,7 +1,7 @@
-//! How fast each format is read, on all cores: `cargo bench -p tandem-data`.
+//! Decoding throughput of each format on all cores: `cargo bench -p tandem-data`.
 //!
-//! The records are random games, about a million positions, written once in each format to the system's folder for
-//! temporary files.
+//! The records are random games, about a million positions, written once in each format to the system's
+//! folder for temporary files.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -58,14 +58,14 @@ fn read(bencher: Bencher<'_, '_>, name: &str) {
     let sources =
         Source::parse(path.to_str().expect("a plain path"), &Options::default()).expect("a known format");
     if !path.exists() {
-        let mut writer = Writer::create(sources[0].clone()).expect("room for a file");
+        let mut writer = RecordWriter::create(sources[0].clone()).expect("room for a file");
         records().iter().for_each(|record| writer.write(record).expect("every record fits"));
         writer.finish().expect("room for a file");
     }
     let bytes = std::fs::metadata(&path).expect("the file is there").len();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     bencher.counter(ItemsCount::new(records().len())).counter(BytesCount::new(bytes)).bench(|| {
-        let mut reader = Reader::new(sources.clone(), threads, OnError::Stop, None, Cursor::default());
+        let mut reader = RecordReader::new(sources.clone(), threads, OnError::Stop, None, Cursor::default());
         let mut count = 0;
         while let Some(block) = reader.next_block() {
             count += block.expect("the file is whole").records.len();

@@ -1,21 +1,22 @@
-//! What a format must be able to do.
+//! The traits that a format implements: cutting a stream into blocks, decoding a block, encoding records.
 //!
-//! A stream is cut into blocks that can be decoded alone, each on whatever thread is free. A [`Cut`] knows where blocks
-//! end and nothing else; [`Codec::decode`] knows what is in them and keeps nothing between them; an [`Encode`] writes
-//! records one after the other and may wait for the rest of a game.
+//! A stream is cut into blocks that can be decoded alone, each on whatever thread is free. A [`Cut`] knows
+//! where blocks end and nothing else; [`Codec::decode`] knows what is in them and keeps nothing between them;
+//! an [`Encode`] writes records one after the other and may wait for the rest of a game.
 
 use crate::record::Record;
 use std::io::{self, BufRead};
 use thiserror::Error;
 
-/// What is wrong with a part of a file.
+/// A fault in a part of a file, relative to the block in which it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where, counted from the start of the block.
+    /// Offset of the fault in bytes from the start of the block.
     pub byte: usize,
-    /// What.
+    /// Reason, without file and place, which the reader adds.
     pub text: String,
-    /// Whether the rest of a game or of a block is left out with it, of which nobody knows how many records it had.
+    /// True if the rest of a game or of a block is lost with it, because the number of records in it cannot
+    /// be known.
     pub with_rest: bool,
 }
 
@@ -25,72 +26,75 @@ impl Problem {
     }
 }
 
-/// What a block holds.
+/// Result of decoding a block: its records, and the faults between them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Decoded {
-    /// The records that could be read.
+    /// Records that could be read, in file order.
     pub records: Vec<Record>,
-    /// What could not, each with the number of records before it.
+    /// Faults, each with the number of records decoded before it, from which its record number follows.
     pub problems: Vec<(usize, Problem)>,
 }
 
 impl Decoded {
-    /// Notes that a record could not be read.
+    /// Notes that one record could not be read.
     pub(crate) fn fail(&mut self, byte: usize, text: impl Into<String>) {
         self.problems.push((self.records.len(), Problem::new(byte, text)));
     }
 
-    /// The same, where more than one record is left out.
+    /// Notes that a record could not be read and that an unknown number of records after it is lost as well.
     pub(crate) fn fail_with_rest(&mut self, byte: usize, text: impl Into<String>) {
         self.problems.push((self.records.len(), Problem { with_rest: true, ..Problem::new(byte, text) }));
     }
 }
 
-/// Blocks are about this long where a format leaves the choice.
+/// Approximate block length in bytes where a format leaves the choice: long enough to hide the cost of a
+/// queue, short enough that all threads have work.
 pub(crate) const BLOCK: usize = 256 << 10;
 
-/// Cuts a stream into blocks.
+/// Cuts a stream into blocks that can be decoded independently of each other.
 pub(crate) trait Cut: Send {
-    /// Puts the next block into `block`, which is empty. False at the end of the stream. What comes before a problem is a
-    /// block, and the problem comes with the next call; it is the end of the stream.
+    /// Puts the next block into `block`, which must be empty; returns false at the end of the stream. What
+    /// precedes a fault is returned as a block, and the fault follows with the next call, which ends the
+    /// stream.
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>>;
 
-    /// How long a block is in the file.
+    /// Length of a block in the file in bytes, which differs from the buffer's where a cut adds or drops
+    /// something.
     fn length(&self, block: &[u8]) -> u64 {
         block.len() as u64
     }
 
-    /// Goes on so many bytes after the first block, where another block begins.
+    /// Skips this number of bytes after the first block; another block must begin there.
     fn skip_to(&mut self, input: &mut dyn BufRead, bytes: u64) -> io::Result<()> {
         let skipped = io::copy(&mut io::Read::take(input, bytes), &mut io::sink())?;
         if skipped == bytes { Ok(()) } else { Err(io::Error::other("the file is shorter than it was")) }
     }
 }
 
-/// A format that can be read.
+/// A format that can be read: a way to cut it and a way to decode one block.
 pub(crate) trait Codec: Send + Sync {
     fn cut(&self) -> Box<dyn Cut>;
     fn decode(&self, block: &[u8], out: &mut Decoded);
 }
 
-/// A record that a format has no place for.
+/// A record that a format cannot carry, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub struct Unfit(pub String);
+pub struct Unsupported(pub String);
 
-/// Writes records in a format.
+/// Writes records in a format. A record is either appended at once or held back until its game is complete.
 pub(crate) trait Encode: Send {
-    /// Adds a record. What is ready to be written goes to `out`.
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit>;
+    /// Adds a record. Bytes that are ready to be written are appended to `out`.
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported>;
 
-    /// The end: writes what was still held back.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    /// Ends the stream: appends everything that was held back.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         let _ = out;
         Ok(())
     }
 }
 
-/// Blocks of whole records of one size.
+/// Cuts a stream of fixed-size records into blocks of whole records.
 pub(crate) struct FixedCut {
     pub(crate) size: usize,
 }
@@ -103,7 +107,8 @@ impl Cut for FixedCut {
     }
 }
 
-/// Decodes a block of whole records of one size, each by itself.
+/// Decodes a block of fixed-size records, each independently, so that a broken one does not affect its
+/// neighbours.
 pub(crate) fn decode_fixed<const SIZE: usize>(
     block: &[u8],
     out: &mut Decoded,
@@ -122,7 +127,7 @@ pub(crate) fn decode_fixed<const SIZE: usize>(
     }
 }
 
-/// Adds bytes until `block` has so many or the stream ends.
+/// Appends bytes until `block` has length `len` or the stream ends.
 pub(crate) fn read_up_to(input: &mut dyn BufRead, block: &mut Vec<u8>, len: usize) -> io::Result<()> {
     while block.len() < len {
         let available = match input.fill_buf() {
@@ -140,8 +145,8 @@ pub(crate) fn read_up_to(input: &mut dyn BufRead, block: &mut Vec<u8>, len: usiz
     Ok(())
 }
 
-/// Leaves in `block` what comes before the byte where a problem begins, and keeps that for the next call. If there is
-/// nothing before it, it is told at once.
+/// Leaves in `block` what precedes the byte at which a fault begins, and keeps the fault for the next call.
+/// If nothing precedes it, the fault is returned at once.
 pub(crate) fn cut_before(
     block: &mut Vec<u8>,
     start: usize,
@@ -157,21 +162,21 @@ pub(crate) fn cut_before(
     Ok(true)
 }
 
-/// Blocks of whole lines, or of whole groups of lines that end with a certain one.
+/// Cuts text into blocks of whole lines, or of whole groups of lines that end with a given one.
 pub(crate) struct LineCut {
     last: Option<&'static [u8]>,
-    /// What is wrong behind the last block.
+    /// Fault behind the last block, to be returned by the next call.
     problem: Option<Problem>,
 }
 
 impl LineCut {
-    /// A block may end after this line, or after any.
+    /// A block may end after this line; after any line if it is `None`.
     pub(crate) fn new(last: Option<&'static [u8]>) -> Self {
         Self { last, problem: None }
     }
 }
 
-/// A line that is longer is no line of any format.
+/// Longest line in bytes; a longer one is taken for binary data, since no text format needs it.
 const MAX_LINE: usize = 1 << 20;
 
 impl Cut for LineCut {
@@ -198,7 +203,7 @@ impl Cut for LineCut {
     }
 }
 
-/// The lines of a block with the byte where each begins; line ends are left out.
+/// Lines of a block, each with the byte offset at which it begins and without its line ending.
 pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     block.split_inclusive(|&byte| byte == b'\n').map(move |line| {

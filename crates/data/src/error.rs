@@ -1,48 +1,52 @@
-//! What can go wrong, with the place where it did.
+//! Errors of reading and writing data, each with the file and, where there is one, the record and the byte.
+//!
+//! A message must be enough to find the fault in a file of a hundred million records, so nothing is reported
+//! without its place.
 
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Data that cannot be read or written.
+/// Data that cannot be read or written; the message names the file and what to do about it.
 #[derive(Debug, Error)]
 pub enum DataError {
-    /// The file system's word.
+    /// The operating system refused to open, read, write or rename the file.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// File that was being read or written.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system, for example that the disk is full.
         source: io::Error,
     },
-    /// A broken record.
+    /// A record that is malformed or illegal in its format. With [`crate::OnError::Skip`] it is counted
+    /// instead of returned.
     #[error("{}: record {record}, byte {byte}: {problem}", path.display())]
     Record {
-        /// The file.
+        /// File that holds the record.
         path: PathBuf,
-        /// Which record, from one.
+        /// Number of the record within the file, counted from 1.
         record: u64,
-        /// Where it is in the file once it is unpacked.
+        /// Byte offset of the fault in the file, after decompression.
         byte: u64,
-        /// What is wrong with it.
+        /// Reason, in a few words: for example an illegal move or an unknown version.
         problem: String,
     },
-    /// A record that the format of an output has no place for.
+    /// A record with a field that the output format cannot carry, or without one that it requires.
     #[error("{}: record {record} cannot be written: {problem}", path.display())]
-    Unfit {
-        /// The file that is written.
+    Unsupported {
+        /// File that is being written.
         path: PathBuf,
-        /// Which record of those that were to be written, from one.
+        /// Number of the record among those handed to the writer, counted from 1.
         record: u64,
-        /// Why.
+        /// Field that is missing or does not fit, for example a position without a move.
         problem: String,
     },
-    /// A path that names no data.
+    /// A path that does not name readable data: an unknown format, an empty folder, a missing shard.
     #[error("{}: {problem}", path.display())]
     Path {
-        /// The path.
+        /// Path as it was given on the command line or in a recipe.
         path: PathBuf,
-        /// What to do about it.
+        /// Reason, together with the remedy where there is one.
         problem: String,
     },
 }

@@ -1,15 +1,19 @@
-//! Positions and moves from text, fast: for data sets that hold them by the hundred million.
+//! A fast parser of positions and moves from text, because data sets hold them by the hundred million.
 //!
-//! The rules are not asked: a king on each side and no pawn where none can be is all that is seen to. What is unusual goes
-//! the long way, by a whole board.
+//! It checks only for one king on each side and no pawn on the first or last rank, instead of full legality.
+//! Anything unusual, for example Chess960 castling rights, goes through a full board.
 
 use crate::packed::*;
 use tandem_chess::{BitBoard, Board, Color, File, Move, Piece, Rank, Square, get_pawn_attacks, uci};
 
 impl Packed {
-    /// A position from FEN.
+    /// Parses a position in FEN.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not FEN, or not a legal position where the full parser is needed.
     pub fn from_fen(text: &str) -> Result<Self, String> {
-        match usual(text) {
+        match parse_standard(text) {
             Some(position) => Ok(position),
             None => {
                 let board: Board = tandem_chess::fen::parse(text).map_err(|error| error.to_string())?;
@@ -18,7 +22,12 @@ impl Packed {
         }
     }
 
-    /// A move from UCI's notation. Whether it is legal is not asked.
+    /// Parses a move in UCI notation; castling becomes a king move onto its own rook. Legality is not
+    /// checked.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is not a move, or if the side to move has no piece on its first square.
     pub fn parse_move(&self, text: &str) -> Result<Move, String> {
         let bytes = text.as_bytes();
         let square = |at: usize| {
@@ -36,7 +45,7 @@ impl Packed {
         let (Some(from), Some(to), Some(promotion), true) =
             (square(0), square(2), promotion, bytes.len() <= 5)
         else {
-            return Err(format!("{text:?} is no move"));
+            return Err(format!("{text:?} is not a move"));
         };
         let code = |square: Square| {
             let below = (self.occupied & ((1 << square as u64) - 1)).count_ones() as usize;
@@ -45,7 +54,8 @@ impl Packed {
         let side = if self.side_to_move() == Color::Black { BLACK } else { 0 };
         match code(from) {
             Some(mover) if mover & BLACK == side => {
-                // A king that goes two files, or onto its own rook, castles: the rules know best how that is written.
+                // A king move of two files, or onto its own rook, may be castling in either notation: the
+                // full parser decides.
                 let leaps = (from.file() as i8 - to.file() as i8).abs() > 1;
                 if kind_of(mover) == Some(Piece::King) && leaps {
                     let board = self.board().map_err(|error| error.to_string())?;
@@ -58,8 +68,8 @@ impl Packed {
     }
 }
 
-/// A position of ordinary chess whose FEN has all six fields. None for anything else.
-fn usual(text: &str) -> Option<Packed> {
+/// Parses a position of standard chess whose FEN has all six fields; `None` for anything else.
+fn parse_standard(text: &str) -> Option<Packed> {
     let mut fields = text.split(' ');
     let board = fields.next()?;
     let mut codes = [0u8; 64];
@@ -118,7 +128,7 @@ fn usual(text: &str) -> Option<Packed> {
         };
         let shade = if color == Color::Black { BLACK } else { 0 };
         let home = Square::new(File::E, Rank::First.relative_to(color));
-        // Another place of king or rook is Chess960's.
+        // Any other place of king or rook belongs to Chess960.
         if codes[corner as usize] != Piece::Rook as u8 | shade
             || codes[home as usize] != Piece::King as u8 | shade
         {
@@ -153,7 +163,7 @@ fn usual(text: &str) -> Option<Packed> {
             _ => {}
         }
     }
-    // Whether a pawn may really take in passing, only the rules can tell.
+    // Pins may make the en passant capture illegal, which only the full rules can decide.
     if kings != [1, 1] || takers {
         return None;
     }
@@ -168,7 +178,7 @@ mod tests {
     use tandem_chess::fen;
 
     #[test]
-    fn the_short_way_and_the_long_way_agree() {
+    fn the_fast_parser_and_the_full_one_agree() {
         let mut records = samples::games(60);
         records.extend(samples::chess960_games(20));
         let mut short = 0;
@@ -176,7 +186,7 @@ mod tests {
             let board = record.position.board().unwrap();
             let text = fen::format(&board);
             assert_eq!(Packed::from_fen(&text).as_ref(), Ok(&record.position), "{text}");
-            short += usize::from(usual(&text).is_some());
+            short += usize::from(parse_standard(&text).is_some());
             let mv = record.mv.unwrap();
             let text = uci::format(&board, mv, fen::is_chess960(&board));
             assert_eq!(record.position.parse_move(&text), Ok(mv), "{text}");
@@ -185,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_on_either_way() {
+    fn nonsense_is_refused_by_both_parsers() {
         for text in [
             "",
             "8/8/8/8/8/8/8/8 w - - 0 1",

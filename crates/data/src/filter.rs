@@ -1,9 +1,12 @@
-//! Which records are wanted: rules as data, so that a recipe can hold them.
+//! Rules that select records, as plain data, so that a recipe or a command line can hold them.
+//!
+//! A filter runs on the decoding threads, block by block, so its cost is spread over all of them; its random
+//! choices depend on the seed and the block alone, never on the number of threads.
 
 use crate::error::DataError;
 use crate::format::{BagKind, Format, Source};
 use crate::packed::kind_of;
-use crate::read::{Cursor, Sieve};
+use crate::read::{Cursor, RecordFilter};
 use crate::record::{Outcome, Record, Score};
 use std::collections::HashSet;
 use std::str::FromStr;
@@ -12,44 +15,49 @@ use tandem_chess::random::SplitMix;
 use tandem_chess::{Piece, Position, Square, generate_noisy};
 use thiserror::Error;
 
-/// Rules that a record must keep. By default there are none.
+/// Rules that a record must satisfy, all of them at once. The default has no rules and keeps every record.
+///
+/// It is parsed from text such as `min-ply=16,quiet,skip=0.5`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// At least so many plies since the start.
+    /// Smallest number of plies since the start of the game.
     pub min_ply: Option<u16>,
-    /// At most so many.
+    /// Largest number of plies since the start of the game.
     pub max_ply: Option<u16>,
-    /// At least so many pieces.
+    /// Smallest number of pieces on the board, kings and pawns included.
     pub min_pieces: Option<usize>,
-    /// At most so many.
+    /// Largest number of pieces on the board, for example 7 for tablebase positions.
     pub max_pieces: Option<usize>,
-    /// The score is no further from zero than this, in centipawns.
+    /// Largest absolute score in centipawns; records without a score pass.
     pub max_score: Option<i16>,
-    /// Only positions with a score.
+    /// Keeps only positions with a score.
     pub scored: bool,
-    /// Only positions with a result.
+    /// Keeps only positions with a game result, draws included.
     pub decided: bool,
-    /// No position in check.
+    /// Drops positions in which the side to move is in check.
     pub no_checks: bool,
-    /// No position whose move captures or promotes.
+    /// Drops positions whose recorded move is a capture or a promotion.
     pub no_captures: bool,
-    /// No position in check, and none in which the side to move wins something by taking or promoting. It needs no move.
+    /// Drops positions in check and those in which a capture or promotion wins material by static exchange
+    /// evaluation. Unlike [`Self::no_captures`] it needs no recorded move.
     pub quiet: bool,
-    /// No position of Chess960 that could not be one of chess.
+    /// Drops positions whose castling rights need Chess960 rules, because several formats and networks cannot
+    /// express them.
     pub no_chess960: bool,
-    /// No mates.
+    /// Drops positions with a mate score, also where a format stores mates as large centipawn values.
     pub no_mates: bool,
-    /// This share of the records is left out at random: the same ones each time that the data is read.
+    /// Fraction of the records that is dropped at random, from 0 to 1. The same ones are dropped on every
+    /// pass over the data.
     pub skip: f64,
-    /// What the random choice starts from.
+    /// Seed of the random choice behind [`Self::skip`].
     pub seed: u64,
 }
 
-/// A rule that is none.
+/// Text that is not a filter rule, or a rule whose value cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no rule; there are min-ply=N, max-ply=N, min-pieces=N, max-pieces=N, max-score=N, scored, decided, \
-     no-checks, no-captures, quiet, no-chess960, no-mates, skip=SHARE and seed=N, with commas between them"
+    "{0:?} is not a rule; there are min-ply=N, max-ply=N, min-pieces=N, max-pieces=N, max-score=N, scored, decided, \
+     no-checks, no-captures, quiet, no-chess960, no-mates, skip=FRACTION and seed=N, with commas between them"
 )]
 pub struct BadFilter(pub String);
 
@@ -74,7 +82,7 @@ impl Filter {
             "min-pieces" => self.min_pieces = Some(value.parse().ok()?),
             "max-pieces" => self.max_pieces = Some(value.parse().ok()?),
             "max-score" => self.max_score = Some(value.parse().ok()?),
-            "skip" => self.skip = value.parse().ok().filter(|share| (0.0..=1.0).contains(share))?,
+            "skip" => self.skip = value.parse().ok().filter(|fraction| (0.0..=1.0).contains(fraction))?,
             "seed" => self.seed = value.parse().ok()?,
             _ if !value.is_empty() => return None,
             "scored" => self.scored = true,
@@ -89,14 +97,19 @@ impl Filter {
         Some(())
     }
 
-    /// An error where a rule asks for what a file's format does not tell: it would keep nothing, or everything.
+    /// Refuses a rule about a field that a source's format does not store, because it would keep nothing, or
+    /// everything.
+    ///
+    /// # Errors
+    ///
+    /// Fails for ply rules on bulletformat, and for `no-captures` on formats without moves.
     pub fn check(&self, sources: &[Source]) -> Result<(), DataError> {
         let asks_plies = self.min_ply.is_some() || self.max_ply.is_some();
         for source in sources {
             let is_bullet = source.format == Format::Bullet;
             let has_moves = !is_bullet && source.kind_of_bag() != Some(BagKind::StateValue);
             let problem = match (is_bullet && asks_plies, !has_moves && self.no_captures) {
-                (true, _) => "bulletformat does not tell plies: leave out min-ply and max-ply",
+                (true, _) => "bulletformat does not store plies: leave out min-ply and max-ply",
                 (false, true) => "its records have no moves, which no-captures asks for; quiet needs none",
                 (false, false) => continue,
             };
@@ -105,19 +118,20 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether a record keeps the rules; chance decides for those that are left out at random.
+    /// True if a record satisfies all rules; `random` decides about those that are dropped at random.
     pub fn keeps(&self, record: &Record, random: &mut SplitMix) -> bool {
         let pieces = record.position.piece_count();
-        // Drawn for every record, so that one rule does not change what chance does to others.
-        let lucky = self.skip == 0.0 || random.unit() >= self.skip;
+        // Drawn for every record, so that adding another rule does not change which records are dropped at
+        // random.
+        let drawn = self.skip == 0.0 || random.unit() >= self.skip;
         let mate = record.score.is_some_and(Score::is_mate);
         let score = record.score.map(|score| score.centipawns().unsigned_abs());
-        lucky
-            && self.min_ply.is_none_or(|least| record.ply >= least)
-            && self.max_ply.is_none_or(|most| record.ply <= most)
-            && self.min_pieces.is_none_or(|least| pieces >= least)
-            && self.max_pieces.is_none_or(|most| pieces <= most)
-            && self.max_score.is_none_or(|most| score.is_none_or(|score| score <= most.unsigned_abs()))
+        drawn
+            && self.min_ply.is_none_or(|min| record.ply >= min)
+            && self.max_ply.is_none_or(|max| record.ply <= max)
+            && self.min_pieces.is_none_or(|min| pieces >= min)
+            && self.max_pieces.is_none_or(|max| pieces <= max)
+            && self.max_score.is_none_or(|max| score.is_none_or(|score| score <= max.unsigned_abs()))
             && (!self.scored || record.score.is_some())
             && (!self.decided || record.result.is_some())
             && (!self.no_mates || !mate)
@@ -127,27 +141,27 @@ impl Filter {
             && (!self.quiet || is_quiet(record))
     }
 
-    /// What [`Self::keeps`] draws from in a block: so what chance leaves out depends on the seed and the block, not on
-    /// threads.
-    pub fn chance(&self, block: Cursor) -> SplitMix {
-        let place = (block.source as u64) << 48 ^ block.byte;
-        SplitMix::new(self.seed ^ SplitMix::new(place).next_u64())
+    /// Generator that [`Self::keeps`] draws from within a block. It is seeded by the filter's seed and the
+    /// block, so that the choice does not depend on the number of threads.
+    pub fn block_rng(&self, block: Cursor) -> SplitMix {
+        let block = (block.source as u64) << 48 ^ block.byte;
+        SplitMix::new(self.seed ^ SplitMix::new(block).next_u64())
     }
 
-    /// The filter where blocks are decoded.
-    pub fn sieve(&self) -> Option<Sieve> {
+    /// The filter as a function that the decoding threads call on every block; `None` if it has no rules.
+    pub fn record_filter(&self) -> Option<RecordFilter> {
         if *self == Self::default() {
             return None;
         }
         let filter = self.clone();
         Some(Arc::new(move |records: &mut Vec<Record>, cursor: Cursor| {
-            let mut random = filter.chance(cursor);
+            let mut random = filter.block_rng(cursor);
             let mut starts_game = false;
             records.retain_mut(|record| {
                 starts_game |= record.starts_game;
                 let kept = filter.keeps(record, &mut random);
                 if kept {
-                    // The first that is left of a game begins it.
+                    // The first record left of a game becomes the start of that game.
                     record.starts_game = std::mem::take(&mut starts_game);
                 }
                 kept
@@ -161,16 +175,16 @@ fn is_capture(record: &Record) -> bool {
     let code =
         |square: Square| record.position.codes().find(|&(known, _)| known == square).map(|(_, code)| code);
     let (from, to) = (code(mv.from), code(mv.to));
-    let pawn_aslant = from.and_then(kind_of) == Some(Piece::Pawn) && mv.from.file() != mv.to.file();
+    let pawn_capture = from.and_then(kind_of) == Some(Piece::Pawn) && mv.from.file() != mv.to.file();
     let takes = to.is_some_and(|to| from.is_some_and(|from| (from ^ to) & crate::packed::BLACK != 0));
-    mv.promotion.is_some() || takes || pawn_aslant
+    mv.promotion.is_some() || takes || pawn_capture
 }
 
 fn in_check(record: &Record) -> bool {
     record.position.board().is_ok_and(|board| !board.checkers().is_empty())
 }
 
-/// Whether nothing hangs for the side to move, by static exchanges.
+/// True if the side to move is not in check and cannot win material, by static exchange evaluation.
 fn is_quiet(record: &Record) -> bool {
     let Ok(board) = record.position.board() else { return true };
     if !board.checkers().is_empty() {
@@ -184,20 +198,21 @@ fn is_quiet(record: &Record) -> bool {
     !wins
 }
 
-/// Lets every position through once, whatever the clocks say.
+/// Removes duplicate positions: each passes once, regardless of its clocks. It keeps one hash per position in
+/// memory, 8 bytes and the overhead of a hash set.
 #[derive(Default)]
 pub struct Unique {
     seen: HashSet<u64>,
 }
 
 impl Unique {
-    /// Whether this position has not come before.
+    /// True if the position has not been passed in before; it is remembered from now on.
     pub fn is_new(&mut self, record: &Record) -> bool {
         self.seen.insert(record.position.hash())
     }
 }
 
-/// The word for a result, for messages.
+/// Lower-case name of a result, for tables and messages.
 pub(crate) fn name_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Win => "win",
@@ -244,7 +259,7 @@ mod tests {
             let filter: Filter = "quiet".parse().unwrap();
             assert_eq!(filter.keeps(&record, &mut SplitMix::new(1)), quiet, "{fen}");
         }
-        // A mate is one as a number too.
+        // A mate score that is stored as a centipawn value counts as a mate too.
         for (score, mate) in [
             (Score::Mate(3), true),
             (Score::Centipawns(Score::Mate(3).centipawns()), true),
@@ -263,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_format_does_not_tell_is_not_asked() {
+    fn rules_about_fields_that_a_format_lacks_are_refused() {
         let source = |format| Source { path: "x".into(), format, options: Default::default() };
         for (rules, is_refused) in
             [("min-ply=8", true), ("no-captures", true), ("quiet,no-checks,skip=0.5", false)]
@@ -280,9 +295,9 @@ mod tests {
         let bag = |name: &str| Source { path: name.into(), ..source(Format::Bag) };
         assert!(filter.check(&[bag("state_value.bag")]).is_err());
         assert!(filter.check(&[bag("action_value.bag")]).is_ok());
-        let mut told = Source { format: Format::Bagz, ..bag("x.bagz") };
-        told.options.bag = Some(BagKind::StateValue);
-        assert!(filter.check(&[told]).is_err());
+        let mut named = Source { format: Format::Bagz, ..bag("x.bagz") };
+        named.options.bag = Some(BagKind::StateValue);
+        assert!(filter.check(&[named]).is_err());
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! The formats, by name and by the ends of file names.
+//! The registry of formats, by name and by file extension, and the files that a path of the command line
+//! stands for.
+//!
+//! Adding a format means a module below `formats` and a line in each match of this file.
 
 use crate::codec::{Codec, Decoded, Encode, Problem};
 use crate::error::DataError;
@@ -11,43 +14,44 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A format of training data.
+/// A format of training data. Reading and writing work for all of them; [`Self::cannot_carry`] lists what a
+/// conversion loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Comma-separated values with a header.
+    /// Comma-separated values with a header line; see [`Columns`] for the columns.
     Csv,
-    /// Games as people exchange them.
+    /// Games in Portable Game Notation, with evaluations in comments.
     Pgn,
-    /// Positions with operations, one to a line.
+    /// Positions with EPD operations, one on a line; also bullet's `position | score | result`.
     Epd,
-    /// Stockfish's text: `fen`, `move`, `score`, `ply`, `result`, `e`.
+    /// Stockfish's text format: lines `fen`, `move`, `score`, `ply`, `result`, `e`.
     Plain,
     /// Stockfish's and Jomfish's packed positions of 40 bytes.
     Bin,
-    /// Stockfish's chains of positions.
+    /// Stockfish's binpack: chains of positions, compressed to about 3 bytes each.
     Binpack,
-    /// Bullet's positions of 32 bytes.
+    /// Bulletformat: packed positions of 32 bytes without moves.
     Bullet,
-    /// Viridithas' games.
+    /// Viriformat: a start position and a move and score for each ply.
     Viri,
     /// Leela's training chunks, versions 3 to 7; written as version 6.
     Lc0,
-    /// DeepMind's bag of records.
+    /// DeepMind's bag of records, as the searchless chess data sets use it.
     Bag,
-    /// The same, each record compressed.
+    /// DeepMind's bag with each record compressed by Zstandard.
     Bagz,
 }
 
-/// A name or a path that tells of no format.
+/// A format name or a file extension that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} names no format; there are csv, pgn, epd, plain, bin, binpack, bullet, viri, lc0, bag and bagz. Write \
+    "{0:?} is not a format; there are csv, pgn, epd, plain, bin, binpack, bullet, viri, lc0, bag and bagz. Write \
      FORMAT:PATH where a file's name does not end with one of them"
 )]
 pub struct UnknownFormat(pub String);
 
 impl Format {
-    /// All of them.
+    /// All formats, in the order of the documentation.
     pub const ALL: [Self; 11] = [
         Self::Csv,
         Self::Pgn,
@@ -62,7 +66,7 @@ impl Format {
         Self::Bagz,
     ];
 
-    /// The name, as [`Self::from_str`] reads it.
+    /// Name of the format on the command line and in recipes; [`Self::from_str`] parses it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -79,27 +83,27 @@ impl Format {
         }
     }
 
-    /// What it has no place for.
+    /// Fields that the format loses or requires, as text for `--help` and for warnings before a conversion.
     pub fn cannot_carry(self) -> &'static str {
         match self {
             Self::Csv => "where a game begins; the columns written are fen, move, score, result, ply",
             Self::Pgn => {
-                "chances to win; scores are hundredths of a pawn; positions that are not one game's; the \
+                "win probabilities; scores are hundredths of a pawn; positions that are not one game's; the \
                           ply, where it differs from the move number"
             }
             Self::Epd => {
-                "chances to win, and mates against the side to move, as such; the ply, where it differs \
+                "win probabilities, and mates against the side to move, as such; the ply, where it differs \
                           from the move number; the game"
             }
             Self::Plain => {
-                "mates and chances as such; positions without a move or result; where a game begins"
+                "mates and win probabilities as such; positions without a move or result; where a game begins"
             }
             Self::Bin => {
-                "Chess960; mates and chances as such; positions without a result; the game; half-move clocks \
+                "Chess960; mates and win probabilities as such; positions without a result; the game; half-move clocks \
                           above 127"
             }
             Self::Binpack => {
-                "Chess960; mates and chances as such; positions without a move or result; move numbers \
+                "Chess960; mates and win probabilities as such; positions without a move or result; move numbers \
                               that differ from the ply"
             }
             Self::Bullet => {
@@ -107,7 +111,7 @@ impl Format {
                              a score or result"
             }
             Self::Viri => {
-                "mates and chances as such; positions without a move or result; the ply, where it differs from \
+                "mates and win probabilities as such; positions without a move or result; the ply, where it differs from \
                            the move number"
             }
             Self::Lc0 => {
@@ -115,17 +119,17 @@ impl Format {
                           move or result; centipawns and mates as such"
             }
             Self::Bag | Self::Bagz => {
-                "the result, the ply, the game; a record has a move, a chance to win, or both"
+                "the result, the ply, the game; a record has a move, a win probability, or both"
             }
         }
     }
 
-    /// Whether every record must have a move.
+    /// True if every record must have a move.
     pub fn needs_moves(self) -> bool {
         matches!(self, Self::Pgn | Self::Plain | Self::Binpack | Self::Viri | Self::Lc0)
     }
 
-    /// By the end of a name; those of compression are taken off before.
+    /// Format of a file extension; the extension of a compressor must be removed before.
     fn of_extension(extension: &str) -> Option<Self> {
         Some(match extension.to_ascii_lowercase().as_str() {
             "csv" => Self::Csv,
@@ -143,7 +147,11 @@ impl Format {
         })
     }
 
-    /// By a file's name.
+    /// Format of a file by its name, for example `games.pgn.zst`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no format has that extension.
     pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
         let unknown = || UnknownFormat(path.display().to_string());
         let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(unknown)?;
@@ -153,7 +161,7 @@ impl Format {
         };
         match plain.rsplit_once('.').and_then(|(_, extension)| Self::of_extension(extension)) {
             Some(format) => Ok(format),
-            // Leela's programs write game_000000.gz.
+            // Leela's programs name their files game_000000.gz.
             None if compressed && name.ends_with(".gz") => Ok(Self::Lc0),
             None => Err(unknown()),
         }
@@ -174,14 +182,14 @@ impl fmt::Display for Format {
     }
 }
 
-/// What a record of a bag is.
+/// Fields of the records of a bag, named as in DeepMind's paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BagKind {
-    /// A position, a move, and the chance to win after it.
+    /// A position, a move, and the win probability after the move.
     ActionValue,
-    /// A position and the chance to win.
+    /// A position and its win probability.
     StateValue,
-    /// A position and the move that was played.
+    /// A position and the move that was played in it.
     #[default]
     BehavioralCloning,
 }
@@ -194,34 +202,40 @@ impl FromStr for BagKind {
             "action-value" => Ok(Self::ActionValue),
             "state-value" => Ok(Self::StateValue),
             "behavioral-cloning" => Ok(Self::BehavioralCloning),
-            _ => Err(format!("{text:?} is none of action-value, state-value, behavioral-cloning")),
+            _ => Err(format!("{text:?} is not one of action-value, state-value, behavioral-cloning")),
         }
     }
 }
 
-/// What a format must be told.
+/// Settings of formats that do not describe themselves. The defaults suit files that follow the usual naming.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The columns of a CSV file.
+    /// Columns of a CSV file; by default they are found by their usual names.
     pub columns: Columns,
-    /// What a bag holds; by its name if not given.
+    /// Fields of a bag's records; by default they follow from the name of the file.
     pub bag: Option<BagKind>,
 }
 
-/// A file to read.
+/// A file to read or write, with its format.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it is.
+    /// Path of the file; it may end with `.zst` or `.gz`.
     pub path: PathBuf,
-    /// What it is.
+    /// Format in which the file is read or written.
     pub format: Format,
-    /// What else must be known.
+    /// Settings for formats that need them: CSV columns, the kind of a bag.
     pub options: Options,
 }
 
 impl Source {
-    /// The files that a path of the command line names: one; the files of a directory of Leela's chunks; the shards of
-    /// `name@8.bag`. `FORMAT:PATH` names the format.
+    /// Finds the files that a path of the command line stands for: a single file; all files of a folder, read
+    /// as Leela's chunks; the files that match a name with one `*`; the shards of `name@8.bag`. `FORMAT:PATH`
+    /// states the format explicitly.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the format is unknown, no file matches, or a shard is missing. A single file is not opened,
+    /// so that it may also name an output.
     pub fn parse(text: &str, options: &Options) -> Result<Vec<Self>, DataError> {
         let named = text.split_once(':').and_then(|(name, path)| Some((name.parse().ok()?, path)));
         let (named, path) = named.map_or((None, text), |(format, path)| (Some(format), path));
@@ -253,7 +267,8 @@ impl Source {
     }
 }
 
-/// The files that a name with one star stands for, by name; none for a name without, or for a file that has it.
+/// Files that a name with one `*` matches, sorted by name; `None` for a name without one, or if a file has
+/// exactly that name.
 fn matching(path: &Path) -> Result<Option<Vec<PathBuf>>, DataError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((start, end)) = name.split_once('*').filter(|_| !path.exists()) else { return Ok(None) };
@@ -269,7 +284,7 @@ fn matching(path: &Path) -> Result<Option<Vec<PathBuf>>, DataError> {
     Ok(Some(files))
 }
 
-/// The files of a directory, by name.
+/// Files of a directory, sorted by name.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let entries = std::fs::read_dir(path).map_err(DataError::io(path))?;
     let mut files = Vec::new();
@@ -286,15 +301,15 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(files)
 }
 
-/// A codec for a stream whose first bytes it may look at, and how many of them it has used up.
+/// Codec for a stream whose first bytes were peeked at, with the number of bytes that were consumed.
 pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
 
-/// The stream of a file, the codec for it, and the bytes that are used up.
+/// Stream of a file, its codec, and the number of bytes that were consumed.
 pub(crate) type OpenFile = (Box<dyn BufRead + Send>, Arc<dyn Codec>, u64);
 
 impl Source {
-    /// Decodes bytes in memory as if they were this file, on this thread; problems become messages. For tests, and for
-    /// whoever has no file. A bag must be a file.
+    /// Decodes bytes in memory as if they were this file, on the current thread. Returns the records and the
+    /// messages of faults. It serves tests and data that do not come from a file; bags are not supported.
     pub fn decode_bytes(&self, bytes: &[u8]) -> (Vec<Record>, Vec<String>) {
         let mut input: &[u8] = bytes;
         let input: &mut dyn BufRead = &mut input;
@@ -321,7 +336,7 @@ impl Source {
         (out.records, problems)
     }
 
-    /// The codec for a stream that is not a bag.
+    /// Codec for a stream that is not a bag.
     fn codec(&self, input: &mut dyn BufRead) -> io::Result<Opened> {
         Ok(match self.format {
             Format::Csv => csv::open(&self.options.columns, input)?,
@@ -337,7 +352,7 @@ impl Source {
         })
     }
 
-    /// The stream of a file and the codec for it.
+    /// Opens the file, decompresses it if needed, and chooses the codec.
     pub(crate) fn open(&self) -> io::Result<Result<OpenFile, Problem>> {
         if let Format::Bag | Format::Bagz = self.format {
             let codec = bag::Bag::open(&self.path, self.format == Format::Bagz, self.bag_kind())?;
@@ -349,12 +364,13 @@ impl Source {
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 
-    /// What a record holds, if this is a bag.
+    /// Fields of the records if this is a bag, `None` for other formats.
     pub fn kind_of_bag(&self) -> Option<BagKind> {
         matches!(self.format, Format::Bag | Format::Bagz).then(|| self.bag_kind())
     }
 
-    /// What the bag holds: as it was told, or by the name, as DeepMind's files are called.
+    /// Fields of the bag's records: as the options state, or else by the beginning of the file's name, as
+    /// DeepMind's files are named.
     fn bag_kind(&self) -> BagKind {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         self.options.bag.unwrap_or(match name {
@@ -364,7 +380,7 @@ impl Source {
         })
     }
 
-    /// What writes the format.
+    /// New encoder for the format.
     pub(crate) fn encoder(&self) -> Box<dyn Encode> {
         match self.format {
             Format::Csv => Box::new(csv::CsvEncoder::new()),
@@ -411,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_bag_that_is_no_file_has_shards() {
+    fn only_a_bag_that_is_not_a_file_has_shards() {
         let folder = std::env::temp_dir().join(format!("tandem-at-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("is@2.bag"), b"").unwrap();
@@ -424,9 +440,9 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// What [`Format::cannot_carry`] says of lines of text: the rest comes back.
+    /// Everything that [`Format::cannot_carry`] does not list for text formats survives a round trip.
     #[test]
-    fn lines_lose_what_they_are_said_to_lose() {
+    fn text_formats_lose_only_the_fields_that_are_documented() {
         let mut record = samples::games(1)[0];
         (record.score, record.ply) = (Some(Score::Mate(-3)), 77);
         let alone = Record { starts_game: false, ..record };

@@ -1,4 +1,4 @@
-//! One file for each format.
+//! Codecs of the formats, one file each, and what several of them share.
 
 pub(crate) mod bag;
 pub(crate) mod bin;
@@ -17,9 +17,9 @@ pub(crate) mod viri;
 #[cfg(test)]
 pub(crate) mod samples;
 
-pub use game::Follower;
+pub use game::GameTracker;
 
-/// Whether kings and rooks stand so that rights to castle are those of ordinary chess.
+/// True if the castling rights are those of standard chess: kings and castling rooks on their usual squares.
 pub(crate) fn is_ordinary(position: &crate::Packed) -> bool {
     bin::ordinary_rights(position).is_some()
 }

@@ -1,25 +1,28 @@
-//! Games as wholes, and data sets split by them.
+//! Records grouped into whole games, and data sets split game by game.
+//!
+//! Positions of one game resemble each other, so a validation set must not share games with the training set:
+//! otherwise it measures memory instead of play.
 
 use crate::error::DataError;
-use crate::formats::Follower;
+use crate::formats::GameTracker;
 use crate::record::Record;
 use std::str::FromStr;
 use tandem_chess::random::SplitMix;
 
-/// Gathers records into games: a new one begins where a format says so, or where a position does not follow from the one
-/// before.
+/// Groups records into games: a new one begins where a format marks it, or where a position does not follow
+/// from the previous record.
 pub struct Games<I> {
     records: I,
-    follower: Follower,
-    /// The first record of the next game.
+    tracker: GameTracker,
+    /// First record of the next game, read while looking for the end of the current one.
     next: Option<Record>,
     ended: bool,
 }
 
 impl<I: Iterator<Item = Result<Record, DataError>>> Games<I> {
-    /// The games of a row of records.
+    /// Groups a stream of records, for example that of [`crate::RecordReader::records`].
     pub fn new(records: I) -> Self {
-        Self { records, follower: Follower::default(), next: None, ended: false }
+        Self { records, tracker: GameTracker::default(), next: None, ended: false }
     }
 }
 
@@ -33,10 +36,10 @@ impl<I: Iterator<Item = Result<Record, DataError>>> Iterator for Games<I> {
                 None => self.ended = true,
                 Some(Err(error)) => return Some(Err(error)),
                 Some(Ok(record)) => {
-                    let goes_on = self.follower.goes_on(&record);
-                    // A record that is no position is a game of its own.
-                    let _ = self.follower.follow(&record);
-                    if !goes_on && !game.is_empty() {
+                    let continues = self.tracker.continues_game(&record);
+                    // A record without a legal position forms a game of its own.
+                    let _ = self.tracker.advance(&record);
+                    if !continues && !game.is_empty() {
                         self.next = Some(record);
                         return Some(Ok(game));
                     }
@@ -48,7 +51,7 @@ impl<I: Iterator<Item = Result<Record, DataError>>> Iterator for Games<I> {
     }
 }
 
-/// A number that depends on what happens in a game and on nothing else: not on its place in a file, its scores or its
+/// Hash of a game's positions and moves alone: it does not depend on the place in a file, the scores or the
 /// result.
 pub(crate) fn hash_of_game(game: &[Record]) -> u64 {
     game.iter().fold(0, |hash, record| {
@@ -57,44 +60,44 @@ pub(crate) fn hash_of_game(game: &[Record]) -> u64 {
     })
 }
 
-/// A part of a data set.
+/// Subset of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// To learn from.
+pub enum Subset {
+    /// Games to train on.
     Train,
-    /// To watch learning with.
+    /// Games for validation during training: for early stopping and for comparing runs.
     Validation,
-    /// To judge with, once.
+    /// Games held out until the end, for one final measurement.
     Test,
 }
 
-/// How games are dealt out: each as a whole, by what happens in it, so that the order of a file does not matter and the
-/// same game is never on two sides.
+/// Assignment of games to subsets by a hash of their positions and moves. The order of the file does not
+/// matter, and the same game is never in two subsets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    /// The share of the games to watch with.
+    /// Fraction of the games for validation, from 0 to 1.
     pub validation: f64,
-    /// The share of the games to judge with.
+    /// Fraction of the games for the final test, from 0 to 1.
     pub test: f64,
-    /// Another seed, another deal.
+    /// Seed of the hash; another seed gives another split.
     pub seed: u64,
 }
 
 impl Split {
-    /// Where a game belongs.
-    pub fn part_of(&self, game: &[Record]) -> Part {
+    /// Subset to which a game belongs.
+    pub fn subset_of(&self, game: &[Record]) -> Subset {
         let place = SplitMix::new(hash_of_game(game) ^ self.seed).unit();
         if place < self.test {
-            Part::Test
+            Subset::Test
         } else if place < self.test + self.validation {
-            Part::Validation
+            Subset::Validation
         } else {
-            Part::Train
+            Subset::Train
         }
     }
 }
 
-impl FromStr for Part {
+impl FromStr for Subset {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -102,7 +105,7 @@ impl FromStr for Part {
             "train" => Ok(Self::Train),
             "validation" => Ok(Self::Validation),
             "test" => Ok(Self::Test),
-            _ => Err(format!("{text:?} is none of train, validation, test")),
+            _ => Err(format!("{text:?} is not one of train, validation, test")),
         }
     }
 }
@@ -121,7 +124,7 @@ mod tests {
         let mut records = samples::games(50);
         records.extend(samples::chess960_games(10));
         assert_eq!(games(&records).len(), 60);
-        // Each game starts from a start position, which follows from nothing.
+        // Each game begins with a start position, which does not follow from any other.
         records.iter_mut().for_each(|record| record.starts_game = false);
         assert_eq!(games(&records).len(), 60);
         assert_eq!(games(&[]).len(), 0);
@@ -131,14 +134,14 @@ mod tests {
     fn a_split_is_stable_under_reordering_and_never_cuts_a_game() {
         let split = Split { validation: 0.2, test: 0.1, seed: 3 };
         let mut all = games(&samples::games(300));
-        let parts: Vec<Part> = all.iter().map(|game| split.part_of(game)).collect();
-        let share = parts.iter().filter(|part| **part == Part::Validation).count() as f64 / 300.0;
-        assert!((0.12..0.28).contains(&share), "{share}");
+        let parts: Vec<Subset> = all.iter().map(|game| split.subset_of(game)).collect();
+        let fraction = parts.iter().filter(|part| **part == Subset::Validation).count() as f64 / 300.0;
+        assert!((0.12..0.28).contains(&fraction), "{fraction}");
         all.reverse();
-        assert!(all.iter().rev().map(|game| split.part_of(game)).eq(parts.iter().copied()));
+        assert!(all.iter().rev().map(|game| split.subset_of(game)).eq(parts.iter().copied()));
         for game in &mut all {
             game.iter_mut().for_each(|record| (record.score, record.result) = (None, None));
         }
-        assert!(all.iter().rev().map(|game| split.part_of(game)).eq(parts));
+        assert!(all.iter().rev().map(|game| split.subset_of(game)).eq(parts));
     }
 }

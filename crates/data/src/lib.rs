@@ -1,11 +1,19 @@
-//! Chess training data.
+//! Chess training data: reading, writing, converting, filtering, shuffling and checking it.
 //!
-//! - [`Record`]: a position and what is known of it; all formats map to and from it;
-//! - [`Format`]: the formats, and what each cannot carry;
-//! - [`Reader`]: records from any number of files, decoded on several threads, in their order;
-//! - [`Writer`]: records into a file that appears whole or not at all;
-//! - [`Filter`], [`Games`], [`Split`], [`shuffle()`]: what happens between the two;
-//! - [`Stats`], [`Validator`]: what a data set is like, and what is wrong with it.
+//! Every format is streamed through one type, [`Record`], so that a tool written against this crate reads all
+//! of them: PGN, EPD, CSV, Stockfish's `.plain`, `.bin` and `.binpack`, bulletformat, viriformat, Leela's
+//! training chunks and DeepMind's bags. Use it to build or inspect a data set; use [`tandem_chess::pgn`]
+//! instead if you need games with comments and variations, because a record keeps only a position, a move, a
+//! score and a result.
+//!
+//! - [`Record`]: a position with its move, score and result; all formats map to and from it;
+//! - [`Format`]: the formats, and the fields that each of them loses;
+//! - [`RecordReader`]: records from any number of files, decoded on several threads, in file order;
+//! - [`RecordWriter`]: records into a file that appears whole or not at all;
+//! - [`Filter`], [`Games`], [`Split`], [`shuffle()`]: the steps between reading and writing;
+//! - [`Stats`], [`Validator`]: distributions of a data set, and its illegal or contradictory records.
+//!
+//! Converts the games of a PGN file to Stockfish's binpack, skipping broken games:
 //!
 //! ```no_run
 //! use tandem_data::*;
@@ -13,8 +21,8 @@
 //! let options = Options::default();
 //! let sources = Source::parse("games.pgn.zst", &options)?;
 //! let target = Source::parse("games.binpack", &options)?.remove(0);
-//! let mut reader = Reader::new(sources, 2, OnError::Skip, None, Cursor::default());
-//! let mut writer = Writer::create(target)?;
+//! let mut reader = RecordReader::new(sources, 2, OnError::Skip, None, Cursor::default());
+//! let mut writer = RecordWriter::create(target)?;
 //! for record in reader.records() {
 //!     writer.write(&record?)?;
 //! }
@@ -38,16 +46,16 @@ mod stats;
 mod validate;
 mod write;
 
-pub use codec::Unfit;
+pub use codec::Unsupported;
 pub use error::DataError;
 pub use filter::{BadFilter, Filter, Unique};
 pub use format::{BagKind, Columns, Format, Options, Source, UnknownFormat};
-pub use formats::Follower;
-pub use games::{Games, Part, Split};
+pub use formats::GameTracker;
+pub use games::{Games, Split, Subset};
 pub use packed::{BadPosition, MAX_PIECES, Packed};
-pub use read::{Block, Cursor, OnError, Reader, Sieve, Skips};
+pub use read::{Cursor, OnError, RecordBlock, RecordFilter, RecordReader, Skips};
 pub use record::{MATE, Outcome, Record, Score};
 pub use shuffle::{ShuffleReport, shuffle};
 pub use stats::Stats;
-pub use validate::{Complaint, Validator};
-pub use write::{Encoder, Writer};
+pub use validate::{RecordFault, Validator};
+pub use write::{Encoder, RecordWriter};

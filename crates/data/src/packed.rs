@@ -1,41 +1,43 @@
-//! A position in 28 bytes: what data sets hold by the hundred million.
+//! A position in 28 bytes (32 in memory), because data sets hold them by the hundred million.
+//!
+//! The layout follows marlinformat: a bitboard of occupied squares and four bits per piece.
 
 use tandem_chess::random::SplitMix;
 use tandem_chess::{BitBoard, Board, BoardBuilder, Color, File, Move, Piece, Rank, Square, get_pawn_attacks};
 use thiserror::Error;
 
-/// Everything that decides how a game can go on from here, and both clocks. Boards become this and come back the same,
-/// Chess960 included.
+/// A position with everything that decides how the game can continue, and both clocks. A board converted to
+/// it and back is unchanged, Chess960 castling rights included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packed {
-    /// Squares with a piece on them, a1 first.
+    /// Bitboard of occupied squares; bit 0 is a1.
     pub(crate) occupied: u64,
-    /// Half a byte for each of them, in their order, the lower half first: the kind of the piece, [`BLACK`] added
-    /// for Black's. A rook that may castle has a kind of its own.
+    /// Four bits for each occupied square, in square order, the lower half of a byte first: the kind of the
+    /// piece, plus [`BLACK`] for Black's. A rook that may castle has a kind of its own.
     pub(crate) pieces: [u8; 16],
-    /// The square that a pawn has just jumped over, or [`NO_SQUARE`]; [`BLACK_TO_MOVE`] added.
+    /// Square that a pawn has just jumped over, or [`NO_SQUARE`]; plus [`BLACK_TO_MOVE`].
     pub(crate) side_and_passant: u8,
     pub(crate) halfmoves: u8,
     pub(crate) fullmove: u16,
 }
 
 pub(crate) const BLACK: u8 = 8;
-/// A rook that may castle.
+/// Kind of a rook that may castle; ordinary rooks have the kind 3.
 pub(crate) const CASTLING_ROOK: u8 = 6;
 pub(crate) const NO_SQUARE: u8 = 64;
 pub(crate) const BLACK_TO_MOVE: u8 = 128;
 
-/// Most pieces that fit.
+/// Largest number of pieces that fit into a [`Packed`] position.
 pub const MAX_PIECES: usize = 32;
 
-/// A position that is none.
+/// A packed position that is not a legal board, or a board with too many pieces; the text names the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no position of a game: {0}")]
+#[error("not a position of a game: {0}")]
 pub struct BadPosition(pub String);
 
 impl Packed {
-    /// Packs a board. None if it has more pieces than chess has. A right to take en passant that nobody can use is
-    /// forgotten, so that a position is the same whether or not somebody noted it.
+    /// Packs a board; `None` if it has more than [`MAX_PIECES`] pieces. An en passant right that no pawn can
+    /// use is dropped, so that a position has one representation whether or not the right was recorded.
     pub fn new(board: &Board) -> Option<Self> {
         let occupied = board.occupied();
         if occupied.len() as usize > MAX_PIECES {
@@ -55,7 +57,7 @@ impl Packed {
             }
             let rights = board.castle_rights(color);
             for file in [rights.short, rights.long].into_iter().flatten() {
-                // The rook that is there already changes its kind.
+                // The XOR changes the kind of the rook that was put there above.
                 put(Square::new(file, Rank::First.relative_to(color)), Piece::Rook as u8 ^ CASTLING_ROOK);
             }
         }
@@ -70,7 +72,8 @@ impl Packed {
         })
     }
 
-    /// From pieces on squares. None if there are too many.
+    /// A position from pieces on squares, side to move, en passant square and clocks; `None` if there are too
+    /// many pieces.
     pub(crate) fn from_parts(
         squares: impl IntoIterator<Item = (Square, u8)>,
         side: Color,
@@ -95,44 +98,46 @@ impl Packed {
         Some(Self { occupied: occupied.0, pieces, side_and_passant: passant | side, halfmoves, fullmove })
     }
 
-    /// The squares that are taken, and half a byte for each of them in their order, the lower half first: 0 to 5 for pawn,
-    /// knight, bishop, rook, queen and king, 6 for a rook that may castle, and 8 more for Black's.
+    /// Bitboard of occupied squares, and four bits for each of them in square order, the lower half of a byte
+    /// first: 0 to 5 for pawn, knight, bishop, rook, queen and king, 6 for a rook that may castle, plus 8 for
+    /// Black's.
     #[inline]
     pub fn codes_by_square(&self) -> (u64, [u8; 16]) {
         (self.occupied, self.pieces)
     }
 
-    /// Whether each side has exactly one king. Broken files may have others.
+    /// True if each side has exactly one king. Damaged files may hold other positions.
     #[inline]
     pub fn has_kings(&self) -> bool {
         const ONES: u128 = u128::MAX / 15;
         let count = |code: u8| {
-            // Half bytes in which nothing is left once the king's code is taken off.
+            // Four-bit groups that become zero when the king's code is removed from them.
             let other = u128::from_le_bytes(self.pieces) ^ (u128::from(code) * ONES);
             32 - ((other | other >> 1 | other >> 2 | other >> 3) & ONES).count_ones()
         };
         count(Piece::King as u8) == 1 && count(Piece::King as u8 | BLACK) == 1
     }
 
-    /// Who is to move.
+    /// Colour of the side to move.
     #[inline]
     pub fn side_to_move(&self) -> Color {
         if self.side_and_passant & BLACK_TO_MOVE == 0 { Color::White } else { Color::Black }
     }
 
-    /// How many pieces there are, kings and pawns counted.
+    /// Number of pieces on the board, kings and pawns included.
     #[inline]
     pub fn piece_count(&self) -> usize {
         self.occupied.count_ones() as usize
     }
 
-    /// The squares that are taken.
+    /// Bitboard of the occupied squares of both sides.
     #[inline]
     pub fn occupied(&self) -> BitBoard {
         BitBoard(self.occupied)
     }
 
-    /// The pieces with their squares, a1 first.
+    /// Pieces with their squares and colours, in square order from a1. Rooks that may castle are returned as
+    /// ordinary rooks.
     #[inline]
     pub fn pieces(&self) -> impl Iterator<Item = (Square, Color, Piece)> {
         self.codes().map(|(square, code)| {
@@ -141,7 +146,7 @@ impl Packed {
         })
     }
 
-    /// The pieces as they are packed.
+    /// Squares with their packed piece codes, in square order.
     #[inline]
     pub(crate) fn codes(&self) -> impl Iterator<Item = (Square, u8)> {
         let pieces = self.pieces;
@@ -149,31 +154,32 @@ impl Packed {
         codes.map(move |(at, square)| (square, pieces[at / 2 % 16] >> (at % 2 * 4) & 15))
     }
 
-    /// Plies since the last capture or pawn move.
+    /// Plies since the last capture or pawn move, for the fifty-move rule.
     #[inline]
     pub fn halfmove_clock(&self) -> u8 {
         self.halfmoves
     }
 
-    /// The number of the move, from one.
+    /// Full-move number, counted from 1; it grows after Black's move.
     #[inline]
     pub fn fullmove_number(&self) -> u16 {
         self.fullmove
     }
 
-    /// Plies since the usual start of a game, by the number of the move.
+    /// Plies since move 1, computed from the full-move number and the side to move.
     #[inline]
     pub fn ply(&self) -> u16 {
         let black = u16::from(self.side_to_move() == Color::Black);
         self.fullmove.max(1).saturating_sub(1).saturating_mul(2).saturating_add(black)
     }
 
-    /// The square that a pawn has just jumped over.
+    /// Square that a pawn has just jumped over, if an en passant capture is possible there.
     pub(crate) fn passant(&self) -> Option<Square> {
         Square::try_index((self.side_and_passant & !BLACK_TO_MOVE) as usize)
     }
 
-    /// A number for the position, whatever the clocks say.
+    /// Hash of the position without its clocks, for finding duplicates. It is stable between runs and
+    /// machines.
     pub fn hash(&self) -> u64 {
         let pieces = u128::from_le_bytes(self.pieces);
         let mix = |hash: u64, word: u64| SplitMix::new(hash ^ word).next_u64();
@@ -181,13 +187,18 @@ impl Packed {
         mix(mix(hash, pieces as u64), (pieces >> 64) as u64)
     }
 
-    /// Without the right to take en passant.
+    /// The position without an en passant right.
     pub(crate) fn without_passant(mut self) -> Self {
         self.side_and_passant = self.side_and_passant & BLACK_TO_MOVE | NO_SQUARE;
         self
     }
 
-    /// The board, if it is one that the rules can go on from.
+    /// Unpacks the board and checks it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the position is not legal, for example without a king or with the opponent in check: packed
+    /// positions may come from damaged files.
     pub fn board(&self) -> Result<Board, BadPosition> {
         let bad = |text: &str| Err(BadPosition(text.into()));
         if self.piece_count() > MAX_PIECES {
@@ -226,16 +237,17 @@ impl Packed {
         tandem_chess::build(&builder).map_err(|error| BadPosition(error.to_string()))
     }
 
-    /// Seen by the other side: ranks and colours change places.
+    /// The position with colours swapped and the board turned upside down.
     pub fn flipped(&self) -> Self {
         let squares = self.codes().map(|(square, code)| (square.flip_rank(), code ^ BLACK));
         let passant = self.passant().map(Square::flip_rank);
         let clocks = (self.halfmoves, self.fullmove);
-        // The same number of pieces fits as before.
+        // The number of pieces is unchanged, so they fit.
         Self::from_parts(squares, !self.side_to_move(), passant, clocks).unwrap_or(*self)
     }
 
-    /// Left and right change places. None where somebody may castle: the mirror image would be another kind of chess.
+    /// The position with left and right swapped; `None` while either side may castle, because the mirror
+    /// image would need the rules of another variant.
     pub fn mirrored(&self) -> Option<Self> {
         if self.codes().any(|(_, code)| code & 7 == CASTLING_ROOK) {
             return None;
@@ -246,7 +258,7 @@ impl Packed {
     }
 }
 
-/// The squares and pieces at the start of a record, as several formats of 32 bytes and more have them.
+/// Occupied squares and pieces at the start of a record, as several formats with 32 bytes or more store them.
 pub(crate) fn placement(bytes: &[u8]) -> (u64, [u8; 16]) {
     let mut occupied = [0; 8];
     occupied.copy_from_slice(&bytes[..8]);
@@ -255,7 +267,7 @@ pub(crate) fn placement(bytes: &[u8]) -> (u64, [u8; 16]) {
     (u64::from_le_bytes(occupied), pieces)
 }
 
-/// The square that some pawn may take on in passing.
+/// En passant square, if some pawn can legally capture there.
 pub(crate) fn usable_passant(board: &Board) -> Option<Square> {
     let side = board.side_to_move();
     let square = passant_square(side, board.en_passant()?);
@@ -264,7 +276,7 @@ pub(crate) fn usable_passant(board: &Board) -> Option<Square> {
     takers.into_iter().any(legal).then_some(square)
 }
 
-/// The square behind a pawn of the side that is not to move which has just jumped.
+/// Square behind a pawn of the opponent of `side` that has just advanced two squares on `file`.
 pub(crate) fn passant_square(side: Color, file: File) -> Square {
     Square::new(file, Rank::Sixth.relative_to(side))
 }
@@ -318,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_board() {
+    fn nonsense_is_not_a_board() {
         let start = Packed::new(&Board::default()).unwrap();
         for broken in [
             Packed { pieces: [0x77; 16], ..start },
@@ -326,7 +338,7 @@ mod tests {
             Packed { occupied: u64::MAX, ..start },
             Packed { side_and_passant: 20, ..start },
             Packed { pieces: [0x66; 16], ..start },
-            // Kings of which one could take the other.
+            // Kings that stand next to each other.
             Packed::from_parts([(Square::E1, 5), (Square::E2, 5 | BLACK)], Color::White, None, (0, 1))
                 .unwrap(),
         ] {

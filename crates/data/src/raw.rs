@@ -1,4 +1,7 @@
-//! A record in a fixed number of bytes, for files that only we read and only for a while.
+//! Records in a fixed number of bytes, for temporary files of this program: shuffle buckets and label
+//! journals.
+//!
+//! The layout is private and may change with any version, so it is not a format for storing data.
 
 use crate::packed::{Packed, placement};
 use crate::record::{Outcome, Record, Score};
@@ -7,15 +10,16 @@ use tandem_chess::PackedMove;
 const SIZE: usize = 48;
 
 impl Record {
-    /// Bytes of a packed record.
+    /// Size of a packed record in bytes.
     pub const SIZE: usize = SIZE;
 
-    /// Everything that is known of a position, for files that only we read and only for a while: the layout may change.
+    /// Packs all fields without loss. The layout may change between versions, so only temporary files should
+    /// hold it.
     pub fn pack(&self) -> [u8; Self::SIZE] {
         pack(self)
     }
 
-    /// The record that was packed.
+    /// Unpacks a record of [`Self::pack`]; unknown codes of damaged bytes become `None`.
     pub fn unpack(bytes: &[u8; Self::SIZE]) -> Self {
         unpack(bytes)
     }
@@ -34,7 +38,7 @@ fn pack(record: &Record) -> [u8; SIZE] {
         None => (0, 0),
         Some(Score::Centipawns(value)) => (1, value as u64),
         Some(Score::Mate(moves)) => (2, moves as u64),
-        Some(Score::WinChance(chance)) => (3, chance.to_bits()),
+        Some(Score::WinProbability(probability)) => (3, probability.to_bits()),
     };
     bytes[32..40].copy_from_slice(&value.to_le_bytes());
     bytes[40] = kind;
@@ -60,7 +64,7 @@ fn unpack(bytes: &[u8; SIZE]) -> Record {
         score: match bytes[40] {
             1 => Some(Score::Centipawns(value as i16)),
             2 => Some(Score::Mate(value as i16)),
-            3 => Some(Score::WinChance(f64::from_bits(value))),
+            3 => Some(Score::WinProbability(f64::from_bits(value))),
             _ => None,
         },
         result: match bytes[41] {
@@ -83,7 +87,7 @@ mod tests {
     fn records_come_back() {
         let mut records = samples::games(5);
         records[1].score = Some(Score::Mate(-3));
-        records[2].score = Some(Score::WinChance(0.3));
+        records[2].score = Some(Score::WinProbability(0.3));
         (records[3].score, records[3].mv, records[3].result) = (None, None, None);
         assert!(records.iter().all(|record| Record::unpack(&record.pack()) == *record));
     }

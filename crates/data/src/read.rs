@@ -1,4 +1,8 @@
-//! Records from files, decoded on several threads, in their order.
+//! Reading records from files: decoded on several threads, returned in file order.
+//!
+//! One thread cuts each file into blocks; the others decode them. Blocks wait in a queue in file order, so
+//! the result does not depend on the number of threads, and a [`Cursor`] of any block is enough to resume
+//! there.
 
 use crate::codec::{Codec, Decoded, Problem};
 use crate::error::DataError;
@@ -9,58 +13,61 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// What to do about a broken record.
+/// Reaction to a broken record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// End with an error.
+    /// Return an error and end the reading.
     #[default]
     Stop,
-    /// Leave it out and count it.
+    /// Leave the record out and count it in [`Skips`].
     Skip,
 }
 
-/// A place to go on from.
+/// Position of a block within a list of files, from which a reader can resume. The default is the start of
+/// the first file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// The file, from zero.
+    /// Index of the file in the list of sources, counted from 0.
     pub source: usize,
-    /// Its bytes, unpacked, before the block.
+    /// Bytes of the file before the block, after decompression.
     pub byte: u64,
-    /// Its records before the block.
+    /// Records of the file before the block, broken and filtered ones included.
     pub record: u64,
 }
 
-/// Records that were read together.
+/// Records that were decoded together, a few thousand as a rule.
 #[derive(Clone, Debug)]
-pub struct Block {
-    /// The records, after the sieve.
+pub struct RecordBlock {
+    /// Records that passed the filter, in file order; the list may be empty.
     pub records: Vec<Record>,
-    /// Where the block begins.
+    /// Start of the block, from which another reader can resume.
     pub cursor: Cursor,
 }
 
-/// Records that were left out, and the first few reasons.
+/// Records that were left out because they were broken, and the reasons for the first few.
 #[derive(Debug, Default)]
 pub struct Skips {
-    /// How many.
+    /// Broken records and broken games that were left out.
     pub count: u64,
-    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
+    /// unknown.
     pub with_rest: u64,
-    /// Files of which the end could not be read at all.
+    /// Files whose remainder could not be read at all.
     pub lost_files: u64,
-    /// Why, for the first of them.
+    /// Errors of the first few faults, for a summary that does not fill the screen.
     pub examples: Vec<DataError>,
 }
 
 const EXAMPLES: usize = 5;
 
-/// What is done to the records of a block where they were decoded, before anyone else sees them.
-pub type Sieve = Arc<dyn Fn(&mut Vec<Record>, Cursor) + Send + Sync>;
+/// Function that decoding threads apply to the records of each block, for example to drop those that a
+/// [`crate::Filter`] rejects. It may remove and change records.
+pub type RecordFilter = Arc<dyn Fn(&mut Vec<Record>, Cursor) + Send + Sync>;
 
-/// What a thread made of a block.
-struct Done {
+/// Result of decoding and filtering one block.
+struct DecodedBlock {
     records: Vec<Record>,
-    /// Before the sieve.
+    /// Records before filtering, from which record numbers are counted.
     count: usize,
     problems: Vec<(usize, Problem)>,
 }
@@ -69,67 +76,68 @@ struct Job {
     codec: Arc<dyn Codec>,
     bytes: Vec<u8>,
     cursor: Cursor,
-    done: Sender<Done>,
+    done: Sender<DecodedBlock>,
 }
 
-/// What comes next, in order.
-enum Coming {
-    Block { source: usize, byte: u64, done: Receiver<Done> },
+/// Next item of the queue, in file order: a block that is being decoded, or the failure that ends a file.
+enum QueuedBlock {
+    Block { source: usize, byte: u64, done: Receiver<DecodedBlock> },
     Failure { source: usize, error: Failure },
 }
 
 enum Failure {
     Io(io::Error),
-    /// The stream cannot be cut any further.
+    /// The stream is damaged so that the end of the next block cannot be found.
     Cut {
         byte: u64,
         problem: Problem,
     },
 }
 
-/// Reads records from files, one file after the other.
-pub struct Reader {
+/// Reads records from a list of files, one file after the other, in order.
+pub struct RecordReader {
     sources: Arc<[Source]>,
-    coming: Option<Receiver<Coming>>,
+    queue: Option<Receiver<QueuedBlock>>,
     on_error: OnError,
     skips: Skips,
-    /// The file that is being read, and its records so far.
+    /// Index of the file that is being read.
     current: usize,
     records: u64,
-    /// What is left of the block whose records are handed out one by one.
+    /// Remaining records of the block from which single records are being taken.
     block: std::vec::IntoIter<Record>,
 }
 
-impl Reader {
-    /// Begins to read on so many threads, from the start or from a cursor that [`Block`] gave.
+impl RecordReader {
+    /// Starts reading on `threads` threads (at least one), from the beginning or from the [`Cursor`] of a
+    /// [`RecordBlock`]. Nothing is opened here, so that a missing file is reported by the first read.
     pub fn new(
         sources: Vec<Source>,
         threads: usize,
         on_error: OnError,
-        sieve: Option<Sieve>,
+        filter: Option<RecordFilter>,
         start: Cursor,
     ) -> Self {
         let sources: Arc<[Source]> = sources.into();
         let threads = threads.max(1);
         let (jobs, waiting) = sync_channel::<Job>(threads);
-        let (promises, coming) = sync_channel(2 * threads);
+        let (sender, queue) = sync_channel(2 * threads);
         let waiting = Arc::new(Mutex::new(waiting));
         for _ in 0..threads {
-            let (waiting, sieve) = (Arc::clone(&waiting), sieve.clone());
-            thread::spawn(move || work(&waiting, sieve));
+            let (waiting, filter) = (Arc::clone(&waiting), filter.clone());
+            thread::spawn(move || decode_blocks(&waiting, filter));
         }
         let files = Arc::clone(&sources);
         thread::spawn(move || {
             for (number, source) in files.iter().enumerate().skip(start.source) {
                 let begin = if number == start.source { start } else { Cursor::default() };
-                if cut_file(number, source, begin, &jobs, &promises).is_err() {
+                if cut_file(number, source, begin, &jobs, &sender).is_err() {
                     return;
                 }
             }
         });
         Self {
             sources,
-            coming: Some(coming),
+            queue: Some(queue),
             on_error,
             skips: Skips::default(),
             current: start.source,
@@ -138,30 +146,30 @@ impl Reader {
         }
     }
 
-    /// The next block; `None` at the end. After an error nothing more comes.
-    pub fn next_block(&mut self) -> Option<Result<Block, DataError>> {
+    /// Returns the next block, or `None` at the end. After an error no further blocks follow.
+    pub fn next_block(&mut self) -> Option<Result<RecordBlock, DataError>> {
         let outcome = self.receive()?;
         if outcome.is_err() {
-            self.coming = None;
+            self.queue = None;
         }
         Some(outcome)
     }
 
-    fn receive(&mut self) -> Option<Result<Block, DataError>> {
+    fn receive(&mut self) -> Option<Result<RecordBlock, DataError>> {
         loop {
-            let coming = self.coming.as_ref()?.recv().ok()?;
-            let source = match &coming {
-                Coming::Block { source, .. } | Coming::Failure { source, .. } => *source,
+            let queued = self.queue.as_ref()?.recv().ok()?;
+            let source = match &queued {
+                QueuedBlock::Block { source, .. } | QueuedBlock::Failure { source, .. } => *source,
             };
             if source != self.current {
                 (self.current, self.records) = (source, 0);
             }
             let path = || self.sources[source].path.clone();
-            match coming {
-                Coming::Block { byte, done, .. } => {
+            match queued {
+                QueuedBlock::Block { byte, done, .. } => {
                     let cursor = Cursor { source, byte, record: self.records };
                     let Ok(done) = done.recv() else {
-                        // The thread has panicked, which must not look like the end of the data.
+                        // The thread has panicked, which must not be mistaken for the end of the data.
                         let problem = "the decoder failed on what follows; please report this file".into();
                         let record = self.records + 1;
                         return Some(Err(DataError::Record { path: path(), record, byte, problem }));
@@ -183,12 +191,12 @@ impl Reader {
                             self.skips.examples.push(error);
                         }
                     }
-                    return Some(Ok(Block { records: done.records, cursor }));
+                    return Some(Ok(RecordBlock { records: done.records, cursor }));
                 }
-                Coming::Failure { error: Failure::Io(source), .. } => {
+                QueuedBlock::Failure { error: Failure::Io(source), .. } => {
                     return Some(Err(DataError::Io { path: path(), source }));
                 }
-                Coming::Failure { error: Failure::Cut { byte, problem }, .. } => {
+                QueuedBlock::Failure { error: Failure::Cut { byte, problem }, .. } => {
                     let error = DataError::Record {
                         path: path(),
                         record: self.records + 1,
@@ -208,19 +216,20 @@ impl Reader {
         }
     }
 
-    /// What was left out so far.
+    /// Records that were left out so far; final once the reader has returned `None`.
     pub fn skips(&self) -> &Skips {
         &self.skips
     }
 
-    /// The records one by one, for as long as the reader is borrowed.
+    /// Iterator over single records that borrows the reader, so that [`Self::skips`] can be read afterwards.
     pub fn records(&mut self) -> impl Iterator<Item = Result<Record, DataError>> {
         self.by_ref()
     }
 }
 
-/// The records one by one. What is left of a block comes first; [`Reader::next_block`] knows nothing of it.
-impl Iterator for Reader {
+/// Iterates over single records. The remainder of a started block is returned only here:
+/// [`RecordReader::next_block`] always continues with the next one.
+impl Iterator for RecordReader {
     type Item = Result<Record, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -236,8 +245,8 @@ impl Iterator for Reader {
     }
 }
 
-/// Decodes blocks until there are no more.
-fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<Sieve>) {
+/// Decodes blocks until the queue is closed.
+fn decode_blocks(waiting: &Mutex<Receiver<Job>>, filter: Option<RecordFilter>) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { codec, bytes, cursor, done }) = job else { return };
@@ -245,25 +254,26 @@ fn work(waiting: &Mutex<Receiver<Job>>, sieve: Option<Sieve>) {
         codec.decode(&bytes, &mut decoded);
         let Decoded { mut records, problems } = decoded;
         let count = records.len();
-        if let Some(sieve) = &sieve {
-            sieve(&mut records, cursor);
+        if let Some(filter) = &filter {
+            filter(&mut records, cursor);
         }
-        let _ = done.send(Done { records, count, problems });
+        let _ = done.send(DecodedBlock { records, count, problems });
     }
 }
 
-/// Nobody listens any more.
-struct Unheard;
+/// The receiving end of a queue was dropped, so that nothing more needs to be read.
+struct Disconnected;
 
-/// Cuts a file into blocks. Each goes to the threads, and a promise of what they make of it to the end of the queue.
+/// Cuts a file into blocks. Each goes to the decoding threads, and the receiver of its result to the end of
+/// the queue.
 fn cut_file(
     number: usize,
     source: &Source,
     begin: Cursor,
     jobs: &SyncSender<Job>,
-    promises: &SyncSender<Coming>,
-) -> Result<(), Unheard> {
-    let fail = |error| promises.send(Coming::Failure { source: number, error }).map_err(|_| Unheard);
+    queue: &SyncSender<QueuedBlock>,
+) -> Result<(), Disconnected> {
+    let fail = |error| queue.send(QueuedBlock::Failure { source: number, error }).map_err(|_| Disconnected);
     let (mut input, codec, used) = match source.open() {
         Ok(Ok(opened)) => opened,
         Ok(Err(problem)) => return fail(Failure::Cut { byte: 0, problem }),
@@ -286,12 +296,12 @@ fn cut_file(
             Err(error) => return fail(Failure::Io(error)),
         }
         let len = cut.length(&bytes);
-        let (done, promise) = channel();
-        let coming = Coming::Block { source: number, byte, done: promise };
+        let (done, result) = channel();
+        let queued = QueuedBlock::Block { source: number, byte, done: result };
         let cursor = Cursor { source: number, byte, record: 0 };
         let job = Job { codec: Arc::clone(&codec), bytes, cursor, done };
-        if promises.send(coming).is_err() || jobs.send(job).is_err() {
-            return Err(Unheard);
+        if queue.send(queued).is_err() || jobs.send(job).is_err() {
+            return Err(Disconnected);
         }
         byte += len;
     }
@@ -302,15 +312,16 @@ mod tests {
     use super::*;
     use crate::format::Options;
     use crate::formats::samples;
-    use crate::write::Writer;
+    use crate::write::RecordWriter;
 
-    fn blocks(reader: &mut Reader) -> Vec<Block> {
+    fn blocks(reader: &mut RecordReader) -> Vec<RecordBlock> {
         std::iter::from_fn(|| reader.next_block()).collect::<Result<_, _>>().unwrap()
     }
 
-    /// Every format gives the same records in the same blocks whatever the number of threads, and goes on from any block.
+    /// Every format gives the same records in the same blocks for any number of threads, and resumes from any
+    /// block.
     #[test]
-    fn a_reader_goes_on_from_a_cursor() {
+    fn a_reader_resumes_from_a_cursor() {
         let dir = std::env::temp_dir().join(format!("tandem-read-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let records = samples::games(700);
@@ -330,15 +341,15 @@ mod tests {
         ] {
             let path = dir.join(name);
             let sources = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap();
-            let mut writer = Writer::create(sources[0].clone()).unwrap();
-            // Of Leela's format a few games are as many bytes as all of another.
+            let mut writer = RecordWriter::create(sources[0].clone()).unwrap();
+            // In Leela's format a few games take as many bytes as all of them in another.
             let count = if name == "a.tar" { 4000 } else { records.len() };
             records[..count].iter().for_each(|record| writer.write(record).unwrap());
             writer.finish().unwrap();
-            // Twice, so that the second file must be found too.
+            // Read twice, so that the resume must find the second file as well.
             let sources = [sources.clone(), sources].concat();
             let read = |threads: usize, start: Cursor| {
-                blocks(&mut Reader::new(sources.clone(), threads, OnError::Stop, None, start))
+                blocks(&mut RecordReader::new(sources.clone(), threads, OnError::Stop, None, start))
             };
             let whole = read(1, Cursor::default());
             assert_eq!(whole.iter().map(|block| block.records.len()).sum::<usize>(), 2 * count, "{name}");
@@ -363,12 +374,12 @@ mod tests {
         let text = format!("fen,score\n{}nonsense,1\n{}", row.repeat(20_000), row.repeat(3));
         std::fs::write(dir.join("x.csv"), &text).unwrap();
         let sources = Source::parse(dir.join("x.csv").to_str().unwrap(), &Options::default()).unwrap();
-        let mut reader = Reader::new(sources.clone(), 2, OnError::Stop, None, Cursor::default());
+        let mut reader = RecordReader::new(sources.clone(), 2, OnError::Stop, None, Cursor::default());
         let error = reader.records().find_map(Result::err).unwrap().to_string();
         let byte = text.find("nonsense").unwrap();
         assert!(error.contains(&format!("record 20001, byte {byte}: ")), "{error}");
-        let mut reader = Reader::new(sources, 2, OnError::Skip, None, Cursor::default());
-        // Record by record, and the rest later.
+        let mut reader = RecordReader::new(sources, 2, OnError::Skip, None, Cursor::default());
+        // One record from the iterator first, and the rest from a second one.
         assert!(reader.records().next().is_some());
         assert_eq!(reader.records().count(), 20_002);
         assert_eq!(reader.skips().count, 1);
@@ -376,18 +387,18 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_an_endless_line_is_read() {
+    fn records_before_an_endless_line_are_read() {
         let dir = std::env::temp_dir().join(format!("tandem-endless-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let start = "fen,score\n".to_owned() + &"4k3/8/8/8/8/8/8/4K3 w - - 0 1,1\n".repeat(3);
         std::fs::write(dir.join("x.csv"), start.clone() + &"x".repeat(2 << 20)).unwrap();
         let sources = Source::parse(dir.join("x.csv").to_str().unwrap(), &Options::default()).unwrap();
-        let mut reader = Reader::new(sources, 1, OnError::Skip, None, Cursor::default());
+        let mut reader = RecordReader::new(sources, 1, OnError::Skip, None, Cursor::default());
         assert_eq!(reader.records().count(), 3);
         let Skips { count, lost_files, examples, .. } = reader.skips();
         assert_eq!((*count, *lost_files), (1, 1));
-        let told = examples[0].to_string();
-        assert!(told.contains(&format!("record 4, byte {}: a line of more than", start.len())), "{told}");
+        let error = examples[0].to_string();
+        assert!(error.contains(&format!("record 4, byte {}: a line of more than", start.len())), "{error}");
         std::fs::remove_dir_all(dir).unwrap();
     }
 }

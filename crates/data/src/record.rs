@@ -1,81 +1,87 @@
-//! What all formats map to and from.
+//! The common record that all formats map to and from: a position, a move, a score and a result.
+//!
+//! Scores and results are always seen by the side to move, whatever the format stores.
 
 use crate::packed::Packed;
 use tandem_chess::Move;
 
-/// How good a position is for the side to move.
+/// Score of a position for the side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Score {
-    /// In hundredths of a pawn, or in whatever unit a format has that leaves it open.
+    /// In hundredths of a pawn, or in the format's own unit where it does not define one.
     Centipawns(i16),
-    /// Mate in so many moves; negative where the side to move is mated.
+    /// Mate in this number of moves; negative or zero if the side to move is mated.
     Mate(i16),
-    /// The chance to win, from 0 to 1.
-    WinChance(f64),
+    /// Win probability from 0 to 1, with a draw counted as one half.
+    WinProbability(f64),
 }
 
-/// Mate at once, where a format has only numbers: mate in n moves is this minus n.
+/// Score of a mate in zero moves in formats that store only numbers; a mate in `n` moves is this minus `n`.
 pub const MATE: i16 = 32_000;
 
-/// How fast the chance to win grows with the score: the constant that searchless networks were trained with.
-const CHANCE_SLOPE: f64 = 0.003_682_08;
+/// Scale of the logistic curve between centipawns and win probability, per centipawn; DeepMind's searchless
+/// networks were trained with it.
+const WIN_PROBABILITY_SCALE: f64 = 0.003_682_08;
 
 impl Score {
-    /// As a number: mates are [`MATE`] less the moves, chances are turned back by the curve of [`Self::win_chance`].
+    /// Score as one number: mates become [`MATE`] minus the number of moves, and win probabilities are mapped
+    /// back through the curve of [`Self::win_probability`]. The result lies within ±[`MATE`].
     pub fn centipawns(self) -> i16 {
         match self {
             Self::Centipawns(value) => value,
             Self::Mate(moves) if moves > 0 => MATE - moves.min(1000),
             Self::Mate(moves) => -MATE - moves.max(-1000),
-            Self::WinChance(chance) => {
-                let chance = chance.clamp(1e-9, 1.0 - 1e-9);
-                let value = (chance / (1.0 - chance)).ln() / CHANCE_SLOPE;
+            Self::WinProbability(probability) => {
+                let probability = probability.clamp(1e-9, 1.0 - 1e-9);
+                let value = (probability / (1.0 - probability)).ln() / WIN_PROBABILITY_SCALE;
                 value.round().clamp(-f64::from(MATE), f64::from(MATE)) as i16
             }
         }
     }
 
-    /// As a chance to win: 1 / (1 + e^(−0.00368208 · centipawns)); a mate is certain.
-    pub fn win_chance(self) -> f64 {
+    /// Score as a win probability: 1 / (1 + e^(−0.00368208 · centipawns)); a mate gives exactly 0 or 1.
+    pub fn win_probability(self) -> f64 {
         match self {
-            Self::Centipawns(value) => 1.0 / (1.0 + (-CHANCE_SLOPE * f64::from(value)).exp()),
+            Self::Centipawns(value) => 1.0 / (1.0 + (-WIN_PROBABILITY_SCALE * f64::from(value)).exp()),
             Self::Mate(moves) => f64::from(u8::from(moves > 0)),
-            Self::WinChance(chance) => chance,
+            Self::WinProbability(probability) => probability,
         }
     }
 
-    /// Whether it is a mate, or the number that stands for one in formats that have only numbers.
+    /// True for mates, and for centipawn values so large that they stand for a mate in formats that store
+    /// only numbers.
     pub fn is_mate(self) -> bool {
         match self {
             Self::Centipawns(value) => value.saturating_abs() >= MATE - 1000,
             Self::Mate(_) => true,
-            Self::WinChance(_) => false,
+            Self::WinProbability(_) => false,
         }
     }
 
-    /// Seen by the other side.
+    /// Score as the opponent sees it: negated, or one minus the win probability.
     pub fn flipped(self) -> Self {
         match self {
             Self::Centipawns(value) => Self::Centipawns(value.saturating_neg()),
             Self::Mate(moves) => Self::Mate(moves.saturating_neg()),
-            Self::WinChance(chance) => Self::WinChance(1.0 - chance),
+            Self::WinProbability(probability) => Self::WinProbability(1.0 - probability),
         }
     }
 }
 
-/// How the game ended for the side to move.
+/// Result of the game for the side to move. The discriminants 0, 1 and 2 are those that bulletformat and
+/// viriformat store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It lost.
+    /// The side to move lost.
     Loss,
-    /// Nobody won.
+    /// The game was drawn.
     Draw,
-    /// It won.
+    /// The side to move won.
     Win,
 }
 
 impl Outcome {
-    /// Seen by the other side.
+    /// Result as the opponent sees it; a draw stays a draw.
     pub fn flipped(self) -> Self {
         match self {
             Self::Loss => Self::Win,
@@ -84,17 +90,17 @@ impl Outcome {
         }
     }
 
-    /// −1, 0 or 1.
+    /// Result as −1, 0 or 1, as Stockfish's formats store it.
     pub fn sign(self) -> i8 {
         self as i8 - 1
     }
 
-    /// 0, ½ or 1.
+    /// Result as game points: 0 for a loss, ½ for a draw, 1 for a win.
     pub fn points(self) -> f32 {
         f32::from(self as u8) / 2.0
     }
 
-    /// From −1, 0 or 1.
+    /// Result for −1, 0 or 1; `None` for any other number.
     pub fn from_sign(sign: i8) -> Option<Self> {
         match sign {
             -1 => Some(Self::Loss),
@@ -104,42 +110,46 @@ impl Outcome {
         }
     }
 
-    /// A result that is seen by White, as the side to move sees it, and back.
+    /// Converts between White's result and that of `side`. Applying it twice gives the original, so it serves
+    /// in both directions.
     pub fn seen_by(self, side: tandem_chess::Color) -> Self {
         if side == tandem_chess::Color::White { self } else { self.flipped() }
     }
 }
 
-/// A position and what is known of it.
+/// A position with everything that a training example may carry: move, score, result and place in its game.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
-    /// The position.
+    /// Position from which `mv` was played and to which `score` belongs.
     pub position: Packed,
-    /// The move that was played, or that is best.
+    /// Move that was played, or the best move in labelled data; `None` where the format has none.
     pub mv: Option<Move>,
-    /// How good the position is for the side to move.
+    /// Score of the position for the side to move; `None` where it was not evaluated.
     pub score: Option<Score>,
-    /// How the game ended for the side to move.
+    /// Result of the game for the side to move; `None` where the game has none.
     pub result: Option<Outcome>,
-    /// Plies since the start of the game.
+    /// Plies since the start of the game; 0 is the first position.
     pub ply: u16,
-    /// The first of a game, as far as the format tells. Records of one game stand in their order, one after the other.
+    /// True for the first record of a game, as far as the format marks it. Records of one game are
+    /// consecutive and in order.
     pub starts_game: bool,
 }
 
 impl Record {
-    /// A position of which nothing else is known.
+    /// A record of a position without move, score and result; its ply follows from the move number.
     pub fn new(position: Packed) -> Self {
         Self { position, mv: None, score: None, result: None, ply: position.ply(), starts_game: false }
     }
 
-    /// Seen by the other side: ranks and colours change places, and what is known of the position stays.
+    /// The record with colours swapped and the board turned upside down. Move, score and result describe the
+    /// same situation as before, because they are seen by the side to move.
     pub fn flipped(&self) -> Self {
         let flip = |mv: Move| Move { from: mv.from.flip_rank(), to: mv.to.flip_rank(), ..mv };
         Self { position: self.position.flipped(), mv: self.mv.map(flip), ..*self }
     }
 
-    /// Left and right change places, where nobody may castle.
+    /// The record with left and right swapped; `None` while either side may still castle, because castling is
+    /// not symmetric.
     pub fn mirrored(&self) -> Option<Self> {
         let flip = |mv: Move| Move { from: mv.from.flip_file(), to: mv.to.flip_file(), ..mv };
         Some(Self { position: self.position.mirrored()?, mv: self.mv.map(flip), ..*self })
@@ -151,19 +161,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_follow_the_curve_and_come_back() {
-        // The figures of the searchless networks' own code.
-        for (value, chance) in
+    fn win_probabilities_follow_the_curve_and_come_back() {
+        // Values computed with the searchless networks' own code.
+        for (value, probability) in
             [(-1000, 0.02455256365856777), (-100, 0.4089741028083871), (0, 0.5), (300, 0.7511255009383484)]
         {
-            assert!((Score::Centipawns(value).win_chance() - chance).abs() < 1e-12);
-            assert_eq!(Score::WinChance(chance).centipawns(), value);
+            assert!((Score::Centipawns(value).win_probability() - probability).abs() < 1e-12);
+            assert_eq!(Score::WinProbability(probability).centipawns(), value);
         }
         assert_eq!((Score::Mate(3).centipawns(), Score::Mate(-3).centipawns()), (31_997, -31_997));
-        assert_eq!((Score::Mate(0).centipawns(), Score::Mate(1).win_chance()), (-32_000, 1.0));
-        assert_eq!(Score::WinChance(1.0).flipped(), Score::WinChance(0.0));
-        for chance in [f64::NAN, -1.0, 2.0, f64::INFINITY] {
-            let _ = Score::WinChance(chance).centipawns();
+        assert_eq!((Score::Mate(0).centipawns(), Score::Mate(1).win_probability()), (-32_000, 1.0));
+        assert_eq!(Score::WinProbability(1.0).flipped(), Score::WinProbability(0.0));
+        for probability in [f64::NAN, -1.0, 2.0, f64::INFINITY] {
+            let _ = Score::WinProbability(probability).centipawns();
         }
     }
 

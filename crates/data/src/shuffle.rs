@@ -1,32 +1,42 @@
-//! Records in a random order.
+//! Shuffling data sets that are larger than memory.
+//!
+//! Records are first dealt to random buckets in temporary files, then each bucket is shuffled in memory: two
+//! sequential passes over the data, and a uniformly random order.
 
 use crate::error::DataError;
 use crate::format::{Format, Source};
-use crate::read::{Cursor, OnError, Reader, Skips};
+use crate::read::{Cursor, OnError, RecordReader, Skips};
 use crate::record::Record;
-use crate::write::Writer;
+use crate::write::RecordWriter;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use tandem_chess::output::AsideFile;
+use tandem_chess::output::AtomicFile;
 use tandem_chess::random::SplitMix;
 
-/// What a shuffle did.
+/// Counts of a finished shuffle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShuffleReport {
-    /// Records that were written.
+    /// Records that were written to the output.
     pub records: u64,
-    /// Records that could not be read or written and were left out.
+    /// Records that were left out because they were broken or because the output format cannot carry them.
     pub skipped: u64,
-    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
+    /// unknown.
     pub with_rest: u64,
-    /// Files of which the end could not be read at all.
+    /// Files whose remainder could not be read at all.
     pub lost_files: u64,
 }
 
-/// Shuffles files into one, with no more memory than told, by way of parts on the disk beside the output. The order
-/// depends on the seed, the records' order, the memory and the lengths of the files alone.
+/// Shuffles files into one, with at most about `memory` bytes of memory (at least 1 MiB), by way of temporary
+/// files beside the output. The order depends only on the seed, the order of the records, the memory limit
+/// and the lengths of the files.
+///
+/// # Errors
+///
+/// Fails if a source is not a regular file, if the data is too large for the memory limit, if a record is
+/// broken or does not fit the output format and `on_error` is [`OnError::Stop`], or if the disk is full.
 pub fn shuffle(
     sources: Vec<Source>,
     target: &Source,
@@ -36,7 +46,7 @@ pub fn shuffle(
 ) -> Result<ShuffleReport, DataError> {
     let memory = memory.max(1 << 20);
     for Source { path, .. } in &sources {
-        // What comes through a pipe can be read only once, and nobody knows how long it is.
+        // A pipe can be read only once, and its length is unknown.
         if !std::fs::metadata(path).map_err(DataError::io(path))?.is_file() {
             let problem = "only files can be shuffled; `tandem-lab data convert` makes one of it".into();
             return Err(DataError::Path { path: path.clone(), problem });
@@ -48,8 +58,8 @@ pub fn shuffle(
     }
 }
 
-/// The size of a record, where all files are of one format with records of one size and none is compressed: then nothing
-/// need be decoded.
+/// Size of a record if all files have the same format with fixed-size records and none is compressed: then
+/// nothing needs to be decoded.
 fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
     let size = match target.format {
         Format::Bullet => 32,
@@ -60,21 +70,21 @@ fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
         let packed = matches!(source.path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
         source.format == target.format && !packed
     };
-    // A file may be compressed whatever its name says.
+    // A file may be compressed although its name does not say so.
     let is_bare =
         |source: &Source| tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| !packed);
     (sources.iter().all(|source| is_plain(source) && is_bare(source)) && is_plain(target)).then_some(size)
 }
 
-/// Parts of the data, each a random choice, small enough to be shuffled in memory.
-struct Parts {
+/// Temporary files of randomly assigned records, each small enough to be shuffled in memory.
+struct Buckets {
     files: Vec<BufWriter<File>>,
     path: PathBuf,
     random: SplitMix,
 }
 
-impl Parts {
-    /// Files without names: they are gone when the program is, however it ends.
+impl Buckets {
+    /// Creates unlinked files: the operating system removes them when the program ends, however it ends.
     fn new(target: &Path, count: usize, memory: usize, seed: u64) -> Result<Self, DataError> {
         let buffer = (memory / 4 / count).clamp(1 << 12, 1 << 20);
         let mut files = Vec::with_capacity(count);
@@ -89,30 +99,30 @@ impl Parts {
         Ok(Self { files, path: target.into(), random: SplitMix::new(seed) })
     }
 
-    fn deal(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         let number = self.random.below(self.files.len() as u32) as usize;
-        // The path is only copied where something fails: this is done for every record.
+        // The path is copied only on failure, because this runs for every record.
         self.files[number].write_all(bytes).map_err(|error| DataError::io(&self.path)(error))
     }
 
-    /// Hands out the parts one after the other, each shuffled, while the next is being read.
-    fn gather<const N: usize>(
+    /// Passes the buckets to `sink` one after the other, each shuffled, while the next one is being read.
+    fn drain_shuffled<const N: usize>(
         self,
         mut sink: impl FnMut(&[[u8; N]]) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
         let Self { files, path, mut random } = self;
         std::thread::scope(|scope| {
-            let (parts, coming) = sync_channel(1);
+            let (sender, buckets) = sync_channel(1);
             scope.spawn(move || {
                 for file in files {
-                    // Nobody waits for the rest once something has failed.
-                    if parts.send(read_part(file)).is_err() {
+                    // The receiver is gone once something has failed.
+                    if sender.send(read_bucket(file)).is_err() {
                         return;
                     }
                 }
             });
-            for part in coming {
-                let mut bytes = part.map_err(DataError::io(&path))?;
+            for bucket in buckets {
+                let mut bytes = bucket.map_err(DataError::io(&path))?;
                 let (records, _) = bytes.as_chunks_mut::<N>();
                 random.shuffle(records);
                 sink(records)?;
@@ -122,7 +132,7 @@ impl Parts {
     }
 }
 
-fn read_part(file: BufWriter<File>) -> io::Result<Vec<u8>> {
+fn read_bucket(file: BufWriter<File>) -> io::Result<Vec<u8>> {
     let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
     let len = file.seek(SeekFrom::End(0))?;
     file.seek(SeekFrom::Start(0))?;
@@ -131,20 +141,23 @@ fn read_part(file: BufWriter<File>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parts that fit into a processor's cache are shuffled several times as fast.
-const PART: usize = 32 << 20;
+/// Target size of a bucket in bytes: buckets that fit into a processor's cache are shuffled several times as
+/// fast.
+const BUCKET_SIZE: usize = 32 << 20;
 
-/// How many parts so many bytes make: no more than a process may have files open everywhere.
-fn parts_for(bytes: u64, memory: usize) -> usize {
-    let part = (memory / 4).min(PART) as u64;
-    (bytes + bytes / 16).div_ceil(part.max(1)).clamp(1, MAX_PARTS) as usize
+/// Number of buckets for this number of bytes, limited to the number of files that a process may have open on
+/// every system.
+fn bucket_count(bytes: u64, memory: usize) -> usize {
+    let size = (memory / 4).min(BUCKET_SIZE) as u64;
+    (bytes + bytes / 16).div_ceil(size.max(1)).clamp(1, MAX_BUCKETS) as usize
 }
 
-const MAX_PARTS: u64 = 512;
+const MAX_BUCKETS: u64 = 512;
 
-/// Refuses what cannot be shuffled in so little memory, before anything is written: three parts are in memory at a time.
+/// Refuses data that cannot be shuffled within the memory limit, before anything is written: three buckets
+/// are in memory at a time.
 fn check_memory(target: &Source, bytes: u64, memory: usize) -> Result<(), DataError> {
-    let needed = 4 * bytes / MAX_PARTS;
+    let needed = 4 * bytes / MAX_BUCKETS;
     if needed <= memory as u64 {
         return Ok(());
     }
@@ -174,21 +187,21 @@ fn shuffle_bytes(
         total += len;
     }
     check_memory(target, total, memory)?;
-    let mut parts = Parts::new(&target.path, parts_for(total, memory), memory, seed)?;
+    let mut buckets = Buckets::new(&target.path, bucket_count(total, memory), memory, seed)?;
     let mut block = vec![0; (1 << 20) / size * size];
     for source in sources {
         let mut file = File::open(&source.path).map_err(DataError::io(&source.path))?;
         loop {
             let read = read_full(&mut file, &mut block).map_err(DataError::io(&source.path))?;
             for record in block[..read].chunks_exact(size) {
-                parts.deal(record)?;
+                buckets.push(record)?;
             }
             if read < block.len() {
                 break;
             }
         }
     }
-    let aside = AsideFile::create(&target.path).map_err(DataError::io(&target.path))?;
+    let aside = AtomicFile::create(&target.path).map_err(DataError::io(&target.path))?;
     let mut out = BufWriter::with_capacity(1 << 20, aside);
     let mut records = 0;
     let mut write = |bytes: &[u8]| {
@@ -196,8 +209,8 @@ fn shuffle_bytes(
         out.write_all(bytes).map_err(DataError::io(&target.path))
     };
     match size {
-        32 => parts.gather::<32>(|records| write(records.as_flattened()))?,
-        _ => parts.gather::<40>(|records| write(records.as_flattened()))?,
+        32 => buckets.drain_shuffled::<32>(|records| write(records.as_flattened()))?,
+        _ => buckets.drain_shuffled::<40>(|records| write(records.as_flattened()))?,
     }
     let file =
         out.into_inner().map_err(io::IntoInnerError::into_error).map_err(DataError::io(&target.path))?;
@@ -216,9 +229,9 @@ fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
     Ok(read)
 }
 
-/// How many bytes of records a file may hold, which nobody knows before it is read: up to twenty times its own where it is
-/// packed or holds games, about as many elsewhere.
-fn most_bytes(source: &Source) -> u64 {
+/// Upper bound of the bytes of records in a file, which is unknown before it is read: twenty times the file
+/// size where it is compressed or holds games, twice the size elsewhere.
+fn max_record_bytes(source: &Source) -> u64 {
     let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
     let packed = matches!(source.format, Format::Binpack | Format::Viri | Format::Pgn)
         || tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| packed);
@@ -232,26 +245,26 @@ fn shuffle_records(
     seed: u64,
     on_error: OnError,
 ) -> Result<ShuffleReport, DataError> {
-    let bytes = sources.iter().map(most_bytes).fold(0, u64::saturating_add);
+    let bytes = sources.iter().map(max_record_bytes).fold(0, u64::saturating_add);
     check_memory(target, bytes, memory)?;
-    let count = parts_for(bytes, memory);
-    let mut parts = Parts::new(&target.path, count, memory, seed)?;
+    let count = bucket_count(bytes, memory);
+    let mut buckets = Buckets::new(&target.path, count, memory, seed)?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut reader = Reader::new(sources, threads, on_error, None, Cursor::default());
+    let mut reader = RecordReader::new(sources, threads, on_error, None, Cursor::default());
     while let Some(block) = reader.next_block() {
         for record in &block?.records {
-            // In another order nothing follows from anything.
-            parts.deal(&Record { starts_game: false, ..*record }.pack())?;
+            // In a random order no record follows from the previous one.
+            buckets.push(&Record { starts_game: false, ..*record }.pack())?;
         }
     }
     let Skips { count, with_rest, lost_files, .. } = *reader.skips();
     let mut report = ShuffleReport { records: 0, skipped: count, with_rest, lost_files };
-    let mut writer = Writer::create(target.clone())?;
-    parts.gather::<{ Record::SIZE }>(|records| {
+    let mut writer = RecordWriter::create(target.clone())?;
+    buckets.drain_shuffled::<{ Record::SIZE }>(|records| {
         for record in records {
             match writer.write(&Record::unpack(record)) {
                 Ok(()) => report.records += 1,
-                Err(DataError::Unfit { .. }) if on_error == OnError::Skip => report.skipped += 1,
+                Err(DataError::Unsupported { .. }) if on_error == OnError::Skip => report.skipped += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -268,7 +281,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn only_what_is_packed_may_grow() {
+    fn only_compressed_files_may_grow() {
         let dir = std::env::temp_dir().join(format!("tandem-grow-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let packed = zstd::encode_all(&[b'x'; 1000][..], 1).unwrap();
@@ -282,7 +295,7 @@ mod tests {
             let path = dir.join(name);
             std::fs::write(&path, bytes).unwrap();
             let source = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap().remove(0);
-            assert_eq!(most_bytes(&source), times * bytes.len() as u64, "{name}");
+            assert_eq!(max_record_bytes(&source), times * bytes.len() as u64, "{name}");
         }
         let target = Source::parse("x.csv", &Options::default()).unwrap().remove(0);
         let refused = check_memory(&target, 1 << 40, 1 << 30).unwrap_err().to_string();
@@ -301,7 +314,7 @@ mod tests {
         for (name, other) in
             [("a.bf", "b.bf"), ("a.bin", "b.bin"), ("a.binpack", "b.csv"), ("a.csv.zst", "b.plain")]
         {
-            let mut writer = Writer::create(source(name)).unwrap();
+            let mut writer = RecordWriter::create(source(name)).unwrap();
             records.iter().for_each(|record| writer.write(record).unwrap());
             writer.finish().unwrap();
             let mut outputs = Vec::new();
@@ -314,7 +327,8 @@ mod tests {
             }
             assert!(outputs[0] == outputs[1] && outputs[0] != outputs[2], "{name}");
             let positions = |name: &str| {
-                let mut reader = Reader::new(vec![source(name)], 1, OnError::Stop, None, Cursor::default());
+                let mut reader =
+                    RecordReader::new(vec![source(name)], 1, OnError::Stop, None, Cursor::default());
                 reader.records().map(|record| format!("{:?}", record.unwrap().position)).collect::<Vec<_>>()
             };
             let (mut before, mut after) = (positions(name), positions(other));
@@ -324,13 +338,13 @@ mod tests {
             assert!(before == after && before.len() == records.len(), "{name}: no record is lost or doubled");
         }
         let left = std::fs::read_dir(&dir).unwrap().count();
-        assert_eq!(left, 8, "no parts are left");
+        assert_eq!(left, 8, "no temporary files are left");
 
         let no_file = Source { path: dir.clone(), ..source("a.bf") };
         let refused = shuffle(vec![no_file], &source("c.bf"), 1 << 20, 1, OnError::Stop).unwrap_err();
         assert!(refused.to_string().contains("only files"), "{refused}");
 
-        // A cut file is no more of a reason to stop where nothing is decoded.
+        // A truncated file also stops the shuffle where nothing is decoded.
         let bytes = std::fs::read(dir.join("a.bf")).unwrap();
         std::fs::write(dir.join("a.bf"), &bytes[..bytes.len() - 5]).unwrap();
         let cut = |on_error| shuffle(vec![source("a.bf")], &source("b.bf"), 1 << 20, 1, on_error);

@@ -1,11 +1,14 @@
-//! What a data set is like.
+//! Distributions of a data set: results, scores, plies, piece counts, phases and king squares.
+//!
+//! They are meant to be looked at before training, because a wrong score unit or a lopsided result is seen at
+//! a glance there.
 
 use crate::filter::name_of;
 use crate::record::{Outcome, Record};
 use std::fmt::Write;
 use tandem_chess::{Color, Piece};
 
-/// Counts by place.
+/// Counts by bin, with a label for each bin; values beyond the last bin are counted in it.
 #[derive(Clone, Debug)]
 struct Histogram {
     name: &'static str,
@@ -19,9 +22,9 @@ impl Histogram {
         Self { name, counts: vec![0; labels.len()], labels }
     }
 
-    fn add(&mut self, place: usize) {
+    fn add(&mut self, bin: usize) {
         let last = self.counts.len() - 1;
-        self.counts[place.min(last)] += 1;
+        self.counts[bin.min(last)] += 1;
     }
 
     fn total(&self) -> u64 {
@@ -29,18 +32,18 @@ impl Histogram {
     }
 }
 
-/// Scores are counted in steps of this many centipawns.
+/// Width of a bin of the score histogram, in centipawns.
 const SCORE_STEP: i32 = 100;
 const SCORE_STEPS: i32 = 20;
 const PLY_STEP: usize = 10;
 const PLY_STEPS: usize = 30;
 
-/// Counts records by what they are.
+/// Running counts over the records of a data set, printable as text or as an HTML page.
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// All of them.
+    /// Number of records counted so far.
     pub records: u64,
-    /// Games, as far as the format tells.
+    /// Number of games, as far as the format marks their starts; 0 where it does not.
     pub games: u64,
     scored: u64,
     mates: u64,
@@ -50,9 +53,9 @@ pub struct Stats {
     plies: Histogram,
     pieces: Histogram,
     phases: Histogram,
-    /// White's king, then Black's, by square.
+    /// Counts of White's king, then Black's, by square.
     kings: [[u64; 64]; 2],
-    /// Sums for the mean of the scores and of their sizes.
+    /// Sums for the mean score and the mean absolute score.
     score_sum: f64,
     score_sizes: f64,
 }
@@ -77,13 +80,13 @@ impl Default for Stats {
                 outcomes.map(|outcome| name_of(outcome).into()).into_iter().chain(["unknown".into()]),
             ),
             scores: Histogram::new(
-                "scores for the side to move, from so many centipawns on",
+                "scores for the side to move, from (in centipawns)",
                 (0..=2 * SCORE_STEPS + 1).map(score_label),
             ),
             plies: Histogram::new("plies, from", (0..=PLY_STEPS).map(|step| (step * PLY_STEP).to_string())),
             pieces: Histogram::new("pieces on the board", (0..=32).map(|count| count.to_string())),
             phases: Histogram::new(
-                "phases by pieces that are no pawns",
+                "phases by pieces that are not pawns",
                 ["endgame (0 to 6)", "middlegame (7 to 12)", "opening (13 and more)"].map(Into::into),
             ),
             kings: [[0; 64]; 2],
@@ -94,7 +97,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts a record.
+    /// Adds a record to all distributions.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         self.games += u64::from(record.starts_game);
@@ -122,7 +125,7 @@ impl Stats {
         }
     }
 
-    /// The counts as lines of text.
+    /// The distributions as plain text with bars, for a terminal.
     pub fn table(&self) -> String {
         let mut text = format!("{} records", self.records);
         if self.games > 0 {
@@ -136,7 +139,7 @@ impl Stats {
         if self.scored > 0 {
             let count = self.scored as f64;
             let (mean, size) = (self.score_sum / count, self.score_sizes / count);
-            let _ = writeln!(text, "mean score {mean:.1}, mean size {size:.1}");
+            let _ = writeln!(text, "mean score {mean:.1}, mean absolute score {size:.1}");
         }
         for histogram in [&self.results, &self.phases, &self.pieces, &self.plies, &self.scores] {
             let total = histogram.total();
@@ -149,16 +152,16 @@ impl Stats {
                 histogram.labels.iter().zip(&histogram.counts).filter(|(_, count)| **count > 0)
             {
                 let bar = "#".repeat((count * 40).div_ceil(most) as usize);
-                let share = 100.0 * count as f64 / total as f64;
-                let _ = writeln!(text, "{label:>22} {count:>12} {share:6.2} % {bar}");
+                let percent = 100.0 * count as f64 / total as f64;
+                let _ = writeln!(text, "{label:>22} {count:>12} {percent:6.2} % {bar}");
             }
         }
         for color in Color::ALL {
             let _ = writeln!(text, "\nsquares of {}'s king, in thousandths", name_of_color(color));
             for rank in (0..8).rev() {
                 for file in 0..8 {
-                    let share = self.kings[color as usize][8 * rank + file] as f64 * 1000.0;
-                    let _ = write!(text, "{:>5.0}", share / self.records.max(1) as f64);
+                    let weighted = self.kings[color as usize][8 * rank + file] as f64 * 1000.0;
+                    let _ = write!(text, "{:>5.0}", weighted / self.records.max(1) as f64);
                 }
                 text.push('\n');
             }
@@ -166,7 +169,8 @@ impl Stats {
         text
     }
 
-    /// The counts as a page for a browser.
+    /// The distributions as an HTML page with inline SVG, which needs no other files; `title` becomes its
+    /// heading.
     pub fn page(&self, title: &str) -> String {
         let title = escape(title);
         let mut page = format!(
@@ -187,9 +191,11 @@ impl Stats {
                 for file in 0..8 {
                     let count = self.kings[color as usize][8 * rank + file];
                     let depth = (count as f64 / most).sqrt();
-                    let share = count as f64 * 100.0 / self.records.max(1) as f64;
-                    let _ =
-                        write!(page, "<td style=\"background:rgba(68,119,170,{depth:.3})\">{share:.1}</td>");
+                    let percent = count as f64 * 100.0 / self.records.max(1) as f64;
+                    let _ = write!(
+                        page,
+                        "<td style=\"background:rgba(68,119,170,{depth:.3})\">{percent:.1}</td>"
+                    );
                 }
                 page.push_str("</tr>");
             }

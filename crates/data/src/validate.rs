@@ -1,42 +1,48 @@
-//! Whether a data set is sound: positions, moves, scores and results that fit together.
+//! Soundness of a data set: legal positions, legal moves, and scores that do not contradict results.
+//!
+//! A few illegal records are a bug of the tool that wrote them; many contradictions suggest that scores or
+//! results are stored from another side's view than assumed.
 
 use crate::record::{Outcome, Record};
 use tandem_chess::fen;
 
-/// What is wrong with a record.
+/// A fault of one record, found by the [`Validator`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct Complaint {
-    /// Which record, from one.
+pub struct RecordFault {
+    /// Number of the record, counted from 1.
     pub record: u64,
-    /// The position, where it is one.
+    /// Position as FEN; empty if the record's position is not a legal board.
     pub position: String,
-    /// What is wrong.
+    /// Description of the fault, for example the illegal move.
     pub problem: String,
-    /// How bad it is: contradictions by their size, what is illegal above all.
+    /// Severity for sorting: the absolute score for contradictions, more than any score for illegal moves,
+    /// infinite for illegal positions.
     pub weight: f64,
 }
 
-/// Looks at every record of a data set.
+/// Checks every record of a data set, counts the faults and keeps the most severe.
 pub struct Validator {
-    /// Records that were looked at.
+    /// Number of records that were checked.
     pub records: u64,
-    /// Positions that are none.
+    /// Number of records whose position is not a legal board.
     pub bad_positions: u64,
-    /// Moves that are not legal.
+    /// Number of records whose move is illegal in their position.
     pub bad_moves: u64,
-    /// Scores that are large and have the wrong sign for the result.
+    /// Number of records with a large score for the side that lost the game.
     pub contradictions: u64,
-    /// Scores that are large, of positions whose result is known: some may contradict it.
+    /// Number of records with a large score and a known result: the total that [`Self::contradictions`] is a
+    /// part of.
     pub clear_scores: u64,
-    /// The worst.
-    worst: Vec<Complaint>,
+    /// Most severe faults, in descending order.
+    worst: Vec<RecordFault>,
     keep: usize,
-    /// From so many centipawns on a lost game is a contradiction.
+    /// Score in centipawns from which a lost game is a contradiction.
     clear: i16,
 }
 
 impl Validator {
-    /// Keeps so many of the worst complaints. A score from `clear` centipawns on should win.
+    /// A validator that keeps the `keep` most severe faults. A side with a score of at least `clear`
+    /// centipawns is expected not to lose.
     pub fn new(keep: usize, clear: i16) -> Self {
         Self {
             records: 0,
@@ -50,19 +56,19 @@ impl Validator {
         }
     }
 
-    /// Looks at a record.
+    /// Checks a record and counts its faults.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         let board = match record.position.board() {
             Ok(board) => board,
             Err(error) => {
                 self.bad_positions += 1;
-                return self.complain(String::new(), error.to_string(), f64::INFINITY);
+                return self.note_fault(String::new(), error.to_string(), f64::INFINITY);
             }
         };
         if let Some(mv) = record.mv.filter(|&mv| !board.is_legal(mv)) {
             self.bad_moves += 1;
-            self.complain(fen::format(&board), format!("{mv} is not legal"), f64::MAX);
+            self.note_fault(fen::format(&board), format!("{mv} is not legal"), f64::MAX);
         }
         if let (Some(score), Some(result)) = (record.score, record.result) {
             let value = score.centipawns();
@@ -73,25 +79,26 @@ impl Validator {
                 self.contradictions += 1;
                 let problem =
                     format!("a score of {value}, and the game was a {}", crate::filter::name_of(result));
-                self.complain(fen::format(&board), problem, f64::from(value).abs());
+                self.note_fault(fen::format(&board), problem, f64::from(value).abs());
             }
         }
     }
 
-    fn complain(&mut self, position: String, problem: String, weight: f64) {
-        let at = self.worst.partition_point(|complaint| complaint.weight >= weight);
+    fn note_fault(&mut self, position: String, problem: String, weight: f64) {
+        let at = self.worst.partition_point(|fault| fault.weight >= weight);
         if at < self.keep {
-            self.worst.insert(at, Complaint { record: self.records, position, problem, weight });
+            self.worst.insert(at, RecordFault { record: self.records, position, problem, weight });
             self.worst.truncate(self.keep);
         }
     }
 
-    /// The worst, worst first.
-    pub fn worst(&self) -> &[Complaint] {
+    /// The most severe faults, in descending order of severity.
+    pub fn worst(&self) -> &[RecordFault] {
         &self.worst
     }
 
-    /// Whether every position and every move is legal.
+    /// True if every position and every move so far was legal. Contradictions between scores and results do
+    /// not count, since games are lost from winning positions.
     pub fn is_legal(&self) -> bool {
         self.bad_positions == 0 && self.bad_moves == 0
     }
@@ -105,7 +112,7 @@ mod tests {
     use tandem_chess::{Move, Square};
 
     #[test]
-    fn what_is_wrong_is_found_and_ranked() {
+    fn faults_are_found_and_ranked() {
         let mut records: Vec<Record> = samples::games(5);
         for (number, record) in records.iter_mut().enumerate() {
             let winning = Score::Centipawns([0, 499, 500][number % 3]);
@@ -124,7 +131,7 @@ mod tests {
         let mut validator = Validator::new(3, 500);
         records.iter().for_each(|record| validator.add(record));
         assert_eq!((validator.bad_moves, validator.bad_positions, validator.contradictions), (1, 1, 2));
-        let order: Vec<u64> = validator.worst().iter().map(|complaint| complaint.record).collect();
+        let order: Vec<u64> = validator.worst().iter().map(|fault| fault.record).collect();
         assert_eq!(order, [7, 4, 6]);
     }
 }

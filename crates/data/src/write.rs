@@ -1,21 +1,24 @@
-//! Records into files.
+//! Writing records into files, compressed or not.
+//!
+//! A file is written beside its final place and moved there at the end, so that an interrupted conversion
+//! never leaves a truncated data set under its final name.
 
-use crate::codec::{Encode, Unfit};
+use crate::codec::{Encode, Unsupported};
 use crate::error::DataError;
 use crate::format::Source;
 use crate::record::Record;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
-use tandem_chess::output::AsideFile;
+use tandem_chess::output::AtomicFile;
 
-/// Room for what is written between system calls.
+/// Buffer size in bytes between system calls.
 const BUFFER: usize = 1 << 20;
 
-/// The file, through a compressor where its name asks for one.
+/// Output file, through a compressor if its name ends with `.zst` or `.gz`.
 enum Sink {
-    Plain(BufWriter<AsideFile>),
-    Zstd(Box<zstd::stream::write::Encoder<'static, BufWriter<AsideFile>>>),
-    Gzip(Box<GzEncoder<BufWriter<AsideFile>>>),
+    Plain(BufWriter<AtomicFile>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, BufWriter<AtomicFile>>>),
+    Gzip(Box<GzEncoder<BufWriter<AtomicFile>>>),
 }
 
 impl Sink {
@@ -37,28 +40,40 @@ impl Sink {
     }
 }
 
-/// Turns records into bytes of a format, for those who have a file of their own.
+/// Turns records into bytes of a format, without a file: for callers that append to a file or a stream of
+/// their own.
 pub struct Encoder(Box<dyn Encode>);
 
 impl Encoder {
-    /// For the format of a file.
+    /// An encoder for the format of `target`, whose path also decides about details such as the kind of a
+    /// bag.
     pub fn new(target: &Source) -> Self {
         Self(target.encoder())
     }
 
-    /// Adds a record. What is ready to be written goes to `out`.
-    pub fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    /// Adds a record. Bytes that are ready to be written are appended to `out`; the others follow with later
+    /// records of the same game.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the format cannot carry the record; the encoder can be used further.
+    pub fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.0.push(record, out)
     }
 
-    /// The end: what was still held back goes to `out`.
-    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    /// Ends the data: everything that was held back is appended to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the last game cannot be encoded.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.0.finish(out)
     }
 }
 
-/// Writes records into a file, which appears when it is whole. A name that ends with `.zst` or `.gz` is compressed.
-pub struct Writer {
+/// Writes records into a file that appears only when [`Self::finish`] succeeds. A name that ends with `.zst`
+/// or `.gz` is compressed.
+pub struct RecordWriter {
     target: Source,
     encoder: Box<dyn Encode>,
     sink: Sink,
@@ -66,10 +81,14 @@ pub struct Writer {
     records: u64,
 }
 
-impl Writer {
-    /// Begins a file.
+impl RecordWriter {
+    /// Creates the temporary file beside the target.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder is missing or not writable.
     pub fn create(target: Source) -> Result<Self, DataError> {
-        let aside = AsideFile::create(&target.path).map_err(DataError::io(&target.path))?;
+        let aside = AtomicFile::create(&target.path).map_err(DataError::io(&target.path))?;
         let out = BufWriter::with_capacity(BUFFER, aside);
         let extension = target.path.extension().and_then(|extension| extension.to_str());
         let sink = match extension {
@@ -84,32 +103,41 @@ impl Writer {
         Ok(Self { encoder: target.encoder(), target, sink, ready: Vec::new(), records: 0 })
     }
 
-    /// Writes a record. One that the format has no place for is an error, after which others can be written.
+    /// Writes a record.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the format cannot carry the record ([`DataError::Unsupported`], after which others can still
+    /// be written), or if the disk is full.
     pub fn write(&mut self, record: &Record) -> Result<(), DataError> {
         self.records += 1;
-        self.encoder.push(record, &mut self.ready).map_err(|unfit| DataError::Unfit {
+        self.encoder.push(record, &mut self.ready).map_err(|unsupported| DataError::Unsupported {
             path: self.target.path.clone(),
             record: self.records,
-            problem: unfit.0,
+            problem: unsupported.0,
         })?;
         if self.ready.len() >= BUFFER / 4 {
-            self.pour()?;
+            self.flush()?;
         }
         Ok(())
     }
 
-    /// The end: the file moves into its place.
+    /// Completes the data and moves the file to its final place.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the last game cannot be encoded or the file cannot be written; then no file appears.
     pub fn finish(mut self) -> Result<(), DataError> {
-        self.encoder.finish(&mut self.ready).map_err(|unfit| DataError::Unfit {
+        self.encoder.finish(&mut self.ready).map_err(|unsupported| DataError::Unsupported {
             path: self.target.path.clone(),
             record: self.records,
-            problem: unfit.0,
+            problem: unsupported.0,
         })?;
-        self.pour()?;
+        self.flush()?;
         self.sink.commit().map_err(DataError::io(&self.target.path))
     }
 
-    fn pour(&mut self) -> Result<(), DataError> {
+    fn flush(&mut self) -> Result<(), DataError> {
         self.sink.write_all(&self.ready).map_err(DataError::io(&self.target.path))?;
         self.ready.clear();
         Ok(())

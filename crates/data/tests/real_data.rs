@@ -1,5 +1,5 @@
-//! Real files, where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside
-//! the repository.
+//! Tests on real files of other projects. They run if `TANDEM_DATA` names a folder that has the files, or if
+//! the files are at `../shared/data` beside the repository; otherwise they print "skipped" and pass.
 
 use std::path::PathBuf;
 use tandem_data::*;
@@ -22,7 +22,7 @@ fn read(path: &str) -> Option<Vec<Record>> {
 }
 
 fn read_sources(sources: Vec<Source>, threads: usize) -> Vec<Record> {
-    let mut reader = Reader::new(sources, threads, OnError::Stop, None, Cursor::default());
+    let mut reader = RecordReader::new(sources, threads, OnError::Stop, None, Cursor::default());
     reader.records().collect::<Result<_, _>>().unwrap()
 }
 
@@ -61,7 +61,8 @@ fn leelas_games_replay() {
     assert!(followed > 1700);
 }
 
-/// Leela's own planes come back from positions and moves alone: history, repetitions, castling, clocks, policy.
+/// Leela's own planes are reproduced from positions and moves alone: history, repetitions, castling, clocks,
+/// policy.
 #[test]
 fn leelas_records_are_written_as_leela_writes_them() {
     let Some(folder) = file("formats/lc0_v6") else { return };
@@ -73,7 +74,7 @@ fn leelas_records_are_written_as_leela_writes_them() {
         let records = read_sources(Source::parse(path.to_str().unwrap(), &Options::default()).unwrap(), 1);
         let target = dir.join("again.lc0");
         let target = Source::parse(target.to_str().unwrap(), &Options::default()).unwrap().remove(0);
-        let mut writer = Writer::create(target.clone()).unwrap();
+        let mut writer = RecordWriter::create(target.clone()).unwrap();
         records.iter().for_each(|record| writer.write(record).unwrap());
         writer.finish().unwrap();
         let again = std::fs::read(&target.path).unwrap();
@@ -86,9 +87,9 @@ fn leelas_records_are_written_as_leela_writes_them() {
             assert_eq!(ours[..8], theirs[..8]);
             assert_eq!(ours[7440..8278], theirs[7440..8278], "{} record {number}", path.display());
             for index in 0..1858 {
-                let share =
+                let probability =
                     |bytes: &[u8]| f32::from_le_bytes(bytes[8 + 4 * index..][..4].try_into().unwrap());
-                assert_eq!(share(ours) < 0.0, share(theirs) < 0.0, "legality of {index}");
+                assert_eq!(probability(ours) < 0.0, probability(theirs) < 0.0, "legality of {index}");
             }
             compared += 1;
         }
@@ -97,7 +98,7 @@ fn leelas_records_are_written_as_leela_writes_them() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Each format gives back what it can carry, on the whole of a real file.
+/// Each format returns everything that it can carry, on the whole of a real file.
 #[test]
 fn a_binpack_goes_through_all_formats() {
     let Some(records) = read("formats/stockfish_small.binpack") else { return };
@@ -106,8 +107,8 @@ fn a_binpack_goes_through_all_formats() {
     for name in ["x.binpack", "x.vf.zst", "x.bin", "x.plain.gz", "x.csv", "x.pgn"] {
         let target = dir.join(name);
         let target = Source::parse(target.to_str().unwrap(), &Options::default()).unwrap().remove(0);
-        let mut writer = Writer::create(target.clone()).unwrap();
-        // Some formats have the number of the move instead of the ply.
+        let mut writer = RecordWriter::create(target.clone()).unwrap();
+        // Some formats store the move number instead of the ply.
         let usual = |record: &&Record| record.ply == record.position.ply();
         records.iter().filter(usual).for_each(|record| writer.write(record).unwrap());
         writer.finish().unwrap();

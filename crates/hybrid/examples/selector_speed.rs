@@ -1,5 +1,5 @@
-//! How long the selector takes to look at a position, its features included. One of them comes from the NNUE's later layers,
-//! whose accumulators a search has at hand.
+//! Time that the selector takes for a position, features included. One feature comes from the NNUE's later
+//! layers, whose accumulators a search has at hand.
 //!
 //! ```sh
 //! cargo run --release --package tandem-hybrid --example selector_speed
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
-use tandem_hybrid::{Circumstances, Features, Hybrid, Threshold};
+use tandem_hybrid::{FeatureContext, Features, Hybrid, Threshold};
 use tandem_nnue::{Accumulators, Network};
 
 const ROUNDS: usize = 2000;
@@ -33,28 +33,28 @@ fn main() {
     let hybrid = Hybrid::load(format!("{NETS}/tandem.hybrid")).expect("the hybrid that ships");
     let selector = hybrid.selector.expect("a selector");
     let threshold = Threshold::new(hybrid.threshold);
-    let circumstances = Circumstances { depth: 9, discord: 0.7 };
-    // The best of many rounds: others may use the machine too.
-    let time = |what: &str, look: &mut dyn FnMut(&Position)| {
+    let context = FeatureContext { depth: 9, psqt_positional_gap: 0.7 };
+    // The best of many rounds, because other programs may use the machine.
+    let time = |what: &str, work: &mut dyn FnMut(&Position)| {
         let round = || {
             let start = Instant::now();
-            positions.iter().for_each(&mut *look);
+            positions.iter().for_each(&mut *work);
             start.elapsed().as_secs_f64() * 1e9 / positions.len() as f64
         };
         let best = std::iter::repeat_with(round).take(ROUNDS).fold(f64::MAX, f64::min);
         println!("{what}: {best:.0} ns");
     };
     time("features", &mut |position| {
-        black_box(Features::of(black_box(position), circumstances));
+        black_box(Features::of(black_box(position), context));
     });
     time("features and selector", &mut |position| {
-        black_box(selector.chooses(&Features::of(black_box(position), circumstances), threshold));
+        black_box(selector.selects(&Features::of(black_box(position), context), threshold));
     });
-    // Of one position, for each has accumulators of its own.
+    // A single position, because each needs accumulators of its own.
     let position = &positions[40];
     let mut accumulators = Accumulators::new(&network);
     accumulators.reset(&network, position.board());
     time("the NNUE's later layers", &mut |_| {
-        black_box(accumulators.evaluate(&network, black_box(position).board()).discord());
+        black_box(accumulators.evaluate(&network, black_box(position).board()).psqt_positional_gap());
     });
 }

@@ -1,7 +1,8 @@
-//! The bridge: what the NNUE sees of a position, as a code of the board that the transformer reads.
+//! The bridge: a projection of the NNUE's accumulators into the transformer's input.
 //!
-//! The accumulators of both sides pass through one layer, a norm and the positive part. What comes out has the shape of
-//! the transformer's own code of the whole board, so that it can be added to it, or stand in its place.
+//! The accumulators of both sides pass through a linear layer, a layer norm and a ReLU. The output has the
+//! shape of the transformer's own code of the whole board, so that it can be added to that code or replace
+//! it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -11,20 +12,20 @@ use tandem_chess::Board;
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulators, Network, Scales};
 
-/// How a transformer is given what a bridge makes.
+/// The way in which a transformer receives the output of a bridge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BridgeForm {
-    /// Added to the transformer's own code, each number through a gate. Gates start at zero, so that nothing is lost
-    /// before something is learnt.
+    /// Added to the transformer's own board code, each value through a gate. Gates start at zero, so that an
+    /// untrained bridge changes nothing.
     #[default]
     Gated,
-    /// Alone: the transformer sees nothing else of the board.
+    /// The bridge's output alone: the transformer receives no other input.
     Plain,
 }
 
 impl BridgeForm {
-    /// What it is called.
+    /// Name in recipes and files: `gated` or `plain`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gated => "gated",
@@ -47,17 +48,17 @@ impl FromStr for BridgeForm {
     }
 }
 
-/// From accumulators to a code of the board.
+/// A layer from accumulators to a board code, with norm, ReLU and, in the gated form, one gate per output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bridge {
     form: BridgeForm,
     inputs: usize,
-    /// A row of `inputs` for each output.
+    /// Row-major, `outputs` rows of `inputs` weights.
     weights: Vec<f32>,
     bias: Vec<f32>,
     scale: Vec<f32>,
     offset: Vec<f32>,
-    /// Empty in the plain form.
+    /// One gate per output; empty in the plain form.
     gate: Vec<f32>,
 }
 
@@ -68,23 +69,27 @@ const OFFSET: &str = "bridge.norm.offset";
 const GATE: &str = "bridge.gate";
 
 impl Bridge {
-    /// What its norm adds to the variance.
+    /// Added to the variance by the layer norm.
     pub const EPSILON: f32 = 1e-5;
 
-    /// A bridge of tensors that are asked for by name and shape, as [`Self::tensors`] gives them.
+    /// Creates a bridge from tensors, which are requested by the names and shapes that [`Self::tensors`]
+    /// gives.
+    ///
+    /// # Errors
+    /// If `tensor` fails; its error is passed on.
     ///
     /// # Panics
-    /// If a tensor has more or fewer numbers than its shape.
-    pub fn of_tensors<E>(
+    /// If a tensor's length does not match its shape.
+    pub fn from_tensors<E>(
         form: BridgeForm,
         inputs: usize,
         outputs: usize,
         mut tensor: impl FnMut(&'static str, &[usize]) -> Result<Vec<f32>, E>,
     ) -> Result<Self, E> {
         let mut tensor = |name, shape: &[usize]| -> Result<Vec<f32>, E> {
-            let numbers = tensor(name, shape)?;
-            assert_eq!(numbers.len(), shape.iter().product::<usize>(), "numbers of {name}");
-            Ok(numbers)
+            let values = tensor(name, shape)?;
+            assert_eq!(values.len(), shape.iter().product::<usize>(), "values of {name}");
+            Ok(values)
         };
         Ok(Self {
             form,
@@ -97,23 +102,23 @@ impl Bridge {
         })
     }
 
-    /// A start for training: weights by Xavier's rule, no biases, gates closed.
+    /// A bridge to begin training with: Xavier-uniform weights, zero biases, closed gates.
     pub fn random(form: BridgeForm, inputs: usize, outputs: usize, seed: u64) -> Self {
         let mut random = SplitMix::new(seed);
         let bound = (6.0 / (inputs + outputs).max(1) as f64).sqrt();
-        let made = Self::of_tensors(form, inputs, outputs, |name, shape| {
-            let number = || match name {
+        let made = Self::from_tensors(form, inputs, outputs, |name, shape| {
+            let value = || match name {
                 WEIGHT => ((2.0 * random.unit() - 1.0) * bound) as f32,
                 SCALE => 1.0,
                 _ => 0.0,
             };
-            Ok(std::iter::repeat_with(number).take(shape.iter().product()).collect())
+            Ok(std::iter::repeat_with(value).take(shape.iter().product()).collect())
         });
         let Ok::<Self, std::convert::Infallible>(bridge) = made;
         bridge
     }
 
-    /// Its tensors with their names and shapes, as files hold them and trainers change them.
+    /// Tensors with names and shapes, in the order in which files store them and trainers update them.
     pub fn tensors(&self) -> Vec<(&'static str, Vec<usize>, &[f32])> {
         let outputs = self.outputs();
         let mut tensors = vec![
@@ -128,45 +133,46 @@ impl Bridge {
         tensors
     }
 
-    /// How the transformer is given what it makes.
+    /// The form, gated or plain.
     pub fn form(&self) -> BridgeForm {
         self.form
     }
 
-    /// Numbers that it reads: the accumulators of both sides.
+    /// Number of inputs: the accumulators of both sides.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Numbers that it makes: the transformer's code of the board.
+    /// Number of outputs: the width of the transformer's board code.
     pub fn outputs(&self) -> usize {
         self.bias.len()
     }
 
-    /// The code that accumulators become.
+    /// Computes the board code of a position from its accumulators, which [`AccumulatorReader`] reads, in
+    /// `f32`.
     ///
     /// # Panics
-    /// If there are other than [`Self::inputs`] and [`Self::outputs`] numbers.
+    /// If the lengths differ from [`Self::inputs`] and [`Self::outputs`].
     pub fn forward(&self, accumulators: &[f32], code: &mut [f32]) {
-        assert_eq!((accumulators.len(), code.len()), (self.inputs, self.outputs()), "numbers of a bridge");
+        assert_eq!((accumulators.len(), code.len()), (self.inputs, self.outputs()), "values of a bridge");
         let rows = self.weights.chunks_exact(self.inputs).zip(&self.bias);
-        for (number, (row, bias)) in code.iter_mut().zip(rows) {
-            *number = bias + dot(row, accumulators);
+        for (value, (row, bias)) in code.iter_mut().zip(rows) {
+            *value = bias + dot(row, accumulators);
         }
         let mean = sum(code) / code.len() as f32;
-        code.iter_mut().for_each(|number| *number -= mean);
+        code.iter_mut().for_each(|value| *value -= mean);
         let deviation = (dot(code, code) / code.len() as f32 + Self::EPSILON).sqrt();
-        for (number, (scale, offset)) in code.iter_mut().zip(self.scale.iter().zip(&self.offset)) {
-            *number = (*number / deviation * scale + offset).max(0.0);
+        for (value, (scale, offset)) in code.iter_mut().zip(self.scale.iter().zip(&self.offset)) {
+            *value = (*value / deviation * scale + offset).max(0.0);
         }
-        for (number, gate) in code.iter_mut().zip(&self.gate) {
-            *number *= gate;
+        for (value, gate) in code.iter_mut().zip(&self.gate) {
+            *value *= gate;
         }
     }
 }
 
-/// Sums that run side by side, so that a vector holds them. Their number, and not the machine, says in which order numbers
-/// are added: all machines find the same bits.
+/// Partial sums of a dot product, which a vector register holds. This constant, and not the machine, fixes
+/// the order of additions, so that all machines compute the same bits.
 const LANES: usize = 32;
 
 fn dot(left: &[f32], right: &[f32]) -> f32 {
@@ -182,52 +188,52 @@ fn dot(left: &[f32], right: &[f32]) -> f32 {
     sums.iter().sum::<f32>() + rest
 }
 
-fn sum(numbers: &[f32]) -> f32 {
-    numbers.iter().sum()
+fn sum(values: &[f32]) -> f32 {
+    values.iter().sum()
 }
 
-/// One who reads what an NNUE sees of a position: the accumulators of the side to move and of the other, as the NNUE's later
-/// layers see them, from 0 to 1.
-pub struct Onlooker {
+/// Reads the accumulators of an NNUE as the bridge's input: the side to move first, clipped as the NNUE's
+/// next layer clips them and scaled to values from 0 to 1.
+pub struct AccumulatorReader {
     network: Arc<Network>,
     accumulators: Accumulators,
-    /// What an accumulator has for one.
+    /// The quantised accumulator value that stands for 1.
     one: f32,
 }
 
-impl Onlooker {
-    /// What stands for one where numbers are kept in bytes.
+impl AccumulatorReader {
+    /// The byte that stands for 1 where values are stored as bytes.
     pub const BYTE: f32 = 255.0;
 
-    /// Reads an NNUE's.
+    /// Creates a reader with accumulators of its own.
     pub fn new(network: Arc<Network>) -> Self {
         let one = Scales::of(&network.architecture(), network.quantisation()).accumulator as f32;
         Self { accumulators: Accumulators::new(&network), network, one }
     }
 
-    /// Numbers of a position.
-    pub fn numbers(network: &Network) -> usize {
+    /// Values per position: twice the width of an accumulator.
+    pub fn width(network: &Network) -> usize {
         2 * network.architecture().outputs
     }
 
-    /// The numbers of a position.
+    /// Replaces `out` by the values of a position, from 0 to 1.
     pub fn read(&mut self, board: &Board, out: &mut Vec<f32>) {
         out.clear();
-        self.each(board, |number| out.push(number));
+        self.for_each_value(board, |value| out.push(value));
     }
 
-    /// Adds the numbers of a position, as bytes: without loss where the NNUE's own steps are 255ths, and to the nearest
-    /// elsewhere.
-    pub fn add_bytes(&mut self, board: &Board, out: &mut Vec<u8>) {
-        self.each(board, |number| out.push((number * Self::BYTE).round() as u8));
+    /// Appends the values of a position as bytes. Exact if the NNUE quantises its accumulators in steps of
+    /// 1/255, rounded otherwise.
+    pub fn append_bytes(&mut self, board: &Board, out: &mut Vec<u8>) {
+        self.for_each_value(board, |value| out.push((value * Self::BYTE).round() as u8));
     }
 
-    fn each(&mut self, board: &Board, mut say: impl FnMut(f32)) {
+    fn for_each_value(&mut self, board: &Board, mut visit: impl FnMut(f32)) {
         self.accumulators.reset(&self.network, board);
         let us = board.side_to_move();
         for side in [us, !us] {
             let values = self.accumulators.values(&self.network, board, side);
-            values.iter().for_each(|&value| say((f32::from(value) / self.one).clamp(0.0, 1.0)));
+            values.iter().for_each(|&value| visit((f32::from(value) / self.one).clamp(0.0, 1.0)));
         }
     }
 }
@@ -242,7 +248,7 @@ mod tests {
         Bridge::random(form, 70, 48, seed)
     }
 
-    fn numbers(seed: u64, count: usize) -> Vec<f32> {
+    fn values(seed: u64, count: usize) -> Vec<f32> {
         let mut random = SplitMix::new(seed);
         (0..count).map(|_| random.unit() as f32).collect()
     }
@@ -254,10 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn a_new_gated_bridge_says_nothing_and_a_plain_one_speaks() {
-        let accumulators = numbers(1, 70);
-        assert!(code(&bridge(BridgeForm::Gated, 5), &accumulators).iter().all(|&number| number == 0.0));
-        assert!(code(&bridge(BridgeForm::Plain, 5), &accumulators).iter().any(|&number| number > 0.1));
+    fn a_new_gated_bridge_outputs_zeros_and_a_plain_one_does_not() {
+        let accumulators = values(1, 70);
+        assert!(code(&bridge(BridgeForm::Gated, 5), &accumulators).iter().all(|&value| value == 0.0));
+        assert!(code(&bridge(BridgeForm::Plain, 5), &accumulators).iter().any(|&value| value > 0.1));
     }
 
     #[test]
@@ -273,17 +279,19 @@ mod tests {
 
     #[test]
     fn both_sides_are_read_and_the_side_to_move_comes_first() {
-        let mut onlooker = Onlooker::new(Arc::new(test_nets::nnue(32, 1)));
+        let mut reader = AccumulatorReader::new(Arc::new(test_nets::nnue(32, 1)));
         let mut read = |fen: &str| {
             let board = Board::from_fen(fen, false).unwrap();
             let (mut out, mut bytes) = (vec![7.0], vec![9]);
-            onlooker.read(&board, &mut out);
-            onlooker.add_bytes(&board, &mut bytes);
+            reader.read(&board, &mut out);
+            reader.append_bytes(&board, &mut bytes);
             assert_eq!((out.len(), bytes.len()), (64, 65));
-            assert!(out.iter().all(|number| (0.0..=1.0).contains(number)));
-            assert!(out.iter().any(|&number| number > 0.0));
-            let whole = bytes[1..].iter().map(|&byte| f32::from(byte) / Onlooker::BYTE);
-            assert!(whole.zip(&out).all(|(byte, number)| (byte - number).abs() <= 0.5 / Onlooker::BYTE));
+            assert!(out.iter().all(|value| (0.0..=1.0).contains(value)));
+            assert!(out.iter().any(|&value| value > 0.0));
+            let whole = bytes[1..].iter().map(|&byte| f32::from(byte) / AccumulatorReader::BYTE);
+            assert!(
+                whole.zip(&out).all(|(byte, value)| (byte - value).abs() <= 0.5 / AccumulatorReader::BYTE)
+            );
             out
         };
         let white = read("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1");
@@ -293,17 +301,17 @@ mod tests {
     }
 
     proptest! {
-        /// Summed in double precision, one number after the other.
+        /// The reference sums in double precision, one product after the other.
         #[test]
-        fn it_computes_what_it_says(seed: u64) {
+        fn it_equals_a_double_precision_reference(seed: u64) {
             let mut bridge = bridge(BridgeForm::Gated, seed);
-            for (index, numbers) in [&mut bridge.bias, &mut bridge.scale, &mut bridge.offset, &mut bridge.gate]
+            for (index, values) in [&mut bridge.bias, &mut bridge.scale, &mut bridge.offset, &mut bridge.gate]
                 .into_iter()
                 .enumerate()
             {
-                *numbers = super::tests::numbers(seed ^ index as u64, 48);
+                *values = super::tests::values(seed ^ index as u64, 48);
             }
-            let accumulators = numbers(seed ^ 99, 70);
+            let accumulators = values(seed ^ 99, 70);
             let rows = bridge.weights.chunks_exact(70).zip(&bridge.bias);
             let linear: Vec<f64> = rows
                 .map(|(row, &bias)| {
@@ -312,22 +320,22 @@ mod tests {
                 })
                 .collect();
             let mean = linear.iter().sum::<f64>() / 48.0;
-            let variance = linear.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / 48.0;
+            let variance = linear.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 48.0;
             for (index, found) in code(&bridge, &accumulators).into_iter().enumerate() {
                 let normed = (linear[index] - mean) / (variance + 1e-5).sqrt();
-                let bent = (normed * f64::from(bridge.scale[index]) + f64::from(bridge.offset[index])).max(0.0);
-                let expected = bent * f64::from(bridge.gate[index]);
+                let activated = (normed * f64::from(bridge.scale[index]) + f64::from(bridge.offset[index])).max(0.0);
+                let expected = activated * f64::from(bridge.gate[index]);
                 prop_assert!((f64::from(found) - expected).abs() < 1e-4, "{} {}", found, expected);
             }
         }
 
-        /// The norm forgets how large its numbers were.
+        /// The norm removes the scale of the weights.
         #[test]
         fn a_plain_code_does_not_grow_with_the_weights(seed: u64) {
             let mut bridge = bridge(BridgeForm::Plain, seed);
-            let accumulators = numbers(seed, 70);
+            let accumulators = values(seed, 70);
             let before = code(&bridge, &accumulators);
-            prop_assert!(before.iter().all(|number| (0.0..48.0).contains(number)));
+            prop_assert!(before.iter().all(|value| (0.0..48.0).contains(value)));
             bridge.weights.iter_mut().for_each(|weight| *weight *= 64.0);
             for (before, after) in before.iter().zip(code(&bridge, &accumulators)) {
                 prop_assert!((before - after).abs() < 1e-3);

@@ -1,10 +1,11 @@
-//! The file of what was learnt between two networks: bridge, selector, blend and threshold, as safetensors.
+//! The `.hybrid` file, which holds what was learnt between two networks: bridge, selector, blend, threshold
+//! and scale, as safetensors.
 
 use crate::bridge::{self, Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
-use crate::opinion::USUAL_SCALE;
 use crate::selector::{FEATURES, Selector};
 use crate::strategist;
+use crate::strategist_eval::DEFAULT_SCALE;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
@@ -14,67 +15,69 @@ use std::path::{Path, PathBuf};
 use tandem_chess::input;
 use thiserror::Error;
 
-/// What was learnt between an NNUE and a transformer, which themselves stay as they are.
+/// Everything learnt between an NNUE and a transformer. The networks themselves stay in their own files,
+/// which this one names by hash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hybrid {
-    /// The NNUE's file.
+    /// SHA-256 of the NNUE's file.
     pub nnue: Fingerprint,
-    /// The transformer's.
+    /// SHA-256 of the transformer's file.
     pub transformer: Fingerprint,
-    /// From the one to the other.
+    /// Projection of the NNUE's accumulators into the transformer's input, if one was trained.
     pub bridge: Option<Bridge>,
-    /// Where the transformer is worth its time.
+    /// Classifier that decides if a position is worth a query, if one was trained.
     pub selector: Option<Selector>,
-    /// How much of a blended value is the transformer's, from 0 to 1.
+    /// Weight of the transformer in a blended value, from 0 to 1.
     pub blend: f32,
-    /// From which probability of the selector's on the transformer is asked, from 0 to 1.
+    /// Probability of the selector from which the transformer is queried, from 0 to 1.
     pub threshold: f32,
-    /// How many of the NNUE's centipawns are worth a logit of its chances, which are 1 / (1 + e^(−score / scale)).
+    /// NNUE centipawns per logit of the win probability, which is `1 / (1 + exp(-score / scale))`; from 1 to
+    /// 10,000.
     pub scale: f32,
-    /// What the file says of itself.
+    /// Free text about the file, such as the recipe it comes from.
     pub description: String,
 }
 
-/// A file that is no hybrid, or a damaged one.
+/// Contents that are not a hybrid, or a damaged one.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}: {problem}")]
-pub struct UnfitFile {
-    /// What was being read.
+pub struct InvalidFile {
+    /// The metadata key or tensor at fault, for example `bridge.weight`.
     pub field: String,
-    /// What is wrong with it.
+    /// The problem, in words for the user.
     pub problem: String,
 }
 
-/// A hybrid's file that could not be read or written.
+/// A `.hybrid` file that could not be read or written.
 #[derive(Debug, Error)]
 pub enum HybridError {
-    /// The file system's word.
+    /// The file system refused.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Reason given by the system.
         source: io::Error,
     },
-    /// What is in the file is no hybrid.
+    /// The contents are not a hybrid of a version that this program reads.
     #[error("{path}: {source}")]
-    Unfit {
-        /// The file.
+    Invalid {
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
-        source: UnfitFile,
+        /// The field at fault and its problem.
+        source: InvalidFile,
     },
 }
 
-/// A network that a hybrid was not learnt with.
+/// A network other than the one that a hybrid was trained with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the hybrid belongs to the {which} with SHA-256 {expected}, and {}", in_use(.found))]
-pub struct UnfitBase {
-    /// NNUE or transformer.
+pub struct IncompatibleBase {
+    /// Either `NNUE` or `transformer`.
     pub which: &'static str,
-    /// The one that it was learnt with.
+    /// Fingerprint of the network that it was trained with.
     pub expected: Fingerprint,
-    /// The one that is there, if any.
+    /// Fingerprint of the network in use, if there is one.
     pub found: Option<Fingerprint>,
 }
 
@@ -82,7 +85,7 @@ fn in_use(found: &Option<Fingerprint>) -> String {
     found.map_or("there is none in use".into(), |found| format!("the one in use has {found}"))
 }
 
-/// The metadata's keys.
+/// Keys of the metadata.
 const FORMAT: &str = "format";
 const NNUE: &str = "nnue";
 const TRANSFORMER: &str = "transformer";
@@ -93,63 +96,74 @@ const THRESHOLD: &str = "threshold";
 const SCALE: &str = "scale";
 const DESCRIPTION: &str = "description";
 const KEYS: [&str; 9] = [FORMAT, NNUE, TRANSFORMER, BRIDGE, SELECTOR, BLEND, THRESHOLD, SCALE, DESCRIPTION];
-/// The metadata's word on what the file is.
-const OURS: &str = "tandem-hybrid-2";
-/// And on a bridge or a selector that is not there.
+/// Value of [`FORMAT`], with the version of the format.
+const FORMAT_VERSION: &str = "tandem-hybrid-2";
+/// Value of [`BRIDGE`] and [`SELECTOR`] where there is none.
 const NONE: &str = "none";
 
-/// Larger than any such file should be.
+/// Largest accepted file, 256 MiB.
 const MAX_LEN: u64 = 1 << 28;
-/// More numbers than a bridge can have at either end.
+/// Largest accepted width of a bridge at either end.
 const MAX_WIDTH: usize = 1 << 16;
 
-fn unfit(field: impl Into<String>, problem: impl Into<String>) -> UnfitFile {
-    UnfitFile { field: field.into(), problem: problem.into() }
+fn invalid(field: impl Into<String>, problem: impl Into<String>) -> InvalidFile {
+    InvalidFile { field: field.into(), problem: problem.into() }
 }
 
 impl Hybrid {
-    /// Nothing learnt between two networks yet.
+    /// A hybrid of two networks before anything is learnt: no bridge, no selector, default blend, threshold
+    /// and scale.
     pub fn new(nnue: Fingerprint, transformer: Fingerprint) -> Self {
-        let (blend, threshold, scale) = (strategist::BLEND, strategist::THRESHOLD, USUAL_SCALE);
+        let (blend, threshold, scale) =
+            (strategist::DEFAULT_BLEND, strategist::DEFAULT_THRESHOLD, DEFAULT_SCALE);
         let (bridge, selector, description) = (None, None, String::new());
         Self { nnue, transformer, bridge, selector, blend, threshold, scale, description }
     }
 
-    /// Whether these are the networks that it was learnt with.
+    /// Checks that the networks in use are those that the hybrid was trained with.
+    ///
+    /// # Errors
+    /// If the hash of a network differs or a network is missing; the NNUE is checked first.
     pub fn check(
         &self,
         nnue: Option<Fingerprint>,
         transformer: Option<Fingerprint>,
-    ) -> Result<(), UnfitBase> {
+    ) -> Result<(), IncompatibleBase> {
         for (which, expected, found) in
             [("NNUE", self.nnue, nnue), ("transformer", self.transformer, transformer)]
         {
             if found != Some(expected) {
-                return Err(UnfitBase { which, expected, found });
+                return Err(IncompatibleBase { which, expected, found });
             }
         }
         Ok(())
     }
 
-    /// Reads a file.
+    /// Reads a `.hybrid` file, at most 256 MiB.
+    ///
+    /// # Errors
+    /// If the file cannot be read or its contents are not a valid hybrid.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, HybridError> {
         let path = path.as_ref();
         let bytes = input::read_whole(path, MAX_LEN, "hybrid")
             .map_err(|source| HybridError::Io { path: path.into(), source })?;
-        Self::from_bytes(&bytes).map_err(|source| HybridError::Unfit { path: path.into(), source })
+        Self::from_bytes(&bytes).map_err(|source| HybridError::Invalid { path: path.into(), source })
     }
 
-    /// Writes a file, which appears whole or not at all.
+    /// Writes a `.hybrid` file, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), HybridError> {
         let path = path.as_ref();
-        tandem_chess::output::write_whole(path, &self.to_bytes())
+        tandem_chess::output::write_atomically(path, &self.to_bytes())
             .map_err(|source| HybridError::Io { path: path.into(), source })
     }
 
-    /// The file's bytes. The same numbers are always the same bytes.
+    /// Serialises the hybrid. Equal hybrids always give equal bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let metadata = BTreeMap::from([
-            (FORMAT, OURS.to_owned()),
+            (FORMAT, FORMAT_VERSION.to_owned()),
             (NNUE, self.nnue.to_string()),
             (TRANSFORMER, self.transformer.to_string()),
             (BRIDGE, self.bridge.as_ref().map_or(NONE, |bridge| bridge.form().name()).into()),
@@ -160,16 +174,16 @@ impl Hybrid {
             (DESCRIPTION, self.description.clone()),
         ]);
         let mut header = BTreeMap::from([("__metadata__", json!(metadata))]);
-        let mut numbers = Vec::new();
+        let mut data = Vec::new();
         let mut add = |name, shape: Vec<usize>, tensor: &[f32]| {
-            let begin = numbers.len();
-            numbers.extend(tensor.iter().flat_map(|number| number.to_le_bytes()));
-            let place = [
-                ("data_offsets", json!([begin, numbers.len()])),
+            let begin = data.len();
+            data.extend(tensor.iter().flat_map(|number| number.to_le_bytes()));
+            let entry = [
+                ("data_offsets", json!([begin, data.len()])),
                 ("dtype", json!("F32")),
                 ("shape", json!(shape)),
             ];
-            header.insert(name, json!(BTreeMap::from(place)));
+            header.insert(name, json!(BTreeMap::from(entry)));
         };
         for (name, shape, tensor) in self.bridge.iter().flat_map(Bridge::tensors) {
             add(name, shape, tensor);
@@ -178,19 +192,23 @@ impl Hybrid {
             add(name, shape, &tensor);
         }
         let mut header = json!(header).to_string().into_bytes();
-        // Numbers begin where a machine likes to read them.
+        // Tensors begin at a multiple of eight bytes, so that they can be mapped.
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
-        bytes.extend(numbers);
+        bytes.extend(data);
         bytes
     }
 
-    /// Reads a file's bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, UnfitFile> {
-        let broken = |error: safetensors::SafeTensorError| unfit("safetensors", error.to_string());
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
-        let file = SafeTensors::deserialize(bytes).map_err(broken)?;
+    /// Parses the bytes of a `.hybrid` file.
+    ///
+    /// # Errors
+    /// If a key or tensor is missing, unknown or out of range, or the file is of another version or of other
+    /// selector features.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidFile> {
+        let malformed = |error: safetensors::SafeTensorError| invalid("safetensors", error.to_string());
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
+        let file = SafeTensors::deserialize(bytes).map_err(malformed)?;
         let metadata = Metadata::of(header.metadata().as_ref())?;
         let mut tensors = Tensors { file, taken: 0 };
         let bridge = match metadata.text(BRIDGE)? {
@@ -200,12 +218,12 @@ impl Hybrid {
         let selector = match metadata.text(SELECTOR)? {
             NONE => None,
             names if names == feature_names() => {
-                Some(Selector::of_tensors(|name, shape| tensors.take(name, shape))?)
+                Some(Selector::from_tensors(|name, shape| tensors.take(name, shape))?)
             }
             names => {
                 let problem =
                     format!("it was taught other features than this program finds: {}", clip(names));
-                return Err(unfit(SELECTOR, problem));
+                return Err(invalid(SELECTOR, problem));
             }
         };
         tensors.end()?;
@@ -221,107 +239,107 @@ impl Hybrid {
         })
     }
 
-    /// A bridge between networks that nobody asks about.
+    /// A hybrid with a bridge alone, between networks whose fingerprints do not matter.
     #[cfg(test)]
     pub(crate) fn of_bridge(bridge: Bridge) -> Self {
-        let nobody = Fingerprint::of(b"");
-        Self { bridge: Some(bridge), ..Self::new(nobody, nobody) }
+        let unused = Fingerprint::of(b"");
+        Self { bridge: Some(bridge), ..Self::new(unused, unused) }
     }
 }
 
-/// The features by which a selector was taught, in their order.
+/// Names of the selector's features, in order: a selector is valid only for the features it was trained on.
 fn feature_names() -> String {
     FEATURES.map(|feature| feature.name).join(" ")
 }
 
-/// The beginning of a text that may be of any length.
+/// The first 200 characters, because a file may hold text of any length.
 fn clip(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// What the header says of the file.
+/// The string map in the header of a safetensors file.
 struct Metadata<'a>(&'a HashMap<String, String>);
 
 impl<'a> Metadata<'a> {
-    fn of(metadata: Option<&'a HashMap<String, String>>) -> Result<Self, UnfitFile> {
+    fn of(metadata: Option<&'a HashMap<String, String>>) -> Result<Self, InvalidFile> {
         let metadata =
-            Self(metadata.ok_or_else(|| unfit(FORMAT, "the header does not say what the file is"))?);
+            Self(metadata.ok_or_else(|| invalid(FORMAT, "the header does not say what the file is"))?);
         let format = metadata.text(FORMAT)?;
-        if format != OURS {
-            return Err(unfit(FORMAT, format!("{:?} found, {OURS:?} expected", clip(format))));
+        if format != FORMAT_VERSION {
+            return Err(invalid(FORMAT, format!("{:?} found, {FORMAT_VERSION:?} expected", clip(format))));
         }
         match metadata.0.keys().filter(|key| !KEYS.contains(&key.as_str())).min() {
-            Some(other) => Err(unfit(clip(other), "a hybrid says nothing under this name")),
+            Some(other) => Err(invalid(clip(other), "a hybrid says nothing under this name")),
             None => Ok(metadata),
         }
     }
 
-    fn text(&self, key: &'static str) -> Result<&'a str, UnfitFile> {
-        self.0.get(key).map(String::as_str).ok_or_else(|| unfit(key, "missing in the header"))
+    fn text(&self, key: &'static str) -> Result<&'a str, InvalidFile> {
+        self.0.get(key).map(String::as_str).ok_or_else(|| invalid(key, "missing in the header"))
     }
 
-    fn fingerprint(&self, key: &'static str) -> Result<Fingerprint, UnfitFile> {
+    fn fingerprint(&self, key: &'static str) -> Result<Fingerprint, InvalidFile> {
         let text = self.text(key)?;
-        text.parse().map_err(|error| unfit(key, format!("{error}, not {:?}", clip(text))))
+        text.parse().map_err(|error| invalid(key, format!("{error}, not {:?}", clip(text))))
     }
 
-    /// A number within a range.
-    fn number(&self, key: &'static str, range: RangeInclusive<f32>) -> Result<f32, UnfitFile> {
+    /// Parses a number and checks its range.
+    fn number(&self, key: &'static str, range: RangeInclusive<f32>) -> Result<f32, InvalidFile> {
         let text = self.text(key)?;
         let number = text.parse().ok().filter(|number| range.contains(number));
         let (least, most) = (range.start(), range.end());
         number.ok_or_else(|| {
-            unfit(key, format!("a number from {least} to {most} expected, not {:?}", clip(text)))
+            invalid(key, format!("a number from {least} to {most} expected, not {:?}", clip(text)))
         })
     }
 }
 
-/// The tensors of a file, which are all asked for.
+/// The tensors of a file, each of which must be used.
 struct Tensors<'a> {
     file: SafeTensors<'a>,
     taken: usize,
 }
 
 impl Tensors<'_> {
-    /// The shape of the bridge's layer says what it leads from and to.
-    fn bridge(&mut self, form: &str) -> Result<Bridge, UnfitFile> {
+    /// Reads a bridge; the shape of its weights gives the number of inputs and outputs.
+    fn bridge(&mut self, form: &str) -> Result<Bridge, InvalidFile> {
         let form: BridgeForm = form
             .parse()
-            .map_err(|()| unfit(BRIDGE, format!("gated, plain or none, not {:?}", clip(form))))?;
+            .map_err(|()| invalid(BRIDGE, format!("gated, plain or none, not {:?}", clip(form))))?;
         let name = bridge::WEIGHT;
-        let layer = self.file.tensor(name).map_err(|_| unfit(name, "this tensor is missing"))?;
+        let layer = self.file.tensor(name).map_err(|_| invalid(name, "this tensor is missing"))?;
         let [outputs, inputs] = *layer.shape() else {
-            return Err(unfit(name, format!("{:?} is no matrix", layer.shape())));
+            return Err(invalid(name, format!("{:?} is no matrix", layer.shape())));
         };
         if !(1..=MAX_WIDTH).contains(&inputs) || !(1..=MAX_WIDTH).contains(&outputs) {
-            return Err(unfit(name, format!("{outputs} x {inputs} is not from 1 to {MAX_WIDTH} each way")));
+            return Err(invalid(name, format!("{outputs} x {inputs} is not from 1 to {MAX_WIDTH} each way")));
         }
-        Bridge::of_tensors(form, inputs, outputs, |name, shape| self.take(name, shape))
+        Bridge::from_tensors(form, inputs, outputs, |name, shape| self.take(name, shape))
     }
 
-    fn take(&mut self, name: &'static str, shape: &[usize]) -> Result<Vec<f32>, UnfitFile> {
-        let tensor = self.file.tensor(name).map_err(|_| unfit(name, "this tensor is missing"))?;
+    fn take(&mut self, name: &'static str, shape: &[usize]) -> Result<Vec<f32>, InvalidFile> {
+        let tensor = self.file.tensor(name).map_err(|_| invalid(name, "this tensor is missing"))?;
         if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
             let problem = format!("{:?} {:?} found, F32 {shape:?} expected", tensor.dtype(), tensor.shape());
-            return Err(unfit(name, problem));
+            return Err(invalid(name, problem));
         }
         self.taken += 1;
         let stored = tensor.data().as_chunks::<4>().0;
-        let numbers: Vec<f32> = stored.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-        match numbers.iter().position(|number| !number.is_finite()) {
-            Some(index) => Err(unfit(name, format!("number {index} is {}", numbers[index]))),
-            None => Ok(numbers),
+        let values: Vec<f32> = stored.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(index) => Err(invalid(name, format!("number {index} is {}", values[index]))),
+            None => Ok(values),
         }
     }
 
-    fn end(&self) -> Result<(), UnfitFile> {
+    fn end(&self) -> Result<(), InvalidFile> {
         if self.file.len() == self.taken {
             return Ok(());
         }
         let known = |name: &str| name.starts_with("bridge.") || name.starts_with("selector.");
         let names = self.file.names();
         let other = names.iter().filter(|name| !known(name)).min().or(names.iter().min());
-        Err(unfit(clip(other.map_or("", |name| name)), "the header has no use for this tensor"))
+        Err(invalid(clip(other.map_or("", |name| name)), "the header has no use for this tensor"))
     }
 }
 
@@ -343,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written() {
+    fn a_file_is_read_as_it_was_written() {
         let alone = Hybrid { bridge: None, ..whole(BridgeForm::Gated) };
         let unlearnt = Hybrid::new(Fingerprint::of(b"a"), Fingerprint::of(b"b"));
         for hybrid in [whole(BridgeForm::Gated), whole(BridgeForm::Plain), alone, unlearnt] {
@@ -354,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_in_order() {
+    fn tensor_names_are_sorted() {
         let bytes = whole(BridgeForm::Gated).to_bytes();
         let header = String::from_utf8_lossy(&bytes[8..2000]).into_owned();
         let places =
@@ -368,13 +386,13 @@ mod tests {
         let hybrid = whole(BridgeForm::Gated);
         let [nnue, transformer, other] = [&b"nnue"[..], b"transformer", b"other"].map(Fingerprint::of);
         assert_eq!(hybrid.check(Some(nnue), Some(transformer)), Ok(()));
-        let told = |nnue, transformer| hybrid.check(nnue, transformer).unwrap_err().to_string();
+        let problem = |nnue, transformer| hybrid.check(nnue, transformer).unwrap_err().to_string();
         assert_eq!(
-            told(Some(other), Some(transformer)),
+            problem(Some(other), Some(transformer)),
             format!("the hybrid belongs to the NNUE with SHA-256 {nnue}, and the one in use has {other}")
         );
         assert_eq!(
-            told(Some(nnue), None),
+            problem(Some(nnue), None),
             format!(
                 "the hybrid belongs to the transformer with SHA-256 {transformer}, and there is none in use"
             )
@@ -382,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_field_and_the_problem() {
         let bytes = whole(BridgeForm::Gated).to_bytes();
         for len in [0, 7, 8, 40, 1000, bytes.len() - 1] {
             assert_eq!(Hybrid::from_bytes(&bytes[..len]).unwrap_err().field, "safetensors", "{len} bytes");

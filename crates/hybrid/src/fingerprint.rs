@@ -1,4 +1,7 @@
-//! Which file it is.
+//! Identity of a network file: its SHA-256.
+//!
+//! A hybrid names the two networks it was trained with by hash, because a path says nothing about the
+//! contents.
 
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -8,30 +11,37 @@ use std::str::FromStr;
 use tandem_chess::input;
 use thiserror::Error;
 
-/// Larger than any network file should be.
+/// Largest accepted network file, 4 GiB.
 const MAX_LEN: u64 = 1 << 32;
 
-/// The SHA-256 of a network's file, as it stands on the network's card and as `sha256sum` tells it.
+/// SHA-256 of a network file, displayed as 64 hexadecimal digits, as `sha256sum` and the model cards print
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
-/// Text that is no fingerprint.
+/// The text is not 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a SHA-256 has 64 hexadecimal digits")]
 pub struct BadFingerprint;
 
 impl Fingerprint {
-    /// That of a file's bytes.
+    /// Hashes the bytes of a file.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// That of a file.
+    /// Hashes the file at `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is larger than 4 GiB.
     pub fn of_file(path: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self::read(path)?.1)
     }
 
-    /// The bytes of a file, and their fingerprint.
+    /// Reads a file and hashes it, so that both are of the same contents even if the file is replaced later.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is larger than 4 GiB.
     pub fn read(path: impl AsRef<Path>) -> io::Result<(Vec<u8>, Self)> {
         let bytes = input::read_whole(path.as_ref(), MAX_LEN, "network")?;
         let hash = Self::of(&bytes);

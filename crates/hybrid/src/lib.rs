@@ -1,43 +1,49 @@
-//! Two minds about one position: the tactician, an NNUE that judges every position of a search, and the strategist, a
-//! transformer that is asked where it pays.
+//! The hybrid: two networks for one position. The *tactician*, an NNUE, evaluates every position of a search in about a
+//! microsecond; the *strategist*, a transformer, takes milliseconds and is queried only where its policy and value pay.
 //!
-//! - [`Bridge`]: what the NNUE sees, told by an [`Onlooker`], as a code of the board that the transformer reads;
-//! - [`Selector`]: whether a position is worth the strategist's time, by twenty [`Features`];
-//! - [`Minds`]: both networks and what joins them; a [`Strategist`] speaks for them;
-//! - [`Opinion`]: what it says of a position; [`Opinions`]: all it has said, shared by threads;
-//! - [`Counsel`]: asks it for a search, from threads of its own or in step with the search;
-//! - [`Hybrid`]: the file of what was learnt between the two networks.
+//! Use this crate to load both networks with what was learnt between them, or to give a search asynchronous access to a
+//! transformer. A program that only evaluates with one of the networks needs `tandem-nnue` or `tandem-transformer` alone.
+//!
+//! - [`HybridNetworks`]: both networks, bridge and selector; a [`Strategist`] evaluates positions with them;
+//! - [`StrategistEval`]: its output for a position: value, policy and entropy in a few hundred bytes;
+//! - [`StrategistClient`]: queries from a search, answered on threads of its own or within the search; each search thread
+//!   has a [`WorkerHandle`], and all of them share a cache of evaluations;
+//! - [`Bridge`]: a projection of the NNUE's accumulators, read by an [`AccumulatorReader`], into the transformer's input;
+//! - [`Selector`]: a small classifier over twenty [`Features`] that decides if a position is worth a query;
+//! - [`Hybrid`]: the `.hybrid` file that holds what was learnt between two networks, and their [`Fingerprint`]s.
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tandem_chess::Position;
-//! use tandem_hybrid::{Minds, Strategist};
+//! use tandem_hybrid::{HybridNetworks, Strategist};
 //! use tandem_transformer::{Isa, Network, Precision, Preset, Weights};
 //!
 //! let mut architecture = Preset::BtSmall.architecture();
 //! architecture.body.layers = 1;
 //! let network = Network::new(&Weights::random(architecture, 1), Precision::F32, Isa::best());
-//! let minds = Minds::new(Arc::new(network), None)?;
-//! let opinion = Strategist::new(Arc::new(minds)).judge(&Position::startpos());
-//! assert_eq!(opinion.policy().count(), 20);
-//! # Ok::<(), tandem_hybrid::UnfitMinds>(())
+//! let networks = HybridNetworks::new(Arc::new(network), None)?;
+//! let eval = Strategist::new(Arc::new(networks)).evaluate(&Position::startpos());
+//! assert_eq!(eval.policy().count(), 20);
+//! # Ok::<(), tandem_hybrid::IncompatibleNetworks>(())
 //! ```
 
 mod bridge;
-mod counsel;
+mod client;
+mod eval_cache;
 mod file;
 mod fingerprint;
-mod opinion;
-mod opinions;
 mod selector;
 mod strategist;
+mod strategist_eval;
 #[cfg(test)]
 mod test_nets;
 
-pub use bridge::{Bridge, BridgeForm, Onlooker};
-pub use counsel::{Counsel, CounselSettings, Mode, Occasion, SearchClock, Seat, Statistics};
-pub use file::{Hybrid, HybridError, UnfitBase, UnfitFile};
+pub use bridge::{AccumulatorReader, Bridge, BridgeForm};
+pub use client::{
+    ClientSettings, QueryContext, QueryMode, SearchClock, Statistics, StrategistClient, WorkerHandle,
+};
+pub use file::{Hybrid, HybridError, IncompatibleBase, InvalidFile};
 pub use fingerprint::{BadFingerprint, Fingerprint};
-pub use opinion::{Opinion, Share};
-pub use selector::{Circumstances, FEATURES, Feature, Features, Selector, Threshold, threshold_for};
-pub use strategist::{Minds, Strategist, UnfitMinds};
+pub use selector::{FEATURES, Feature, FeatureContext, Features, Selector, Threshold, threshold_for};
+pub use strategist::{HybridNetworks, IncompatibleNetworks, Strategist};
+pub use strategist_eval::{PackedProbability, StrategistEval};

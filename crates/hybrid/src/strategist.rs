@@ -1,28 +1,29 @@
-//! Both minds: the networks, what joins them, and one who speaks for them.
+//! Both networks with what was learnt between them, and the evaluation of positions by the strategist.
 
-use crate::bridge::{Bridge, BridgeForm, Onlooker};
+use crate::bridge::{AccumulatorReader, Bridge, BridgeForm};
 use crate::file::Hybrid;
-use crate::opinion::{Opinion, USUAL_SCALE};
 use crate::selector::{Selector, Threshold};
+use crate::strategist_eval::{DEFAULT_SCALE, StrategistEval};
 use std::sync::Arc;
 use tandem_chess::{Move, Position};
 use tandem_transformer::encoding::text;
-use tandem_transformer::legal::{Temperature, probabilities, share_out};
-use tandem_transformer::{Batch, Input, Inputs, Method, Network, Outputs, Prospect, Scratch};
+use tandem_transformer::legal::{Temperature, probabilities, softmax_in_place};
+use tandem_transformer::{Input, Inputs, Method, Network, Outputs, PositionBatch, Scratch, ValueEstimate};
 use thiserror::Error;
 
-/// How much of a blended value is the strategist's, before a file or a user says otherwise.
-pub(crate) const BLEND: f32 = 0.7;
-/// From which probability on the strategist is asked, before a file or a user says otherwise.
-pub(crate) const THRESHOLD: f32 = 0.5;
+/// Weight of the strategist in a blended value, unless a file or a user sets another one.
+pub(crate) const DEFAULT_BLEND: f32 = 0.7;
+/// Probability of the selector from which a position is queried, unless a file or a user sets another one.
+pub(crate) const DEFAULT_THRESHOLD: f32 = 0.5;
 
-/// With which temperature chances to win after each move become probabilities of moves: a chance that is so much better
-/// is e times as probable.
-const CHANCE_TEMPERATURE: f32 = 0.05;
+/// Softmax temperature that turns the win probabilities after each move into a policy: a win probability
+/// higher by this much makes a move e times as probable.
+const WIN_PROBABILITY_TEMPERATURE: f32 = 0.05;
 
-/// Both networks and what was learnt between them. It does not change, so threads share it.
+/// Both networks and what was learnt between them: bridge, selector, blend, threshold and scale. It is
+/// immutable, so threads share it behind an [`Arc`].
 #[derive(Debug)]
-pub struct Minds {
+pub struct HybridNetworks {
     strategist: Arc<Network>,
     tactician: Option<Arc<tandem_nnue::Network>>,
     bridge: Option<Bridge>,
@@ -32,31 +33,31 @@ pub struct Minds {
     scale: f32,
 }
 
-/// Why networks cannot be joined.
+/// The reason why networks cannot be combined.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum UnfitMinds {
-    /// The transformer says nothing of moves or positions.
+pub enum IncompatibleNetworks {
+    /// The transformer has neither a policy nor a value nor an action-value head.
     #[error(
-        "the transformer has no opinion of moves or positions; a strategist needs a policy, a value or action values"
+        "the transformer evaluates neither moves nor positions; a strategist needs a policy, a value or action values"
     )]
-    NoOpinion,
-    /// A bridge begins at an NNUE.
-    #[error("the bridge needs an NNUE, and positions are judged without one")]
-    NoTactician,
-    /// It is another NNUE's.
-    #[error("the bridge reads {bridge} numbers of accumulators, the NNUE has {nnue}")]
+    NoPrediction,
+    /// There is a bridge, but no NNUE whose accumulators it could read.
+    #[error("the bridge needs an NNUE, and positions are evaluated without one")]
+    NoNnue,
+    /// The bridge belongs to an NNUE with accumulators of another width.
+    #[error("the bridge reads {bridge} accumulator values, the NNUE has {nnue}")]
     Accumulators {
-        /// What the bridge reads.
+        /// Accumulator values that the bridge reads.
         bridge: usize,
-        /// What the NNUE has.
+        /// Accumulator values of the NNUE, both sides together.
         nnue: usize,
     },
-    /// It leads to another transformer.
-    #[error("the bridge makes a code of {bridge} numbers, and the transformer reads {}", or_none(.transformer))]
+    /// The bridge belongs to a transformer with another input embedding.
+    #[error("the bridge outputs a board code of {bridge} values, and the transformer reads {}", or_none(.transformer))]
     Code {
-        /// What the bridge makes.
+        /// Width of the bridge's output.
         bridge: usize,
-        /// What the transformer reads.
+        /// Width of the transformer's board code, if it has one.
         transformer: Option<usize>,
     },
 }
@@ -65,36 +66,52 @@ fn or_none(code: &Option<usize>) -> String {
     code.map_or("none".into(), |code| format!("one of {code}"))
 }
 
-impl Minds {
-    /// A transformer beside an NNUE, if there is one, with nothing learnt between them.
+impl HybridNetworks {
+    /// Combines a transformer with an NNUE, or with none, before anything is learnt between them.
+    ///
+    /// # Errors
+    /// If the transformer has no head that evaluates moves or positions.
     pub fn new(
         strategist: Arc<Network>,
         tactician: Option<Arc<tandem_nnue::Network>>,
-    ) -> Result<Self, UnfitMinds> {
+    ) -> Result<Self, IncompatibleNetworks> {
         let architecture = strategist.architecture();
-        // Values of moves from pairs of squares are asked for by no one here.
-        let speaks = architecture.heads.action_value.is_some()
-            || [Method::Policy, Method::Value].iter().any(|method| method.fits(&architecture.heads));
-        if !speaks {
-            return Err(UnfitMinds::NoOpinion);
+        // Action values for pairs of squares are not used here.
+        let has_head = architecture.heads.action_value.is_some()
+            || [Method::Policy, Method::Value]
+                .iter()
+                .any(|method| method.is_supported_by(&architecture.heads));
+        if !has_head {
+            return Err(IncompatibleNetworks::NoPrediction);
         }
-        let (threshold, scale) = (Threshold::new(THRESHOLD), USUAL_SCALE);
-        Ok(Self { strategist, tactician, bridge: None, selector: None, blend: BLEND, threshold, scale })
+        let (threshold, scale) = (Threshold::new(DEFAULT_THRESHOLD), DEFAULT_SCALE);
+        Ok(Self {
+            strategist,
+            tactician,
+            bridge: None,
+            selector: None,
+            blend: DEFAULT_BLEND,
+            threshold,
+            scale,
+        })
     }
 
-    /// The same with what was learnt between them, if it was between networks of their shapes. Whether it was between
-    /// these very networks is [`Hybrid::check`]'s business.
-    pub fn with_hybrid(mut self, hybrid: Hybrid) -> Result<Self, UnfitMinds> {
+    /// Adds what was learnt between two networks. Only shapes are checked here; [`Hybrid::check`] compares
+    /// the files.
+    ///
+    /// # Errors
+    /// If the bridge does not fit the NNUE's accumulators or the transformer's board code.
+    pub fn with_hybrid(mut self, hybrid: Hybrid) -> Result<Self, IncompatibleNetworks> {
         let Hybrid { bridge, selector, blend, threshold, scale, .. } = hybrid;
         if let Some(bridge) = &bridge {
-            let tactician = self.tactician.as_ref().ok_or(UnfitMinds::NoTactician)?;
-            let nnue = Onlooker::numbers(tactician);
+            let tactician = self.tactician.as_ref().ok_or(IncompatibleNetworks::NoNnue)?;
+            let nnue = AccumulatorReader::width(tactician);
             if nnue != bridge.inputs() {
-                return Err(UnfitMinds::Accumulators { bridge: bridge.inputs(), nnue });
+                return Err(IncompatibleNetworks::Accumulators { bridge: bridge.inputs(), nnue });
             }
             let transformer = self.strategist.architecture().board_code();
             if transformer != Some(bridge.outputs()) {
-                return Err(UnfitMinds::Code { bridge: bridge.outputs(), transformer });
+                return Err(IncompatibleNetworks::Code { bridge: bridge.outputs(), transformer });
             }
         }
         (self.bridge, self.selector) = (bridge, selector);
@@ -102,104 +119,113 @@ impl Minds {
         Ok(self)
     }
 
-    /// Who says where it should be asked, if anyone.
+    /// The selector, if one was trained for these networks.
     pub fn selector(&self) -> Option<&Selector> {
         self.selector.as_ref()
     }
 
-    /// How much of a blended value is the strategist's.
+    /// Weight of the strategist in a blended value, from 0 to 1.
     pub fn blend(&self) -> f32 {
         self.blend
     }
 
-    /// From which probability of the selector's on it should be asked.
+    /// Probability of the selector from which a position should be queried.
     pub fn threshold(&self) -> Threshold {
         self.threshold
     }
 
-    /// Whether it reads more than the board: then a position must come with its game.
+    /// True if the transformer reads earlier positions of the game, so that a query must carry its history.
     pub(crate) fn reads_history(&self) -> bool {
         self.strategist.architecture().input == Input::Planes
     }
 }
 
-/// One who speaks for both minds, with the memory that takes.
+/// Evaluates positions with the transformer, through the bridge if there is one. Owns the scratch memory, so
+/// each thread needs one of its own.
 pub struct Strategist {
-    minds: Arc<Minds>,
+    networks: Arc<HybridNetworks>,
     scratch: Scratch,
-    batch: Batch,
-    /// Who tells the bridge what the NNUE sees, where there is one.
-    onlooker: Option<Onlooker>,
-    seen: Vec<f32>,
+    batch: PositionBatch,
+    /// Reads the NNUE's accumulators for the bridge.
+    accumulator_reader: Option<AccumulatorReader>,
+    accumulators: Vec<f32>,
     code: Vec<f32>,
 }
 
 impl Strategist {
-    /// Speaks for these.
-    pub fn new(minds: Arc<Minds>) -> Self {
-        let tactician = minds.tactician.as_ref().filter(|_| minds.bridge.is_some());
+    /// Allocates scratch memory for these networks.
+    pub fn new(networks: Arc<HybridNetworks>) -> Self {
+        let tactician = networks.tactician.as_ref().filter(|_| networks.bridge.is_some());
         Self {
             scratch: Scratch::default(),
-            batch: Batch::new(minds.strategist.architecture().input),
-            onlooker: tactician.map(|network| Onlooker::new(Arc::clone(network))),
-            seen: Vec::new(),
-            code: vec![0.0; minds.bridge.as_ref().map_or(0, Bridge::outputs)],
-            minds,
+            batch: PositionBatch::new(networks.strategist.architecture().input),
+            accumulator_reader: tactician.map(|network| AccumulatorReader::new(Arc::clone(network))),
+            accumulators: Vec::new(),
+            code: vec![0.0; networks.bridge.as_ref().map_or(0, Bridge::outputs)],
+            networks,
         }
     }
 
-    /// What the strategist says of a position.
-    pub fn judge(&mut self, position: &Position) -> Opinion {
-        let opinion = if self.minds.strategist.architecture().heads.action_value.is_some() {
-            self.judge_actions(position)
+    /// Evaluates a position. One forward pass for a network with policy or value head; one over all legal
+    /// moves for a network with action values.
+    pub fn evaluate(&mut self, position: &Position) -> StrategistEval {
+        let eval = if self.networks.strategist.architecture().heads.action_value.is_some() {
+            self.evaluate_moves(position)
         } else {
-            self.judge_position(position)
+            self.evaluate_position(position)
         };
-        opinion.on_scale(self.minds.scale)
+        eval.with_scale(self.networks.scale)
     }
 
-    /// One look at the position.
-    fn judge_position(&mut self, position: &Position) -> Opinion {
-        let Self { minds, scratch, batch, onlooker, seen, code } = self;
+    /// One forward pass on the position itself.
+    fn evaluate_position(&mut self, position: &Position) -> StrategistEval {
+        let Self { networks, scratch, batch, accumulator_reader, accumulators, code } = self;
         batch.of(position);
         let mut inputs = batch.inputs(&[]);
-        if let (Some(bridge), Some(onlooker)) = (&minds.bridge, onlooker) {
-            onlooker.read(position.board(), seen);
-            bridge.forward(seen, code);
+        if let (Some(bridge), Some(accumulator_reader)) = (&networks.bridge, accumulator_reader) {
+            accumulator_reader.read(position.board(), accumulators);
+            bridge.forward(accumulators, code);
             inputs = match bridge.form() {
                 BridgeForm::Gated => batch.coded(code),
                 BridgeForm::Plain => Inputs::Codes(code),
             };
         }
-        let Some(answer) = ask(&minds.strategist, &inputs, scratch).first() else {
-            return Opinion::default();
+        let Some(output) = forward(&networks.strategist, &inputs, scratch).first() else {
+            return StrategistEval::default();
         };
-        let policy = minds.strategist.architecture().heads.policy.as_ref();
+        let policy = networks.strategist.architecture().heads.policy.as_ref();
         let moves =
-            policy.map(|head| probabilities(position.board(), head.kind, &answer.policy, Temperature::ONE));
-        Opinion::new(Prospect::told(answer), &moves.unwrap_or_default())
+            policy.map(|head| probabilities(position.board(), head.kind, &output.policy, Temperature::ONE));
+        StrategistEval::new(ValueEstimate::from_outputs(output), &moves.unwrap_or_default())
     }
 
-    /// A look at each move: the better its chance, the more probable it is, and the best chance is the position's.
-    fn judge_actions(&mut self, position: &Position) -> Opinion {
+    /// One forward pass with a token for each move. The better the win probability after a move, the more
+    /// probable the move; the best one is the position's value.
+    fn evaluate_moves(&mut self, position: &Position) -> StrategistEval {
         let board = position.board();
         let legal = position.legal_moves();
         let numbered = legal.iter().filter_map(|&mv| Some((mv, text::action(board, mv)?)));
         let (moves, actions): (Vec<Move>, Vec<u16>) = numbered.unzip();
-        let answers =
-            ask(&self.minds.strategist, &self.batch.of(position).inputs(&[&actions]), &mut self.scratch);
-        let chance = |answer: &Outputs| Prospect::of_buckets(&answer.action_value).chance() as f32;
-        let mut moves: Vec<(Move, f32)> = moves.into_iter().zip(answers.iter().map(chance)).collect();
-        let best = moves.iter().map(|&(_, chance)| chance).reduce(f32::max);
-        if let Some(temperature) = Temperature::new(CHANCE_TEMPERATURE) {
-            share_out(&mut moves, temperature);
+        let outputs = forward(
+            &self.networks.strategist,
+            &self.batch.of(position).inputs(&[&actions]),
+            &mut self.scratch,
+        );
+        let win_probability = |output: &Outputs| {
+            ValueEstimate::from_bucket_logits(&output.action_value).win_probability() as f32
+        };
+        let mut moves: Vec<(Move, f32)> =
+            moves.into_iter().zip(outputs.iter().map(win_probability)).collect();
+        let best = moves.iter().map(|&(_, probability)| probability).reduce(f32::max);
+        if let Some(temperature) = Temperature::new(WIN_PROBABILITY_TEMPERATURE) {
+            softmax_in_place(&mut moves, temperature);
         }
-        Opinion::new(best.map(|chance| Prospect::Chance(chance.into())), &moves)
+        StrategistEval::new(best.map(|probability| ValueEstimate::WinProbability(probability.into())), &moves)
     }
 }
 
-/// What the network says; nothing if it cannot read that, which [`Minds`] see to.
-fn ask<'a>(network: &Network, inputs: &Inputs<'_>, scratch: &'a mut Scratch) -> &'a [Outputs] {
+/// The network's outputs; empty if it cannot read the inputs, which [`HybridNetworks`] rules out.
+fn forward<'a>(network: &Network, inputs: &Inputs<'_>, scratch: &'a mut Scratch) -> &'a [Outputs] {
     network.run(inputs, scratch).unwrap_or_default()
 }
 
@@ -211,19 +237,19 @@ mod tests {
 
     const FEN: &str = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R b KQkq - 0 1";
 
-    fn judged(minds: Minds) -> Opinion {
-        Strategist::new(Arc::new(minds)).judge(&Position::from_fen(FEN).unwrap())
+    fn evaluated(networks: HybridNetworks) -> StrategistEval {
+        Strategist::new(Arc::new(networks)).evaluate(&Position::from_fen(FEN).unwrap())
     }
 
-    fn minds() -> Minds {
-        Minds::new(test_nets::transformer(1), Some(Arc::new(test_nets::nnue(32, 2)))).unwrap()
+    fn networks() -> HybridNetworks {
+        HybridNetworks::new(test_nets::transformer(1), Some(Arc::new(test_nets::nnue(32, 2)))).unwrap()
     }
 
     #[test]
     fn a_closed_gate_changes_nothing_and_an_open_one_does() {
-        let alone = judged(minds());
+        let alone = evaluated(networks());
         let closed = Bridge::random(BridgeForm::Gated, 64, 512, 3);
-        let with = |bridge: Bridge| judged(minds().with_hybrid(Hybrid::of_bridge(bridge)).unwrap());
+        let with = |bridge: Bridge| evaluated(networks().with_hybrid(Hybrid::of_bridge(bridge)).unwrap());
         assert_eq!(with(closed), alone);
         let open = with(test_nets::open_bridge(BridgeForm::Gated, 64));
         let plain = with(test_nets::open_bridge(BridgeForm::Plain, 64));
@@ -232,38 +258,44 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_network_has_an_opinion() {
+    fn every_kind_of_network_is_evaluated() {
         for preset in [Preset::Byte, Preset::BtSmall] {
             let mut architecture = preset.architecture();
             architecture.body.layers = 1;
             let network = Network::new(&Weights::random(architecture, 1), Precision::F32, Isa::best());
-            let opinion = judged(Minds::new(Arc::new(network), None).unwrap());
-            assert!((0.0..=1.0).contains(&opinion.prospect().unwrap().chance()));
-            let sum: f32 = opinion.policy().map(|(_, share)| share.get()).sum();
+            let eval = evaluated(HybridNetworks::new(Arc::new(network), None).unwrap());
+            assert!((0.0..=1.0).contains(&eval.value_estimate().unwrap().win_probability()));
+            let sum: f32 = eval.policy().map(|(_, probability)| probability.get()).sum();
             assert!((sum - 1.0).abs() < 0.01);
         }
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
-        let told = |minds: Minds, inputs: usize, outputs: usize| {
+    fn an_incompatible_network_is_reported() {
+        let problem = |networks: HybridNetworks, inputs: usize, outputs: usize| {
             let bridge = Bridge::random(BridgeForm::Gated, inputs, outputs, 1);
-            minds.with_hybrid(Hybrid::of_bridge(bridge)).unwrap_err().to_string()
+            networks.with_hybrid(Hybrid::of_bridge(bridge)).unwrap_err().to_string()
         };
         assert_eq!(
-            told(minds(), 1024, 512),
-            "the bridge reads 1024 numbers of accumulators, the NNUE has 64"
+            problem(networks(), 1024, 512),
+            "the bridge reads 1024 accumulator values, the NNUE has 64"
         );
         assert_eq!(
-            told(minds(), 64, 256),
-            "the bridge makes a code of 256 numbers, and the transformer reads one of 512"
+            problem(networks(), 64, 256),
+            "the bridge outputs a board code of 256 values, and the transformer reads one of 512"
         );
-        let without = Minds::new(test_nets::transformer(1), None).unwrap();
-        assert_eq!(told(without, 64, 512), "the bridge needs an NNUE, and positions are judged without one");
+        let without = HybridNetworks::new(test_nets::transformer(1), None).unwrap();
+        assert_eq!(
+            problem(without, 64, 512),
+            "the bridge needs an NNUE, and positions are evaluated without one"
+        );
         let mut architecture: Architecture = Preset::BtSmall.architecture();
         architecture.body.layers = 1;
         (architecture.heads.policy, architecture.heads.value) = (None, None);
         let silent = Network::new(&Weights::random(architecture, 1), Precision::F32, Isa::Portable);
-        assert_eq!(Minds::new(Arc::new(silent), None).unwrap_err(), UnfitMinds::NoOpinion);
+        assert_eq!(
+            HybridNetworks::new(Arc::new(silent), None).unwrap_err(),
+            IncompatibleNetworks::NoPrediction
+        );
     }
 }

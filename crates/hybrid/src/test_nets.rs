@@ -1,14 +1,14 @@
-//! Networks of random weights, for tests.
+//! Networks with random weights, for the tests of this crate.
 
 use crate::{Bridge, BridgeForm, Selector};
 use std::sync::Arc;
 use tandem_chess::random::SplitMix;
-use tandem_nnue::{Activation, Architecture, Buckets, FeatureSet, FloatNetwork, HeadShape};
+use tandem_nnue::{Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, OutputBuckets};
 use tandem_transformer::{Isa, Network, Precision, Preset, Weights};
 
-/// An NNUE with accumulators of so many numbers.
+/// An NNUE whose accumulators have `outputs` values.
 pub(crate) fn nnue(outputs: usize, seed: u64) -> tandem_nnue::Network {
-    let head = HeadShape::Flat { activation: Activation::Screlu, buckets: Buckets::ONE };
+    let head = HeadShape::Flat { activation: Activation::Screlu, buckets: OutputBuckets::ONE };
     let architecture = Architecture { features: FeatureSet::plain(), outputs, tied: true, psqt: false, head };
     let mut float = FloatNetwork::zeroed(architecture, 400, 100);
     let mut random = SplitMix::new(seed);
@@ -19,17 +19,17 @@ pub(crate) fn nnue(outputs: usize, seed: u64) -> tandem_nnue::Network {
     float.quantise(Default::default()).unwrap().0
 }
 
-/// A transformer of bt-small's kind with one layer and a board code of 512.
+/// A transformer of the bt-small preset with one layer and a board code of 512.
 pub(crate) fn transformer(seed: u64) -> Arc<Network> {
     let mut architecture = Preset::BtSmall.architecture();
     architecture.body.layers = 1;
     Arc::new(Network::new(&Weights::random(architecture, seed), Precision::F32, Isa::best()))
 }
 
-/// A bridge between the two whose gates, if it has any, are open.
+/// A bridge between the two with open gates, if its form has gates.
 pub(crate) fn open_bridge(form: BridgeForm, inputs: usize) -> Bridge {
     let bridge = Bridge::random(form, inputs, 512, 8);
-    let made = Bridge::of_tensors(form, inputs, 512, |name, shape| {
+    let made = Bridge::from_tensors(form, inputs, 512, |name, shape| {
         let tensors = bridge.tensors();
         let (_, _, numbers) = tensors.iter().find(|(other, ..)| *other == name).unwrap();
         let open = name == "bridge.gate";
@@ -38,7 +38,7 @@ pub(crate) fn open_bridge(form: BridgeForm, inputs: usize) -> Bridge {
     made.unwrap()
 }
 
-/// A selector that says something.
+/// A selector whose output depends on the position.
 pub(crate) fn selector(seed: u64) -> Selector {
     Selector::random(seed)
 }

@@ -1,12 +1,14 @@
-//! Arrays that begin on a cache line and, where they are large, lie on huge pages.
+//! Fixed-size arrays that are aligned to a cache line and, if they are large, lie on huge pages.
 //!
-//! A search jumps about in its tables and networks: on pages of 4 KiB it waits for the processor to find out where each of
-//! them is. Linux gives huge pages to those who ask before they touch fresh memory, and that is done here.
+//! Use [`AlignedArray`] instead of a boxed slice for large tables with random access, such as a hash table or the
+//! weights of a network. With pages of 4 KiB, such accesses miss the translation lookaside buffer (TLB) most
+//! of the time. Linux gives out huge pages to programs that ask before they touch fresh memory, which
+//! [`AlignedArray::zeroed`] does. Small or growing arrays are better served by a `Vec`.
 //!
 //! ```
-//! use tandem_memory::Block;
+//! use tandem_memory::AlignedArray;
 //!
-//! let mut scores = Block::<i16>::zeroed(1 << 20);
+//! let mut scores = AlignedArray::<i16>::zeroed(1 << 20);
 //! scores[77] = -3;
 //! assert_eq!(scores.iter().filter(|&&score| score != 0).count(), 1);
 //! ```
@@ -16,52 +18,54 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Size and alignment of a huge page.
+/// Size and alignment of a huge page in bytes (2 MiB).
 const HUGE_PAGE: usize = 2 << 20;
-/// Blocks from this size on get huge pages of their own, the last of which may be mostly empty: a search has only a handful
-/// of such blocks, and is in the middle of most of them at any time.
+/// Arrays from this size on get huge pages of their own. The last page may be mostly empty, which is
+/// acceptable because a search has only a handful of such arrays.
 const LARGE: usize = HUGE_PAGE / 4;
-/// What smaller ones begin on: vector loads are cheapest there.
+/// Alignment of smaller arrays in bytes, because vector loads that cross a cache line are slower.
 const CACHE_LINE: usize = 64;
 
-/// A fixed number of elements.
-pub struct Block<T> {
-    /// What the allocator gave.
+/// A fixed-size array, zeroed at first, that dereferences to a slice.
+pub struct AlignedArray<T> {
+    /// Start of the allocation, as returned by the allocator.
     base: NonNull<u8>,
     layout: Layout,
-    /// The first boundary in it.
+    /// First aligned address within the allocation, where the elements begin.
     first: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: the memory belongs to this block alone, as that of a boxed slice does.
-unsafe impl<T: Send> Send for Block<T> {}
+// SAFETY: the memory belongs to this array alone, as that of a boxed slice does.
+unsafe impl<T: Send> Send for AlignedArray<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Block<T> {}
+unsafe impl<T: Sync> Sync for AlignedArray<T> {}
 
-impl<T: Zeroable> Block<T> {
-    /// So many zeros. A machine without room for them ends the program, as it does with any other allocation.
+impl<T: Zeroable> AlignedArray<T> {
+    /// Allocates `len` zeroed elements. If the machine is out of memory the program is aborted, as for any
+    /// other allocation.
     ///
     /// # Panics
     ///
-    /// Where there could be no array of this length.
+    /// If the size in bytes exceeds `isize::MAX`.
     pub fn zeroed(len: usize) -> Self {
         let layout = Layout::array::<T>(len).expect("a length that memory could have");
         Self::try_zeroed(len).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
-    /// So many zeros, if the machine has room for them. Fresh pages are handed out as they are touched.
+    /// Allocates `len` zeroed elements, or returns `None` if the machine is out of memory. Physical pages are
+    /// assigned when they are first touched.
     pub fn try_zeroed(len: usize) -> Option<Self> {
         const {
             assert!(!std::mem::needs_drop::<T>(), "elements are forgotten, not dropped");
-            assert!(align_of::<T>() <= CACHE_LINE, "blocks begin on a cache line, and no more is promised");
+            assert!(align_of::<T>() <= CACHE_LINE, "arrays begin on a cache line, and no more is promised");
         }
         let bytes = len.checked_mul(size_of::<T>())?;
         let large = bytes >= LARGE;
         let boundary = if large { HUGE_PAGE } else { CACHE_LINE };
         let whole = bytes.checked_next_multiple_of(boundary)?;
-        // Room for a boundary more, to begin on one. Asking the allocator for the alignment itself would make it write the
-        // zeros, and whatever pages it writes to stay small.
+        // One boundary more than needed, so that the elements can be aligned. If the allocator were asked for
+        // the alignment, it would write the zeros itself, and the pages it touches would stay small.
         let layout = Layout::from_size_align(whole.checked_add(boundary)?, 1).ok()?;
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
@@ -74,7 +78,7 @@ impl<T: Zeroable> Block<T> {
     }
 }
 
-impl<T> Deref for Block<T> {
+impl<T> Deref for AlignedArray<T> {
     type Target = [T];
 
     #[inline]
@@ -84,22 +88,22 @@ impl<T> Deref for Block<T> {
     }
 }
 
-impl<T> DerefMut for Block<T> {
+impl<T> DerefMut for AlignedArray<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: as above, and `&mut self` makes this access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }
 
-impl<T> Drop for Block<T> {
+impl<T> Drop for AlignedArray<T> {
     fn drop(&mut self) {
         // SAFETY: allocated in `try_zeroed` with this very layout.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }
 
-impl<T: Zeroable + Copy> From<&[T]> for Block<T> {
+impl<T: Zeroable + Copy> From<&[T]> for AlignedArray<T> {
     fn from(values: &[T]) -> Self {
         let mut copy = Self::zeroed(values.len());
         copy.copy_from_slice(values);
@@ -107,13 +111,13 @@ impl<T: Zeroable + Copy> From<&[T]> for Block<T> {
     }
 }
 
-impl<T: Zeroable + Copy> Clone for Block<T> {
+impl<T: Zeroable + Copy> Clone for AlignedArray<T> {
     fn clone(&self) -> Self {
         Self::from(&self[..])
     }
 }
 
-impl<T> std::fmt::Debug for Block<T> {
+impl<T> std::fmt::Debug for AlignedArray<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "[{} elements]", self.len)
     }
@@ -121,8 +125,8 @@ impl<T> std::fmt::Debug for Block<T> {
 
 #[cfg(target_os = "linux")]
 fn advise_huge_pages(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the range was just allocated, is aligned to a page, and the advice changes no contents. A refusal costs speed
-    // only.
+    // SAFETY: the range was just allocated, is aligned to a page, and the advice does not change its
+    // contents. If it is refused, only speed is lost.
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
@@ -134,12 +138,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn begins_on_a_boundary_and_is_zero_even_where_something_was() {
+    fn arrays_are_aligned_and_zeroed_even_in_reused_memory() {
         for len in [0, 1, 31, 32, 33, 1000, LARGE / 2 - 1, LARGE / 2, HUGE_PAGE / 2, HUGE_PAGE + 7] {
-            let mut before = Block::<i16>::zeroed(len);
+            let mut before = AlignedArray::<i16>::zeroed(len);
             before.fill(-1);
             drop(before);
-            let zeros = Block::<i16>::zeroed(len);
+            let zeros = AlignedArray::<i16>::zeroed(len);
             let boundary = if len * 2 >= LARGE { HUGE_PAGE } else { CACHE_LINE };
             assert_eq!(zeros.as_ptr() as usize % boundary, 0, "{len}");
             assert_eq!(zeros.len(), len);
@@ -148,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_holds_the_same_and_is_its_own() {
+    fn clones_are_equal_and_independent() {
         let values: Vec<u32> = (0..700_000).collect();
-        let first = Block::from(&values[..]);
+        let first = AlignedArray::from(&values[..]);
         let mut second = first.clone();
         assert_eq!(&second[..], &values[..]);
         second[699_999] = 7;
@@ -158,16 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_no_size_are_as_many_as_one_likes() {
-        assert_eq!(Block::<()>::zeroed(usize::MAX).len(), usize::MAX);
+    fn any_number_of_zero_sized_elements_is_allowed() {
+        assert_eq!(AlignedArray::<()>::zeroed(usize::MAX).len(), usize::MAX);
     }
 
     #[test]
-    fn absurd_sizes_are_refused() {
-        assert!(Block::<u64>::try_zeroed(usize::MAX).is_none());
-        assert!(Block::<u64>::try_zeroed(usize::MAX / 8).is_none());
-        assert!(Block::<u8>::try_zeroed(isize::MAX as usize).is_none());
-        // What could be, but is not there.
-        assert!(Block::<u8>::try_zeroed(isize::MAX as usize - 3 * HUGE_PAGE).is_none());
+    fn sizes_beyond_memory_are_refused() {
+        assert!(AlignedArray::<u64>::try_zeroed(usize::MAX).is_none());
+        assert!(AlignedArray::<u64>::try_zeroed(usize::MAX / 8).is_none());
+        assert!(AlignedArray::<u8>::try_zeroed(isize::MAX as usize).is_none());
+        // A valid size, but more memory than the machine has.
+        assert!(AlignedArray::<u8>::try_zeroed(isize::MAX as usize - 3 * HUGE_PAGE).is_none());
     }
 }

@@ -1,4 +1,4 @@
-// Networks for chess, evaluated from C++: handles that free themselves, and exceptions instead of codes.
+// NNUE networks for chess, evaluated from C++: RAII handles, and exceptions instead of status codes.
 #ifndef TANDEM_NNUE_HPP
 #define TANDEM_NNUE_HPP
 
@@ -11,7 +11,7 @@
 
 namespace tandem {
 
-/// A call that failed.
+/// A call that failed, with its status and message.
 class Error : public std::runtime_error {
   public:
     explicit Error(TandemStatus status) : std::runtime_error(tandem_last_error()), status_(status) {}
@@ -40,7 +40,7 @@ struct FreeBoard {
 
 }  // namespace detail
 
-/// A network. Threads may share it.
+/// A loaded network. Several threads may use it at a time.
 class Network {
   public:
     explicit Network(const std::string &path) {
@@ -49,7 +49,7 @@ class Network {
         handle_.reset(handle);
     }
 
-    /// Centipawns for the side to move, computed from nothing.
+    /// Evaluates a position from scratch, in centipawns for the side to move.
     std::int32_t evaluate(const std::string &fen) const {
         std::int32_t centipawns = 0;
         detail::check(tandem_evaluate_fen(handle_.get(), fen.c_str(), &centipawns));
@@ -62,7 +62,7 @@ class Network {
     std::unique_ptr<TandemNetwork, detail::FreeNetwork> handle_;
 };
 
-/// A position whose evaluation follows its moves. It stays valid when its network is gone.
+/// A position whose accumulators are updated with its moves. It may outlive its network.
 class Board {
   public:
     Board(const Network &network, const std::string &fen) {
@@ -71,10 +71,10 @@ class Board {
         handle_.reset(handle);
     }
 
-    /// Plays a move in UCI notation.
+    /// Plays a move in UCI notation; throws if it is not legal.
     void push(const std::string &move) { detail::check(tandem_board_push(handle_.get(), move.c_str())); }
 
-    /// Plays a move if it is one that can be played here; says whether it was.
+    /// Plays a move if it is legal; returns false and leaves the board unchanged otherwise.
     bool try_push(const std::string &move) {
         const auto status = tandem_board_push(handle_.get(), move.c_str());
         if (status == TANDEM_STATUS_BAD_MOVE) {
@@ -84,16 +84,16 @@ class Board {
         return true;
     }
 
-    /// Passes the move. Not in check.
+    /// Plays a null move; throws if the side to move is in check.
     void push_null() { detail::check(tandem_board_push_null(handle_.get())); }
 
-    /// Sets up another position.
+    /// Sets up another position and forgets the moves before.
     void set(const std::string &fen) { detail::check(tandem_board_set(handle_.get(), fen.c_str())); }
 
-    /// Takes the last move back, or the last pass.
+    /// Takes back the last move or null move; throws if there is none.
     void pop() { detail::check(tandem_board_pop(handle_.get())); }
 
-    /// Centipawns for the side to move.
+    /// Evaluates the current position, in centipawns for the side to move.
     std::int32_t evaluate() {
         std::int32_t centipawns = 0;
         detail::check(tandem_board_evaluate(handle_.get(), &centipawns));

@@ -1,8 +1,37 @@
-//! The C interface of `tandem-nnue`: networks, and boards whose evaluation follows their moves.
+//! The C interface of `tandem-nnue`: networks, and boards whose evaluation is updated with their moves.
 //!
-//! Every function that can fail returns a [`TandemStatus`]; [`tandem_last_error`] then says more. Handles belong to the
-//! caller, who frees each of them once. A network may be used by several threads at a time, a board by one. No panic
-//! crosses the boundary.
+//! Use it from C, C++ or any language with a C foreign-function interface; Rust programs use `tandem-nnue`
+//! directly. The header `include/tandem_nnue.h` is generated from this file, `include/tandem_nnue.hpp` wraps
+//! it for C++, and `examples/` has a program for each.
+//!
+//! - [`TandemNetwork`]: a loaded network ([`tandem_network_load`], [`tandem_network_free`], [`tandem_evaluate_fen`]);
+//! - [`TandemBoard`]: a position with its accumulators ([`tandem_board_new`], [`tandem_board_push`], [`tandem_board_pop`],
+//!   [`tandem_board_evaluate`]);
+//! - [`TandemStatus`]: the result of a call, with [`tandem_last_error`] for the message.
+//!
+//! Every function that can fail returns a [`TandemStatus`]. Handles belong to the caller, who frees each of
+//! them once. A network may be used by several threads at a time, a board by one. No panic crosses the
+//! boundary.
+//!
+//! The calls are the same from Rust, C and C++:
+//!
+//! ```
+//! use std::ptr::null_mut;
+//! use tandem_nnue_c::*;
+//!
+//! let (mut network, mut board, mut centipawns) = (null_mut(), null_mut(), 0);
+//! let start = c"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+//! // SAFETY: all pointers are valid, the strings end with a zero, and each handle is freed once.
+//! unsafe {
+//!     assert_eq!(tandem_network_load(c"../../nets/tandem.tnn".as_ptr(), &mut network), TandemStatus::Ok);
+//!     assert_eq!(tandem_board_new(network, start.as_ptr(), &mut board), TandemStatus::Ok);
+//!     assert_eq!(tandem_board_push(board, c"e2e4".as_ptr()), TandemStatus::Ok);
+//!     assert_eq!(tandem_board_evaluate(board, &mut centipawns), TandemStatus::Ok);
+//!     tandem_board_free(board);
+//!     tandem_network_free(network);
+//! }
+//! assert!(centipawns.abs() < 100);
+//! ```
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -11,32 +40,32 @@ use std::sync::Arc;
 use tandem_chess::{Position, uci};
 use tandem_nnue::{Accumulators, Network};
 
-/// How a call went.
+/// The result of a call. After anything but success, `tandem_last_error` returns a message.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TandemStatus {
-    /// Well.
+    /// Success.
     Ok = 0,
-    /// A pointer was null.
+    /// A pointer that must not be null was null.
     NullPointer = 1,
-    /// Text was not UTF-8.
+    /// A string was not UTF-8.
     InvalidText = 2,
-    /// The network file cannot be read, or is none.
+    /// The network file cannot be read, or is not a valid network.
     BadNetwork = 3,
-    /// The text is no FEN, or no position that can be played on.
+    /// The string is not a FEN, or not a position that can be played on.
     BadPosition = 4,
-    /// The move is no move in UCI notation, or not legal here; or the side to move may not pass, being in check.
+    /// The move is not in UCI notation or not legal here; or a null move was pushed in check.
     BadMove = 5,
     /// There is no move to take back.
     NothingToPop = 6,
-    /// The library has a bug, which it survived.
+    /// The library has a bug. The call failed, but the program may continue; please report it.
     InternalError = 7,
 }
 
-/// A network.
+/// A loaded network. It is immutable and may be used by several threads at a time.
 pub struct TandemNetwork(Arc<Network>);
 
-/// A position with the moves that led to it, and what the network keeps of it.
+/// A position, the moves that led to it, and its accumulators. It may be used by one thread at a time.
 pub struct TandemBoard {
     network: Arc<Network>,
     position: Position,
@@ -49,7 +78,7 @@ thread_local! {
 
 type Failure = (TandemStatus, String);
 
-/// Carries out a call, keeps what went wrong, and lets no panic out.
+/// Runs a call, stores the message of an error, and turns a panic into a status.
 fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> TandemStatus {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return TandemStatus::Ok,
@@ -57,7 +86,7 @@ fn guarded(call: impl FnOnce() -> Result<(), Failure>) -> TandemStatus {
         Err(_) => (TandemStatus::InternalError, "the library failed; please report this".into()),
     };
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
-    // A thread that ends may have given its locals back already.
+    // A thread that is ending may have destroyed its thread-local storage.
     let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = message);
     status
 }
@@ -67,7 +96,7 @@ fn null(what: &str) -> Failure {
 }
 
 /// # Safety
-/// `text` is null or a string with a zero at its end.
+/// `text` is null or a zero-terminated string.
 unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
         return Err(null(what));
@@ -81,17 +110,19 @@ fn position(fen: &str) -> Result<Position, Failure> {
     Position::from_fen(fen).map_err(|error| (TandemStatus::BadPosition, error.to_string()))
 }
 
-/// What went wrong in this thread's last call that failed. The text is valid until the next one that fails, and as long as
-/// the thread lives.
+/// Returns the message of this thread's last call that failed, or an empty string. It stays valid until the
+/// next call that fails, or the end of the thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn tandem_last_error() -> *const c_char {
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Loads a network file of any format that says what it is, and puts a handle into `network`.
+/// Loads a network file of any format that can be detected, and stores a handle in `network`.
+///
+/// Returns `TANDEM_STATUS_BAD_NETWORK` if the file cannot be read or is not a valid network.
 ///
 /// # Safety
-/// `path` is null or a string with a zero at its end; `network` is null or may be written to.
+/// `path` is null or a zero-terminated string; `network` is null or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tandem_network_load(
     path: *const c_char,
@@ -123,11 +154,12 @@ pub unsafe extern "C" fn tandem_network_free(network: *mut TandemNetwork) {
     }
 }
 
-/// Evaluates a position from nothing: centipawns for the side to move.
+/// Evaluates a position from scratch, and stores the value for the side to move in `centipawns`. For the positions of
+/// a game or a search a board is faster, because it recomputes only what a move changed.
 ///
 /// # Safety
-/// `network` is null or a live handle; `fen` is null or a string with a zero at its end; `centipawns` is null or may be
-/// written to.
+/// `network` is null or a live handle; `fen` is null or a zero-terminated string; `centipawns` is null or may
+/// be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tandem_evaluate_fen(
     network: *const TandemNetwork,
@@ -147,7 +179,7 @@ pub unsafe extern "C" fn tandem_evaluate_fen(
     })
 }
 
-/// Sets up a board that a network evaluates, and puts a handle into `board`.
+/// Sets up a board with a position for a network, and stores a handle in `board`.
 ///
 /// # Safety
 /// As for [`tandem_evaluate_fen`]; `board` is null or may be written to.
@@ -174,10 +206,11 @@ pub unsafe extern "C" fn tandem_board_new(
     })
 }
 
-/// Sets up another position on a board, which has no moves to take back then. A board that fails stays as it was.
+/// Sets up another position on a board, and forgets the moves before. If the FEN is invalid, the board stays
+/// as it was.
 ///
 /// # Safety
-/// `board` is null or a live handle that no other thread uses; `fen` is null or a string with a zero at its end.
+/// `board` is null or a live handle that no other thread uses; `fen` is null or a zero-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tandem_board_set(board: *mut TandemBoard, fen: *const c_char) -> TandemStatus {
     guarded(|| {
@@ -201,10 +234,14 @@ pub unsafe extern "C" fn tandem_board_free(board: *mut TandemBoard) {
     }
 }
 
-/// Plays a move in UCI notation: `e2e4`, `e7e8q`, castling as `e1g1` or as the king taking the rook.
+/// Plays a move in UCI notation, for example `e2e4`, `e7e8q`, or castling as `e1g1` or as the king taking its
+/// rook.
+///
+/// Returns `TANDEM_STATUS_BAD_MOVE` if the move is not legal; the board then stays as it was.
 ///
 /// # Safety
-/// `board` is null or a live handle that no other thread uses; `uci_move` is null or a string with a zero at its end.
+/// `board` is null or a live handle that no other thread uses; `uci_move` is null or a zero-terminated
+/// string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tandem_board_push(board: *mut TandemBoard, uci_move: *const c_char) -> TandemStatus {
     guarded(|| {
@@ -219,7 +256,7 @@ pub unsafe extern "C" fn tandem_board_push(board: *mut TandemBoard, uci_move: *c
     })
 }
 
-/// Passes the move, as a search does for its null moves. Not in check.
+/// Plays a null move: the side to move passes, as in null-move pruning. Not allowed in check.
 ///
 /// # Safety
 /// `board` is null or a live handle that no other thread uses.
@@ -236,7 +273,9 @@ pub unsafe extern "C" fn tandem_board_push_null(board: *mut TandemBoard) -> Tand
     })
 }
 
-/// Takes the last move back, or the last pass.
+/// Takes back the last move or null move.
+///
+/// Returns `TANDEM_STATUS_NOTHING_TO_POP` at the position that was set up.
 ///
 /// # Safety
 /// `board` is null or a live handle that no other thread uses.
@@ -253,7 +292,8 @@ pub unsafe extern "C" fn tandem_board_pop(board: *mut TandemBoard) -> TandemStat
     })
 }
 
-/// Evaluates the board, from what is known of the positions before: centipawns for the side to move.
+/// Evaluates the current position, updating the accumulators from the positions before it, and stores the value for
+/// the side to move in `centipawns`.
 ///
 /// # Safety
 /// `board` is null or a live handle that no other thread uses; `centipawns` is null or may be written to.
@@ -282,8 +322,9 @@ mod tests {
     use tandem_nnue::*;
 
     #[test]
-    fn null_pointers_and_bad_text_are_answered() {
-        // SAFETY: null is allowed everywhere, handles live until they are freed, and the strings have their zeros.
+    fn null_pointers_and_invalid_text_return_a_status() {
+        // SAFETY: null is allowed everywhere, handles live until they are freed, and the strings are
+        // zero-terminated.
         unsafe {
             let mut network = null_mut();
             assert_eq!(tandem_network_load(std::ptr::null(), &mut network), TandemStatus::NullPointer);
@@ -327,9 +368,9 @@ mod tests {
         }
     }
 
-    /// A small network that tells positions and sides apart.
+    /// A small network whose values differ between positions and between sides.
     fn network() -> Network {
-        let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+        let head = HeadShape::Flat { activation: Activation::Crelu, buckets: OutputBuckets::ONE };
         let features = FeatureSet::plain();
         let mut float = FloatNetwork::zeroed(
             Architecture { features, outputs: 32, tied: true, psqt: false, head },
@@ -346,19 +387,19 @@ mod tests {
     }
 
     #[test]
-    fn a_board_follows_its_moves_forth_and_back() {
+    fn incremental_evaluation_equals_evaluation_from_scratch() {
         const START: &CStr = c"rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
         const AFTER: &CStr = c"rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1";
         const CHECK: &CStr = c"4k3/8/8/8/8/8/4r3/4K3 w - - 0 1";
         let path = std::env::temp_dir().join(format!("tandem-nnue-c-{}.tnn", std::process::id()));
         std::fs::write(&path, network().to_bytes()).unwrap();
         let file = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: handles are live until they are freed at the end, and the strings have their zeros.
+        // SAFETY: handles are live until they are freed at the end, and the strings are zero-terminated.
         unsafe {
             let (mut network, mut board) = (null_mut(), null_mut());
             assert_eq!(tandem_network_load(file.as_ptr(), &mut network), TandemStatus::Ok);
             std::fs::remove_file(path).unwrap();
-            let alone = |fen: &CStr| {
+            let from_scratch = |fen: &CStr| {
                 let mut value = 0;
                 assert_eq!(tandem_evaluate_fen(network, fen.as_ptr(), &mut value), TandemStatus::Ok);
                 value
@@ -369,22 +410,22 @@ mod tests {
                 assert_eq!(tandem_board_evaluate(board, &mut value), TandemStatus::Ok);
                 value
             };
-            assert_ne!(alone(START), alone(AFTER));
-            assert_eq!(value(), alone(START));
+            assert_ne!(from_scratch(START), from_scratch(AFTER));
+            assert_eq!(value(), from_scratch(START));
             assert_eq!(tandem_board_push(board, c"e2e4".as_ptr()), TandemStatus::Ok);
-            assert_eq!(value(), alone(AFTER));
+            assert_eq!(value(), from_scratch(AFTER));
             assert_eq!(tandem_board_push(board, c"e2e4".as_ptr()), TandemStatus::BadMove);
             assert_eq!(tandem_board_push_null(board), TandemStatus::Ok);
             assert_eq!(tandem_board_pop(board), TandemStatus::Ok);
-            assert_eq!(value(), alone(AFTER));
+            assert_eq!(value(), from_scratch(AFTER));
             assert_eq!(tandem_board_pop(board), TandemStatus::Ok);
-            assert_eq!(value(), alone(START));
+            assert_eq!(value(), from_scratch(START));
             assert_eq!(tandem_board_pop(board), TandemStatus::NothingToPop);
 
             assert_eq!(tandem_board_set(board, c"no position".as_ptr()), TandemStatus::BadPosition);
-            assert_eq!(value(), alone(START));
+            assert_eq!(value(), from_scratch(START));
             assert_eq!(tandem_board_set(board, CHECK.as_ptr()), TandemStatus::Ok);
-            assert_eq!(value(), alone(CHECK));
+            assert_eq!(value(), from_scratch(CHECK));
             assert_eq!(tandem_board_push_null(board), TandemStatus::BadMove);
             tandem_network_free(network);
             assert_eq!(tandem_board_push(board, c"e1e2".as_ptr()), TandemStatus::Ok);
@@ -393,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_stays_inside() {
+    fn panics_do_not_cross_the_boundary() {
         assert_eq!(guarded(|| panic!("on purpose")), TandemStatus::InternalError);
     }
 }

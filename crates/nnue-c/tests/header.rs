@@ -1,4 +1,4 @@
-//! The header in the repository is the one that cbindgen makes.
+//! The header in the repository equals the one that cbindgen generates; `TANDEM_BLESS=1` rewrites it.
 
 #[test]
 fn the_header_is_up_to_date() {

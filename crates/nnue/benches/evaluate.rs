@@ -1,7 +1,7 @@
-//! What a move and its evaluation cost, for each instruction set: `cargo bench -p tandem-nnue`.
+//! Benchmark of moves and evaluations for each instruction set: `cargo bench -p tandem-nnue`.
 //!
-//! Some networks are made up here. Real ones are measured where `TANDEM_DATA` names a folder that has them, or
-//! `../shared/data` lies beside the repository.
+//! Some networks have random weights. Real ones are measured if `TANDEM_DATA` names a folder that contains
+//! them, or if `../shared/data` exists beside the repository.
 
 use divan::Bencher;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ fn random(state: &mut u64) -> u64 {
     *state >> 33
 }
 
-/// A network of random weights.
+/// A network with random weights, quantised with the default factors.
 fn made_up(architecture: Architecture) -> Network {
     let scale = if matches!(architecture.head, HeadShape::Stacks(_)) { 600 } else { 400 };
     let mut network = FloatNetwork::zeroed(architecture, scale, 100);
@@ -42,16 +42,17 @@ fn made_up(architecture: Architecture) -> Network {
     network.quantise(Quantisation::default()).expect("a network made to fit").0
 }
 
-/// HalfKP 40,960 -> 256 -> 1.
+/// HalfKP 40,960 -> 256x2 -> 1, the smallest network in use.
 fn half_kp(activation: Activation, tied: bool) -> Network {
-    let head = HeadShape::Flat { activation, buckets: Buckets::ONE };
+    let head = HeadShape::Flat { activation, buckets: OutputBuckets::ONE };
     made_up(Architecture { features: FeatureSet::half_kp(), outputs: 256, tied, psqt: false, head })
 }
 
-/// The architecture of Stockfish 15.1.
+/// The architecture of Stockfish 15.1, with random weights.
 fn stockfish_15() -> Network {
-    let (squeeze, buckets) = (Squeeze::Pairwise127, Buckets::STOCKFISH);
-    let stack = StackShape { squeeze, dual: true, skip: true, hidden: 16, second: 32, buckets };
+    let (input_activation, buckets) = (InputActivation::PairwiseMul127, OutputBuckets::STOCKFISH);
+    let stack =
+        StackShape { input_activation, squared_clipped: true, skip: true, hidden: 16, second: 32, buckets };
     let head = HeadShape::Stacks(stack);
     made_up(Architecture {
         features: FeatureSet::half_ka_v2_hm(),
@@ -69,7 +70,7 @@ fn real(name: &str) -> Option<Network> {
     Network::load(data.join("nets/nnue").join(name)).ok()
 }
 
-/// Moves of random games, each with the board it leads to.
+/// The moves of a random game, each with the board after it.
 fn line(plies: usize) -> (Board, Vec<(Changes, Board)>) {
     let mut state = 3;
     let mut position = Position::startpos();
@@ -85,7 +86,7 @@ fn line(plies: usize) -> (Board, Vec<(Changes, Board)>) {
     (Board::default(), line)
 }
 
-/// Every move of a line is made and evaluated; the time is that of the whole line of 100 plies.
+/// Makes and evaluates every move of a line. The time reported is that of the whole line of 100 plies.
 fn follow(bencher: Bencher<'_, '_>, network: Option<Network>, isa: &str) {
     let (Some(network), Ok(isa)) = (network, isa.parse()) else { return };
     let network = network.with_isa(isa);

@@ -1,6 +1,8 @@
-//! Evaluates positions, one FEN a line on standard input, with a network: `evaluate FILE [ISA] < fens`.
-//! Prints the value in the network's own units, the two sums it comes from (piece squares, and the rest: 16 times the
-//! units in a network of stacks), and centipawns, for the side to move. `scripts/nnue_reference.py` prints the same.
+//! Evaluates positions, one FEN per line on standard input: `evaluate FILE [ISA] < fens`.
+//!
+//! For each position it prints, for the side to move, the value in the network's units, the raw piece-square
+//! and positional sums (16 times those units for networks with stacks), and centipawns.
+//! `scripts/nnue_reference.py` prints the same.
 
 use std::error::Error;
 use std::io::BufRead;

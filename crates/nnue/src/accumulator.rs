@@ -1,41 +1,50 @@
-//! The first layer's values for each side, kept along a line of play.
+//! The accumulators of both sides, updated lazily along a line of play.
 //!
-//! A move is only noted when it is made. When an evaluation asks, the values are brought up to date from the nearest
-//! position whose values are known, one pass for each move between; where a king's move gave a side another view of
-//! the board, they start from the last position that was seen in that view.
+//! [`Accumulators::push`] only records a move. An evaluation then brings the accumulators up to date from the
+//! nearest ancestor that is already computed, in one pass per move. If a king move changed a side's king
+//! bucket or mirroring, the side is refreshed instead, from the last position seen with the same king bucket
+//! (a cache known as Finny tables).
 
 use crate::architecture::PSQT_BUCKETS;
-use crate::features::{FeatureSet, View};
+use crate::features::{FeatureSet, KingView};
 use crate::inputs::Inputs;
-use crate::kernels::Rows;
+use crate::kernels::WeightRows;
 use crate::network::{Evaluation, Network, Scratch};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
-/// One side's values of the first layer: what a network of any inputs makes of those that are on.
+/// The first layer's sums of one side: the bias plus the weight rows of all active inputs, for any kind of
+/// inputs.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
-    pub(crate) hidden: Block<i16>,
+    pub(crate) hidden: AlignedArray<i16>,
     pub(crate) psqt: [i32; PSQT_BUCKETS],
 }
 
 impl Accumulator {
-    /// With nothing on.
+    /// The accumulator with no active inputs, which is the bias alone.
     pub fn new<I: Inputs>(network: &Network<I>) -> Self {
         Self { hidden: network.first.bias.clone(), psqt: [0; PSQT_BUCKETS] }
     }
 
-    /// Becomes `from` with some rows more and some less, in one pass. A step that is taken back needs no second one: `from`
-    /// is still there.
+    /// Sets this accumulator to `from` plus the rows `added` minus the rows `removed`, in one pass. Undoing a
+    /// step is free, because `from` is left unchanged.
     ///
-    /// Both accumulators are of this network: with those of another it may panic, or come to nonsense.
+    /// Both accumulators must come from this network; those of another one may cause a panic or meaningless
+    /// values.
     ///
     /// # Panics
-    /// Where the network has no such row.
+    /// If the network has no row of that index.
     #[inline]
-    pub fn follow<I: Inputs>(&mut self, network: &Network<I>, from: &Self, added: &[u32], removed: &[u32]) {
+    pub fn update_from<I: Inputs>(
+        &mut self,
+        network: &Network<I>,
+        from: &Self,
+        added: &[u32],
+        removed: &[u32],
+    ) {
         let first = &network.first;
-        let all = Rows { weights: &first.weights, width: first.width };
+        let all = WeightRows { weights: &first.weights, width: first.width };
         network.kernels.update(&mut self.hidden, &from.hidden, all, added, removed);
         if let Some(psqt) = &first.psqt {
             let row = |index: u32| &psqt[index as usize * PSQT_BUCKETS..][..PSQT_BUCKETS];
@@ -56,17 +65,17 @@ impl Accumulator {
     }
 }
 
-/// Rows that come and go.
+/// Feature indices that a step adds and removes; kept to reuse the allocation.
 #[derive(Default)]
-struct RowLists {
+struct FeatureDelta {
     added: Vec<u32>,
     removed: Vec<u32>,
 }
 
-impl RowLists {
-    /// Those of a move.
+impl FeatureDelta {
+    /// Fills in the features that a move changes from one side's point of view.
     #[inline]
-    fn fill(&mut self, features: &FeatureSet, side: Color, view: View, changes: &Changes) {
+    fn fill(&mut self, features: &FeatureSet, side: Color, view: KingView, changes: &Changes) {
         let row = |placed: &tandem_chess::Placed| {
             let index = features.index(view, placed.color == side, placed.piece, placed.square);
             index.map(|index| index as u32)
@@ -78,54 +87,54 @@ impl RowLists {
     }
 }
 
-/// What is known of one position of the line.
+/// The accumulators of one position on the line.
 #[derive(Clone, Debug)]
-struct Frame {
+struct StackEntry {
     values: [Accumulator; 2],
-    views: [View; 2],
+    views: [KingView; 2],
     ready: [bool; 2],
-    /// The move that led here.
+    /// The pieces that the move to this position added and removed.
     changes: Changes,
 }
 
-/// The last position that one side saw in one view.
+/// A cache entry: the last position that one side saw with one king bucket, and its accumulator.
 #[derive(Clone, Debug)]
-struct Seen {
+struct CachedView {
     values: Accumulator,
     pieces: [[BitBoard; 6]; 2],
 }
 
-/// The accumulators of a line of play.
+/// A stack of accumulators for one line of play, as a search makes and takes back its moves.
 pub struct Accumulators {
-    frames: Vec<Frame>,
+    stack: Vec<StackEntry>,
     top: usize,
-    /// By side and view.
-    seen: Vec<Option<Box<Seen>>>,
+    /// Refresh cache, by side and king view.
+    cache: Vec<Option<Box<CachedView>>>,
     scratch: Scratch,
-    rows: RowLists,
+    delta: FeatureDelta,
 }
 
 impl Accumulators {
-    /// For the starting position, and for one network: every call must name the same.
+    /// Starts at the initial position. Every later call must be given the same network.
     pub fn new(network: &Network) -> Self {
         let mut accumulators = Self {
-            frames: Vec::new(),
+            stack: Vec::new(),
             top: 0,
-            seen: vec![None; 2 * network.features.views()],
+            cache: vec![None; 2 * network.features.num_views()],
             scratch: network.scratch(),
-            rows: RowLists::default(),
+            delta: FeatureDelta::default(),
         };
         accumulators.reset(network, &Board::default());
         accumulators
     }
 
-    /// Starts anew from a position.
+    /// Restarts the line at another position. The refresh cache is kept, because it stays valid.
     pub fn reset(&mut self, network: &Network, board: &Board) {
         let views = Color::ALL.map(|side| network.features.view(side, board.king(side)));
         self.top = 0;
-        match self.frames.first_mut() {
-            Some(frame) => (frame.views, frame.ready) = (views, [false; 2]),
-            None => self.frames.push(Frame {
+        match self.stack.first_mut() {
+            Some(entry) => (entry.views, entry.ready) = (views, [false; 2]),
+            None => self.stack.push(StackEntry {
                 values: [Accumulator::new(network), Accumulator::new(network)],
                 views,
                 ready: [false; 2],
@@ -134,96 +143,102 @@ impl Accumulators {
         }
     }
 
-    /// A move was made.
+    /// Records a move that was played on the board; nothing is computed yet.
     #[inline]
     pub fn push(&mut self, network: &Network, changes: &Changes) {
-        let mut views = self.frames[self.top].views;
+        let mut views = self.stack[self.top].views;
         for come in changes.added() {
             if come.piece == Piece::King {
                 views[come.color as usize] = network.features.view(come.color, come.square);
             }
         }
         self.top += 1;
-        if self.top == self.frames.len() {
-            self.frames.push(self.frames[self.top - 1].clone());
+        if self.top == self.stack.len() {
+            self.stack.push(self.stack[self.top - 1].clone());
         }
-        let frame = &mut self.frames[self.top];
-        frame.views = views;
-        frame.ready = [false; 2];
-        frame.changes = *changes;
+        let entry = &mut self.stack[self.top];
+        entry.views = views;
+        entry.ready = [false; 2];
+        entry.changes = *changes;
     }
 
-    /// The last move was taken back. The first position stays.
+    /// Undoes the last [`Self::push`]. At the start of the line it does nothing.
     #[inline]
     pub fn pop(&mut self) {
         self.top = self.top.saturating_sub(1);
     }
 
-    /// Judges the position that the moves led to.
+    /// Evaluates the current position. `board` must be the position that the recorded moves lead to.
     #[inline]
     pub fn evaluate(&mut self, network: &Network, board: &Board) -> Evaluation {
         for side in Color::ALL {
             self.make_ready(network, board, side);
         }
         let us = board.side_to_move();
-        let [own, other] = [us, !us].map(|side| &self.frames[self.top].values[side as usize]);
-        network.judge(&[own, other], network.bucket(board.occupied().len() as usize), &mut self.scratch)
+        let [own, other] = [us, !us].map(|side| &self.stack[self.top].values[side as usize]);
+        network.forward(&[own, other], network.bucket(board.occupied().len() as usize), &mut self.scratch)
     }
 
-    /// The accumulator of one side, as an evaluation reads it: what the network's later layers see of the position.
+    /// One side's accumulator of the current position, in the half that the head reads. It is the input of
+    /// every later layer.
     pub fn values(&mut self, network: &Network, board: &Board, side: Color) -> &[i16] {
         self.make_ready(network, board, side);
         let len = network.first.outputs;
         let start = if side == board.side_to_move() { 0 } else { network.first.width - len };
-        &self.frames[self.top].values[side as usize].hidden[start..start + len]
+        &self.stack[self.top].values[side as usize].hidden[start..start + len]
     }
 
     #[inline]
     fn make_ready(&mut self, network: &Network, board: &Board, side: Color) {
         let index = side as usize;
         let mut known = self.top;
-        while !self.frames[known].ready[index] {
-            if known == 0 || self.frames[known].views[index] != self.frames[known - 1].views[index] {
+        while !self.stack[known].ready[index] {
+            if known == 0 || self.stack[known].views[index] != self.stack[known - 1].views[index] {
                 return self.refresh(network, board, side);
             }
             known -= 1;
         }
         for ply in known + 1..=self.top {
-            let (before, after) = self.frames.split_at_mut(ply);
+            let (before, after) = self.stack.split_at_mut(ply);
             let (before, after) = (&before[ply - 1], &mut after[0]);
-            self.rows.fill(&network.features, side, after.views[index], &after.changes);
-            after.values[index].follow(network, &before.values[index], &self.rows.added, &self.rows.removed);
+            self.delta.fill(&network.features, side, after.views[index], &after.changes);
+            after.values[index].update_from(
+                network,
+                &before.values[index],
+                &self.delta.added,
+                &self.delta.removed,
+            );
             after.ready[index] = true;
         }
     }
 
-    /// Starts from the last position that this side saw as it sees this one.
+    /// Recomputes a side's accumulator from the cached position with the same king view.
     fn refresh(&mut self, network: &Network, board: &Board, side: Color) {
-        let frame = &mut self.frames[self.top];
-        let view = frame.views[side as usize];
-        let number = side as usize * network.features.views() + network.features.view_number(view);
-        let seen = self.seen[number].get_or_insert_with(|| {
-            Box::new(Seen { values: Accumulator::new(network), pieces: [[BitBoard::EMPTY; 6]; 2] })
+        let entry = &mut self.stack[self.top];
+        let view = entry.views[side as usize];
+        let index = side as usize * network.features.num_views() + network.features.view_index(view);
+        let cached = self.cache[index].get_or_insert_with(|| {
+            Box::new(CachedView { values: Accumulator::new(network), pieces: [[BitBoard::EMPTY; 6]; 2] })
         });
-        self.rows.added.clear();
-        self.rows.removed.clear();
+        self.delta.added.clear();
+        self.delta.removed.clear();
         for color in Color::ALL {
             for piece in Piece::ALL {
                 let now = board.colored_pieces(color, piece);
-                let then = std::mem::replace(&mut seen.pieces[color as usize][piece as usize], now);
+                let then = std::mem::replace(&mut cached.pieces[color as usize][piece as usize], now);
                 let row = |square| {
                     let index = network.features.index(view, color == side, piece, square);
                     index.map(|index| index as u32)
                 };
-                self.rows.added.extend((now & !then).into_iter().filter_map(row));
-                self.rows.removed.extend((then & !now).into_iter().filter_map(row));
+                self.delta.added.extend((now & !then).into_iter().filter_map(row));
+                self.delta.removed.extend((then & !now).into_iter().filter_map(row));
             }
         }
-        let values = &mut frame.values[side as usize];
-        values.follow(network, &seen.values, &self.rows.added, &self.rows.removed);
-        seen.values.hidden.copy_from_slice(&values.hidden);
-        seen.values.psqt = values.psqt;
-        frame.ready[side as usize] = true;
+        let values = &mut entry.values[side as usize];
+        values.update_from(network, &cached.values, &self.delta.added, &self.delta.removed);
+        cached.values.hidden.copy_from_slice(&values.hidden);
+        cached.values.psqt = values.psqt;
+        entry.ready[side as usize] = true;
     }
 }
 
@@ -235,8 +250,8 @@ mod tests {
     use crate::{Architecture, FloatNetwork, Quantisation};
     use tandem_chess::Position;
 
-    /// Plays at random, forth and back, with null moves, and asks for an evaluation now and then: what was kept must
-    /// equal what is computed from nothing.
+    /// Plays random moves, null moves and undos, and compares incremental evaluations with those from
+    /// scratch.
     fn walk(network: &Network, start: &str, plies: usize, seed: u64) {
         let mut state = seed | 1;
         let mut random = |below: usize| {
@@ -271,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_equals_computed_from_nothing() {
+    fn incremental_updates_equal_evaluation_from_scratch() {
         for set in all_sets() {
             for network in [test_nets::flat(set.clone(), 32, 1), test_nets::stacks(set.clone(), 64, 2)] {
                 walk(&network, "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 1500, 5);
@@ -287,10 +302,10 @@ mod tests {
         }
     }
 
-    /// The same for longer.
+    /// The same property over many more plies.
     #[test]
     #[ignore = "takes half a minute in a release build and many in another: scripts/long_tests.sh runs it"]
-    fn kept_equals_computed_from_nothing_on_100_000_plies() {
+    fn incremental_updates_equal_evaluation_from_scratch_on_100_000_plies() {
         for set in all_sets() {
             for network in [test_nets::flat(set.clone(), 32, 1), test_nets::stacks(set.clone(), 64, 2)] {
                 walk(&network, "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 70_000, 15);
@@ -301,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn perspectives_may_have_weights_of_their_own() {
+    fn incremental_updates_are_exact_with_separate_weights() {
         let network = test_nets::untied(FeatureSet::half_kp(), 32, 3);
         walk(&network, "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", 1500, 9);
     }
 
-    /// Things that are on or off and mean nothing.
+    /// Inputs that are on or off and have no further meaning.
     #[derive(Clone, Debug, PartialEq)]
     struct Switches(usize);
 
@@ -317,7 +332,7 @@ mod tests {
             "switches"
         }
 
-        fn inputs(&self) -> usize {
+        fn num_inputs(&self) -> usize {
             self.0
         }
 
@@ -327,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn one_side_of_no_chess_is_kept_as_well() {
+    fn incremental_updates_are_exact_for_inputs_outside_chess() {
         for chess in
             [test_nets::flat(FeatureSet::plain(), 32, 4), test_nets::stacks(FeatureSet::plain(), 64, 5)]
         {
@@ -340,11 +355,11 @@ mod tests {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 (state >> 40) as f32 / (1 << 24) as f32 - 0.5
             };
-            for numbers in float.numbers_mut() {
+            for numbers in float.parameters_mut() {
                 numbers.iter_mut().for_each(|number| *number = random());
             }
             let (network, _) = float.quantise(Quantisation::default()).unwrap();
-            // What the integers stand for, plainly computed, apart from their rounding.
+            // The float network of the same parameters, as a reference up to rounding.
             let float = network.to_float();
             let (mut kept, mut spare) = (Accumulator::new(&network), Accumulator::new(&network));
             let (mut on, mut scratch) = (Vec::<u32>::new(), network.scratch());
@@ -352,7 +367,7 @@ mod tests {
                 let row = step * 37 % 60;
                 let was_on = on.contains(&row);
                 let (added, removed) = if was_on { (vec![], vec![row]) } else { (vec![row], vec![]) };
-                spare.follow(&network, &kept, &added, &removed);
+                spare.update_from(&network, &kept, &added, &removed);
                 std::mem::swap(&mut kept, &mut spare);
                 if was_on {
                     on.retain(|&other| other != row);
@@ -360,12 +375,12 @@ mod tests {
                     on.push(row);
                 }
                 let mut anew = Accumulator::new(&network);
-                anew.follow(&network, &Accumulator::new(&network), &on, &[]);
+                anew.update_from(&network, &Accumulator::new(&network), &on, &[]);
                 let bucket = step as usize % 8;
-                let value = network.judge(&[&kept], bucket, &mut scratch);
-                assert_eq!(value, network.judge(&[&anew], bucket, &mut scratch));
+                let value = network.forward(&[&kept], bucket, &mut scratch);
+                assert_eq!(value, network.forward(&[&anew], bucket, &mut scratch));
                 let sides: Vec<usize> = on.iter().map(|&row| row as usize).collect();
-                let expected = float.judge(&[&sides], bucket);
+                let expected = float.forward(&[&sides], bucket);
                 assert!((f64::from(value.value()) - expected).abs() < 0.05 * expected.abs() + 30.0);
             }
         }

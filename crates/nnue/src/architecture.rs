@@ -1,4 +1,8 @@
-//! What a network is made of, without its numbers.
+//! The shape of a network: its inputs, the width of its accumulators and the layers after them, without the
+//! weights.
+//!
+//! Loading a file and quantising a network run [`Architecture::check`] first, so that the kernels can rely on the
+//! limits here.
 
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
@@ -6,32 +10,33 @@ use crate::kernels::Activation;
 use std::fmt;
 use thiserror::Error;
 
-/// Columns of the piece-square part that some networks have beside their first layer.
+/// Outputs of the piece-square table (PSQT) beside the first layer, one per stack. Stockfish has eight as
+/// well.
 pub const PSQT_BUCKETS: usize = 8;
 
-/// Outputs a dense layer of a stack may have.
+/// Maximum number of outputs of a dense layer in a stack, because the kernels compute 16 or 32 at a time.
 pub const MAX_LAYER_OUTPUTS: usize = 32;
 
-/// Values of one side's accumulator that there may be.
+/// Maximum accumulator width of one side.
 const MAX_OUTPUTS: usize = 1 << 14;
 
-/// The accumulators' values come in groups of so many, as the kernels work on them.
+/// Accumulator widths are multiples of this, because the kernels process 32 values of 16 bits at a time.
 const GROUP: usize = 32;
 
-/// What an output of one, and what a pawn may be worth.
+/// Maximum output scale and maximum value of a pawn, so that products with them fit into 64 bits.
 const MAX_SCALE: i32 = 1 << 20;
 const MAX_PAWN: i32 = 100_000;
 
-/// What an output of one is worth in the units of a stack.
+/// Output scale of every network with stacks: an output of 1.0 is 600 units, as in Stockfish.
 pub(crate) const STACK_UNITS: i32 = 600;
 
-/// A network that has no sound shape.
+/// An architecture that cannot be evaluated, with the part at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{part}: {problem}")]
 pub struct ArchitectureError {
-    /// What is wrong, by the name that file headers give it.
+    /// The faulty part, by its key in file headers, for example `outputs` or `bucket-less`.
     pub part: String,
-    /// Why.
+    /// The reason, with the value found and the limits.
     pub problem: String,
 }
 
@@ -41,173 +46,186 @@ impl ArchitectureError {
     }
 }
 
-/// Refuses a number that is too small or too large.
+/// Returns an error that names `part` unless the number lies within `min..=max`.
 fn within<T: PartialOrd + fmt::Display>(
     part: &str,
     number: T,
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> Result<(), ArchitectureError> {
-    if number >= least && number <= most {
+    if number >= min && number <= max {
         return Ok(());
     }
-    Err(ArchitectureError::new(part, format!("{number} is not from {least} to {most}")))
+    Err(ArchitectureError::new(part, format!("{number} is not from {min} to {max}")))
 }
 
-/// The shape of a network.
+/// The shape of a network: inputs, accumulator width and head. Displayed as `halfkp 40960 -> 256x2 -> 1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture<I = FeatureSet> {
-    /// The inputs.
+    /// The inputs, for example a chess [`FeatureSet`].
     pub features: I,
-    /// Values of one side's accumulator.
+    /// Accumulator width of one side, a multiple of 32.
     pub outputs: usize,
-    /// Both perspectives share the weights of the first layer.
+    /// Both perspectives share the weights of the first layer. If `false`, the side to move and the opponent
+    /// have a set each.
     pub tied: bool,
-    /// Piece-square values stand beside the first layer.
+    /// True if a piece-square table goes straight from the inputs to the output ([`PSQT_BUCKETS`] values per
+    /// input).
     pub psqt: bool,
-    /// What comes after the accumulators.
+    /// The layers after the accumulators.
     pub head: HeadShape,
 }
 
-/// What comes after the accumulators.
+/// The layers after the accumulators: one output layer, or a stack of three small dense layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadShape {
-    /// The accumulators, activated, meet the output weights.
+    /// A single output layer: the activated accumulators times 16-bit weights.
     Flat {
-        /// What becomes of a value before.
+        /// The activation function of the accumulators.
         activation: Activation,
-        /// Which output judges.
-        buckets: Buckets,
+        /// The output buckets, of which the number of pieces selects one.
+        buckets: OutputBuckets,
     },
-    /// Three dense layers of small integers.
+    /// Three dense layers with 8-bit weights, as in Stockfish since version 12.
     Stacks(StackShape),
 }
 
-/// The three dense layers of a stack.
+/// The three dense layers of a stack: accumulators -> [`Self::hidden`] -> [`Self::second`] -> 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackShape {
-    /// How accumulators become inputs of the first.
-    pub squeeze: Squeeze,
-    /// The second layer sees each value of the first squared as well as clipped.
-    pub dual: bool,
-    /// The last output of the first layer goes straight to the end.
+    /// The activation between the accumulators and the first dense layer.
+    pub input_activation: InputActivation,
+    /// The second layer receives every output of the first twice: clipped, and squared and clipped
+    /// (SqrCReLU).
+    pub squared_clipped: bool,
+    /// The last output of the first layer is added to the result directly, as a skip connection.
     pub skip: bool,
-    /// Outputs of the first.
+    /// Outputs of the first dense layer, 2 to [`MAX_LAYER_OUTPUTS`], including that of the skip connection.
     pub hidden: usize,
-    /// Outputs of the second.
+    /// Outputs of the second dense layer, 1 to [`MAX_LAYER_OUTPUTS`].
     pub second: usize,
-    /// Which stack judges.
-    pub buckets: Buckets,
+    /// The layer stacks, of which the number of pieces selects one.
+    pub buckets: OutputBuckets,
 }
 
-/// How accumulators become the small integers that the next layer multiplies.
+/// The activation that turns 16-bit accumulators into the 8-bit inputs (0 to 127) of the first dense layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Squeeze {
-    /// Held between 0 and 127.
-    Clip,
-    /// The first half of them, held between 0 and 127, times the second half.
-    Pairwise127,
-    /// The same between 0 and 255.
-    Pairwise255,
+pub enum InputActivation {
+    /// Clipped ReLU to 0..=127, with a quantised one of 127 (Stockfish 12 to 14.1).
+    Clipped,
+    /// Pairwise multiplication of the first half with the second, each clipped to 0..=127 (Stockfish 15 to
+    /// 17).
+    PairwiseMul127,
+    /// Pairwise multiplication with values clipped to 0..=255, which keeps one bit more of each factor.
+    PairwiseMul255,
 }
 
-impl Squeeze {
-    /// What stands for one in the accumulators.
-    pub fn one(self) -> i16 {
+impl InputActivation {
+    /// The integer that represents 1.0 in the accumulators: 127 or 255.
+    pub fn quantised_one(self) -> i16 {
         match self {
-            Self::Clip | Self::Pairwise127 => 127,
-            Self::Pairwise255 => 255,
+            Self::Clipped | Self::PairwiseMul127 => 127,
+            Self::PairwiseMul255 => 255,
         }
     }
 
-    /// What a product of two ones becomes, rounding apart: 127 · 127 / 2^7 of 127, or 255 · 255 / 2^9.
-    pub fn product(self) -> f64 {
-        f64::from(self.one()).powi(2) / f64::from(1 << self.shift()) / 127.0
+    /// The product of two ones after the shift, as a fraction of 127: (127 · 127 / 2^7) / 127 or (255 · 255 /
+    /// 2^9) / 127, without rounding. Training uses the same factor, so that float and integer networks agree.
+    pub fn product_of_ones(self) -> f64 {
+        f64::from(self.quantised_one()).powi(2) / f64::from(1 << self.shift()) / 127.0
     }
 
-    /// Whether values are multiplied in pairs.
+    /// True if the two halves of an accumulator are multiplied, which halves the inputs of the first dense
+    /// layer.
     pub fn is_pairwise(self) -> bool {
-        self != Self::Clip
+        self != Self::Clipped
     }
 
-    /// The shift that brings a product of two values to at most 127.
+    /// The right shift that brings a product of two clipped values into 0..=127.
     pub(crate) fn shift(self) -> u32 {
-        if self == Self::Pairwise255 { 9 } else { 7 }
+        if self == Self::PairwiseMul255 { 9 } else { 7 }
     }
 }
 
-/// Which of several outputs or layer stacks judges a position, by the number of pieces on the board.
+/// Output buckets: the number of pieces on the board selects one of several outputs or layer stacks.
+///
+/// The bucket is `(pieces − offset) / divisor`, at most `count − 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buckets {
-    /// How many there are.
+pub struct OutputBuckets {
+    /// Number of buckets, 1 to 32.
     pub count: usize,
-    /// Pieces that are not counted.
-    pub less: usize,
-    /// Pieces to a bucket.
-    pub pieces: usize,
+    /// Subtracted from the number of pieces before the division, 0 to 32.
+    pub offset: usize,
+    /// Pieces per bucket, 1 to 32.
+    pub divisor: usize,
 }
 
-impl Buckets {
-    /// Only one.
-    pub const ONE: Self = Self { count: 1, less: 1, pieces: 32 };
+impl OutputBuckets {
+    /// A single bucket for every position.
+    pub const ONE: Self = Self { count: 1, offset: 1, divisor: 32 };
 
-    /// Stockfish's eight: (pieces − 1) / 4.
-    pub const STOCKFISH: Self = Self { count: 8, less: 1, pieces: 4 };
+    /// Stockfish's eight buckets: (pieces − 1) / 4.
+    pub const STOCKFISH: Self = Self { count: 8, offset: 1, divisor: 4 };
 
-    /// Bullet's: (pieces − 2) divided by 32 / `count`, rounded up. There are 1 to 32 of them.
+    /// Bullet's `MaterialCount`: (pieces − 2) divided by 32 / `count`, rounded up. `count` is 1 to 32.
     pub fn bullet(count: usize) -> Self {
-        // One is one, by whatever formula.
+        // A single bucket has one canonical form, so that equal architectures compare equal.
         if count == 1 {
             return Self::ONE;
         }
-        Self { count, less: 2, pieces: 32usize.div_ceil(count.max(1)) }
+        Self { count, offset: 2, divisor: 32usize.div_ceil(count.max(1)) }
     }
 
-    /// The bucket for so many pieces.
+    /// The bucket of a position with this number of pieces (both sides, kings included).
     #[inline]
-    pub fn of(self, pieces: usize) -> usize {
-        (pieces.saturating_sub(self.less) / self.pieces.max(1)).min(self.count.saturating_sub(1))
+    pub fn index(self, pieces: usize) -> usize {
+        (pieces.saturating_sub(self.offset) / self.divisor.max(1)).min(self.count.saturating_sub(1))
     }
 
     fn check(self) -> Result<(), ArchitectureError> {
         within("buckets", self.count, 1, 32)?;
-        within("bucket-less", self.less, 0, 32)?;
-        within("bucket-pieces", self.pieces, 1, 32)
+        within("bucket-less", self.offset, 0, 32)?;
+        within("bucket-pieces", self.divisor, 1, 32)
     }
 }
 
 impl<I: Inputs> Architecture<I> {
-    /// Values that are kept for each side: twice as many where the side to move and the other have weights of their
-    /// own, for each side is both in turn.
+    /// Sums kept for each side: twice [`Self::outputs`] if the perspectives have weights of their own,
+    /// because each side is both the side to move and the opponent in turn.
     pub fn width(&self) -> usize {
         if self.tied { self.outputs } else { 2 * self.outputs }
     }
 
-    /// Which output or stack judges.
-    pub fn buckets(&self) -> Buckets {
+    /// The buckets that select an output or a stack.
+    pub fn buckets(&self) -> OutputBuckets {
         match self.head {
             HeadShape::Flat { buckets, .. } | HeadShape::Stacks(StackShape { buckets, .. }) => buckets,
         }
     }
 
-    /// Inputs and outputs of each dense layer of one stack, in order. A flat head is a stack of one.
+    /// Inputs and outputs of each dense layer of one stack, in order. A flat head counts as a stack of one
+    /// layer.
     pub fn layers(&self) -> Vec<(usize, usize)> {
         match self.head {
             HeadShape::Flat { .. } => vec![(I::SIDES * self.outputs, 1)],
             HeadShape::Stacks(stack) => {
-                let inputs = I::SIDES * self.outputs / if stack.squeeze.is_pairwise() { 2 } else { 1 };
+                let inputs =
+                    I::SIDES * self.outputs / if stack.input_activation.is_pairwise() { 2 } else { 1 };
                 let kept = stack.hidden.saturating_sub(usize::from(stack.skip));
-                let second_inputs = if stack.dual { 2 * kept } else { kept };
+                let second_inputs = if stack.squared_clipped { 2 * kept } else { kept };
                 vec![(inputs, stack.hidden), (second_inputs, stack.second), (stack.second, 1)]
             }
         }
     }
 
-    /// Refuses a shape that cannot be evaluated. Everything that makes a network asks this first.
+    /// Checks that the network can be evaluated. Loading and quantisation call this before they allocate.
+    ///
+    /// # Errors
+    /// The first part outside its limits, for example a width that is not a multiple of 32.
     pub fn check(&self) -> Result<(), ArchitectureError> {
         within("outputs", self.outputs, GROUP, MAX_OUTPUTS)?;
         if !self.outputs.is_multiple_of(GROUP) {
-            let problem = format!("{} is no multiple of {GROUP}", self.outputs);
+            let problem = format!("{} is not a multiple of {GROUP}", self.outputs);
             return Err(ArchitectureError::new("outputs", problem));
         }
         self.buckets().check()?;
@@ -220,7 +238,7 @@ impl<I: Inputs> Architecture<I> {
         }
         match self.head {
             HeadShape::Flat { .. } if self.psqt => {
-                Err(ArchitectureError::new("psqt", "a flat head has no place for piece squares"))
+                Err(ArchitectureError::new("psqt", "a flat head cannot have piece squares"))
             }
             HeadShape::Flat { .. } => Ok(()),
             HeadShape::Stacks(stack) => {
@@ -235,8 +253,9 @@ impl<I: Inputs> Architecture<I> {
         }
     }
 
-    /// Refuses units that no network of this shape can have. The integers of stacks leave no choice of scale.
-    pub(crate) fn check_units(&self, scale: i32, pawn: i32) -> Result<(), ArchitectureError> {
+    /// Checks the output scale and the value of a pawn. Networks with stacks have a fixed scale,
+    /// [`STACK_UNITS`].
+    pub(crate) fn check_scale(&self, scale: i32, pawn: i32) -> Result<(), ArchitectureError> {
         within("pawn", pawn, 1, MAX_PAWN)?;
         match self.head {
             HeadShape::Stacks(_) if scale != STACK_UNITS => {
@@ -248,10 +267,10 @@ impl<I: Inputs> Architecture<I> {
     }
 }
 
-/// The notation of the field: `halfkp 40960 -> 256x2 -> 1`.
+/// The notation of the field, for example `halfkp 40960 -> 256x2 -> 1`.
 impl<I: Inputs> fmt::Display for Architecture<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} -> {}", self.features.name(), self.features.inputs(), self.outputs)?;
+        write!(f, "{} {} -> {}", self.features.name(), self.features.num_inputs(), self.outputs)?;
         if I::SIDES > 1 {
             write!(f, "x{}", I::SIDES)?;
         }
@@ -266,7 +285,7 @@ impl<I: Inputs> fmt::Display for Architecture<I> {
                 }
             }
             HeadShape::Stacks(stack) => {
-                let pairs = if stack.squeeze.is_pairwise() { " pairwise" } else { "" };
+                let pairs = if stack.input_activation.is_pairwise() { " pairwise" } else { "" };
                 write!(f, "{pairs} -> {} -> {} -> 1", stack.hidden, stack.second)?;
                 if stack.buckets.count > 1 {
                     write!(f, ", {} stacks", stack.buckets.count)?;
@@ -282,24 +301,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_follow_both_formulas() {
+    fn bucket_indices_follow_both_formulas() {
         for pieces in 2..=32 {
-            assert_eq!(Buckets::STOCKFISH.of(pieces), (pieces - 1) / 4);
-            assert_eq!(Buckets::bullet(8).of(pieces), (pieces - 2) / 4);
-            assert_eq!(Buckets::ONE.of(pieces), 0);
+            assert_eq!(OutputBuckets::STOCKFISH.index(pieces), (pieces - 1) / 4);
+            assert_eq!(OutputBuckets::bullet(8).index(pieces), (pieces - 2) / 4);
+            assert_eq!(OutputBuckets::ONE.index(pieces), 0);
         }
-        assert_eq!(Buckets::bullet(1).of(32), 0);
+        assert_eq!(OutputBuckets::bullet(1).index(32), 0);
     }
 
     #[test]
-    fn what_cannot_be_evaluated_is_refused() {
+    fn invalid_architectures_are_refused() {
         let stack = StackShape {
-            squeeze: Squeeze::Pairwise127,
-            dual: true,
+            input_activation: InputActivation::PairwiseMul127,
+            squared_clipped: true,
             skip: true,
             hidden: 16,
             second: 32,
-            buckets: Buckets::STOCKFISH,
+            buckets: OutputBuckets::STOCKFISH,
         };
         let flat = |buckets| HeadShape::Flat { activation: Activation::Screlu, buckets };
         let refused = |outputs, psqt, head| {
@@ -313,44 +332,47 @@ mod tests {
             assert_eq!(refused(outputs, true, HeadShape::Stacks(stack)), part("outputs"));
         }
         for (hidden, second) in [(0, 32), (1, 32), (33, 32), (16, 0), (16, 33)] {
-            let wrong = if second == 32 { "hidden" } else { "second" };
+            let faulty = if second == 32 { "hidden" } else { "second" };
             let stack = StackShape { hidden, second, ..stack };
-            assert_eq!(refused(64, true, HeadShape::Stacks(stack)), part(wrong));
+            assert_eq!(refused(64, true, HeadShape::Stacks(stack)), part(faulty));
         }
-        let nine = HeadShape::Stacks(StackShape { buckets: Buckets::bullet(9), ..stack });
+        let nine = HeadShape::Stacks(StackShape { buckets: OutputBuckets::bullet(9), ..stack });
         assert_eq!(refused(64, false, nine), None);
         assert_eq!(refused(64, true, nine), part("buckets"));
-        assert_eq!(refused(64, false, flat(Buckets::bullet(32))), None);
-        assert_eq!(refused(64, true, flat(Buckets::ONE)), part("psqt"));
-        assert_eq!(refused(64, false, flat(Buckets::bullet(0))), part("buckets"));
-        assert_eq!(refused(64, false, flat(Buckets::bullet(33))), part("buckets"));
-        assert_eq!(refused(64, false, flat(Buckets { pieces: 0, ..Buckets::ONE })), part("bucket-pieces"));
+        assert_eq!(refused(64, false, flat(OutputBuckets::bullet(32))), None);
+        assert_eq!(refused(64, true, flat(OutputBuckets::ONE)), part("psqt"));
+        assert_eq!(refused(64, false, flat(OutputBuckets::bullet(0))), part("buckets"));
+        assert_eq!(refused(64, false, flat(OutputBuckets::bullet(33))), part("buckets"));
+        assert_eq!(
+            refused(64, false, flat(OutputBuckets { divisor: 0, ..OutputBuckets::ONE })),
+            part("bucket-pieces")
+        );
     }
 
     #[test]
-    fn architectures_are_told_in_the_notation_of_the_field() {
+    fn architectures_are_displayed_in_the_notation_of_the_field() {
         let mut architecture = Architecture {
             features: FeatureSet::half_kp(),
             outputs: 256,
             tied: false,
             psqt: false,
-            head: HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::bullet(4) },
+            head: HeadShape::Flat { activation: Activation::Crelu, buckets: OutputBuckets::bullet(4) },
         };
-        let told = "halfkp 40960 -> 256x2 (own weights for each perspective) crelu -> 1x4";
-        assert_eq!(architecture.to_string(), told);
+        let expected = "halfkp 40960 -> 256x2 (own weights for each perspective) crelu -> 1x4";
+        assert_eq!(architecture.to_string(), expected);
         assert_eq!((architecture.width(), architecture.layers()), (512, vec![(512, 1)]));
         architecture.tied = true;
         architecture.psqt = true;
         architecture.head = HeadShape::Stacks(StackShape {
-            squeeze: Squeeze::Pairwise127,
-            dual: true,
+            input_activation: InputActivation::PairwiseMul127,
+            squared_clipped: true,
             skip: true,
             hidden: 16,
             second: 32,
-            buckets: Buckets::STOCKFISH,
+            buckets: OutputBuckets::STOCKFISH,
         });
-        let told = "halfkp 40960 -> 256x2 pairwise -> 16 -> 32 -> 1, 8 stacks + piece squares";
-        assert_eq!(architecture.to_string(), told);
+        let expected = "halfkp 40960 -> 256x2 pairwise -> 16 -> 32 -> 1, 8 stacks + piece squares";
+        assert_eq!(architecture.to_string(), expected);
         assert_eq!(architecture.layers(), [(256, 16), (30, 32), (32, 1)]);
     }
 }

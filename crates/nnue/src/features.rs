@@ -1,9 +1,9 @@
-//! Which inputs of the network are on: the pieces of a position as each side sees them.
+//! Chess feature sets: the pieces of a position as inputs, from the perspective of each side.
 //!
-//! Every set here has one shape. A side sees the board through a [`View`] that its own king decides: which rows of
-//! the first layer belong to that king, and how squares are turned or mirrored. Within a view, a piece on a square is
-//! one row. So a move of any other piece changes one row for each piece that comes or goes, and a move of a king
-//! changes the view of one side at most. A new set is a file with one constructor.
+//! All sets have the same structure. A side's own king determines its [`KingView`]: the weight rows of its
+//! king bucket, and how squares are flipped or mirrored. Within a view, a piece on a square is one feature. A
+//! move of another piece therefore changes one feature per piece that comes or goes, and a king move changes
+//! the view of one side at most. A new set is a file with one constructor.
 
 mod half_ka;
 mod half_kp;
@@ -13,163 +13,169 @@ use crate::inputs::Inputs;
 use tandem_chess::{Board, Color, Piece, Square};
 use thiserror::Error;
 
-/// How Black's view of the board is made from White's.
+/// Transformation from White's to Black's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// Ranks change places: a1 becomes a8.
+enum Orientation {
+    /// Ranks are flipped: a1 becomes a8.
     Flip,
-    /// The board turns round: a1 becomes h8.
+    /// The board is rotated by 180 degrees: a1 becomes h8.
     Rotate,
 }
 
-/// Whether a side sees the board mirrored left to right, so that its king always stands in one half of it.
+/// Horizontal mirroring, so that a side's own king always appears in one half of the board. It halves the
+/// number of king buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mirror {
-    /// Never.
+    /// Files are left as they are.
     Never,
-    /// Its king is seen on the files a to d.
+    /// The own king always appears on the files a to d.
     KingWest,
-    /// Its king is seen on the files e to h.
+    /// The own king always appears on the files e to h.
     KingEast,
 }
 
-/// A side's way of seeing the board.
+/// A side's view of the board, determined by its own king: the king bucket and the transformation of squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct KingView {
     base: u32,
     flip: u8,
 }
 
-impl View {
-    /// The row before the first of the king's planes.
+impl KingView {
+    /// Index of the first feature of the king bucket.
     pub fn base(self) -> u32 {
         self.base
     }
 
-    /// What a square's number is changed by, bit by bit.
+    /// Mask that is XORed with a square index, for example 56 to flip ranks.
     pub fn flip(self) -> u8 {
         self.flip
     }
 }
 
-/// Marks pieces that are no input.
+/// Marks kinds of pieces that have no feature, such as the kings in HalfKP.
 const ABSENT: u16 = u16::MAX;
 
-/// A set of inputs.
+/// A set of chess inputs, such as HalfKAv2 or 768 with king buckets. Made by its constructors or
+/// [`Self::by_name`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureSet {
     name: String,
-    turn: Turn,
+    orientation: Orientation,
     mirror: Mirror,
-    /// Where the rows of each kind of piece begin within a king's: own pieces, then the enemy's.
+    /// Offset of each kind of piece within a king bucket: own pieces, then the opponent's, pawn to king.
     planes: [[u16; 6]; 2],
-    /// Rows of one king.
+    /// Number of features in one king bucket.
     stride: u32,
-    /// Rows before the first of a king's.
+    /// Number of unused features at the start of each king bucket.
     offset: u32,
-    /// For each square of a king, as its side sees it, which rows are its own.
+    /// King bucket of each square of the own king, after the transformation.
     kings: [u16; 64],
     buckets: u32,
 }
 
-/// A name that is no feature set.
+/// No feature set has this name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "no feature set is called {0:?}; there are halfkp, halfkp-41024, halfka-v2, halfka-v2-hm, 768, and \
      768 with king buckets: 768-kings, or 768-kings-mirrored, and the bucket of each square"
 )]
-pub struct UnknownFeatures(pub String);
+pub struct UnknownFeatureSet(pub String);
 
-/// A king's square with a bucket that there is none of.
+/// An invalid bucket in a map from king squares to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("number {square} of the map of kings is bucket {bucket}; there are 0 to 31")]
 pub struct BadKingBucket {
-    /// The place in the map.
+    /// Index in the map.
     pub square: usize,
-    /// What stands there.
+    /// The bucket at this index; the maximum is 31.
     pub bucket: u8,
 }
 
 impl FeatureSet {
-    /// The set of that name, as [`Self::name`] gives it.
-    pub fn by_name(name: &str) -> Result<Self, UnknownFeatures> {
+    /// The set with this name, as given by [`Self::name`].
+    ///
+    /// # Errors
+    /// No set has this name. The message lists those that exist.
+    pub fn by_name(name: &str) -> Result<Self, UnknownFeatureSet> {
         match name {
             "halfkp" => Ok(Self::half_kp()),
             "halfkp-41024" => Ok(Self::half_kp_41024()),
             "halfka-v2" => Ok(Self::half_ka_v2()),
             "halfka-v2-hm" => Ok(Self::half_ka_v2_hm()),
             "768" => Ok(Self::plain()),
-            _ => plain::by_name(name).ok_or_else(|| UnknownFeatures(name.into())),
+            _ => plain::by_name(name).ok_or_else(|| UnknownFeatureSet(name.into())),
         }
     }
 
-    /// The name, which says all there is to know of the set.
+    /// The name in file headers and recipes, from which [`Self::by_name`] reconstructs the set.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many inputs there are.
-    pub fn inputs(&self) -> usize {
+    /// Number of features, which is the number of weight rows of the first layer.
+    pub fn num_inputs(&self) -> usize {
         (self.buckets * self.stride) as usize
     }
 
-    /// How many inputs belong to one king.
+    /// Number of features in one king bucket.
     pub fn stride(&self) -> usize {
         self.stride as usize
     }
 
-    /// The most inputs that can be on at once.
+    /// Maximum number of features active at once for one side: 32, or 30 for sets without kings.
     pub fn max_active(&self) -> usize {
         if self.planes[0][Piece::King as usize] == ABSENT { 30 } else { 32 }
     }
 
-    /// How many groups of rows there are, of which the own king chooses one.
+    /// Number of king buckets, of which the own king selects one.
     pub fn king_bucket_count(&self) -> usize {
         self.buckets as usize
     }
 
-    /// How `side` sees the board with its king on a square.
+    /// The view of `side` with its king on the square `king`.
     #[inline]
-    pub fn view(&self, side: Color, king: Square) -> View {
-        let mut flip = match (side, self.turn) {
+    pub fn view(&self, side: Color, king: Square) -> KingView {
+        let mut flip = match (side, self.orientation) {
             (Color::White, _) => 0,
-            (Color::Black, Turn::Flip) => 56,
-            (Color::Black, Turn::Rotate) => 63,
+            (Color::Black, Orientation::Flip) => 56,
+            (Color::Black, Orientation::Rotate) => 63,
         };
         let west = (king as u8 ^ flip) & 7 < 4;
         if self.mirror == Mirror::KingWest && !west || self.mirror == Mirror::KingEast && west {
             flip ^= 7;
         }
         let bucket = u32::from(self.kings[usize::from(king as u8 ^ flip)]);
-        View { base: bucket * self.stride + self.offset, flip }
+        KingView { base: bucket * self.stride + self.offset, flip }
     }
 
-    /// A number below [`Self::views`] for each view of a side.
+    /// An index below [`Self::num_views`] for each view of a side.
     #[inline]
-    pub(crate) fn view_number(&self, view: View) -> usize {
+    pub(crate) fn view_index(&self, view: KingView) -> usize {
         (view.base / self.stride) as usize * 2 + usize::from(view.flip & 7 != 0)
     }
 
-    pub(crate) fn views(&self) -> usize {
+    pub(crate) fn num_views(&self) -> usize {
         2 * self.king_bucket_count()
     }
 
-    /// Where the rows of a kind of piece begin within a king's, if it has any: a row is [`View::base`], this, and the square
-    /// with [`View::flip`].
+    /// Offset of a kind of piece within a king bucket, or `None` if it has no features. A feature's index is
+    /// [`KingView::base`], plus this offset, plus the square XOR [`KingView::flip`].
     pub fn plane(&self, own: bool, piece: Piece) -> Option<u16> {
         let plane = self.planes[usize::from(!own)][piece as usize];
         (plane != ABSENT).then_some(plane)
     }
 
-    /// The input for a piece on a square, if there is one: some sets leave the kings out.
+    /// Index of the feature for a piece on a square; `None` if the set has no such feature, for example for
+    /// kings in HalfKP.
     #[inline]
-    pub fn index(&self, view: View, own: bool, piece: Piece, square: Square) -> Option<usize> {
+    pub fn index(&self, view: KingView, own: bool, piece: Piece, square: Square) -> Option<usize> {
         let plane = self.planes[usize::from(!own)][piece as usize];
         (plane != ABSENT)
             .then(|| view.base as usize + usize::from(plane) + usize::from(square as u8 ^ view.flip))
     }
 
-    /// The inputs that are on for one side.
+    /// Indices of the active features of one side, in no particular order.
     pub fn active(&self, board: &Board, side: Color) -> impl Iterator<Item = usize> {
         let view = self.view(side, board.king(side));
         Color::ALL.into_iter().flat_map(move |color| {
@@ -183,7 +189,7 @@ impl FeatureSet {
     }
 }
 
-/// What every set of inputs must say; the set says it itself as well, so that chess needs no trait.
+/// Forwards to the inherent methods, so that chess code need not import the trait.
 impl Inputs for FeatureSet {
     const SIDES: usize = 2;
 
@@ -191,8 +197,8 @@ impl Inputs for FeatureSet {
         self.name()
     }
 
-    fn inputs(&self) -> usize {
-        self.inputs()
+    fn num_inputs(&self) -> usize {
+        self.num_inputs()
     }
 
     fn max_active(&self) -> usize {
@@ -204,7 +210,8 @@ impl Inputs for FeatureSet {
     }
 }
 
-/// Rows of ten kinds of piece, own and enemy in turn, or eleven with both kings sharing the last.
+/// Plane offsets with own and opposing pieces alternating: ten kinds of piece, or eleven with both kings
+/// sharing the last.
 const fn alternating(kings: bool) -> [[u16; 6]; 2] {
     let king = if kings { 640 } else { ABSENT };
     [[0, 128, 256, 384, 512, king], [64, 192, 320, 448, 576, king]]
@@ -215,7 +222,7 @@ pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
 
-    /// Positions of a few random games, for tests of all kinds.
+    /// Positions of a few random games, shared by the tests of this crate.
     pub(crate) fn random_positions(seed: u64, plies: usize) -> Vec<Position> {
         let mut state = seed | 1;
         let mut random = move |below: usize| {
@@ -252,7 +259,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_name_leads_back_to_its_set() {
+    fn every_set_is_found_by_its_name() {
         for set in all_sets() {
             assert_eq!(FeatureSet::by_name(set.name()).as_ref(), Ok(&set));
         }
@@ -261,7 +268,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn inputs_are_in_range_and_differ_within_a_position() {
+    fn active_features_are_distinct_and_in_range() {
         for position in random_positions(7, 400) {
             for set in all_sets() {
                 for side in Color::ALL {
@@ -271,20 +278,20 @@ pub(crate) mod tests {
                     active.dedup();
                     assert_eq!(active.len(), count, "{} {}", set.name(), position.fen());
                     assert!(active.len() <= set.max_active());
-                    assert!(active.last().is_none_or(|&last| last < set.inputs()));
+                    assert!(active.last().is_none_or(|&last| last < set.num_inputs()));
                 }
             }
         }
     }
 
-    /// Colours and ranks change places: each side must then see what the other saw.
+    /// Swapping colours and flipping ranks must also swap what the two sides see.
     #[test]
-    fn the_sides_see_alike() {
+    fn both_sides_see_a_colour_flipped_position_alike() {
         let sets = all_sets();
         for position in random_positions(9, 200) {
             let board = position.board();
             let mirrored = mirror_colors(board);
-            for set in sets.iter().filter(|set| set.turn == Turn::Flip) {
+            for set in sets.iter().filter(|set| set.orientation == Orientation::Flip) {
                 for side in Color::ALL {
                     let mut seen: Vec<usize> = set.active(board, side).collect();
                     let mut mirror: Vec<usize> = set.active(&mirrored, !side).collect();

@@ -1,4 +1,5 @@
-//! Network files: what each format is, and how to read and write it.
+//! Network file formats: detection by the first bytes, reading and writing. `docs/formats.md` describes the
+//! layouts.
 
 mod header;
 mod jomfish;
@@ -12,7 +13,7 @@ mod stacks;
 mod stockfish;
 
 use crate::network::Network;
-use reader::Reader;
+use reader::FieldReader;
 use std::path::{Path, PathBuf};
 use tandem_chess::input;
 use thiserror::Error;
@@ -22,67 +23,68 @@ pub use own::reseal;
 pub use safetensors::with_sorted_header;
 pub use single::BulletLayout;
 
-/// A file that is no network, or a damaged one.
+/// A file that is not a network, or a damaged one, with the position of the fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field} at byte {offset}: {problem}")]
 pub struct LoadError {
-    /// What was being read.
+    /// The field that was being read, for example `output scale` or `outputs in the header`.
     pub field: String,
-    /// Where it begins.
+    /// The byte at which the field begins.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The fault, with the value found and the one expected.
     pub problem: String,
 }
 
-/// A network file that could not be read.
+/// An error while loading a network file.
 #[derive(Debug, Error)]
 pub enum NetworkError {
-    /// The file system's word.
+    /// The file system reported an error.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// The network file's path.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// What is in the file is no network we know.
+    /// The contents are not a network in a known format.
     #[error("{path}: {source}")]
     Load {
-        /// The file.
+        /// The network file's path.
         path: PathBuf,
-        /// Where and why.
+        /// The position and the nature of the fault.
         source: LoadError,
     },
 }
 
-/// A network that a file format has no place for.
+/// A network whose architecture a file format cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{format} format has no place for {architecture}")]
-pub struct UnfitNetwork {
-    /// The network.
+#[error("{format} format cannot represent {architecture}")]
+pub struct UnsupportedArchitecture {
+    /// The architecture of the network.
     pub architecture: String,
-    /// The format.
+    /// The name of the format, for example `Stockfish's`.
     pub format: String,
 }
 
-/// A kind of network file that says what it is.
+/// A network file format that can be detected from its first bytes. Bullet's quantised files cannot; see
+/// [`BulletLayout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Ours.
+    /// Tandem's own `.tnn`, which can hold every [`Network`].
     Tandem,
-    /// Stockfish's `.nnue`, of any generation.
+    /// Stockfish's `.nnue`, from version 12 to 17.
     Stockfish,
-    /// Jomfish's `.jnn`.
+    /// Jomfish's `.jnn`, an architecture like that of Stockfish 12.
     Jomfish,
-    /// The binary of 16-bit weights, `HALFKP16`, that a student's thesis defined: HalfKP 40,960 -> 256x2 -> 1, with
-    /// weights of its own for each perspective.
+    /// `HALFKP16`, the binary with 16-bit weights defined by a student's thesis: HalfKP 40,960 -> 256x2 -> 1,
+    /// with separate weights for each perspective.
     Student,
-    /// A network in floating point, in safetensors.
+    /// A network in floating point as safetensors; see [`FloatNetwork`](crate::FloatNetwork).
     Float,
 }
 
 impl Format {
-    /// The format of a file, by its first bytes.
+    /// Detects the format from the first bytes; `None` if it is unknown.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(own::MAGIC) {
             return Some(Self::Tandem);
@@ -93,12 +95,12 @@ impl Format {
         match u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) {
             stockfish::VERSION_12 | stockfish::VERSION_14 => Some(Self::Stockfish),
             jomfish::MAGIC => Some(Self::Jomfish),
-            // Eight bytes of length, then JSON.
+            // Safetensors: eight bytes of length, then JSON.
             _ => (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Float),
         }
     }
 
-    /// Its name.
+    /// A name for messages, for example `Stockfish network`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tandem => "Tandem network",
@@ -110,7 +112,7 @@ impl Format {
     }
 }
 
-/// Larger than any network file should be.
+/// Maximum size of a network file in bytes (1 GiB).
 const MAX_LEN: u64 = 1 << 30;
 
 fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -118,12 +120,18 @@ fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 impl Network {
-    /// Reads a network file of any format that says what it is.
+    /// Reads a network file and detects its format.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its contents are not a valid network in a known format.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, NetworkError> {
         Ok(Self::load_with_bytes(path)?.0)
     }
 
-    /// Reads a network file, and hands out its bytes too, for those who must know which file it was.
+    /// Reads a network file and also returns its bytes, for example to compute their hash.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its contents are not a valid network in a known format.
     pub fn load_with_bytes(path: impl AsRef<Path>) -> Result<(Self, Vec<u8>), NetworkError> {
         let path = path.as_ref();
         let bytes =
@@ -134,7 +142,11 @@ impl Network {
         }
     }
 
-    /// Reads a network from memory.
+    /// Reads a network from the bytes of a file and detects the format.
+    ///
+    /// # Errors
+    /// The bytes are not a valid network in a known format, or one in floating point, which must be quantised
+    /// first.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LoadError> {
         match Format::of(bytes) {
             Some(Format::Tandem) => own::read(bytes),
@@ -146,7 +158,7 @@ impl Network {
                 Err(LoadError { field: "format".into(), offset: 0, problem: problem.into() })
             }
             None => {
-                let problem = "these bytes begin no network file that we know (our own .tnn, Stockfish's .nnue, \
+                let problem = "these bytes do not begin a known network file (our own .tnn, Stockfish's .nnue, \
                                Jomfish's .jnn, the student's binary)";
                 Err(LoadError { field: "magic".into(), offset: 0, problem: problem.into() })
             }
@@ -154,7 +166,7 @@ impl Network {
     }
 }
 
-/// Numbers, one after the other.
+/// Appends numbers in little-endian order.
 fn extend<T: Copy, const N: usize>(bytes: &mut Vec<u8>, numbers: &[T], to_le: impl Fn(T) -> [u8; N]) {
     bytes.reserve(N * numbers.len());
     for &number in numbers {

@@ -1,4 +1,7 @@
-//! A network in floating point, as trainers make it: what quantisation starts from, and the measure of what it loses.
+//! A network in floating point, as training produces it.
+//!
+//! It is the input of quantisation, and its plain `f64` forward pass is the reference that integer inference
+//! and the GPU trainers are tested against.
 
 mod quantise;
 
@@ -10,40 +13,42 @@ use crate::inputs::Inputs;
 use crate::kernels::Activation;
 use tandem_chess::Board;
 
-/// A dense layer.
+/// A dense layer in floating point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FloatLayer {
-    /// One row for each output.
+    /// Weights in row-major order, one row per output.
     pub weights: Vec<f32>,
-    /// One for each output.
+    /// One bias per output.
     pub bias: Vec<f32>,
 }
 
-/// A network in floating point. One stands for one everywhere: values are clipped there, and an output of one is worth
-/// [`Self::scale`].
+/// A network in floating point. 1.0 is the unit throughout: activations clip there, and an output of 1.0 is
+/// worth [`Self::scale`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatNetwork<I = FeatureSet> {
-    /// Its shape, which says how long everything below is.
+    /// The shape, which determines the length of every vector below.
     pub architecture: Architecture<I>,
-    /// What it says of itself.
+    /// Free text for the file's header.
     pub description: String,
-    /// What an output of one is worth, in units of which [`Self::pawn`] make a pawn. A head of stacks has 600.
+    /// Output scale: the value of an output of 1.0, in units of which [`Self::pawn`] make a pawn. It is 600
+    /// for networks with stacks.
     pub scale: i32,
-    /// What a pawn is worth.
+    /// The value of a pawn in the units of [`Self::scale`]; 100 for centipawns.
     pub pawn: i32,
-    /// One row of [`Architecture::width`] for each input.
+    /// Weights of the first layer: one row of [`Architecture::width`] values for each input.
     pub weights: Vec<f32>,
-    /// The biases of the first layer.
+    /// Biases of the first layer, [`Architecture::width`] values.
     pub bias: Vec<f32>,
-    /// One row of [`PSQT_BUCKETS`] for each input, or nothing.
+    /// Piece-square table: one row of [`PSQT_BUCKETS`] values for each input, or empty.
     pub psqt: Vec<f32>,
-    /// For each bucket, the layers after the accumulators.
+    /// The dense layers of each bucket, in order.
     pub stacks: Vec<Vec<FloatLayer>>,
 }
 
-/// The tensors of an architecture, with their shapes, in the order of [`FloatNetwork::numbers`].
-pub fn tensors<I: Inputs>(architecture: &Architecture<I>) -> Vec<(String, Vec<usize>)> {
-    let (inputs, width) = (architecture.features.inputs(), architecture.width());
+/// Names and shapes of the tensors of an architecture, in the order of [`FloatNetwork::parameters`]. The
+/// names are those in safetensors files, for example `stack.0.1.weight`.
+pub fn tensor_shapes<I: Inputs>(architecture: &Architecture<I>) -> Vec<(String, Vec<usize>)> {
+    let (inputs, width) = (architecture.features.num_inputs(), architecture.width());
     let mut tensors = vec![("input.weight".into(), vec![inputs, width]), ("input.bias".into(), vec![width])];
     if architecture.psqt {
         tensors.push(("psqt.weight".into(), vec![inputs, PSQT_BUCKETS]));
@@ -58,9 +63,9 @@ pub fn tensors<I: Inputs>(architecture: &Architecture<I>) -> Vec<(String, Vec<us
 }
 
 impl<I: Inputs> FloatNetwork<I> {
-    /// All zeros.
+    /// A network with all parameters zero, to be filled in.
     pub fn zeroed(architecture: Architecture<I>, scale: i32, pawn: i32) -> Self {
-        let inputs = architecture.features.inputs();
+        let inputs = architecture.features.num_inputs();
         let layer = |(inputs, outputs): (usize, usize)| FloatLayer {
             weights: vec![0.0; inputs * outputs],
             bias: vec![0.0; outputs],
@@ -78,8 +83,8 @@ impl<I: Inputs> FloatNetwork<I> {
         }
     }
 
-    /// The numbers of each tensor.
-    pub fn numbers(&self) -> Vec<&Vec<f32>> {
+    /// The parameters of each tensor, in the order of [`tensor_shapes`].
+    pub fn parameters(&self) -> Vec<&Vec<f32>> {
         let mut all = vec![&self.weights, &self.bias];
         if self.architecture.psqt {
             all.push(&self.psqt);
@@ -90,8 +95,8 @@ impl<I: Inputs> FloatNetwork<I> {
         all
     }
 
-    /// The numbers of each tensor, to be written.
-    pub fn numbers_mut(&mut self) -> Vec<&mut Vec<f32>> {
+    /// Mutable access to the parameters of each tensor, in the order of [`tensor_shapes`].
+    pub fn parameters_mut(&mut self) -> Vec<&mut Vec<f32>> {
         let mut all = vec![&mut self.weights, &mut self.bias];
         if self.architecture.psqt {
             all.push(&mut self.psqt);
@@ -102,10 +107,13 @@ impl<I: Inputs> FloatNetwork<I> {
         all
     }
 
-    /// Refuses a network whose shape or units are none, or whose numbers are not those that its shape says.
+    /// Checks that the architecture, the units and the length of every tensor are consistent.
+    ///
+    /// # Errors
+    /// The first part that is not, for example a tensor with too few parameters.
     pub fn check(&self) -> Result<(), ArchitectureError> {
         self.architecture.check()?;
-        self.architecture.check_units(self.scale, self.pawn)?;
+        self.architecture.check_scale(self.scale, self.pawn)?;
         let layers = self.architecture.layers().len();
         let stacks = (self.stacks.len(), self.stacks.iter().all(|stack| stack.len() == layers));
         if stacks != (self.architecture.buckets().count, true) {
@@ -113,30 +121,30 @@ impl<I: Inputs> FloatNetwork<I> {
             return Err(ArchitectureError::new("stacks", problem));
         }
         if !self.architecture.psqt && !self.psqt.is_empty() {
-            return Err(ArchitectureError::new("psqt", "numbers found, none expected"));
+            return Err(ArchitectureError::new("psqt", "parameters found, none expected"));
         }
-        for ((name, shape), numbers) in tensors(&self.architecture).iter().zip(self.numbers()) {
+        for ((name, shape), numbers) in tensor_shapes(&self.architecture).iter().zip(self.parameters()) {
             let (found, expected) = (numbers.len(), shape.iter().product::<usize>());
             if found != expected {
-                let problem = format!("{found} numbers found, {expected} expected");
+                let problem = format!("{found} parameters found, {expected} expected");
                 return Err(ArchitectureError::new(name, problem));
             }
         }
         Ok(())
     }
 
-    /// The value of what each side has on, in the network's units, computed plainly: the measure for every faster way. The side
-    /// to move comes first.
+    /// The output for the active inputs of each side, in the network's units and in `f64`: the reference for
+    /// every faster implementation. The side to move comes first.
     ///
     /// # Panics
-    /// Where there are other than [`Inputs::SIDES`] sides, or where the numbers are fewer than the architecture says, which
-    /// [`Self::check`] would have told.
-    pub fn judge(&self, sides: &[&[usize]], bucket: usize) -> f64 {
+    /// If there are not exactly [`Inputs::SIDES`] sides, or the parameters do not match the architecture,
+    /// which [`Self::check`] detects.
+    pub fn forward(&self, sides: &[&[usize]], bucket: usize) -> f64 {
         assert_eq!(sides.len(), I::SIDES);
         let architecture = &self.architecture;
         let width = architecture.width();
         let accumulator = |(number, side): (usize, &&[usize])| {
-            // Where the perspectives have weights of their own, the other's follow those of the side to move.
+            // With separate weights, the opponent's half follows that of the side to move.
             let start = if number == 0 { 0 } else { width - architecture.outputs };
             let columns = start..start + architecture.outputs;
             let mut values: Vec<f64> = self.bias[columns.clone()].iter().copied().map(f64::from).collect();
@@ -152,10 +160,10 @@ impl<I: Inputs> FloatNetwork<I> {
             side.iter().map(|input| weight(input).map_or(0.0, f64::from)).sum()
         };
         let psqt = if let [own, other] = sides { (psqt(own) - psqt(other)) / 2.0 } else { 0.0 };
-        (self.head(&accumulators, bucket) + psqt) * f64::from(self.scale)
+        (self.forward_head(&accumulators, bucket) + psqt) * f64::from(self.scale)
     }
 
-    fn head(&self, accumulators: &[Vec<f64>], bucket: usize) -> f64 {
+    fn forward_head(&self, accumulators: &[Vec<f64>], bucket: usize) -> f64 {
         let one = |value: f64| value.clamp(0.0, 1.0);
         let stack = &self.stacks[bucket];
         match self.architecture.head {
@@ -168,9 +176,9 @@ impl<I: Inputs> FloatNetwork<I> {
                 let values: Vec<f64> = accumulators.iter().flatten().map(activate).collect();
                 stack[0].forward(&values)[0]
             }
-            HeadShape::Stacks(StackShape { squeeze, dual, skip, hidden, .. }) => {
-                let product = squeeze.product();
-                let inputs: Vec<f64> = if squeeze.is_pairwise() {
+            HeadShape::Stacks(StackShape { input_activation, squared_clipped, skip, hidden, .. }) => {
+                let product = input_activation.product_of_ones();
+                let inputs: Vec<f64> = if input_activation.is_pairwise() {
                     let pairs = |values: &Vec<f64>| {
                         let (left, right) = values.split_at(values.len() / 2);
                         let products = left.iter().zip(right).map(|(&a, &b)| one(a) * one(b) * product);
@@ -182,7 +190,8 @@ impl<I: Inputs> FloatNetwork<I> {
                 };
                 let first = stack[0].forward(&inputs);
                 let kept = &first[..hidden - usize::from(skip)];
-                let squares = kept.iter().filter(|_| dual).map(|value| one(value * value * 127.0 / 128.0));
+                let squares =
+                    kept.iter().filter(|_| squared_clipped).map(|value| one(value * value * 127.0 / 128.0));
                 let values: Vec<f64> = squares.chain(kept.iter().copied().map(one)).collect();
                 let second: Vec<f64> = stack[1].forward(&values).into_iter().map(one).collect();
                 stack[2].forward(&second)[0] + if skip { first[hidden - 1] } else { 0.0 }
@@ -192,15 +201,15 @@ impl<I: Inputs> FloatNetwork<I> {
 }
 
 impl FloatNetwork {
-    /// The value of a position for the side to move, in the network's units, computed plainly as [`Self::judge`] does.
+    /// The value of a position for the side to move, in the network's units, by [`Self::forward`].
     ///
     /// # Panics
-    /// As there.
+    /// If the parameters do not match the architecture.
     pub fn evaluate(&self, board: &Board) -> f64 {
         let features = &self.architecture.features;
         let us = board.side_to_move();
         let [own, other] = [us, !us].map(|side| features.active(board, side).collect::<Vec<usize>>());
-        self.judge(&[&own, &other], self.architecture.buckets().of(board.occupied().len() as usize))
+        self.forward(&[&own, &other], self.architecture.buckets().index(board.occupied().len() as usize))
     }
 }
 
@@ -221,11 +230,11 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn floats_and_integers_agree_to_rounding() {
+    fn float_and_integer_networks_agree_up_to_rounding() {
         for network in test_nets::all() {
             let float = network.to_float();
-            // A flat network rounds once. Random stacks blow up what their three layers round away; those of real
-            // networks are held to less, in tests/real_nets.rs.
+            // A flat network rounds once. The three layers of random stacks amplify rounding errors; real
+            // networks have a tighter limit in tests/real_nets.rs.
             let (share, rest) =
                 if matches!(network.head, Head::Flat(_)) { (0.001, 2.0) } else { (0.1, 250.0) };
             for position in random_positions(51, 100) {

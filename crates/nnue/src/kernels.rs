@@ -1,10 +1,11 @@
-//! The inner loops, in one small vocabulary for every instruction set.
+//! The inner loops of inference, behind one interface for every instruction set.
 //!
-//! Work on whole rows of the first layer is written once, in plain Rust, and compiled again for each instruction set;
-//! the compiler vectorises it well. By hand are written the two sums of products ([`Kernels::affine`], [`Kernels::dot`]),
-//! for the instructions that add up several products at once have no name in the language, and what AVX-512 does on
-//! vectors twice as long as the compiler dares to use. All variants give the same bits: they compute in integers; the
-//! accumulators are kept modulo 2^16, and no other step can overflow for weights that a loader has let in.
+//! Work on whole weight rows is written once in plain Rust and compiled again for each instruction set,
+//! because the compiler vectorises it well. Two things are written by hand: the dot products
+//! ([`Kernels::affine`], [`Kernels::dot`]), because Rust has no portable name for instructions that multiply
+//! and add pairs, and the AVX-512 code, because the compiler prefers 256-bit vectors. All variants give the
+//! same bits: they compute in integers, accumulators are modulo 2^16, and no other step can overflow with
+//! weights that a loader has accepted.
 
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -13,34 +14,34 @@ mod x86;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// An instruction set.
+/// An instruction set that the kernels can use. The order is by speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// Whatever every processor of the target has.
+    /// The baseline of the compilation target, on any processor.
     Portable,
-    /// 128-bit vectors.
+    /// SSE 4.1: vectors of 128 bits.
     Sse41,
-    /// 256-bit vectors.
+    /// AVX2: vectors of 256 bits.
     Avx2,
-    /// 512-bit vectors with byte, word and neural-network instructions.
+    /// AVX-512 with F, BW, VL and VNNI: vectors of 512 bits and 8-bit dot products.
     Avx512,
 }
 
 impl Isa {
-    /// All of them, the best last.
+    /// All instruction sets, slowest first.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Sse41, Self::Avx2, Self::Avx512];
 
-    /// The best that this processor has.
+    /// The fastest instruction set that this processor supports, detected at run time.
     pub fn best() -> Self {
         Self::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Self::Portable)
     }
 
-    /// Whether this processor has it.
+    /// True if this processor supports it.
     pub fn is_available(self) -> bool {
         self == Self::Portable || hardware_has(self)
     }
 
-    /// The name, as [`Self::from_str`] reads it.
+    /// The name that [`Self::from_str`] parses, for example `avx2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -74,52 +75,55 @@ fn hardware_has(isa: Isa) -> bool {
 impl FromStr for Isa {
     type Err = IsaError;
 
-    /// Reads a name that [`Self::name`] gives; the processor must have what it names.
+    /// Parses a name given by [`Self::name`].
+    ///
+    /// # Errors
+    /// The name is unknown, or this processor lacks the instruction set.
     fn from_str(text: &str) -> Result<Self, IsaError> {
         let found = Self::ALL.into_iter().find(|isa| isa.name() == text);
         let isa = found.ok_or_else(|| IsaError::Unknown(text.into()))?;
-        if isa.is_available() { Ok(isa) } else { Err(IsaError::NotHere(isa)) }
+        if isa.is_available() { Ok(isa) } else { Err(IsaError::Unavailable(isa)) }
     }
 }
 
-/// A name that is no instruction set to use.
+/// An instruction set that cannot be used here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IsaError {
-    /// There is none of that name.
+    /// No instruction set has this name.
     #[error("no instruction set {0:?}; there are portable, sse41, avx2, avx512")]
     Unknown(String),
-    /// This processor does not have it.
+    /// The name is known, but this processor lacks the instructions.
     #[error("this processor has no {}", .0.name())]
-    NotHere(Isa),
+    Unavailable(Isa),
 }
 
-/// Rows of the first layer: so many numbers each, one after the other.
+/// The weight rows of the first layer in one slice, `width` values each.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct WeightRows<'a> {
     pub(crate) weights: &'a [i16],
     pub(crate) width: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> WeightRows<'a> {
     #[inline(always)]
     fn row(self, index: u32) -> &'a [i16] {
         &self.weights[index as usize * self.width..][..self.width]
     }
 }
 
-/// What a hidden value becomes before it meets the output weights.
+/// The activation function of the accumulators before a single output layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// Negative values become zero.
+    /// `max(0, x)`, without an upper bound.
     Relu,
-    /// And those above one become one.
+    /// Clipped ReLU: `x` clamped to 0..=1.
     Crelu,
-    /// And the rest is squared.
+    /// Squared clipped ReLU: `x` clamped to 0..=1, then squared.
     Screlu,
 }
 
 impl Activation {
-    /// The name, as files write it.
+    /// The name in file headers and recipes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Relu => "relu",
@@ -129,35 +133,35 @@ impl Activation {
     }
 }
 
-/// `out`, `from`, all rows, which to add, which to remove.
-type Update = unsafe fn(&mut [i16], &[i16], Rows<'_>, &[u32], &[u32]);
+/// Arguments: `out`, `from`, all weight rows, indices to add, indices to subtract.
+type Update = unsafe fn(&mut [i16], &[i16], WeightRows<'_>, &[u32], &[u32]);
 
-/// What is known of a value times a weight.
+/// A bound on the product of an activated value and a weight, which selects the fastest exact kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Products {
-    /// It fits into 16 bits.
+    /// Every product of one value and one weight fits into 16 bits.
     Narrow,
-    /// It does so when the weight is split into 128 times an upper part, and a lower one.
+    /// Products fit into 16 bits after a weight is split into 128 times an upper part, plus a lower part.
     Split,
-    /// Nothing.
+    /// No bound is known, so products need 32 bits.
     Any,
 }
 
 impl Products {
-    /// For weights up to `largest` and values up to `one`.
-    pub(crate) fn of(largest: u16, one: i16) -> Self {
-        let fits = |weight: u16| i64::from(weight) * i64::from(one) <= i64::from(i16::MAX);
-        let upper = largest.saturating_add(64) >> 7;
-        match largest {
-            _ if fits(largest) => Self::Narrow,
-            // The upper part is rounded, for which the weight must leave room.
+    /// The bound for weights up to `max_weight` in magnitude and values up to `max_value`.
+    pub(crate) fn of(max_weight: u16, max_value: i16) -> Self {
+        let fits = |weight: u16| i64::from(weight) * i64::from(max_value) <= i64::from(i16::MAX);
+        let upper = max_weight.saturating_add(64) >> 7;
+        match max_weight {
+            _ if fits(max_weight) => Self::Narrow,
+            // The upper part is rounded, so the largest weights must leave space for that.
             ..=0x7fbf if fits(upper) && fits(64) => Self::Split,
             _ => Self::Any,
         }
     }
 }
 
-/// The kernels of one instruction set.
+/// The table of kernels for one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernels {
     pub(crate) isa: Isa,
@@ -169,7 +173,7 @@ pub(crate) struct Kernels {
 }
 
 impl Kernels {
-    /// Those of an instruction set, or portable ones where the processor does not have it.
+    /// The kernels of an instruction set, or portable ones if the processor lacks it.
     pub(crate) fn new(isa: Isa) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa.is_available() {
@@ -184,38 +188,48 @@ impl Kernels {
         portable::KERNELS
     }
 
-    /// `out = from + the added rows - the removed rows`, modulo 2^16. A row's length is a multiple of 32.
+    /// `out = from + added rows - subtracted rows`, modulo 2^16. The length of a row is a multiple of 32.
     #[inline]
-    pub(crate) fn update(&self, out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+    pub(crate) fn update(
+        &self,
+        out: &mut [i16],
+        from: &[i16],
+        rows: WeightRows<'_>,
+        adds: &[u32],
+        subs: &[u32],
+    ) {
         // SAFETY: kernels are only handed out where the processor has their instructions.
         unsafe { (self.update)(out, from, rows, adds, subs) }
     }
 
-    /// Values held between 0 and 127.
+    /// Clips values to 0..=127.
     #[inline]
     pub(crate) fn clip(&self, out: &mut [u8], values: &[i16]) {
         // SAFETY: as above.
         unsafe { (self.clip)(out, values) }
     }
 
-    /// Products of pairs of values, each held between 0 and `max`, shifted down; `max² >> shift` is at most 127.
+    /// Products of pairs of values, each clipped to `0..=max`, shifted right by `shift`. `max² >> shift` is
+    /// at most 127.
     #[inline]
     pub(crate) fn pairwise(&self, out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift: u32) {
         // SAFETY: as above.
         unsafe { (self.pairwise)(out, left, right, max, shift) }
     }
 
-    /// Adds to each output the products of inputs (at most 127, a multiple of four) and weights, which stand in
-    /// groups: four weights of the first output, four of the second, and so on, then the next four inputs'. There are
-    /// 16 or 32 outputs.
+    /// Adds the matrix product of 8-bit inputs and weights to `out`.
+    ///
+    /// Inputs are at most 127 and their number is a multiple of four. Weights come in groups: four of the
+    /// first output, four of the second and so on, then the same for the next four inputs. There are 16 or 32
+    /// outputs.
     #[inline]
     pub(crate) fn affine(&self, out: &mut [i32], input: &[u8], weights: &[i8]) {
         // SAFETY: as above.
         unsafe { (self.affine)(out, input, weights) }
     }
 
-    /// The sum of products of activated values and weights. The loader has seen to it that it fits, and says what is known of
-    /// a single product.
+    /// Dot product of activated values and weights, in 32 bits. The loader has checked that the sum fits;
+    /// `products` bounds a single product and `one` is the quantised 1.0 at which values are clipped.
     #[inline]
     pub(crate) fn dot(
         &self,
@@ -244,16 +258,16 @@ mod tests {
     use crate::test_nets;
     use proptest::prelude::*;
 
-    fn others() -> Vec<Kernels> {
+    fn available_kernels() -> Vec<Kernels> {
         Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Kernels::new).collect()
     }
 
     #[test]
-    fn this_machine_runs_what_it_has() {
-        assert!(others().iter().zip(Isa::ALL).all(|(kernels, isa)| kernels.isa == isa));
+    fn available_instruction_sets_are_used() {
+        assert!(available_kernels().iter().zip(Isa::ALL).all(|(kernels, isa)| kernels.isa == isa));
     }
 
-    /// Numbers of any size from a seed, every fourth of them as large or as small as can be, or none.
+    /// Random integers from a seed. A quarter of them are the limits of 16 bits or zero.
     fn numbers<T>(seed: u64, count: usize, convert: impl Fn(i32) -> T) -> Vec<T> {
         let mut state = seed | 1;
         let mut next = || {
@@ -292,7 +306,7 @@ mod tests {
             width in prop::sample::select(&WIDTHS[..]),
         ) {
             let weights = i16s(seed, 40 * width);
-            let rows = Rows { weights: &weights, width };
+            let rows = WeightRows { weights: &weights, width };
             let from = &weights[..width];
             let mut expected: Vec<i16> = from.to_vec();
             for (rows_of, sign) in [(&adds, 1i16), (&subs, -1)] {
@@ -302,21 +316,21 @@ mod tests {
                     }
                 }
             }
-            for kernels in others() {
+            for kernels in available_kernels() {
                 let mut out = vec![7; width];
                 kernels.update(&mut out, from, rows, &adds, &subs);
                 prop_assert_eq!(&out, &expected, "{:?}", kernels);
             }
         }
 
-        /// Pairs take half of a width, so that those are widths here too.
+        /// Pairwise multiplication reads halves of an accumulator, so smaller widths occur here too.
         #[test]
-        fn clips_and_products_agree(
+        fn clipping_and_pairwise_multiplication_agree(
             seed in any::<u64>(),
             width in prop::sample::select(&[16, 32, 48, 96, 128, 256, 512, 1024][..]),
         ) {
             let (left, right) = (i16s(seed, width), i16s(!seed, width));
-            for kernels in others() {
+            for kernels in available_kernels() {
                 let mut out = vec![0; width];
                 kernels.clip(&mut out, &left);
                 for (&out, &value) in out.iter().zip(&left) {
@@ -333,7 +347,7 @@ mod tests {
         }
 
         #[test]
-        fn products_with_small_weights_agree(
+        fn matrix_products_agree(
             seed in any::<u64>(),
             inputs in prop::sample::select(&[4usize, 32, 64, 68, 128, 1024, 1060, 3072][..]),
             bias in prop::collection::vec(-1_000_000..1_000_000i32, 32),
@@ -348,7 +362,7 @@ mod tests {
                     *sum += i32::from(value) * i32::from(weight);
                 }
             }
-            for kernels in others() {
+            for kernels in available_kernels() {
                 let mut out = bias[..outputs].to_vec();
                 kernels.affine(&mut out, &input, &weights);
                 prop_assert_eq!(&out, &expected, "{:?}", kernels);
@@ -356,13 +370,14 @@ mod tests {
         }
 
         #[test]
-        fn output_sums_agree(seed in any::<u64>(), width in prop::sample::select(&WIDTHS[..])) {
-            // So that all sums fit into 32 bits: 1,024 values, squared up to 255 or plain up to 32,767.
+        fn dot_products_agree(seed in any::<u64>(), width in prop::sample::select(&WIDTHS[..])) {
+            // Weight limits that keep all sums within 32 bits: 1,024 values, squared up to 255 or plain up to
+            // 32,767.
             const ACTIVATIONS: [(Activation, i16); 3] =
                 [(Activation::Relu, 60), (Activation::Crelu, 128), (Activation::Screlu, 30)];
             let values = i16s(seed, width);
-            for (activation, most) in ACTIVATIONS {
-                let weights = numbers(!seed, width, |number| (number as i16).clamp(-most, most));
+            for (activation, limit) in ACTIVATIONS {
+                let weights = numbers(!seed, width, |number| (number as i16).clamp(-limit, limit));
                 let mut expected = 0i64;
                 for (&value, &weight) in values.iter().zip(&weights) {
                     let value = i64::from(match activation {
@@ -372,7 +387,7 @@ mod tests {
                     let power = if activation == Activation::Screlu { value * value } else { value };
                     expected += power * i64::from(weight);
                 }
-                for kernels in others() {
+                for kernels in available_kernels() {
                     for products in [Products::Narrow, Products::Split, Products::Any] {
                         let sum = kernels.dot(activation, products, &values, &weights, 255);
                         prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
@@ -382,9 +397,9 @@ mod tests {
         }
     }
 
-    /// Few values, so that the sums fit although the weights are as large as they may be.
+    /// Only a few values, so that the sums fit although the weights are at their limits.
     #[test]
-    fn split_weights_give_the_same_sums() {
+    fn split_weights_give_the_same_dot_product() {
         assert_eq!(Products::of(128, 255), Products::Narrow);
         assert_eq!(Products::of(129, 255), Products::Split);
         assert_eq!(Products::of(16_383, 255), Products::Split);
@@ -397,9 +412,9 @@ mod tests {
                 let mut values = [0; 64];
                 let mut weights = [0; 64];
                 (values[7], weights[7], values[40], weights[40]) = (value, weight, 200, 3);
-                let held = i32::from(value.min(255));
-                let expected = held * held * i32::from(weight) + 200 * 200 * 3;
-                for kernels in others() {
+                let clipped = i32::from(value.min(255));
+                let expected = clipped * clipped * i32::from(weight) + 200 * 200 * 3;
+                for kernels in available_kernels() {
                     let sum = kernels.dot(Activation::Screlu, Products::Split, &values, &weights, 255);
                     assert_eq!(sum, expected, "{kernels:?} {weight} {value}");
                 }
@@ -407,9 +422,9 @@ mod tests {
         }
     }
 
-    /// Whole networks, of every kind of head and of widths that take other ways through the kernels.
+    /// Whole networks with every kind of head, and widths that take different paths through the kernels.
     #[test]
-    fn networks_evaluate_alike() {
+    fn networks_evaluate_equally_with_every_instruction_set() {
         let mut networks = vec![test_nets::untied(FeatureSet::half_kp(), 32, 3)];
         for width in [32, 96, 256, 1024] {
             networks.push(test_nets::flat(FeatureSet::plain(), width, 1));
@@ -429,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read() {
+    fn names_parse_to_their_instruction_set() {
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             assert_eq!(isa.name().parse(), Ok(isa));
         }

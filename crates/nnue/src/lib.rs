@@ -1,21 +1,35 @@
-//! Efficiently updatable neural networks for chess.
+//! Efficiently updatable neural networks (NNUE) for chess: feature sets, exact and fast integer inference,
+//! and the file formats of the field.
 //!
-//! - [`Network`]: a network of any architecture of the field, read from any of its file formats;
-//! - [`Accumulators`]: its first layer, kept up to date along a line of play;
-//! - [`FeatureSet`]: which inputs a position turns on; [`Inputs`]: what takes its place where there is no chess;
-//! - [`FloatNetwork`]: a network before it is quantised, as trainers make it;
-//! - [`Isa`]: the instructions that evaluate it, chosen when the program runs.
+//! Use it to evaluate positions inside a search, where consecutive positions differ by one move and only the
+//! changed features of the first layer are recomputed, or to convert and inspect network files. It does not
+//! train (that is `tandem-train`), and large networks over many positions at a time belong on a GPU
+//! (`tandem-transformer`, `tandem-torch`).
 //!
-//! ```no_run
+//! - [`Network`]: a quantised network of any [`Architecture`], read from any [`Format`] (`.tnn`, Stockfish,
+//!   Jomfish, bullet);
+//! - [`Accumulators`]: the first layer's sums along a line of play, updated by [`Accumulators::push`] and undone
+//!   by [`Accumulators::pop`];
+//! - [`FeatureSet`]: the chess inputs (HalfKP, HalfKAv2, 768 with king buckets); [`Inputs`]: the trait for any
+//!   other sparse inputs, for example of molecules;
+//! - [`Evaluation`]: a value in centipawns with its piece-square and positional parts;
+//! - [`FloatNetwork`]: the parameters in `f32`, as training produces them; [`FloatNetwork::quantise`] makes a
+//!   [`Network`];
+//! - [`Isa`]: the instruction set (portable, SSE 4.1, AVX2, AVX-512), detected at run time. All give the same bits.
+//!
+//! ```
 //! use tandem_chess::Position;
 //! use tandem_nnue::{Accumulators, Network};
 //!
-//! let network = Network::load("nn-82215d0fd0df.nnue")?;
+//! let network = Network::load("../../nets/tandem.tnn")?;
 //! let mut position = Position::startpos();
 //! let mut accumulators = Accumulators::new(&network);
+//!
 //! position.play(tandem_chess::uci::parse(position.board(), "e2e4")?);
 //! accumulators.push(&network, position.changes());
-//! println!("{} centipawns", accumulators.evaluate(&network, position.board()).centipawns());
+//! let after_e4 = accumulators.evaluate(&network, position.board());
+//! assert_eq!(after_e4, network.evaluate(position.board())); // The incremental update is exact.
+//! println!("{} centipawns for Black", after_e4.centipawns());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -33,15 +47,16 @@ mod test_nets;
 
 pub use accumulator::{Accumulator, Accumulators};
 pub use architecture::{
-    Architecture, ArchitectureError, Buckets, HeadShape, MAX_LAYER_OUTPUTS, PSQT_BUCKETS, Squeeze, StackShape,
+    Architecture, ArchitectureError, HeadShape, InputActivation, MAX_LAYER_OUTPUTS, OutputBuckets,
+    PSQT_BUCKETS, StackShape,
 };
-pub use features::{BadKingBucket, FeatureSet, UnknownFeatures, View};
+pub use features::{BadKingBucket, FeatureSet, KingView, UnknownFeatureSet};
 #[doc(hidden)]
 pub use files::reseal;
 #[cfg(feature = "safetensors")]
 pub use files::with_sorted_header;
-pub use files::{BulletLayout, Format, LoadError, NetworkError, UnfitNetwork};
-pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensors};
+pub use files::{BulletLayout, Format, LoadError, NetworkError, UnsupportedArchitecture};
+pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensor_shapes};
 pub use inputs::Inputs;
 pub use kernels::{Activation, Isa, IsaError};
 pub use network::{Evaluation, Network, Scratch};

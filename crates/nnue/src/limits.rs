@@ -1,19 +1,23 @@
-//! Which numbers a network may have so that no sum of them overflows.
+//! Limits on weights that guarantee that no sum overflows.
+//!
+//! They are checked once, when a network is loaded or quantised, so that the kernels can use narrow integers
+//! without checks.
 
 use crate::inputs::Inputs;
 use crate::network::FirstLayer;
 use thiserror::Error;
 
-/// Numbers with which some position could overflow.
+/// Weights with which the sums of some position could overflow, as a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub(crate) struct OverflowError(String);
 
-/// What a bias of a dense layer may be at most. Sums of products in a dense layer stay below 2^29 (twice 16,384 inputs of at
-/// most 127, weights of at most 128), so they fit with such a bias; and so does what a skip makes of the sum.
+/// Maximum magnitude of a bias in a dense layer. Sums of products in a dense layer stay below 2^29 (twice
+/// 16,384 inputs of at most 127, weights of at most 128), so they fit with such a bias, and so does the skip
+/// connection's rescaled sum.
 const LIMIT: u32 = 1 << 23;
 
-/// What the piece squares of a side may add up to. Twice that stays below 2^29 too.
+/// Maximum sum of one side's piece-square values. Twice that also stays below 2^29.
 const PSQT_SUM: u32 = 1 << 28;
 
 /// Refuses biases that could overflow together with the sums they are added to.
@@ -21,7 +25,7 @@ pub(crate) fn check_bias(bias: &[i32]) -> Result<(), OverflowError> {
     check(bias, "bias", LIMIT)
 }
 
-/// Refuses piece squares of which so many could overflow.
+/// Refuses piece-square values of which `active` could overflow when added.
 pub(crate) fn check_psqt(psqt: &[i32], active: usize) -> Result<(), OverflowError> {
     check(psqt, "piece square", PSQT_SUM / u32::try_from(active.max(1)).unwrap_or(u32::MAX))
 }
@@ -33,14 +37,14 @@ fn check(numbers: &[i32], what: &str, limit: u32) -> Result<(), OverflowError> {
     }
 }
 
-/// Refuses a first layer whose accumulators could leave 16 bits: for each group of rows (in chess, each king's) and each
-/// value, the bias and the greatest weights of as many rows as can be on.
+/// Refuses a first layer whose accumulators could leave 16 bits. For each group of inputs (in chess, each
+/// king bucket) and each output, it adds the bias and the largest weights of as many inputs as can be active.
 pub(crate) fn check_accumulators<I: Inputs>(features: &I, first: &FirstLayer) -> Result<(), OverflowError> {
     let rows = features.stride();
     let active = features.max_active();
-    for bucket in 0..features.inputs() / rows.max(1) {
+    for bucket in 0..features.num_inputs() / rows.max(1) {
         let weights = &first.weights[bucket * rows * first.width..][..rows * first.width];
-        // A cheap bound first; only what it cannot clear is looked at closely.
+        // A cheap bound first; only the columns that it does not clear are examined closely.
         let mut greatest = vec![0u16; first.width];
         for row in weights.chunks_exact(first.width) {
             for (most, weight) in greatest.iter_mut().zip(row) {
@@ -50,7 +54,7 @@ pub(crate) fn check_accumulators<I: Inputs>(features: &I, first: &FirstLayer) ->
         for (column, &most) in greatest.iter().enumerate() {
             let bias = i64::from(first.bias[column]).abs();
             if bias + i64::from(most) * active as i64 > i64::from(i16::MAX) {
-                let sum = match features.repeats() {
+                let sum = match features.may_repeat() {
                     true => i64::from(most) * active as i64,
                     false => greatest_sum(weights, first.width, column, active),
                 };
@@ -66,7 +70,7 @@ pub(crate) fn check_accumulators<I: Inputs>(features: &I, first: &FirstLayer) ->
     Ok(())
 }
 
-/// The greatest sum, up or down, of so many weights of one column.
+/// The largest magnitude of a sum of `count` weights of one column, positive or negative.
 fn greatest_sum(weights: &[i16], width: usize, column: usize, count: usize) -> i64 {
     let mut values: Vec<i16> = weights.iter().skip(column).step_by(width).copied().collect();
     values.sort_unstable();
@@ -82,7 +86,7 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn the_greatest_sum_counts() {
+    fn accumulators_are_bounded_by_the_largest_sum() {
         let mut network = test_nets::flat(FeatureSet::plain(), 32, 1);
         assert!(check_accumulators(&network.features, &network.first).is_ok());
         for row in 0..40 {
@@ -90,7 +94,7 @@ mod tests {
         }
         let error = check_accumulators(&network.features, &network.first).unwrap_err();
         assert!(error.to_string().starts_with("value 5 could reach"), "{error}");
-        // As large, but too few of them.
+        // Equally large weights, but fewer than needed for an overflow.
         for row in 20..40 {
             network.first.weights[row * 32 + 5] = 0;
         }
@@ -105,7 +109,7 @@ mod tests {
         assert!(check_psqt(&[1 << 23], 33).is_err());
     }
 
-    /// Inputs that may count more than once.
+    /// Inputs that may be active several times at once.
     #[derive(Clone, Debug, PartialEq)]
     struct Coins;
 
@@ -116,7 +120,7 @@ mod tests {
             "coins"
         }
 
-        fn inputs(&self) -> usize {
+        fn num_inputs(&self) -> usize {
             40
         }
 
@@ -124,14 +128,14 @@ mod tests {
             30
         }
 
-        fn repeats(&self) -> bool {
+        fn may_repeat(&self) -> bool {
             true
         }
     }
 
-    /// One heavy row is enough, for it may be on as often as anything.
+    /// A single large weight is enough, because its input may count up to `max_active` times.
     #[test]
-    fn what_may_count_twice_is_counted_as_often_as_it_may() {
+    fn repeated_inputs_are_bounded_by_their_maximum_count() {
         let mut first = test_nets::flat(FeatureSet::plain(), 32, 1).first;
         first.bias.fill(0);
         first.weights.fill(0);

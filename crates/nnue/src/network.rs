@@ -1,4 +1,8 @@
-//! A network: the first layer, which is kept up to date move by move, and what comes after it.
+//! The quantised network: the first layer, whose accumulators are updated move by move, and the head after
+//! it.
+//!
+//! All arithmetic is in integers. Sums cannot overflow, because every constructor has checked the weights
+//! (see `limits.rs`).
 
 use crate::accumulator::Accumulator;
 use crate::architecture::*;
@@ -6,59 +10,61 @@ use crate::features::FeatureSet;
 use crate::inputs::Inputs;
 use crate::kernels::{Activation, Isa, Kernels, Products};
 use tandem_chess::Board;
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
-/// The layer from the inputs to the accumulators.
+/// The first layer, from the sparse inputs to the accumulators.
 #[derive(Clone, Debug)]
 pub(crate) struct FirstLayer {
-    /// Values of one side's accumulator that an evaluation reads.
+    /// Accumulator width of one side, as the head reads it.
     pub(crate) outputs: usize,
-    /// Values that are kept for each side: twice as many where the side to move and the other have weights of their
-    /// own, for each side is both in turn.
+    /// Sums kept for each side: twice `outputs` if the perspectives have weights of their own, because each
+    /// side is both the side to move and the opponent in turn.
     pub(crate) width: usize,
-    pub(crate) bias: Block<i16>,
-    /// One row of `width` for each input.
-    pub(crate) weights: Block<i16>,
-    /// One row of [`PSQT_BUCKETS`] for each input.
-    pub(crate) psqt: Option<Block<i32>>,
-    /// The accumulators are defined modulo 2^16, as Stockfish's are: weights that could leave 16 bits are no mistake.
+    pub(crate) bias: AlignedArray<i16>,
+    /// One weight row of `width` values for each input.
+    pub(crate) weights: AlignedArray<i16>,
+    /// One row of [`PSQT_BUCKETS`] piece-square values for each input, if the network has them.
+    pub(crate) psqt: Option<AlignedArray<i32>>,
+    /// The accumulators are defined modulo 2^16, as in Stockfish, so weights that could leave 16 bits are
+    /// allowed.
     pub(crate) wraps: bool,
 }
 
 impl FirstLayer {
-    /// Whether both perspectives share their weights.
+    /// True if both perspectives share their weights.
     pub(crate) fn is_tied(&self) -> bool {
         self.width == self.outputs
     }
 }
 
-/// One hidden layer: the accumulators, activated, meet the output weights.
+/// A head of one output layer: activated accumulators times output weights.
 #[derive(Clone, Debug)]
 pub(crate) struct Flat {
     pub(crate) activation: Activation,
-    /// What stands for one in the accumulators, and in the output weights.
+    /// Quantisation factors: the integers that represent 1.0 in the accumulators (`qa`) and the output
+    /// weights (`qb`).
     pub(crate) qa: i16,
     pub(crate) qb: i16,
-    /// What an output of one is worth.
+    /// Output scale: the value of an output of 1.0, in the network's units.
     pub(crate) scale: i32,
-    pub(crate) buckets: Buckets,
-    /// For each bucket, the weights of the side to move's values and of the other's.
-    pub(crate) weights: Block<i16>,
+    pub(crate) buckets: OutputBuckets,
+    /// For each bucket, the weights of the side to move's accumulator, then those of the opponent's.
+    pub(crate) weights: AlignedArray<i16>,
     pub(crate) bias: Vec<i32>,
-    /// For each bucket, what its products and sums need.
+    /// For each bucket, the integer width that its dot product needs.
     pub(crate) sums: Vec<Sums>,
 }
 
-/// The room that the products and sums of a flat network's output need, were every value at its greatest.
+/// The integer width that the dot product of a flat head needs in the worst case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sums {
-    /// The sums fit into 32 bits; and what is known of a value times a weight.
+    /// The sum fits into 32 bits. [`Products`] is the bound on a single product.
     Fit(Products),
-    /// They may not.
+    /// The sum may exceed 32 bits, so it is computed in 64 bits.
     Wide,
 }
 
-/// Three dense layers of small integers.
+/// Three dense layers with 8-bit weights and one output.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     pub(crate) first: Dense,
@@ -67,36 +73,37 @@ pub(crate) struct Stack {
     pub(crate) last: Vec<i8>,
 }
 
-/// Several [`Stack`]s, of which one judges.
+/// The layer stacks of a network, of which the number of pieces selects one.
 #[derive(Clone, Debug)]
 pub(crate) struct Stacks {
-    pub(crate) squeeze: Squeeze,
-    /// The second layer sees each value of the first squared as well as clipped.
-    pub(crate) dual: bool,
-    /// The last output of the first layer goes straight to the end.
+    pub(crate) input_activation: InputActivation,
+    /// The second layer receives every output of the first twice: clipped, and squared and clipped.
+    pub(crate) squared_clipped: bool,
+    /// The last output of the first layer is added to the result directly.
     pub(crate) skip: bool,
-    pub(crate) buckets: Buckets,
+    pub(crate) buckets: OutputBuckets,
     pub(crate) stacks: Vec<Stack>,
 }
 
-/// A dense layer with weights of eight bits.
+/// A dense layer with 8-bit weights and 32-bit biases.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    /// Padded with zeros to [`Self::padded`].
+    /// Biases, padded with zeros to 16 or 32.
     bias: Vec<i32>,
-    /// In the order that [`Kernels::affine`] wants.
-    weights: Block<i8>,
+    /// Weights in the order that [`Kernels::affine`] reads.
+    weights: AlignedArray<i8>,
 }
 
 impl Dense {
-    /// From weights in rows, one for each output, of `stride` columns each, of which `inputs` count.
+    /// Builds the layer from weight rows, one per output, each of `stride` columns of which the first
+    /// `inputs` are used.
     pub(crate) fn new(inputs: usize, bias: &[i32], rows: &[i8], stride: usize) -> Self {
         let outputs = bias.len();
         let padded = padded(outputs);
         let columns = inputs.next_multiple_of(4);
-        let mut weights = Block::zeroed(columns * padded);
+        let mut weights = AlignedArray::zeroed(columns * padded);
         for (output, row) in rows.chunks_exact(stride).enumerate() {
             for (input, &weight) in row[..inputs].iter().enumerate() {
                 weights[(input / 4 * padded + output) * 4 + input % 4] = weight;
@@ -107,7 +114,7 @@ impl Dense {
         Self { inputs, outputs, bias, weights }
     }
 
-    /// The weights of one output.
+    /// The weights of one output, in the order of the inputs.
     pub(crate) fn row(&self, output: usize) -> impl Iterator<Item = i8> {
         let padded = padded(self.outputs);
         (0..self.inputs).map(move |input| self.weights[(input / 4 * padded + output) * 4 + input % 4])
@@ -135,38 +142,40 @@ fn padded(outputs: usize) -> usize {
     if outputs <= 16 { 16 } else { MAX_LAYER_OUTPUTS }
 }
 
-/// What comes after the accumulators.
+/// The layers after the accumulators, with their weights.
 #[derive(Clone, Debug)]
 pub(crate) enum Head {
     Flat(Flat),
     Stacks(Stacks),
 }
 
-/// What the sums of a stack's last layer are divided by for a value.
+/// Divisor from the sums of a stack's last layer to the network's units.
 pub(crate) const OUTPUT_SCALE: i32 = 16;
-/// A weight of one in a stack's first two layers is 2 to this power.
+/// Quantised one of the weights in a stack's first two layers, as a power of two: 2^6 = 64.
 pub(crate) const WEIGHT_BITS: u32 = 6;
 
-/// A first layer's output as the second sees it.
+/// Clipped ReLU of a dense layer's output: its scale goes from 127 · 64 to 127.
 #[inline(always)]
 fn clipped(value: i32) -> u8 {
     (value >> WEIGHT_BITS).clamp(0, 127) as u8
 }
 
-/// The same, squared.
+/// Squared clipped ReLU of a dense layer's output, on the same scale as [`clipped`].
 #[inline(always)]
 fn squared(value: i32) -> u8 {
     const SHIFT: u32 = 2 * WEIGHT_BITS + 7;
-    // From here on the square is 128 or more, and what is less has a square that fits into 32 bits.
+    // Values from here on give 128 or more, and the squares of smaller ones fit into 32 bits.
     const GREATEST: u32 = 1 << (SHIFT + 7).div_ceil(2);
     let size = value.unsigned_abs().min(GREATEST);
     ((size * size) >> SHIFT).min(127) as u8
 }
 
-/// A network's judgement of a position, for the side to move, in units of its own.
+/// The evaluation of a position for the side to move, in the network's own units.
+///
+/// [`Self::centipawns`] converts it; [`Self::psqt`] and [`Self::positional`] are its two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evaluation {
-    /// Both parts are sums that [`Self::value`] divides.
+    /// Raw sums, which [`Self::value`] divides by `divisor`.
     psqt: i32,
     positional: i32,
     bucket: usize,
@@ -178,100 +187,102 @@ impl Evaluation {
     /// The value in the network's units, of which [`Self::pawn`] make a pawn.
     #[inline]
     pub fn value(self) -> i32 {
-        // Changes that belong to no game could bring piece squares to any sum.
+        // Wrapping, because positions that no game reaches can give piece-square sums of any size.
         self.psqt.wrapping_add(self.positional) / self.divisor
     }
 
-    /// The value in centipawns.
+    /// The value in centipawns, limited to the range of `i32`.
     #[inline]
     pub fn centipawns(self) -> i32 {
         within_i32(i64::from(self.value()) * 100 / i64::from(self.pawn))
     }
 
-    /// The part of the value that comes straight from pieces and squares; zero where a network has none.
+    /// The part of the value from the piece-square table, in the network's units; 0 for networks without one.
     pub fn psqt(self) -> i32 {
         self.psqt / self.divisor
     }
 
-    /// The rest of the value.
+    /// The part of the value from the layers after the accumulators, in the network's units.
     pub fn positional(self) -> i32 {
         self.value().wrapping_sub(self.psqt())
     }
 
-    /// How far apart the two parts are, in centipawns. Without piece squares, that is the size of the value.
-    pub fn discord(self) -> i32 {
+    /// Distance between the piece-square and the positional part in centipawns, which Stockfish calls
+    /// complexity. Without a piece-square table it is the magnitude of the value.
+    pub fn psqt_positional_gap(self) -> i32 {
         let apart = i64::from(self.psqt()) - i64::from(self.positional());
         within_i32(apart.abs() * 100 / i64::from(self.pawn))
     }
 
-    /// The sums that both parts come from. Those of stacks are 16 times the network's units.
+    /// The undivided sums of the piece-square and the positional part: 16 times the network's units for
+    /// networks with stacks, the units themselves for flat ones.
     pub fn raw_parts(self) -> (i32, i32) {
         (self.psqt, self.positional)
     }
 
-    /// The output or layer stack that judged.
+    /// The index of the output bucket or layer stack that computed the value.
     pub fn bucket(self) -> usize {
         self.bucket
     }
 
-    /// What a pawn is worth in the network's units.
+    /// The value of a pawn in the network's units, at least 1.
     pub fn pawn(self) -> i32 {
         self.pawn
     }
 }
 
-/// The number, or the nearest that fits.
+/// Saturating conversion to 32 bits.
 #[inline]
 fn within_i32(number: i64) -> i32 {
     number.clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
-/// Memory that an evaluation works in, kept from one to the next.
+/// Scratch memory of a forward pass, reused from one evaluation to the next. Made by [`Network::scratch`].
 #[derive(Clone, Debug)]
-pub struct Scratch(Block<u8>);
+pub struct Scratch(AlignedArray<u8>);
 
-/// A network with everything that evaluating needs. It does not change, so threads share it.
+/// A quantised network, ready to evaluate. It is immutable, so threads can share it in an `Arc`.
 #[derive(Clone, Debug)]
 pub struct Network<I = FeatureSet> {
     pub(crate) description: String,
     pub(crate) features: I,
     pub(crate) first: FirstLayer,
     pub(crate) head: Head,
-    /// What a pawn is worth in the units of the output.
+    /// The value of a pawn in the units of the output.
     pub(crate) pawn: i32,
     pub(crate) kernels: Kernels,
 }
 
 impl<I: Inputs> Network<I> {
-    /// What the file says of itself.
+    /// The free text in the file's header; empty if there is none.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The inputs.
+    /// The inputs, for example a chess feature set.
     pub fn features(&self) -> &I {
         &self.features
     }
 
-    /// Which instructions evaluate it: the best there are, unless [`Self::with_isa`] says otherwise.
+    /// The instruction set of its kernels: the best available one, unless [`Self::with_isa`] chose another.
     pub fn isa(&self) -> Isa {
         self.kernels.isa
     }
 
-    /// The same network, evaluated with other instructions; with portable ones where the processor does not have
-    /// those, as [`Self::isa`] then says.
+    /// Selects another instruction set; the values stay the same. Falls back to portable code if the
+    /// processor lacks it, which [`Self::isa`] then reports.
     pub fn with_isa(mut self, isa: Isa) -> Self {
         self.kernels = Kernels::new(isa);
         self
     }
 
-    /// Its shape.
+    /// The shape of the network, without its weights.
     pub fn architecture(&self) -> Architecture<I> {
         let head = match &self.head {
             Head::Flat(flat) => HeadShape::Flat { activation: flat.activation, buckets: flat.buckets },
             Head::Stacks(stacks) => HeadShape::Stacks(StackShape {
-                squeeze: stacks.squeeze,
-                dual: stacks.dual,
+                input_activation: stacks.input_activation,
+                squared_clipped: stacks.squared_clipped,
                 skip: stacks.skip,
                 hidden: stacks.stacks[0].first.outputs,
                 second: stacks.stacks[0].second.outputs,
@@ -287,22 +298,23 @@ impl<I: Inputs> Network<I> {
         }
     }
 
-    /// Judges by the accumulators of all sides, with one of the outputs or stacks. The side to move comes first, where there
-    /// are two.
+    /// Runs the layers after the accumulators. `sides` holds the side to move's accumulator, then the
+    /// opponent's if [`Inputs::SIDES`] is 2. `bucket` selects the output or stack.
     ///
-    /// Accumulators and scratch memory are of this network: with those of another it may panic, or say nonsense.
+    /// Accumulators and scratch memory must come from this network; those of another one may cause a panic or
+    /// a meaningless value.
     ///
     /// # Panics
-    /// Where there are other than [`Inputs::SIDES`] sides, or no such bucket.
+    /// If there are not exactly [`Inputs::SIDES`] accumulators, or the bucket does not exist.
     #[inline]
-    pub fn judge(&self, sides: &[&Accumulator], bucket: usize, scratch: &mut Scratch) -> Evaluation {
+    pub fn forward(&self, sides: &[&Accumulator], bucket: usize, scratch: &mut Scratch) -> Evaluation {
         assert_eq!(sides.len(), I::SIDES, "one accumulator for each side");
         let len = self.first.outputs;
-        // Where the perspectives have weights of their own, the other's follow those of the side to move.
+        // With separate weights, the opponent's half follows that of the side to move.
         let start = self.first.width - len;
         let (own, other) = (sides[0], sides.get(1));
         let none = [0; PSQT_BUCKETS];
-        self.forward(
+        self.forward_head(
             &own.hidden[..len],
             other.map_or(&[], |other| &other.hidden[start..start + len]),
             [&own.psqt, other.map_or(&none, |other| &other.psqt)],
@@ -311,14 +323,14 @@ impl<I: Inputs> Network<I> {
         )
     }
 
-    /// Room that [`Self::judge`] works in.
+    /// Allocates the scratch memory that [`Self::forward`] needs.
     pub fn scratch(&self) -> Scratch {
-        Scratch(Block::zeroed(I::SIDES * self.first.outputs))
+        Scratch(AlignedArray::zeroed(I::SIDES * self.first.outputs))
     }
 
-    /// The judgement, from the accumulators of the side to move and of the other.
+    /// Runs the head on the accumulators of the side to move and of the opponent.
     #[inline]
-    pub(crate) fn forward(
+    pub(crate) fn forward_head(
         &self,
         own: &[i16],
         other: &[i16],
@@ -345,19 +357,20 @@ impl<I: Inputs> Network<I> {
 }
 
 impl Network {
-    /// Judges a position from nothing. Who judges many positions of a game keeps [`crate::Accumulators`] instead.
+    /// Evaluates a position from scratch, about 30 weight rows per side. Use [`crate::Accumulators`] for many
+    /// positions of one line of play, because they update only what changed.
     pub fn evaluate(&self, board: &Board) -> Evaluation {
         let mut accumulators = crate::Accumulators::new(self);
         accumulators.reset(self, board);
         accumulators.evaluate(self, board)
     }
 
-    /// The output or stack that judges a position of so many pieces.
+    /// The index of the output or stack for a position with this number of pieces.
     #[inline]
     pub(crate) fn bucket(&self, pieces: usize) -> usize {
         match &self.head {
-            Head::Flat(flat) => flat.buckets.of(pieces),
-            Head::Stacks(stacks) => stacks.buckets.of(pieces),
+            Head::Flat(flat) => flat.buckets.index(pieces),
+            Head::Stacks(stacks) => stacks.buckets.index(pieces),
         }
     }
 }
@@ -367,15 +380,15 @@ impl Flat {
         activation: Activation,
         [qa, qb]: [i16; 2],
         scale: i32,
-        (buckets, outputs): (Buckets, usize),
-        weights: Block<i16>,
+        (buckets, outputs): (OutputBuckets, usize),
+        weights: AlignedArray<i16>,
         bias: Vec<i32>,
     ) -> Self {
         let one = if activation == Activation::Relu { i16::MAX } else { qa };
         let greatest = i64::from(one).pow(if activation == Activation::Screlu { 2 } else { 1 });
         let sums_of = |weights: &[i16]| {
             let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
-            // The weights of each side's accumulator are summed by themselves.
+            // The two sides are summed separately, so each sum must fit by itself.
             let sides = weights.chunks(outputs.max(1));
             let sizes = sides.map(|side| side.iter().map(|&weight| i64::from(weight).abs()).sum::<i64>());
             match sizes.max().unwrap_or(0) * greatest > i64::from(i32::MAX) {
@@ -400,14 +413,14 @@ impl Flat {
             }
         };
         let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
-        // Squared values have the scale of the accumulators twice.
+        // Squared values carry the factor `qa` twice.
         let sum = if self.activation == Activation::Screlu { sum / qa } else { sum };
         // A product that does not fit into 64 bits does not fit into 32 after the division either.
         let product = (sum + i64::from(self.bias[bucket])).saturating_mul(i64::from(self.scale));
         within_i32(product / (qa * qb))
     }
 
-    /// For weights so large that the fast kernels could overflow.
+    /// Sum in 64 bits, for weights so large that the fast kernels could overflow.
     fn wide_sum(&self, values: &[i16], weights: &[i16]) -> i64 {
         let one = match self.activation {
             Activation::Relu => i16::MAX,
@@ -433,9 +446,9 @@ impl Stacks {
         scratch: &mut [u8],
     ) -> i32 {
         let len = own.len();
-        let inputs = if self.squeeze.is_pairwise() {
+        let inputs = if self.input_activation.is_pairwise() {
             let half = len / 2;
-            let (one, shift) = (self.squeeze.one(), self.squeeze.shift());
+            let (one, shift) = (self.input_activation.quantised_one(), self.input_activation.shift());
             for (out, values) in [(0, own), (half, other)] {
                 let (left, right) = values.split_at(values.len() / 2);
                 let half = left.len();
@@ -452,10 +465,10 @@ impl Stacks {
         stack.first.forward(kernels, &scratch[..inputs], &mut outputs);
         let kept = stack.first.outputs - usize::from(self.skip);
 
-        // Whole arrays, whatever counts of them: the weights of the rest are zero.
+        // Always whole arrays, because the weights of unused outputs are zero.
         let mut hidden = [0; 2 * MAX_LAYER_OUTPUTS];
         let mut at = 0;
-        if self.dual {
+        if self.squared_clipped {
             hidden[..MAX_LAYER_OUTPUTS].copy_from_slice(&outputs.map(squared));
             at = kept;
         }
@@ -467,7 +480,7 @@ impl Stacks {
             out += i32::from(clipped(value)) * i32::from(weight);
         }
         if self.skip {
-            // From the scale of the first layer to that of the output.
+            // From the scale of the first layer (127 · 64) to that of the output (600 · 16).
             let (one, output) = (127 << WEIGHT_BITS, STACK_UNITS * OUTPUT_SCALE);
             out += (i64::from(outputs[kept]) * i64::from(output) / one) as i32;
         }
@@ -479,26 +492,26 @@ impl Stacks {
 mod tests {
     use super::*;
 
-    /// Every number at its greatest.
+    /// All values at their limits.
     #[test]
-    fn a_flat_networks_value_is_held_within_32_bits() {
+    fn the_value_of_a_flat_network_saturates_at_32_bits() {
         for (activation, qa) in
             [(Activation::Relu, 1), (Activation::Crelu, i16::MAX), (Activation::Screlu, i16::MAX)]
         {
             for (weight, bias, expected) in
                 [(i16::MAX, i32::MAX, i32::MAX), (i16::MIN, i32::MIN, i32::MIN), (0, 3, 3 << 20)]
             {
-                let weights = Block::from(&[weight; 1 << 15][..]);
-                let shape = (Buckets::ONE, 1 << 14);
+                let weights = AlignedArray::from(&[weight; 1 << 15][..]);
+                let shape = (OutputBuckets::ONE, 1 << 14);
                 let flat = Flat::new(activation, [qa, 1], 1 << 20, shape, weights, vec![bias]);
                 let values = [i16::MAX; 1 << 14];
                 let value = flat.forward(&Kernels::new(Isa::best()), &values, &values, 0);
                 assert_eq!(value, if weight == 0 { expected / i32::from(qa) } else { expected });
             }
         }
-        // One side, whose sum fits in 32 bits by halves only.
+        // One side whose sum fits into 32 bits only if it is split in halves.
         for weight in [4000, -4000] {
-            let (shape, weights) = ((Buckets::ONE, 32), Block::from(&[weight; 32][..]));
+            let (shape, weights) = ((OutputBuckets::ONE, 32), AlignedArray::from(&[weight; 32][..]));
             let flat = Flat::new(Activation::Relu, [1, 1], 1, shape, weights, vec![0]);
             let value = flat.forward(&Kernels::new(Isa::best()), &[i16::MAX; 32], &[], 0);
             assert_eq!(value, if weight > 0 { i32::MAX } else { i32::MIN });
@@ -511,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_add_up_to_the_value() {
+    fn psqt_and_positional_parts_add_up_to_the_value() {
         for (psqt, positional) in [(31, 17), (-31, 17), (15, 1), (-9, -8)] {
             let evaluation = Evaluation { psqt, positional, bucket: 0, divisor: 16, pawn: 100 };
             assert_eq!(evaluation.psqt() + evaluation.positional(), evaluation.value());
@@ -520,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn squares_are_those_of_wide_numbers() {
+    fn squares_equal_those_of_64_bit_arithmetic() {
         for value in (-20_000..20_000).chain([i32::MIN, i32::MIN + 1, i32::MAX, 1 << 16, -(1 << 30)]) {
             let wide = ((i64::from(value) * i64::from(value)) >> 19).min(127);
             assert_eq!(i64::from(squared(value)), wide, "{value}");
@@ -528,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dense_layer_gives_its_rows_back() {
+    fn weight_rows_survive_the_kernel_layout() {
         let rows: Vec<i8> = (0..8 * 32).map(|index| (index * 37 % 251) as u8 as i8).collect();
         let dense = Dense::new(30, &[5; 8], &rows, 32);
         for output in 0..8 {

@@ -1,10 +1,10 @@
-//! Networks of random weights, for tests.
+//! Networks with random weights, for the tests of this crate.
 
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::network::*;
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
 struct Random(u64);
 
@@ -22,21 +22,30 @@ impl Random {
 }
 
 fn first(features: &FeatureSet, outputs: usize, width: usize, psqt: bool, random: &mut Random) -> FirstLayer {
-    let i16s = |numbers: Vec<i16>| Block::from(&numbers[..]);
+    let i16s = |numbers: Vec<i16>| AlignedArray::from(&numbers[..]);
     FirstLayer {
         outputs,
         width,
         bias: i16s(random.numbers(width, 60, |n| n as i16)),
-        weights: i16s(random.numbers(features.inputs() * width, 60, |n| n as i16)),
-        psqt: psqt.then(|| Block::from(&random.numbers(features.inputs() * PSQT_BUCKETS, 3000, |n| n)[..])),
+        weights: i16s(random.numbers(features.num_inputs() * width, 60, |n| n as i16)),
+        psqt: psqt.then(|| {
+            AlignedArray::from(&random.numbers(features.num_inputs() * PSQT_BUCKETS, 3000, |n| n)[..])
+        }),
         wraps: false,
     }
 }
 
 fn flat_head(outputs: usize, random: &mut Random) -> Head {
-    let weights = Block::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
+    let weights = AlignedArray::from(&random.numbers(16 * outputs, 100, |n| n as i16)[..]);
     let bias = random.numbers(8, 10_000, |n| n);
-    Head::Flat(Flat::new(Activation::Screlu, [255, 64], 400, (Buckets::bullet(8), outputs), weights, bias))
+    Head::Flat(Flat::new(
+        Activation::Screlu,
+        [255, 64],
+        400,
+        (OutputBuckets::bullet(8), outputs),
+        weights,
+        bias,
+    ))
 }
 
 fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {
@@ -44,7 +53,7 @@ fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {
     Network { description: "test".into(), features, first, head, pawn: 100, kernels }
 }
 
-/// One hidden layer, eight output buckets.
+/// One hidden layer with squared clipped ReLU, and eight output buckets.
 pub(crate) fn flat(features: FeatureSet, outputs: usize, seed: u64) -> Network {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let first = first(&features, outputs, outputs, false, &mut random);
@@ -52,7 +61,7 @@ pub(crate) fn flat(features: FeatureSet, outputs: usize, seed: u64) -> Network {
     network(features, first, head)
 }
 
-/// The same, with weights of its own for each perspective.
+/// Like [`flat`], with separate weights for each perspective.
 pub(crate) fn untied(features: FeatureSet, outputs: usize, seed: u64) -> Network {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let first = first(&features, outputs, 2 * outputs, false, &mut random);
@@ -60,7 +69,7 @@ pub(crate) fn untied(features: FeatureSet, outputs: usize, seed: u64) -> Network
     network(features, first, head)
 }
 
-/// Pairwise products, eight stacks, piece squares.
+/// Pairwise multiplication, eight stacks, piece-square values: like Stockfish 15.1.
 pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network {
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let first = first(&features, outputs, outputs, true, &mut random);
@@ -74,16 +83,16 @@ pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network
         Stack { first, second, last_bias: random.next(9000), last: random.numbers(32, 127, |n| n as i8) }
     });
     let head = Head::Stacks(Stacks {
-        squeeze: Squeeze::Pairwise127,
-        dual: true,
+        input_activation: InputActivation::PairwiseMul127,
+        squared_clipped: true,
         skip: true,
-        buckets: Buckets::STOCKFISH,
+        buckets: OutputBuckets::STOCKFISH,
         stacks: stacks.collect(),
     });
     network(features, first, head)
 }
 
-/// One of each kind.
+/// One network of each kind.
 pub(crate) fn all() -> [Network; 3] {
     [
         flat(FeatureSet::plain(), 32, 1),

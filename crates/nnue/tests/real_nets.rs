@@ -1,5 +1,5 @@
-//! Real networks, where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data`
-//! beside the repository.
+//! Tests with real networks, if available: set `TANDEM_DATA` to a folder that contains them, or place it at
+//! `../shared/data` beside the repository.
 
 use std::path::PathBuf;
 use tandem_chess::{Board, Piece, Position, Square};
@@ -31,7 +31,7 @@ const NETS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn files_are_read_to_their_last_byte() {
+fn real_networks_have_the_expected_architecture() {
     for (name, architecture) in NETS {
         if let Some(network) = net(name) {
             assert_eq!(network.architecture().to_string(), architecture);
@@ -47,7 +47,7 @@ const FENS: [&str; 4] = [
 ];
 
 #[test]
-fn all_instructions_agree() {
+fn all_instruction_sets_agree() {
     for (name, _) in NETS {
         let Some(network) = net(name) else { continue };
         let expected: Vec<_> =
@@ -68,9 +68,10 @@ fn without(board: &Board, square: Square) -> Option<Board> {
     builder.build().ok()
 }
 
-/// A queen taken off must cost its owner dearly, whoever is to move: a board seen the wrong way round would not know.
+/// Removing a queen must cost its owner much, with either side to move. A board seen from the wrong side
+/// would fail this.
 #[test]
-fn pieces_are_worth_what_they_should_be() {
+fn removing_a_piece_lowers_its_owners_value() {
     for (name, _) in NETS {
         let Some(network) = net(name) else { continue };
         for fen in [FENS[0], FENS[1], FENS[3]] {
@@ -90,8 +91,8 @@ fn pieces_are_worth_what_they_should_be() {
 }
 
 #[test]
-fn files_for_stockfish_are_written_as_they_were_read() {
-    // The third is packed, which we do not write.
+fn stockfish_files_are_rewritten_byte_for_byte() {
+    // The third is compressed, which the writer does not support.
     for (name, _) in &NETS[..2] {
         let Some(path) = path(name) else { continue };
         let bytes = std::fs::read(path).unwrap();
@@ -107,7 +108,7 @@ fn files_for_stockfish_are_written_as_they_were_read() {
 }
 
 #[test]
-fn our_own_format_carries_them_all() {
+fn every_real_network_survives_a_round_trip_in_our_format() {
     for (name, _) in NETS {
         let Some(network) = net(name) else { continue };
         let bytes = network.to_bytes();
@@ -120,9 +121,10 @@ fn our_own_format_carries_them_all() {
     }
 }
 
-/// What the integers of real networks lose against the same numbers in floating point: a few hundredths of a pawn.
+/// Quantisation error of real networks against the same parameters in floating point: a few hundredths of a
+/// pawn.
 #[test]
-fn rounding_costs_little() {
+fn quantisation_costs_a_few_hundredths_of_a_pawn() {
     for (name, _) in NETS {
         let Some(network) = net(name) else { continue };
         let float = network.to_float();

@@ -1,4 +1,5 @@
-//! Networks that we write, read by the real Stockfish 15.1, where it is at hand: set `STOCKFISH`, or have it on the path.
+//! Networks written here, read by the real Stockfish 15.1 if available: set `STOCKFISH`, or have it on the
+//! path.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::{Command, Stdio};
 use tandem_chess::{Color, Position};
 use tandem_nnue::*;
 
-/// The program, if it is of the generation whose evaluation we know how to print.
+/// The Stockfish binary, if it is the version whose evaluation output the test can parse.
 fn stockfish() -> Option<PathBuf> {
     let given = std::env::var_os("STOCKFISH").map(PathBuf::from);
     let usual = ["stockfish", "/usr/games/stockfish"].map(PathBuf::from);
@@ -21,7 +22,7 @@ fn stockfish() -> Option<PathBuf> {
 fn talk(program: &Path, lines: &str) -> String {
     let child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return String::new() };
-    // Written while the answers are read, lest both wait for each other.
+    // Input is written while output is read, because otherwise both processes could block.
     let mut stdin = child.stdin.take().unwrap();
     let lines = lines.to_owned();
     let writer = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
@@ -30,7 +31,7 @@ fn talk(program: &Path, lines: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Positions of random games.
+/// Positions from random games.
 fn fens(count: usize) -> Vec<String> {
     let mut state = 0x5EED_u64;
     let mut random = |below: usize| {
@@ -47,7 +48,7 @@ fn fens(count: usize) -> Vec<String> {
             }
             position.play(moves[random(moves.len())]);
         }
-        // In check, Stockfish's command has nothing to say.
+        // Stockfish's `eval` command prints nothing for positions in check.
         if position.board().checkers().is_empty() && !position.legal_moves().is_empty() {
             fens.push(position.fen());
         }
@@ -55,7 +56,7 @@ fn fens(count: usize) -> Vec<String> {
     fens
 }
 
-/// The figures that Stockfish prints for its network, from White's side.
+/// The values that Stockfish prints for its network, from White's point of view, in pawns.
 fn their_values(program: &Path, net: &Path, fens: &[String]) -> Vec<f64> {
     let mut lines = format!("setoption name EvalFile value {}\n", net.display());
     for fen in fens {
@@ -71,13 +72,13 @@ fn our_values(network: &Network, fens: &[String]) -> Vec<f64> {
         let position = Position::from_fen(fen).unwrap();
         let value = network.evaluate(position.board()).value();
         let white = if position.side_to_move() == Color::White { value } else { -value };
-        // To the precision that is printed.
+        // Rounded to the precision that is printed.
         format!("{:.2}", f64::from(white) / 361.0).parse::<f64>().unwrap()
     };
     fens.iter().map(value).collect()
 }
 
-/// A network of that architecture which no one has trained: random weights, small enough that nothing overflows.
+/// An untrained network of that architecture, with weights small enough that nothing overflows.
 fn random_network() -> Network {
     let architecture = Architecture {
         features: FeatureSet::half_ka_v2_hm(),
@@ -85,12 +86,12 @@ fn random_network() -> Network {
         tied: true,
         psqt: true,
         head: HeadShape::Stacks(StackShape {
-            squeeze: Squeeze::Pairwise127,
-            dual: true,
+            input_activation: InputActivation::PairwiseMul127,
+            squared_clipped: true,
             skip: true,
             hidden: 16,
             second: 32,
-            buckets: Buckets::STOCKFISH,
+            buckets: OutputBuckets::STOCKFISH,
         }),
     };
     let mut float = FloatNetwork::zeroed(architecture, 600, 361);
@@ -115,13 +116,13 @@ fn random_network() -> Network {
 }
 
 #[test]
-fn stockfish_reads_what_we_write_and_says_the_same() {
+fn stockfish_reads_written_networks_and_gives_the_same_values() {
     let Some(program) = stockfish() else { return };
     let dir = std::env::temp_dir().join(format!("tandem-stockfish-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let fens = fens(200);
 
-    // Its own network comes back byte for byte.
+    // Stockfish's own network comes back byte for byte.
     let exported = dir.join("exported.nnue");
     talk(&program, &format!("export_net {}\nquit\n", exported.display()));
     let bytes = std::fs::read(&exported).unwrap();
@@ -129,12 +130,12 @@ fn stockfish_reads_what_we_write_and_says_the_same() {
     assert!(own.to_stockfish().unwrap() == bytes, "the network is not written as it was read");
     assert_eq!(their_values(&program, &exported, &fens), our_values(&own, &fens));
 
-    // And one that it has never seen is read and evaluated as we do.
+    // A network new to Stockfish is read and evaluated the same way.
     let random = random_network();
     let written = dir.join("random.nnue");
     std::fs::write(&written, random.to_stockfish().unwrap()).unwrap();
     let (theirs, ours) = (their_values(&program, &written, &fens), our_values(&random, &fens));
-    assert!(ours.iter().any(|value| value.abs() > 0.5), "random weights should have opinions");
+    assert!(ours.iter().any(|value| value.abs() > 0.5), "random weights should give large values");
     assert_eq!(theirs, ours);
     std::fs::remove_dir_all(dir).unwrap();
 }

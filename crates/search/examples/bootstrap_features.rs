@@ -1,25 +1,27 @@
-//! Writes which terms of the bootstrap evaluation the quiet positions of games have, for `scripts/fit_bootstrap.py`.
+//! Writes the terms of the hand-written evaluation for quiet positions of games, as input of
+//! `scripts/fit_bootstrap.py`.
 //!
 //!     cargo run --release -p tandem-search --example bootstrap_features -- OUT PER_GAME MOST_PER_FILE FILE...
 //!
-//! About `PER_GAME` positions are drawn from each game of a PGN file and those of them that are quiet kept; evaluations in its comments (`[%eval 0.35]`) are
-//! used; of a CSV file (`fen,move_uci,eval_white,depth,engine,result,frc`) every other row is, unless it is Chess960.
-//! Files may be compressed. A position is quiet if its side to move is not in check, has no capture that wins
-//! something, and did not capture or promote. The output, little endian, is one record a position after another:
+//! From each game of a PGN file about `PER_GAME` positions are drawn, and those that are quiet are written,
+//! with the evaluations in its comments (`[%eval 0.35]`). Of a CSV file
+//! (`fen,move_uci,eval_white,depth,engine,result,frc`) every other row is used, unless it is Chess960. Files
+//! may be compressed. A position is quiet if its side to move is not in check, has no capture that wins
+//! something, and did not capture or promote. The output, little endian, is one record after another:
 //!
 //! - `u8` twice the result for White, `i16` the evaluation in centipawns for White (`i16::MIN` for none),
 //! - `u8` phase, `u8` `winnable` (of `bootstrap/endgame.rs`) for White and for Black,
 //! - `u8` kind of the source (0 PGN without evaluations, 1 with, 2 CSV), `u16` number of terms,
-//! - each term: `u16` index, `i8` count, White's less Black's.
+//! - each term: `u16` index, `i8` count, White's minus Black's.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufWriter, Write};
 use std::path::Path;
-use tandem_chess::pgn::{GameResult, Reader, Score};
+use tandem_chess::pgn::{GameReader, GameResult, Score};
 use tandem_chess::{Move, Position, generate_noisy, input, uci};
-// The evaluation's own source, for the terms are not part of the library's interface.
+// The evaluation is compiled from its own source, because its terms are not part of the library's interface.
 pub(crate) use tandem_search::{Centipawns, Evaluator};
 
 #[path = "../src"]
@@ -32,7 +34,7 @@ use source::bootstrap;
 const NO_EVAL: i16 = i16::MIN;
 const FIRST_PLY: usize = 10;
 
-/// A position's count of each term.
+/// Count of each term in a position.
 #[derive(Default)]
 struct Counts(BTreeMap<usize, i32>);
 
@@ -50,7 +52,7 @@ struct Sample {
 
 fn write_sample(out: &mut impl Write, position: &Position, sample: &Sample) -> Result<(), Box<dyn Error>> {
     let [mut white, mut black] = [Counts::default(), Counts::default()];
-    let facts = bootstrap::take_down(position, &mut white, &mut black);
+    let facts = bootstrap::collect_terms(position, &mut white, &mut black);
     for (term, count) in black.0 {
         *white.0.entry(term).or_default() -= count;
     }
@@ -94,7 +96,7 @@ fn read_games(
     limit: usize,
     out: &mut impl Write,
 ) -> Result<usize, Box<dyn Error>> {
-    let mut reader = Reader::new(input::open(Path::new(path))?);
+    let mut reader = GameReader::new(input::open(Path::new(path))?);
     let mut state = 1u64;
     let mut random = move || {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -109,10 +111,10 @@ fn read_games(
         }
         let start = game.comment.is_none() && game.tag("FEN").is_some();
         let first = if start { 2 } else { FIRST_PLY };
-        let share = game.moves.len() - first;
+        let candidates = game.moves.len() - first;
         let Ok(mut position) = Position::from_fen(&tandem_chess::fen::format(&game.start)) else { continue };
         for (ply, played) in game.moves.iter().enumerate() {
-            if ply >= first && random() % share < per_game && is_quiet(&position, played.mv) {
+            if ply >= first && random() % candidates < per_game && is_quiet(&position, played.mv) {
                 let (eval, kind) = match played.eval().map(|eval| eval.score) {
                     Some(Score::Centipawns(value)) => (value.clamp(-3000, 3000) as i16, 1),
                     Some(Score::Mate(_)) => (NO_EVAL, 3),
@@ -130,7 +132,7 @@ fn read_games(
 }
 
 fn read_rows(path: &str, limit: usize, out: &mut impl Write) -> Result<usize, Box<dyn Error>> {
-    // Neighbours are much alike: take every other one.
+    // Neighbouring rows are much alike, so every other one is used.
     let mut parity = false;
     let mut written = 0;
     for line in input::open(Path::new(path))?.lines().skip(1) {

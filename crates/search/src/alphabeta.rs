@@ -1,22 +1,25 @@
-//! The search proper: principal variation search with everything that lets it look away from what does not matter.
+//! The search proper: principal variation search (PVS) as a sequence of numbered steps.
+//!
+//! Each step is headed by its name and the acronym used in the literature; the numbers in its conditions are
+//! in [`crate::params`], and a switch `use_…` of the tuning build takes a step out to measure its worth.
 
-use crate::counsel::reduction_change;
-use crate::credit::bonus;
 use crate::history::{PieceTo, Threats};
+use crate::history_update::bonus;
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
+use crate::strategist::reduction_change;
 use crate::syzygy::TableResult;
-use crate::tt::{Bound, Entry};
+use crate::tt::{Bound, TtEntry};
 use crate::value::*;
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
 use tandem_chess::{Move, Piece, exchange_value};
 
-/// What kind of node is searched, known when the code is compiled.
+/// Type of a node, a compile-time parameter of the search so that conditions on it cost nothing.
 pub(crate) trait NodeType {
-    /// Searched with an open window.
+    /// True for a node searched with an open window (PV node).
     const PV: bool;
-    /// The position the search was asked about.
+    /// True for the root of the search.
     const ROOT: bool;
 }
 
@@ -39,11 +42,12 @@ impl NodeType for NonPv {
     const ROOT: bool = false;
 }
 
-/// Moves tried before the best one, whose record suffers from it.
+/// Moves tried before the best one, whose histories get a malus for it. Further moves are not recorded.
 type Tried = ArrayVec<Move, 64>;
 
 impl Worker {
-    /// The value of the position within the window, to the given depth.
+    /// Value of the position for the side to move, fail-soft, searched to `depth` plies within `alpha..beta`.
+    /// `cut_node` is true where a fail high is expected.
     pub(crate) fn search<N: NodeType>(
         &mut self,
         mut alpha: Value,
@@ -52,7 +56,7 @@ impl Worker {
         ply: usize,
         cut_node: bool,
     ) -> Value {
-        // Step 1. At the horizon, only captures are looked at.
+        // Step 1. Horizon: quiescence search (qsearch) instead of full-width search.
         if depth <= 0 {
             return if N::PV {
                 self.quiesce::<Pv>(alpha, beta, ply)
@@ -63,11 +67,11 @@ impl Worker {
         depth = depth.min(MAX_PLY as i32 - 1);
 
         if N::PV {
-            self.lines[ply].clear();
+            self.pv_table[ply].clear();
             self.sel_depth = self.sel_depth.max(ply + 1);
         }
 
-        // Step 2. The side to move can force a repetition: it has at least a draw.
+        // Step 2. Upcoming repetition: the side to move can force a repetition, so it has at least a draw.
         if !N::ROOT {
             alpha = self.raise_to_repetition(alpha, ply);
             if alpha >= beta {
@@ -80,11 +84,12 @@ impl Worker {
         }
         let in_check = self.position.in_check();
         if !N::ROOT {
-            // Step 3. Draws, and lines that are too long.
+            // Step 3. Draw by rule, or the longest line that the search follows.
             if let Some(score) = self.end_of_line(ply) {
                 return score;
             }
-            // Step 4. Mate distance: a quicker mate is already found, or nothing here can be worse than being mated.
+            // Step 4. Mate distance pruning (MDP): a shorter mate is already found, or no move here can be
+            // worse than being mated now.
             if use_mate_distance() != 0 {
                 alpha = alpha.max(mated_in(ply));
                 beta = beta.min(mate_in(ply + 1));
@@ -95,12 +100,13 @@ impl Worker {
         }
 
         let us = self.position.side_to_move();
-        let excluded = self.frames[ply].excluded;
-        self.frames[ply + 1].excluded = None;
-        self.frames[ply + 2].cutoffs = 0;
-        let prior_reduction = std::mem::take(&mut self.frames[ply].reduction);
+        let excluded = self.stack[ply].excluded;
+        self.stack[ply + 1].excluded = None;
+        self.stack[ply + 2].cutoffs = 0;
+        let prior_reduction = std::mem::take(&mut self.stack[ply].reduction);
 
-        // Step 5. What the table knows. Its move is not trusted before it is seen to be legal.
+        // Step 5. Transposition table (TT) lookup. Two positions may share a key, so the TT move is used only
+        // if it is legal.
         let key = self.position.key();
         let entry = self.shared.table.probe(key, ply);
         let mut tt_move = entry.and_then(|entry| entry.mv).filter(|&mv| self.position.board().is_legal(mv));
@@ -115,11 +121,11 @@ impl Worker {
         let tt_bound = entry.map_or(Bound::None, |entry| entry.bound);
         let tt_noisy = tt_move.is_some_and(|mv| is_noisy(&self.position, mv));
         if excluded.is_none() {
-            self.frames[ply].tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
+            self.stack[ply].tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
         }
-        let tt_pv = self.frames[ply].tt_pv;
+        let tt_pv = self.stack[ply].tt_pv;
 
-        // Step 6. The table may settle the matter.
+        // Step 6. TT cutoff: the entry is deep enough and its bound proves a fail high or a fail low.
         if !N::PV
             && excluded.is_none()
             && use_tt_cutoff() != 0
@@ -133,8 +139,8 @@ impl Worker {
                 && !tt_noisy
             {
                 let threats = Threats::of(&self.position);
-                let credit = bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max());
-                self.reward_quiet(mv, &threats, credit);
+                let bonus_value = bonus(depth, quiet_bonus(), quiet_bonus_base(), quiet_bonus_max());
+                self.update_quiet_history(mv, &threats, bonus_value);
             }
             // Near the fifty-move rule a score from another path through the game may be wrong.
             if self.position.board().halfmove_clock() < 90 {
@@ -142,7 +148,7 @@ impl Worker {
             }
         }
 
-        // Step 7. Endgame tables.
+        // Step 7. Tablebases (TB, Syzygy): an exact result, or a bound at PV nodes.
         let mut best_score = -INFINITE;
         let mut max_score = INFINITE;
         if !N::ROOT
@@ -157,7 +163,7 @@ impl Worker {
             if bound == Bound::Exact
                 || bound.proves(score, if bound == Bound::Lower { beta } else { alpha + 1 })
             {
-                let entry = Entry { mv: None, score, eval: NONE, depth: depth + 6, bound, pv: tt_pv };
+                let entry = TtEntry { mv: None, score, eval: NONE, depth: depth + 6, bound, pv: tt_pv };
                 self.shared.table.store(key, ply, entry);
                 return score;
             }
@@ -171,37 +177,39 @@ impl Worker {
             }
         }
 
-        // The second mind, if there is one: what it has said of the position, or a question to it.
-        let opinion = self.consult::<N>(depth, ply, excluded.is_none());
+        // Strategist, if there is one: its cached evaluation, or a query that may be answered later.
+        let strategist_eval = self.query_strategist::<N>(depth, ply, excluded.is_none());
 
-        // Step 8. Static evaluation, corrected by the second mind, by experience, and by the table where it knows better.
-        let correction = self.histories.correction(&self.position, &self.line);
+        // Step 8. Static evaluation: from the TT entry or the evaluator, blended with the strategist's,
+        // adjusted by correction history, and replaced by the TT score where its bound is tighter.
+        let correction = self.histories.correction(&self.position, &self.continuation_stack);
         let mut raw_eval = NONE;
         let (static_eval, eval) = if in_check {
             (NONE, NONE)
         } else if excluded.is_some() {
-            (self.frames[ply].static_eval, self.frames[ply].static_eval)
+            (self.stack[ply].static_eval, self.stack[ply].static_eval)
         } else {
             raw_eval = match entry {
                 Some(entry) if entry.eval != NONE => entry.eval,
                 _ => self.raw_eval(),
             };
-            let judged = opinion.as_ref().map_or(raw_eval, |opinion| self.counselled(raw_eval, opinion));
-            let static_eval = self.adjusted_eval(judged, correction);
+            let blended =
+                strategist_eval.as_ref().map_or(raw_eval, |strategist| self.blend_eval(raw_eval, strategist));
+            let static_eval = self.adjusted_eval(blended, correction);
             let trusted =
                 tt_score != NONE && !is_proven(tt_score) && tt_bound.proves(tt_score, static_eval + 1);
             (static_eval, if trusted { tt_score } else { static_eval })
         };
-        self.frames[ply].static_eval = static_eval;
+        self.stack[ply].static_eval = static_eval;
         if !in_check && excluded.is_none() && entry.is_none() {
             let entry =
-                Entry { mv: None, score: NONE, eval: raw_eval, depth: -6, bound: Bound::None, pv: tt_pv };
+                TtEntry { mv: None, score: NONE, eval: raw_eval, depth: -6, bound: Bound::None, pv: tt_pv };
             self.shared.table.store(key, ply, entry);
         }
 
-        // Whether things get better for us from move to move, or worse for the enemy.
-        let eval_before =
-            |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.frames[ply].static_eval);
+        // `improving`: our static evaluation has risen since our last move; `opponent_worsening`: the
+        // opponent's has fallen.
+        let eval_before = |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.stack[ply].static_eval);
         let improving = !in_check
             && use_improving() != 0
             && match (eval_before(2), eval_before(4)) {
@@ -210,7 +218,8 @@ impl Worker {
             };
         let opponent_worsening = !in_check && eval_before(1) != NONE && static_eval > -eval_before(1);
 
-        // Step 9. Hindsight: was the reduction that led here right?
+        // Step 9. Hindsight: extends if the reduction that led here looks wrong now, and reduces further if
+        // it looks too small.
         if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
             if prior_reduction >= hindsight_plies() && !opponent_worsening {
                 depth += 1;
@@ -226,12 +235,13 @@ impl Worker {
         };
 
         if !N::PV && !in_check && excluded.is_none() {
-            // Step 10. Reverse futility: so far above beta that a shallow search will not bring it below.
+            // Step 10. Reverse futility pruning (RFP, static null move pruning): the evaluation is so far
+            // above beta that a shallow search will not bring it below.
             let margin = (rfp_margin() * depth
                 - rfp_improving() * i32::from(improving)
                 - rfp_worsening() * i32::from(opponent_worsening)
                 + correction.abs() * rfp_complexity() / 100)
-                .max(rfp_least());
+                .max(rfp_min_margin());
             if use_rfp() != 0
                 && depth <= rfp_depth()
                 && !tt_pv
@@ -243,7 +253,8 @@ impl Worker {
                 return beta + (eval - beta) / 3;
             }
 
-            // Step 11. Null move: if passing still holds beta, a move surely would.
+            // Step 11. Null move pruning (NMP): if passing the turn still holds beta, a move will too. Not in
+            // pawn endings, because of zugzwang.
             if use_nmp() != 0
                 && cut_node
                 && has_pieces
@@ -252,15 +263,15 @@ impl Worker {
                 && ply >= self.null_min_ply
                 && !is_loss(beta)
                 && ply > 0
-                && self.frames[ply - 1].mv.is_some()
+                && self.stack[ply - 1].mv.is_some()
                 && let Some(score) = self.try_null_move(beta, depth, ply, eval)
             {
                 return score;
             }
         }
 
-        // Step 12. Internal iterative reduction: without a move from the table, or with one from a much shallower
-        // search, a shallower search finds one.
+        // Step 12. Internal iterative reduction (IIR): without a TT move, or with one from a much shallower
+        // search, a search one ply shallower finds a move more cheaply.
         let stale = cut_node && depth >= iir_stale_depth() && tt_depth + iir_stale_plies() < depth;
         if use_iir() != 0
             && (N::PV || cut_node)
@@ -271,7 +282,8 @@ impl Worker {
             depth -= 1;
         }
 
-        // Step 13. ProbCut: a good capture that beats beta by a margin in a shallow search will do so in a deep one.
+        // Step 13. ProbCut: a good capture that beats beta by a margin in a shallow search will beat beta in
+        // a deep one.
         let probcut_beta = beta + probcut_margin() - probcut_improving() * i32::from(improving);
         if use_probcut() != 0
             && !N::PV
@@ -285,7 +297,7 @@ impl Worker {
         {
             return if is_proven(score) { score } else { score - (probcut_beta - beta) };
         }
-        // Step 14. Small ProbCut: the table alone says so.
+        // Step 14. Small ProbCut: the TT entry alone shows that, by a larger margin.
         let small_beta = beta + probcut_small_margin();
         if use_probcut() != 0
             && !N::PV
@@ -299,12 +311,12 @@ impl Worker {
             return small_beta;
         }
 
-        // Step 15. Through the moves, best first.
+        // Step 15. Move loop, in the order of the move picker.
         let threats = Threats::of(&self.position);
-        self.frames[ply].threats = threats.all;
-        let first = tt_move.or_else(|| self.favourite(opinion.as_deref()));
+        self.stack[ply].threats = threats.all;
+        let first = tt_move.or_else(|| self.top_move(strategist_eval.as_deref()));
         let mut picker = MovePicker::all(first);
-        picker.advise(opinion.as_deref());
+        picker.set_strategist_eval(strategist_eval.as_deref());
         let mut best_move = None;
         let mut move_count = 0;
         let mut quiets = Tried::new();
@@ -312,18 +324,20 @@ impl Worker {
         let mut alpha_raised = 0;
         let start_alpha = alpha;
 
-        // Where a quiet move with a good record would still be futile, only those that give check are generated.
-        let best_hope = static_eval + futility_base() + futility_margin() * (depth - 1) + hopeless_reserve();
-        let hopeless = use_futility() != 0
+        // Futility of all quiets: if even a quiet move with a good history would stay below alpha, only
+        // quiets that give check are generated.
+        let futile_score =
+            static_eval + futility_base() + futility_margin() * (depth - 1) + quiets_futile_margin();
+        let quiets_futile = use_futility() != 0
             && !N::PV
             && !in_check
-            && depth <= hopeless_depth()
+            && depth <= quiets_futile_depth()
             && excluded.is_none()
-            && best_hope <= alpha
+            && futile_score <= alpha
             && !is_loss(alpha);
-        if hopeless {
+        if quiets_futile {
             picker.only_checks();
-            best_score = best_score.max(best_hope);
+            best_score = best_score.max(futile_score);
         }
 
         while let Some(mv) = {
@@ -337,21 +351,21 @@ impl Worker {
                 continue;
             }
             move_count += 1;
-            self.frames[ply].move_count = move_count;
+            self.stack[ply].move_count = move_count;
 
             let noisy = is_noisy(&self.position, mv);
             let piece = self.moving_piece(mv);
             let captured = self.position.captured_by(mv);
             let history = match captured {
                 Some(victim) => self.histories.capture(us, piece, mv.to, victim),
-                None => self.histories.quiet_record(&self.quiet_context(&threats), mv, piece),
+                None => self.histories.quiet_history(&self.quiet_context(&threats), mv, piece),
             };
             let mut new_depth = depth - 1;
             let mut reduction = self.logarithms.reduction(depth, move_count, noisy);
 
             // Step 16. Pruning at shallow depth, once a move that does not lose is known.
             if !N::ROOT && has_pieces && !is_loss(best_score) {
-                // Late moves: the picker has put the good ones first.
+                // Late move pruning (LMP, move count pruning): the picker has put the good moves first.
                 let late = lmp_base() + lmp_factor() * depth * depth / if improving { 100 } else { 200 };
                 if use_lmp() != 0 && move_count as i32 >= late {
                     picker.skip_quiets();
@@ -359,6 +373,7 @@ impl Worker {
                 let lmr_depth = (new_depth - reduction / 1024).max(0);
                 if noisy {
                     let gain = captured.map_or(0, exchange_value);
+                    // Futility pruning of captures.
                     if use_futility() != 0
                         && lmr_depth < capture_futility_depth()
                         && !in_check
@@ -372,12 +387,16 @@ impl Worker {
                     {
                         continue;
                     }
+                    // Static exchange evaluation (SEE) pruning of captures that lose material.
                     let margin = see_noisy() * depth + history / see_noisy_history();
-                    if use_see_pruning() != 0 && picker.is_late() && !self.position.see_ge(mv, -margin.max(0))
+                    if use_see_pruning() != 0
+                        && picker.in_bad_noisy()
+                        && !self.position.see_ge(mv, -margin.max(0))
                     {
                         continue;
                     }
                 } else {
+                    // History pruning.
                     if use_history_pruning() != 0
                         && lmr_depth < history_prune_depth()
                         && history < -history_prune() * depth
@@ -385,6 +404,7 @@ impl Worker {
                         continue;
                     }
                     let lmr_depth = (lmr_depth + history / history_ply()).max(0);
+                    // Futility pruning of quiet moves.
                     let futility = static_eval
                         + futility_base()
                         + futility_margin() * lmr_depth
@@ -401,6 +421,7 @@ impl Worker {
                         picker.only_checks();
                         continue;
                     }
+                    // SEE pruning of quiet moves.
                     if use_see_pruning() != 0
                         && !self.position.see_ge(mv, -see_quiet() * lmr_depth * lmr_depth)
                     {
@@ -409,7 +430,8 @@ impl Worker {
                 }
             }
 
-            // Step 17. Extensions: is the table's move the only one that holds?
+            // Step 17. Singular extension (SE): extends the TT move if all others fail low below its score by
+            // a margin, by two or three plies if they fail far below (double and triple extension).
             let mut extension = 0;
             if !N::ROOT
                 && use_singular() != 0
@@ -425,11 +447,11 @@ impl Worker {
                 let margin =
                     (singular_margin() + singular_pv_margin() * i32::from(tt_pv && !N::PV)) * depth / 60;
                 let singular_beta = tt_score - margin;
-                self.frames[ply].excluded = Some(mv);
+                self.stack[ply].excluded = Some(mv);
                 let score =
                     self.search::<NonPv>(singular_beta - 1, singular_beta, new_depth / 2, ply, cut_node);
-                self.frames[ply].excluded = None;
-                self.frames[ply].move_count = move_count;
+                self.stack[ply].excluded = None;
+                self.stack[ply].move_count = move_count;
                 if self.stopped {
                     return DRAW;
                 }
@@ -449,7 +471,8 @@ impl Worker {
                         extension = extension.min(3);
                     }
                 } else if use_multicut() != 0 && score >= beta && !is_proven(score) {
-                    // Multi-cut: even without the best move beta is beaten.
+                    // Multi-cut: beta is beaten even without the TT move. Otherwise a negative extension,
+                    // because several moves are good.
                     return score;
                 } else if use_negative_extension() != 0 {
                     if tt_score >= beta {
@@ -466,7 +489,8 @@ impl Worker {
             self.make(mv, ply);
             let gives_check = self.position.in_check();
 
-            // Step 19. Late move reductions: what is unlikely to be best is searched less deep first.
+            // Step 19. Late move reductions (LMR): a move that is unlikely to be best is searched at reduced
+            // depth first. The reduction is in 1/1024 of a ply.
             reduction += lmr_offset();
             if !improving {
                 reduction += lmr_improving();
@@ -485,15 +509,15 @@ impl Worker {
             if tt_noisy && !noisy {
                 reduction += lmr_tt_noisy();
             }
-            if self.frames[ply + 1].cutoffs > lmr_cutoffs_above() as u32 {
+            if self.stack[ply + 1].cutoffs > lmr_cutoffs_above() as u32 {
                 reduction += lmr_cutoffs();
             }
             if gives_check {
                 reduction -= lmr_check();
             }
             reduction += lmr_alpha_raised() * alpha_raised;
-            if let Some(opinion) = &opinion {
-                reduction += reduction_change(opinion, mv);
+            if let Some(strategist_eval) = &strategist_eval {
+                reduction += reduction_change(strategist_eval, mv);
             }
             reduction -= correction.abs() * lmr_correction();
             reduction -= history * if noisy { lmr_noisy_history() } else { lmr_quiet_history() } / 100;
@@ -502,51 +526,54 @@ impl Worker {
             let mut full_search = !N::PV || move_count > 1;
             if use_lmr() != 0 && depth >= 2 && move_count > 1 + usize::from(N::ROOT) {
                 let reduced = (new_depth - reduction / 1024).clamp(1, new_depth.max(1) + i32::from(N::PV));
-                self.frames[ply + 1].reduction = new_depth - reduced;
+                self.stack[ply + 1].reduction = new_depth - reduced;
                 score = -self.search::<NonPv>(-alpha - 1, -alpha, reduced, ply + 1, true);
-                self.frames[ply + 1].reduction = 0;
+                self.stack[ply + 1].reduction = 0;
                 full_search = false;
                 if score > alpha && reduced < new_depth {
-                    // It was not as bad as thought; how good it looks says how deep to look again.
+                    // The reduced search failed high: its score decides if the full search goes deeper or
+                    // shallower.
                     let deeper = score > best_score + deeper_base() + deeper_depth() * new_depth;
                     let shallower = score < best_score + shallower_margin();
                     new_depth += i32::from(deeper) - i32::from(shallower);
                     full_search = new_depth > reduced;
                     if !noisy {
                         let moved = PieceTo::new(us, piece, mv.to);
-                        let credit = post_lmr_bonus() * depth;
-                        let before = self.line.len() - 1;
+                        let bonus_value = post_lmr_bonus() * depth;
+                        let before = self.continuation_stack.len() - 1;
                         self.histories.update_continuation(
-                            &self.line[..before],
+                            &self.continuation_stack[..before],
                             moved,
-                            credit.min(post_lmr_bonus_max()),
+                            bonus_value.min(post_lmr_bonus_max()),
                         );
                     }
                 }
             }
-            // Step 20. Full depth with a closed window.
+            // Step 20. Full-depth search with a null window, where the reduced search failed high or there
+            // was none.
             if full_search {
                 score = -self.search::<NonPv>(-alpha - 1, -alpha, new_depth, ply + 1, !cut_node);
             }
-            // Step 21. Full depth with an open window, for the first move and for one that raises alpha.
+            // Step 21. Full-depth search with an open window (PVS), for the first move and for one that
+            // raises alpha.
             if N::PV && (move_count == 1 || score > alpha) {
-                // A move the table has searched before is not dropped straight into quiescence.
+                // The TT move is not dropped straight into quiescence.
                 if Some(mv) == tt_move && self.root_depth > 8 && tt_depth > 1 {
                     new_depth = new_depth.max(1);
                 }
                 score = -self.search::<Pv>(-beta, -alpha, new_depth, ply + 1, false);
             }
 
-            // Step 22. Take it back.
+            // Step 22. Unmake the move.
             self.unmake();
             if self.stopped {
                 return DRAW;
             }
             if N::ROOT {
-                self.note_root_move(mv, score, move_count == 1 || score > alpha, nodes_before);
+                self.record_root_move(mv, score, move_count == 1 || score > alpha, nodes_before);
             }
 
-            // Step 23. A new best move?
+            // Step 23. Update best score, alpha and principal variation; stop on a fail high (beta cutoff).
             if score > best_score {
                 best_score = score;
                 if score > alpha {
@@ -555,7 +582,7 @@ impl Worker {
                         self.update_pv(ply, mv);
                     }
                     if score >= beta {
-                        self.frames[ply].cutoffs += 1 + u32::from(tt_move.is_none());
+                        self.stack[ply].cutoffs += 1 + u32::from(tt_move.is_none());
                         break;
                     }
                     alpha = score;
@@ -568,8 +595,8 @@ impl Worker {
             }
         }
 
-        // Step 24. No move: mate or stalemate, unless moves were left out.
-        if move_count == 0 && !(hopeless && self.position.has_legal_move()) {
+        // Step 24. No legal move: checkmate or stalemate, unless moves were left out.
+        if move_count == 0 && !(quiets_futile && self.position.has_legal_move()) {
             return match excluded {
                 Some(_) => alpha,
                 None if in_check => mated_in(ply),
@@ -577,32 +604,37 @@ impl Worker {
             };
         }
 
-        // Step 25. Remember which moves were good and which were not.
+        // Step 25. History update: a bonus for the best move, a malus for the moves tried before it.
         if let Some(mv) = best_move {
-            let depth = depth + i32::from(best_score > beta + surprise_margin());
+            let depth = depth + i32::from(best_score > beta + fail_high_margin());
             self.update_histories(mv, depth, &threats, &quiets, &noisies);
         } else if !N::ROOT
-            && let Some(prior) = self.frames[ply - 1].mv
-            && self.line.last().is_some_and(|last| last.is_some_and(|last| !last.noisy))
+            && let Some(prior) = self.stack[ply - 1].mv
+            && self.continuation_stack.last().is_some_and(|last| last.is_some_and(|last| !last.noisy))
         {
-            // Everything failed low, so the move before was a good one.
+            // All moves failed low, so the opponent's move before was a good one and gets a bonus.
             let scale = 100
-                + prior_late() * i32::from(self.frames[ply - 1].move_count > 6)
+                + prior_late() * i32::from(self.stack[ply - 1].move_count > 6)
                 + prior_deep() * i32::from(depth > 5);
-            let credit = bonus(depth, prior_bonus(), prior_bonus_base(), prior_bonus_max()) * scale / 100;
-            let before = self.line.len() - 1;
-            if let Some(Some(last)) = self.line.last().copied() {
-                self.histories.update_continuation(&self.line[..before], last.moved, credit);
+            let bonus_value =
+                bonus(depth, prior_bonus(), prior_bonus_base(), prior_bonus_max()) * scale / 100;
+            let before = self.continuation_stack.len() - 1;
+            if let Some(Some(last)) = self.continuation_stack.last().copied() {
+                self.histories.update_continuation(
+                    &self.continuation_stack[..before],
+                    last.moved,
+                    bonus_value,
+                );
             }
-            self.histories.update_butterfly(!us, self.frames[ply - 1].threats, prior, credit / 2);
+            self.histories.update_butterfly(!us, self.stack[ply - 1].threats, prior, bonus_value / 2);
         }
 
-        // Step 26. Remember the result.
+        // Step 26. TT store.
         if N::PV {
             best_score = best_score.min(max_score);
         }
         if best_score <= start_alpha && ply > 0 {
-            self.frames[ply].tt_pv = tt_pv || (self.frames[ply - 1].tt_pv && depth > 3);
+            self.stack[ply].tt_pv = tt_pv || (self.stack[ply - 1].tt_pv && depth > 3);
         }
         let bound = if best_score >= beta {
             Bound::Lower
@@ -611,31 +643,38 @@ impl Worker {
         } else {
             Bound::Upper
         };
-        // Where a move was left out, what it is worth is nobody's to say.
-        let is_whole =
+        // With a move excluded, or only some root moves searched, the score is not the position's.
+        let is_complete =
             excluded.is_none() && !(N::ROOT && (self.pv_index > 0 || !self.limits.search_moves.is_empty()));
-        if is_whole {
-            let entry = Entry {
+        if is_complete {
+            let entry = TtEntry {
                 mv: best_move,
                 score: best_score,
                 eval: raw_eval,
                 depth,
                 bound,
-                pv: self.frames[ply].tt_pv,
+                pv: self.stack[ply].tt_pv,
             };
             self.shared.table.store(key, ply, entry);
         }
 
-        // Step 27. Remember how far the evaluation was off, unless captures explain it. What the second mind said is no
-        // error of the first.
-        if is_whole && !in_check && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
-            let alone = match opinion {
+        // Step 27. Correction history update: learns the error of the static evaluation, unless a capture
+        // explains it. The strategist's part of the evaluation is left out, because its errors are not the
+        // evaluator's.
+        if is_complete && !in_check && best_move.is_none_or(|mv| !is_noisy(&self.position, mv)) {
+            let unblended_eval = match strategist_eval {
                 Some(_) => self.adjusted_eval(raw_eval, correction),
                 None => static_eval,
             };
-            if !(bound == Bound::Lower && best_score <= alone || bound == Bound::Upper && best_score >= alone)
+            if !(bound == Bound::Lower && best_score <= unblended_eval
+                || bound == Bound::Upper && best_score >= unblended_eval)
             {
-                self.histories.update_correction(&self.position, &self.line, best_score - alone, depth);
+                self.histories.update_correction(
+                    &self.position,
+                    &self.continuation_stack,
+                    best_score - unblended_eval,
+                    depth,
+                );
             }
         }
         best_score

@@ -1,9 +1,9 @@
-//! A hand-written evaluation: material and squares, pawn structure, mobility, threats and king safety, blended between
-//! middlegame and endgame.
+//! The hand-written evaluation (HCE): material and squares, pawn structure, mobility, threats and king
+//! safety, tapered between middlegame and endgame.
 //!
-//! It is what the engine plays with when it has no network, and the judge of the first self-play games. Its numbers
-//! in [`tables`] were fitted to games by `scripts/fit_bootstrap.py`, which learns from `examples/bootstrap_features.rs`
-//! which terms a position has.
+//! The engine plays with it if it has no network, and it scored the first self-play games. Its weights in
+//! [`tables`] were fitted to games by `scripts/fit_bootstrap.py`, from the terms that
+//! `examples/bootstrap_features.rs` writes.
 
 mod endgame;
 mod pawns;
@@ -16,8 +16,8 @@ use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 use tables::term;
 use tandem_chess::{Board, Changes, Color, File, Piece, Placed, Position, Square};
 
-/// A middlegame and an endgame value in one number, so that both are added at once: the endgame value in the upper
-/// half, less one where the lower half borrows from it.
+/// A middlegame and an endgame value packed into one integer, so that one addition adds both: the endgame
+/// value in the upper half, less one where the lower half borrows from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pair(i32);
 
@@ -78,13 +78,13 @@ impl SubAssign for Pair {
     }
 }
 
-/// Takes down the terms that a side has: to add up their values, or to see which they are.
+/// Receives the terms that a side has, to add up their values, or to list them for the fit.
 pub(crate) trait Ledger {
-    /// The side has the term, an index of [`tables::WEIGHTS`], so many times.
+    /// Enters a term, an index of [`tables::WEIGHTS`], `count` times.
     fn enter(&mut self, term: usize, count: i32);
 }
 
-/// Adds up values.
+/// Adds up the values of the terms entered.
 #[derive(Clone, Copy, Default)]
 struct Sum(Pair);
 
@@ -95,12 +95,12 @@ impl Ledger for Sum {
     }
 }
 
-/// How much of the middlegame each piece stands for; 24 with all on the board.
+/// Contribution of each piece to the game phase; 24 with all pieces on the board.
 const PHASE: [u8; 6] = [0, 1, 1, 2, 4, 0];
 const FULL_PHASE: i32 = 24;
 
-/// Where the kings stand, for the squares of the pieces: which of them are on the files a to d. The index is
-/// twice White's answer plus Black's.
+/// Number of arrangements of the kings for the piece-square tables: each king is on files a to d or on files
+/// e to h. The index is twice White's bit plus Black's.
 const KING_SIDES: usize = 4;
 
 #[inline]
@@ -113,8 +113,8 @@ fn king_sides(board: &Board) -> usize {
     usize::from(is_west(board.king(Color::White))) * 2 + usize::from(is_west(board.king(Color::Black)))
 }
 
-/// The term of a piece's square: seen from its own side, with its own king to the east; one set of tables for kings
-/// on the same side of the board, one for kings on opposite sides.
+/// Index of the piece-square term: seen from the piece's own side, mirrored so that its king is on files e to
+/// h; one set of tables for kings on the same side of the board, one for kings on opposite sides.
 pub(crate) const fn square_term(color: Color, piece: usize, square: usize, king_sides: usize) -> usize {
     let [own_west, same] = match color {
         Color::White => [king_sides >= 2, king_sides == 0 || king_sides == 3],
@@ -124,7 +124,7 @@ pub(crate) const fn square_term(color: Color, piece: usize, square: usize, king_
     term::SQUARES + (if same { 0 } else { 6 * 64 }) + piece * 64 + (square ^ flip)
 }
 
-/// Material and square of a piece, in one number for each arrangement of the kings, negative for Black.
+/// Material plus square of a piece, for each arrangement of the kings; negative for Black.
 static PLACED: [[[[Pair; KING_SIDES]; 64]; 6]; 2] = placed_values();
 
 const fn placed_values() -> [[[[Pair; KING_SIDES]; 64]; 6]; 2] {
@@ -142,8 +142,8 @@ const fn placed_values() -> [[[[Pair; KING_SIDES]; 64]; 6]; 2] {
     values
 }
 
-/// Sums of [`PLACED`], kept as pieces come and go. Those for other arrangements of the kings are kept too, so that a
-/// king may cross the board at no cost.
+/// Sums of [`PLACED`], updated incrementally. The sums of all four arrangements of the kings are kept, so
+/// that a king may cross the board at no cost.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 struct Sums {
     squares: [Pair; KING_SIDES],
@@ -182,7 +182,7 @@ impl Sums {
     }
 }
 
-/// The evaluator.
+/// The hand-written evaluator. It caches pawn structures, so each thread needs one of its own.
 pub struct Bootstrap {
     stack: Vec<Sums>,
     pawns: PawnCache,
@@ -240,7 +240,7 @@ impl Evaluator for Bootstrap {
     }
 }
 
-/// The terms that any move may change.
+/// Enters the terms that any move may change, and that are therefore not cached.
 #[inline]
 fn moving_terms<L: Ledger>(position: &Position, pawns: &pawns::PawnEntry, white: &mut L, black: &mut L) {
     let board = position.board();
@@ -256,17 +256,17 @@ fn moving_terms<L: Ledger>(position: &Position, pawns: &pawns::PawnEntry, white:
     }
 }
 
-/// What a position's value depends on besides its terms.
+/// Values on which an evaluation depends besides its terms.
 #[allow(dead_code, reason = "for examples/bootstrap_features.rs, which includes this file")]
-pub(crate) struct Facts {
+pub(crate) struct EvalContext {
     pub(crate) phase: u8,
-    /// [`endgame::winnable`] for each side.
+    /// [`endgame::winnable`] for each side, White first.
     pub(crate) winnable: [u8; 2],
 }
 
-/// Takes down all terms of a position, from nothing.
+/// Enters all terms of a position, without incremental state, for the fit.
 #[allow(dead_code, reason = "for examples/bootstrap_features.rs, which includes this file")]
-pub(crate) fn take_down<L: Ledger>(position: &Position, white: &mut L, black: &mut L) -> Facts {
+pub(crate) fn collect_terms<L: Ledger>(position: &Position, white: &mut L, black: &mut L) -> EvalContext {
     let board = position.board();
     let sums = Sums::of(board);
     let sides = king_sides(board);
@@ -281,7 +281,7 @@ pub(crate) fn take_down<L: Ledger>(position: &Position, white: &mut L, black: &m
         pawns::king_terms(board, color, ledger);
     }
     moving_terms(position, &pawns::pawn_entry(board), white, black);
-    Facts {
+    EvalContext {
         phase: sums.phase.min(FULL_PHASE as u8),
         winnable: Color::ALL.map(|color| endgame::winnable(board, color) as u8),
     }
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_sides_are_judged_alike() {
+    fn both_sides_are_evaluated_alike() {
         for (white, black) in [
             (
                 "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w - - 0 1",
@@ -351,7 +351,7 @@ mod tests {
         let board = "r2q1rk1/pp1b1ppp/2n1pn2/3p4/1b1P4/2NBPN2/PPQ2PPP/R1B1K2R w KQ - 0 1";
         let position = Position::from_fen(board).unwrap();
         let [mut white, mut black] = [Sum::default(); 2];
-        let facts = take_down(&position, &mut white, &mut black);
+        let facts = collect_terms(&position, &mut white, &mut black);
         let total = white.0 - black.0;
         assert_eq!((facts.phase, facts.winnable), (24, [64, 64]));
         assert_eq!(evaluate(board), total.midgame());

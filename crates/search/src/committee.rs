@@ -1,24 +1,25 @@
-//! Several evaluators as one.
+//! An ensemble of evaluators.
 
 use crate::evaluator::{Evaluator, EvaluatorFactory};
 use crate::value::Centipawns;
 use std::sync::Arc;
 use tandem_chess::{Changes, Position};
 
-/// The mean of what its members say: slower than each of them and steadier, since each errs in its own way. Made to score
-/// positions that others learn from.
+/// The mean of several evaluators: slower than each of them, and with a smaller error, because their errors
+/// differ. Used to score positions for training, not to play.
 pub struct Committee(Vec<Box<dyn Evaluator>>);
 
 impl Committee {
-    /// A committee with a member from each factory; without any, every position is level.
+    /// A factory of committees with one member from each factory. A committee without members evaluates every
+    /// position as 0.
     pub fn of(factories: Vec<Arc<EvaluatorFactory>>) -> Arc<EvaluatorFactory> {
         Arc::new(move || {
             Box::new(Self(factories.iter().map(|member| member()).collect())) as Box<dyn Evaluator>
         })
     }
 
-    fn mean(&mut self, mut said: impl FnMut(&mut dyn Evaluator) -> Centipawns) -> Centipawns {
-        let sum: i32 = self.0.iter_mut().map(|member| said(member.as_mut()).0).sum();
+    fn mean(&mut self, mut evaluate: impl FnMut(&mut dyn Evaluator) -> Centipawns) -> Centipawns {
+        let sum: i32 = self.0.iter_mut().map(|member| evaluate(member.as_mut()).0).sum();
         Centipawns(sum / self.0.len().max(1) as i32)
     }
 }
@@ -40,8 +41,8 @@ impl Evaluator for Committee {
         self.mean(|member| member.evaluate(position))
     }
 
-    fn discord(&mut self, position: &Position) -> Centipawns {
-        self.mean(|member| member.discord(position))
+    fn psqt_positional_gap(&mut self, position: &Position) -> Centipawns {
+        self.mean(|member| member.psqt_positional_gap(position))
     }
 }
 
@@ -59,37 +60,37 @@ mod tests {
         fn evaluate(&mut self, _: &Position) -> Centipawns {
             Centipawns(self.0)
         }
-        fn discord(&mut self, _: &Position) -> Centipawns {
+        fn psqt_positional_gap(&mut self, _: &Position) -> Centipawns {
             Centipawns(2 * self.0)
         }
     }
 
     #[test]
-    fn its_discord_is_the_mean_of_theirs() {
-        let member = |says: i32| -> Arc<EvaluatorFactory> { Arc::new(move || Box::new(Fixed(says))) };
+    fn its_gap_is_the_mean_of_the_members_gaps() {
+        let member = |value: i32| -> Arc<EvaluatorFactory> { Arc::new(move || Box::new(Fixed(value))) };
         let mut committee = Committee::of(vec![member(10), member(30)])();
-        assert_eq!(committee.discord(&Position::startpos()), Centipawns(40));
+        assert_eq!(committee.psqt_positional_gap(&Position::startpos()), Centipawns(40));
     }
 
     #[test]
-    fn it_says_the_mean_and_follows_the_moves() {
+    fn it_returns_the_mean_and_follows_the_moves() {
         let bootstrap = || -> Arc<EvaluatorFactory> { Arc::new(|| Box::new(Bootstrap::default())) };
-        let mut alone = bootstrap()();
+        let mut single = bootstrap()();
         let mut committee = Committee::of(vec![bootstrap(), Arc::new(|| Box::new(Fixed(100)))])();
         let mut position = Position::from_fen("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1").unwrap();
-        for evaluator in [&mut alone, &mut committee] {
+        for evaluator in [&mut single, &mut committee] {
             evaluator.reset(&position);
         }
         for uci in ["e4d5", "e8d7"] {
             position.play(tandem_chess::uci::parse(position.board(), uci).unwrap());
-            alone.push(position.changes());
+            single.push(position.changes());
             committee.push(position.changes());
-            let expected = (alone.evaluate(&position).0 + 100) / 2;
+            let expected = (single.evaluate(&position).0 + 100) / 2;
             assert_eq!(committee.evaluate(&position).0, expected);
         }
         position.undo();
-        alone.pop();
+        single.pop();
         committee.pop();
-        assert_eq!(committee.evaluate(&position).0, (alone.evaluate(&position).0 + 100) / 2);
+        assert_eq!(committee.evaluate(&position).0, (single.evaluate(&position).0 + 100) / 2);
     }
 }

@@ -1,19 +1,20 @@
-//! Iterative deepening: search to depth 1, 2, 3, …, each iteration ordering the moves of the next.
+//! Iterative deepening: searches to depth 1, 2, 3, …, each within an aspiration window around the last score.
+//! Each iteration orders the moves of the next.
 
 use crate::alphabeta::Root;
 use crate::params::*;
 use crate::report::{Info, ScoreBound};
-use crate::time::Clarity;
+use crate::time::StabilityStats;
 use crate::value::*;
 use crate::worker::Worker;
 use std::time::Duration;
 use tandem_chess::Move;
 
-/// Fail highs and lows are reported only once a search has gone on for so long.
+/// Time for which fail highs and fail lows are not reported, because they come too often at first.
 const QUIET_PERIOD: Duration = Duration::from_secs(3);
 
 impl Worker {
-    /// Searches deeper and deeper until a limit is met. The main thread reports.
+    /// Searches deeper and deeper until a limit is met. Only the main thread reports.
     pub(crate) fn deepen(&mut self, multipv: usize, mut report: Option<&mut dyn FnMut(Info)>) {
         let lines = multipv.clamp(1, self.root_moves.len().max(1));
         let max_depth =
@@ -49,25 +50,25 @@ impl Worker {
                 continue;
             }
 
-            // The main thread decides whether to go on.
+            // The main thread decides if another iteration begins.
             let best = &self.root_moves[0];
             stable_for = if last_best == Some(best.mv) { stable_for + 1 } else { 0 };
             last_best = Some(best.mv);
             let drop = if recent == NONE { 0 } else { recent - best.score };
             recent = if recent == NONE { best.score } else { (2 * recent + best.score) / 3 };
-            let clarity = Clarity {
-                best_share: best.nodes as f64 / self.nodes.max(1) as f64,
+            let stability = StabilityStats {
+                best_move_fraction: best.nodes as f64 / self.nodes.max(1) as f64,
                 stable_for,
                 drop,
-                doubt: self.doubt_at_root(),
+                policy_entropy: self.root_policy_entropy(),
                 forced: self.root_moves.len() == 1,
             };
             let score = best.score;
-            if self.is_satisfied(score) || self.time.is_enough(clarity) {
-                // While pondering the clock is not ours: go on until it is.
-                self.enough = true;
+            if self.is_satisfied(score) || self.time.is_enough(stability) {
+                // While pondering the opponent's clock runs: go on until `ponderhit`.
+                self.ponder_done = true;
                 if !self.shared.signals.is_pondering() {
-                    self.end();
+                    self.stop_all();
                     break;
                 }
             }
@@ -78,7 +79,8 @@ impl Worker {
         self.publish_counters();
     }
 
-    /// Whether what was found meets a limit other than the clock.
+    /// True if the result meets a limit other than the clock: a mate in the wanted number of moves, or the
+    /// soft node limit.
     fn is_satisfied(&self, score: Value) -> bool {
         let mate_found = self.limits.mate.is_some_and(|moves| {
             score >= MATE_BOUND && MATE - score <= 2 * i32::try_from(moves).unwrap_or(i32::MAX / 2)
@@ -86,7 +88,8 @@ impl Worker {
         mate_found || self.limits.soft_nodes.is_some_and(|limit| self.shared.nodes() >= limit)
     }
 
-    /// One iteration of one line, in a narrow window around the expected score that is widened as needed.
+    /// One iteration of one line, in an aspiration window around the expected score that is widened after
+    /// each fail high or low.
     fn aspirate(&mut self, depth: i32, report: &mut Option<&mut dyn FnMut(Info)>) {
         let average = self.root_moves[self.pv_index].average;
         let mut delta = INFINITE;
@@ -120,7 +123,7 @@ impl Worker {
                 self.report_line(self.pv_index, bound, report);
             }
             delta += delta * asp_growth() / 100;
-            // Far from zero, or after many misses, a window is only in the way.
+            // Far from zero, or after many failures, a window only costs time.
             if delta > 600 || is_proven(score) {
                 delta = INFINITE;
                 (alpha, beta) =
@@ -129,7 +132,7 @@ impl Worker {
         }
     }
 
-    /// Sorts the root moves in `from..to` by score, moves that were not shown to be good keeping their order.
+    /// Sorts the root moves in `from..to` by score; moves without a score keep their order.
     fn sort_root_moves(&mut self, from: usize, to: usize) {
         self.root_moves[from..to]
             .sort_by_key(|root| std::cmp::Reverse((root.tb_rank, root.score, root.previous)));
@@ -141,18 +144,18 @@ impl Worker {
         report(self.info(index, bound));
     }
 
-    /// Whether a root move belongs to the line being searched: not one of the lines before it, and no worse by the
-    /// endgame tables than the best that is left.
+    /// True if a root move belongs to the line being searched: it is not the first move of an earlier line
+    /// (MultiPV), and its table rank is the best that is left.
     pub(crate) fn is_searched_at_root(&self, mv: Move) -> bool {
         let rest = &self.root_moves[self.pv_index..];
         rest.iter().any(|root| root.mv == mv && root.tb_rank == rest[0].tb_rank)
     }
 
-    /// Takes down what the search of a root move came to.
-    pub(crate) fn note_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
+    /// Records the result of the search of a root move.
+    pub(crate) fn record_root_move(&mut self, mv: Move, score: Value, is_best: bool, nodes_before: u64) {
         let nodes = self.nodes - nodes_before;
         let sel_depth = self.sel_depth;
-        let pv: Vec<Move> = self.lines[1].iter().copied().collect();
+        let pv: Vec<Move> = self.pv_table[1].iter().copied().collect();
         let Some(root) = self.root_moves.iter_mut().find(|root| root.mv == mv) else { return };
         root.nodes += nodes;
         root.average = if root.average == NONE { score } else { (score + root.average) / 2 };
@@ -163,12 +166,13 @@ impl Worker {
             root.pv.push(mv);
             root.pv.extend(pv);
         } else {
-            // Not shown to be better than the best: only its place in the order is kept.
+            // The search only showed that it is not better than the best, so only its place in the order is
+            // kept.
             root.score = -INFINITE;
         }
     }
 
-    /// What this thread has to say of a line.
+    /// The report of a line, with the counters of all threads.
     pub(crate) fn info(&self, index: usize, bound: ScoreBound) -> Info {
         let root = &self.root_moves[index];
         Info {
@@ -186,7 +190,7 @@ impl Worker {
     }
 }
 
-/// The endgame tables know better than an estimate.
+/// Replaces an estimate by the result of the endgame tables where they rank the move.
 pub(crate) fn table_value(value: Value, tb_rank: Option<i32>) -> Value {
     match tb_rank {
         None => value,

@@ -1,28 +1,30 @@
-//! What the search asks of an evaluation.
+//! The interface between the search and an evaluation.
 
 use crate::Centipawns;
 use tandem_chess::{Changes, Position};
 
-/// Judges positions for the search, which tells it of every move it makes and takes back, so that an evaluator can
-/// keep something up to date instead of starting from nothing each time.
+/// A static evaluation. The search reports every move that it makes and unmakes, so that an evaluator can
+/// update accumulators incrementally instead of computing each position from nothing.
 pub trait Evaluator: Send {
-    /// Starts anew from a position.
+    /// Begins at a position, and forgets all moves before it.
     fn reset(&mut self, position: &Position);
 
-    /// A move was made, changing these pieces. A null move changes none.
+    /// Reports a move that was made, with the pieces it added and removed; a null move changes none.
     fn push(&mut self, changes: &Changes);
 
-    /// The last move was taken back.
+    /// Reports that the last move was unmade.
     fn pop(&mut self);
 
-    /// The value of the position, for the side to move. The position is the one that the calls above led to.
+    /// Value of the position for the side to move, in centipawns. The position is always the one that the
+    /// calls above led to.
     fn evaluate(&mut self, position: &Position) -> Centipawns;
 
-    /// How far apart the parts are that a value is made of, where they are known: a sign that a position is hard to judge.
-    fn discord(&mut self, _position: &Position) -> Centipawns {
+    /// Absolute difference between the evaluation's PSQT and positional parts, a sign of a complex position;
+    /// 0, the default, if the evaluation has no such parts. An input of the selector.
+    fn psqt_positional_gap(&mut self, _position: &Position) -> Centipawns {
         Centipawns(0)
     }
 }
 
-/// Makes an evaluator for each search thread.
+/// Creates an evaluator for each search thread.
 pub type EvaluatorFactory = dyn Fn() -> Box<dyn Evaluator> + Send + Sync;

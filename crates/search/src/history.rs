@@ -1,20 +1,20 @@
-//! What the search remembers of moves that did well or badly, to try the good ones first, and of evaluations that
-//! turned out wrong, to correct the next ones.
+//! History tables: how well moves did in earlier nodes, for move ordering, pruning and reductions, and how
+//! far the static evaluation was off, for correction history.
 
 use crate::params::*;
 use crate::tt::prefetch;
 use crate::value::Value;
 use bytemuck::Zeroable;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position, Square, attacks_by_kind};
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
-/// A number that drifts towards the bonuses it gets and never leaves ±`MAX`: the nearer it is to the end, the less
+/// A value within ±`MAX` that moves towards its bonuses with "gravity": the nearer it is to a bound, the less
 /// another bonus of the same sign moves it.
 #[derive(Clone, Copy, Default, Zeroable)]
 #[repr(transparent)]
-pub(crate) struct Gauge<const MAX: i32>(i16);
+pub(crate) struct HistoryEntry<const MAX: i32>(i16);
 
-impl<const MAX: i32> Gauge<MAX> {
+impl<const MAX: i32> HistoryEntry<MAX> {
     #[inline]
     pub(crate) fn get(self) -> i32 {
         i32::from(self.0)
@@ -28,7 +28,7 @@ impl<const MAX: i32> Gauge<MAX> {
     }
 }
 
-/// A piece of some colour arriving on a square: what continuation tables are indexed by.
+/// A coloured piece and the square it moves to: index of the continuation histories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PieceTo(u16);
 
@@ -46,7 +46,8 @@ impl PieceTo {
     }
 }
 
-/// Index of a continuation table: the move made some plies ago, and whether it took something.
+/// First index of the continuation histories: a move made some plies ago, and if it was a capture or
+/// promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Continuation {
     pub(crate) moved: PieceTo,
@@ -60,43 +61,46 @@ impl Continuation {
     }
 }
 
-type Quiet = Gauge<8192>;
-type Capture = Gauge<8192>;
-type Follow = Gauge<16384>;
-type Correction = Gauge<1024>;
+type QuietEntry = HistoryEntry<8192>;
+type CaptureEntry = HistoryEntry<8192>;
+type ContinuationEntry = HistoryEntry<16384>;
+type CorrectionEntry = HistoryEntry<1024>;
 
 const PAWN_STRUCTURES: usize = 1024;
 const CORRECTIONS: usize = 16384;
 
-/// All tables of one search thread. The large ones lie on huge pages; of the others the compiler knows the length, and spares
-/// the checks.
+/// All history tables of one search thread. Large ones are on huge pages; the others have a length known at
+/// compile time, which saves bounds checks.
 pub(crate) struct Histories {
-    /// By colour, whether the enemy attacks the square left and the square reached, from and to.
-    butterfly: Box<[[[[Quiet; 64]; 64]; 4]; 2]>,
-    /// By piece, square and victim.
-    capture: Box<[[Capture; 6]; PieceTo::COUNT]>,
-    /// By an earlier move, then by piece and square.
-    continuation: Block<[Follow; PieceTo::COUNT]>,
-    /// By pawn structure, then by piece and square.
-    pawn: Block<[Quiet; PieceTo::COUNT]>,
-    /// Corrections of the evaluation by side to move and each key, and by the last two moves.
-    corrections: Box<[[[Correction; CORRECTIONS]; 2]; 5]>,
-    correction_continuation: Block<[Correction; PieceTo::COUNT]>,
+    /// Butterfly history: by colour, by attacks on the origin and on the target square, by origin and by
+    /// target.
+    butterfly: Box<[[[[QuietEntry; 64]; 64]; 4]; 2]>,
+    /// Capture history: by piece and target square, and by victim.
+    capture: Box<[[CaptureEntry; 6]; PieceTo::COUNT]>,
+    /// Continuation history: by an earlier move, then by piece and target square.
+    continuation: AlignedArray<[ContinuationEntry; PieceTo::COUNT]>,
+    /// Pawn history: by pawn structure, then by piece and target square.
+    pawn: AlignedArray<[QuietEntry; PieceTo::COUNT]>,
+    /// Correction histories: by key (pawns, minor pieces, major pieces, other pieces of each side) and by
+    /// side to move; the second field is by the last two moves.
+    corrections: Box<[[[CorrectionEntry; CORRECTIONS]; 2]; 5]>,
+    correction_continuation: AlignedArray<[CorrectionEntry; PieceTo::COUNT]>,
 }
 
 impl Histories {
     pub(crate) fn new() -> Self {
         Self {
-            butterfly: array_of([[[Gauge::default(); 64]; 64]; 4]),
-            capture: array_of([Gauge::default(); 6]),
-            continuation: Block::zeroed(2 * PieceTo::COUNT),
-            pawn: Block::zeroed(PAWN_STRUCTURES),
-            corrections: array_of([[Gauge::default(); CORRECTIONS]; 2]),
-            correction_continuation: Block::zeroed(PieceTo::COUNT),
+            butterfly: array_of([[[HistoryEntry::default(); 64]; 64]; 4]),
+            capture: array_of([HistoryEntry::default(); 6]),
+            continuation: AlignedArray::zeroed(2 * PieceTo::COUNT),
+            pawn: AlignedArray::zeroed(PAWN_STRUCTURES),
+            corrections: array_of([[HistoryEntry::default(); CORRECTIONS]; 2]),
+            correction_continuation: AlignedArray::zeroed(PieceTo::COUNT),
         }
     }
 
-    /// Forgets everything, for a new game. In place: memory that is used again gets no huge pages.
+    /// Clears all tables for a new game, in place, because memory that is allocated again may not get huge
+    /// pages.
     pub(crate) fn clear(&mut self) {
         let Self { butterfly, capture, continuation, pawn, corrections, correction_continuation } = self;
         butterfly.fill(Zeroable::zeroed());
@@ -107,25 +111,31 @@ impl Histories {
         correction_continuation.fill(Zeroable::zeroed());
     }
 
-    /// The tables' rows that apply to every quiet move of one position, found once.
+    /// The parts of the tables that apply to all quiet moves of one position, looked up once.
     #[inline]
-    pub(crate) fn quiet_rows<'a>(&'a self, context: &QuietContext<'_>) -> QuietRows<'a> {
-        let follow = |back: usize| {
+    pub(crate) fn quiet_tables<'a>(&'a self, context: &QuietContext<'_>) -> QuietTables<'a> {
+        let continuation_table = |back: usize| {
             let earlier = context.earlier(back).filter(|_| use_continuation() != 0);
-            earlier.map_or(&NO_FOLLOW, |earlier| &self.continuation[earlier.index()])
+            earlier.map_or(&NO_CONTINUATION, |earlier| &self.continuation[earlier.index()])
         };
-        QuietRows {
+        QuietTables {
             color: context.color,
             threats: context.threats.all,
             butterfly: &self.butterfly[context.color as usize],
             pawn: &self.pawn[context.pawn_key as usize % PAWN_STRUCTURES],
-            follow: [follow(0), follow(1), follow(3), follow(5)],
+            continuation_table: [
+                continuation_table(0),
+                continuation_table(1),
+                continuation_table(3),
+                continuation_table(5),
+            ],
         }
     }
 
-    /// The part of a quiet move's record that pruning and reductions read: how it did here and as an answer.
+    /// History of a quiet move as pruning and reductions use it: butterfly history, plus half of the pawn
+    /// history and of the continuation histories of the last two moves.
     #[inline]
-    pub(crate) fn quiet_record(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
+    pub(crate) fn quiet_history(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
         let to = PieceTo::new(context.color, piece, mv.to);
         let mut score = 0;
         if use_butterfly() != 0 {
@@ -164,7 +174,7 @@ impl Histories {
         self.update_continuation(context.earlier, to, bonus * cont_bonus_percent() / 100);
     }
 
-    /// Credits a move as an answer to the moves before it.
+    /// Adds a bonus to the continuation histories of a move, for the moves 1, 2, 3, 4 and 6 plies before it.
     pub(crate) fn update_continuation(&mut self, earlier: &[Option<Continuation>], to: PieceTo, bonus: i32) {
         for (back, percent) in [(0, 100), (1, 100), (2, cont_third()), (3, cont_fourth()), (5, cont_sixth())]
         {
@@ -190,7 +200,7 @@ impl Histories {
         self.capture[PieceTo::new(color, piece, to).index()][victim as usize].update(bonus);
     }
 
-    /// How far the evaluation has been off in positions like this one, in centipawns.
+    /// Correction of the static evaluation in centipawns, learnt from positions with the same structures.
     pub(crate) fn correction(&self, position: &Position, earlier: &[Option<Continuation>]) -> Value {
         if use_correction() == 0 {
             return 0;
@@ -208,7 +218,7 @@ impl Histories {
         sum / (1024 * 12)
     }
 
-    /// Asks for what [`Self::correction`] will read.
+    /// Prefetches the entries that [`Self::correction`] will read.
     #[inline]
     pub(crate) fn prefetch_correction(&self, position: &Position) {
         let side = position.side_to_move() as usize;
@@ -217,7 +227,8 @@ impl Histories {
         }
     }
 
-    /// The search found the evaluation off by `error` at `depth`.
+    /// Learns that the static evaluation was off by `error` centipawns, with a weight that grows with
+    /// `depth`.
     pub(crate) fn update_correction(
         &mut self,
         position: &Position,
@@ -236,7 +247,7 @@ impl Histories {
     }
 }
 
-/// An array on the heap that was never on the stack, where it would not fit.
+/// An array allocated on the heap directly, because the stack is too small for it.
 fn array_of<T: Copy, const N: usize>(element: T) -> Box<[T; N]> {
     match vec![element; N].into_boxed_slice().try_into() {
         Ok(array) => array,
@@ -260,20 +271,20 @@ fn threat_index(threats: BitBoard, mv: Move) -> usize {
     usize::from(threats.has(mv.from)) * 2 + usize::from(threats.has(mv.to))
 }
 
-/// Stands in for the record of a move that was never made.
-static NO_FOLLOW: [Follow; PieceTo::COUNT] = [Gauge(0); PieceTo::COUNT];
+/// Used in place of the continuation history of a null move or of a move before the root.
+static NO_CONTINUATION: [ContinuationEntry; PieceTo::COUNT] = [HistoryEntry(0); PieceTo::COUNT];
 
-/// See [`Histories::quiet_rows`].
-pub(crate) struct QuietRows<'a> {
+/// Result of [`Histories::quiet_tables`].
+pub(crate) struct QuietTables<'a> {
     color: Color,
     threats: BitBoard,
-    butterfly: &'a [[[Quiet; 64]; 64]; 4],
-    pawn: &'a [Quiet; PieceTo::COUNT],
-    follow: [&'a [Follow; PieceTo::COUNT]; 4],
+    butterfly: &'a [[[QuietEntry; 64]; 64]; 4],
+    pawn: &'a [QuietEntry; PieceTo::COUNT],
+    continuation_table: [&'a [ContinuationEntry; PieceTo::COUNT]; 4],
 }
 
-impl QuietRows<'_> {
-    /// How promising a quiet move is.
+impl QuietTables<'_> {
+    /// Ordering score of a quiet move: twice butterfly and pawn history, plus the continuation histories.
     #[inline]
     pub(crate) fn score(&self, mv: Move, piece: Piece) -> i32 {
         let to = PieceTo::new(self.color, piece, mv.to).index();
@@ -285,24 +296,24 @@ impl QuietRows<'_> {
         if use_pawn_history() != 0 {
             score += 2 * self.pawn[to].get();
         }
-        let [one, two, four, six] = self.follow;
+        let [one, two, four, six] = self.continuation_table;
         score + one[to].get() + two[to].get() + (four[to].get() + six[to].get()) / 2
     }
 }
 
-/// Squares that the enemy attacks, with what.
+/// Squares attacked by the opponent, by the value of the cheapest attacker.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Threats {
-    /// Pawns.
+    /// Squares attacked by pawns.
     pub(crate) by_pawn: BitBoard,
-    /// Pawns and minor pieces.
+    /// Squares attacked by pawns or minor pieces.
     pub(crate) by_minor: BitBoard,
-    /// All but queen and king.
+    /// Squares attacked by any piece but queen and king.
     pub(crate) by_rook: BitBoard,
     pub(crate) all: BitBoard,
 }
 
-/// For searches that look at captures only.
+/// Used by searches of captures only, which need no threats.
 pub(crate) static NO_THREATS: Threats = Threats {
     by_pawn: BitBoard::EMPTY,
     by_minor: BitBoard::EMPTY,
@@ -312,16 +323,16 @@ pub(crate) static NO_THREATS: Threats = Threats {
 
 impl Threats {
     pub(crate) fn of(position: &Position) -> Self {
-        let (board, enemy) = (position.board(), !position.side_to_move());
-        let by_pawn = attacks_by_kind(board, enemy, &[Piece::Pawn]);
-        let by_minor = by_pawn | attacks_by_kind(board, enemy, &[Piece::Knight, Piece::Bishop]);
-        let by_rook = by_minor | attacks_by_kind(board, enemy, &[Piece::Rook]);
-        let all = by_rook | attacks_by_kind(board, enemy, &[Piece::Queen, Piece::King]);
+        let (board, opponent) = (position.board(), !position.side_to_move());
+        let by_pawn = attacks_by_kind(board, opponent, &[Piece::Pawn]);
+        let by_minor = by_pawn | attacks_by_kind(board, opponent, &[Piece::Knight, Piece::Bishop]);
+        let by_rook = by_minor | attacks_by_kind(board, opponent, &[Piece::Rook]);
+        let all = by_rook | attacks_by_kind(board, opponent, &[Piece::Queen, Piece::King]);
         Self { by_pawn, by_minor, by_rook, all }
     }
 }
 
-/// Where a quiet move is tried: what the tables need besides the move.
+/// The circumstances of a quiet move that the tables need besides the move itself.
 pub(crate) struct QuietContext<'a> {
     pub(crate) color: Color,
     pub(crate) threats: &'a Threats,
@@ -331,7 +342,7 @@ pub(crate) struct QuietContext<'a> {
 }
 
 impl QuietContext<'_> {
-    /// The move made `back` plies before the last one.
+    /// The move made `back` plies before the last one; 0 is the last one.
     #[inline]
     fn earlier(&self, back: usize) -> Option<Continuation> {
         self.earlier.len().checked_sub(1 + back).and_then(|index| self.earlier[index])
@@ -344,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_gauge_never_leaves_its_range() {
-        let mut gauge = Gauge::<8192>::default();
+        let mut gauge = HistoryEntry::<8192>::default();
         for _ in 0..100 {
             gauge.update(3000);
         }
@@ -368,10 +379,10 @@ mod tests {
         let good = Move { from: Square::G1, to: Square::F3, promotion: None };
         let other = Move { from: Square::B1, to: Square::C3, promotion: None };
         histories.update_quiet(&context, good, Piece::Knight, 1000);
-        assert!(histories.quiet_rows(&context).score(good, Piece::Knight) > 0);
-        assert_eq!(histories.quiet_rows(&context).score(other, Piece::Knight), 0);
+        assert!(histories.quiet_tables(&context).score(good, Piece::Knight) > 0);
+        assert_eq!(histories.quiet_tables(&context).score(other, Piece::Knight), 0);
         let elsewhere = QuietContext { color: Color::Black, ..context };
-        assert_eq!(histories.quiet_rows(&elsewhere).score(good, Piece::Knight), 0);
+        assert_eq!(histories.quiet_tables(&elsewhere).score(good, Piece::Knight), 0);
     }
 
     #[test]

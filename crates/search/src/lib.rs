@@ -1,8 +1,17 @@
 //! Alpha-beta search over any [`Evaluator`].
 //!
-//! A [`Searcher`] owns the hash table and the threads; [`Limits`] say how long it may think; [`Signals`] stop it
-//! from outside. The search itself reads as numbered steps in `alphabeta.rs`; the numbers that were tuned are rows of the
-//! table in [`params`].
+//! Use it to search chess positions with an evaluation of your own or with an NNUE ([`Nnue`]). A program that
+//! only needs the evaluation of single positions is better served by `tandem-nnue`, and the UCI protocol is
+//! in the crate `tandem`.
+//!
+//! - [`Searcher`]: owns hash table, threads (Lazy SMP) and [`Settings`]; returns a [`SearchResult`] and reports [`Info`]s;
+//! - [`Limits`] and [`Clock`]: when a search ends; [`Signals`] end it from another thread;
+//! - [`Evaluator`]: the interface of an evaluation, with [`Nnue`], the hand-written [`Bootstrap`], and [`Committee`], which averages several;
+//! - [`Tablebases`]: Syzygy endgame tables; [`Strength`]: playing at a lower rating;
+//! - [`params`]: all tuned parameters in one table.
+//!
+//! The search itself reads as numbered steps in `alphabeta.rs`, headed by their names and acronyms (RFP, NMP,
+//! LMR, …).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,7 +23,7 @@
 //! let position = Position::from_fen("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1").unwrap();
 //! let limits = Limits { depth: Some(4), ..Limits::default() };
 //! for _ in 0..2 {
-//!     // Whoever stops the search from another thread does so from here on.
+//!     // From here on another thread can stop the search.
 //!     searcher.signals().arm(false);
 //!     let result = searcher.search(&position, &limits, &mut |_| ());
 //!     assert_eq!(result.score, Score::Mate(1));
@@ -25,11 +34,10 @@
 mod alphabeta;
 mod bootstrap;
 mod committee;
-mod counsel;
-mod credit;
 mod deepening;
 mod evaluator;
 mod history;
+mod history_update;
 mod limits;
 mod movepick;
 mod nnue;
@@ -39,6 +47,7 @@ mod probing;
 mod quiescence;
 mod report;
 mod shared;
+mod strategist;
 mod strength;
 mod syzygy;
 mod time;

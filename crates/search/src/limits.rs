@@ -1,44 +1,45 @@
-//! How long a search may go on.
+//! Limits of a search: clock, time, depth, nodes and mates.
 
 use std::time::Duration;
 use tandem_chess::Move;
 
-/// The clock of the side to move.
+/// Clock of the side to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// What is left.
+    /// Time left on the clock.
     pub remaining: Duration,
-    /// What each move adds.
+    /// Time added after each move.
     pub increment: Duration,
-    /// Moves until more time comes, if it does.
+    /// Moves until more time is added; `None` if the time is for the rest of the game.
     pub moves_to_go: Option<u32>,
 }
 
-/// What ends a search. Without any of them it goes on until it is stopped.
+/// Limits of a search, any of which ends it. Without any it goes on until it is stopped.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Only these moves are searched, if there are any.
+    /// Root moves to search; empty for all legal moves.
     pub search_moves: Vec<Move>,
-    /// Depth of the last iteration.
+    /// Depth of the last iteration, in plies.
     pub depth: Option<u32>,
-    /// Nodes of all threads together. Exact with one thread.
+    /// Maximum nodes, all threads together; met exactly with one thread.
     pub nodes: Option<u64>,
-    /// Nodes after which no new iteration is begun: what self-play uses, since it never breaks an iteration off.
+    /// Nodes after which no new iteration begins. Used by self-play, because it never breaks off an
+    /// iteration.
     pub soft_nodes: Option<u64>,
-    /// A mate in so many moves is enough.
+    /// Ends the search once a mate in at most this many moves is found.
     pub mate: Option<u32>,
-    /// Exactly this much time.
+    /// Exact time for this move, less [`crate::Settings::move_overhead`].
     pub move_time: Option<Duration>,
-    /// The game's clock, of which a sensible part is used.
+    /// Clock of the game; time management decides how much of it to use.
     pub clock: Option<Clock>,
-    /// Do not stop by oneself, even with nothing left to find.
+    /// Keeps the search from ending by itself, even if nothing is left to search.
     pub infinite: bool,
-    /// Think on the enemy's time: limits count once [`crate::Signals::ponder_hit`] is called.
+    /// Ponders on the opponent's time: limits apply once [`crate::Signals::ponder_hit`] is called.
     pub ponder: bool,
 }
 
 impl Limits {
-    /// Whether the search will end by itself. One for a mate need not: there may be none.
+    /// True if the search is certain to end by itself. A search for a mate is not, because there may be none.
     pub fn is_bounded(&self) -> bool {
         let limited = self.depth.is_some()
             || self.nodes.is_some()

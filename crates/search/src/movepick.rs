@@ -1,23 +1,25 @@
-//! The order in which moves are tried, produced in stages so that a cutoff spares the rest of the work.
+//! The move picker: hands out moves in stages (TT move, good captures, quiets, bad captures), so that a beta
+//! cutoff saves the rest of the work.
 
-use crate::counsel::order_bonus;
 use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
+use crate::strategist::order_bonus;
 use arrayvec::ArrayVec;
 use tandem_chess::{
     BitBoard, MAX_MOVES, Move, Piece, Position, Rank, checking_squares, exchange_value, generate_noisy,
     get_bishop_rays, get_rook_rays,
 };
-use tandem_hybrid::Opinion;
+use tandem_hybrid::StrategistEval;
 
-/// Moves with their scores, from which the best is taken again and again. Keys stand in an array of their own, so
-/// that the search for the greatest is a few vector instructions. Quiet moves follow the noisy ones in the same
-/// arrays: a node touches no more memory than it has moves.
+/// Moves with scores, from which the best is taken repeatedly. Keys are in an array of their own, so that the
+/// search for the maximum is a few vector instructions. Quiet moves follow the captures in the same arrays,
+/// so that a node touches no more memory than its moves need.
 struct Scores {
     moves: ArrayVec<Move, MAX_MOVES>,
-    /// The score above, the index below, so that the greatest key names its move; the earlier of two equals wins.
+    /// Score in the upper bits, index in the lower ones, so that the greatest key names its move and the
+    /// earlier of two equals wins.
     keys: ArrayVec<i32, MAX_MOVES>,
-    /// Moves before this one are done with.
+    /// Moves before this index belong to a finished stage.
     start: usize,
     left: usize,
 }
@@ -31,7 +33,7 @@ impl Scores {
         Self { moves: ArrayVec::new(), keys: ArrayVec::new(), start: 0, left: 0 }
     }
 
-    /// Those that come now are a list of their own.
+    /// Begins the list of a new stage.
     fn begin(&mut self) {
         self.start = self.moves.len();
         self.left = 0;
@@ -46,7 +48,7 @@ impl Scores {
         self.left += 1;
     }
 
-    /// Takes the best move out, with its score.
+    /// Removes the best move and returns it with its score.
     #[inline]
     fn take_best(&mut self) -> Option<(Move, i32)> {
         if self.left == 0 {
@@ -60,18 +62,18 @@ impl Scores {
     }
 }
 
-/// What a picker is asked for.
+/// Set of moves that a picker hands out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Every move.
+    /// All legal moves.
     All,
-    /// Captures and promotions only.
+    /// Captures and promotions only, for quiescence.
     Noisy,
-    /// Captures and promotions that win at least so much by exchange.
+    /// Captures and promotions whose exchange (SEE) wins at least this many centipawns, for ProbCut.
     Winning(i32),
 }
 
-/// Which quiet moves are still wanted.
+/// Quiet moves that are still handed out; pruning narrows the set while the picker runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Quiets {
     None,
@@ -96,26 +98,26 @@ pub(crate) struct MovePicker<'a> {
     stage: Stage,
     tt_move: Option<Move>,
     scores: Scores,
-    /// Captures that lose by exchange. Where there are more than it holds, the rest come at once.
+    /// Captures that lose by exchange. If there are more than fit, the rest is handed out at once.
     bad_noisy: ArrayVec<Move, 32>,
     bad_index: usize,
     quiets: Quiets,
-    /// What the strategist says of the position.
-    opinion: Option<&'a Opinion>,
+    /// The strategist's evaluation of the position, for the order of quiet moves.
+    strategist_eval: Option<&'a StrategistEval>,
 }
 
 impl<'a> MovePicker<'a> {
-    /// All moves. The table's move must be legal.
+    /// Picks all moves. The TT move must be legal.
     pub(crate) fn all(tt_move: Option<Move>) -> Self {
         Self::new(Kind::All, tt_move)
     }
 
-    /// Captures and promotions. The table's move must be legal, and is left out if it is quiet.
+    /// Picks captures and promotions. The TT move must be legal, and is left out if it is quiet.
     pub(crate) fn noisy(position: &Position, tt_move: Option<Move>) -> Self {
         Self::new(Kind::Noisy, tt_move.filter(|&mv| is_noisy(position, mv)))
     }
 
-    /// Captures and promotions that gain at least `threshold` by exchange.
+    /// Picks captures and promotions that gain at least `threshold` centipawns by exchange.
     pub(crate) fn winning(position: &Position, tt_move: Option<Move>, threshold: i32) -> Self {
         let tt_move = tt_move.filter(|&mv| is_noisy(position, mv) && position.see_ge(mv, threshold));
         Self::new(Kind::Winning(threshold), tt_move)
@@ -130,32 +132,32 @@ impl<'a> MovePicker<'a> {
             bad_noisy: ArrayVec::new(),
             bad_index: 0,
             quiets: Quiets::All,
-            opinion: None,
+            strategist_eval: None,
         }
     }
 
-    /// The strategist has a word on quiet moves.
+    /// Adds the strategist's policy to the scores of quiet moves.
     #[inline]
-    pub(crate) fn advise(&mut self, opinion: Option<&'a Opinion>) {
-        self.opinion = opinion.filter(|_| use_counsel_order() != 0);
+    pub(crate) fn set_strategist_eval(&mut self, strategist_eval: Option<&'a StrategistEval>) {
+        self.strategist_eval = strategist_eval.filter(|_| use_strategist_order() != 0);
     }
 
-    /// No more quiet moves, please.
+    /// Skips all further quiet moves.
     pub(crate) fn skip_quiets(&mut self) {
         self.quiets = Quiets::None;
     }
 
-    /// No more quiet moves but those that give check, please.
+    /// Skips all further quiet moves except those that give check.
     pub(crate) fn only_checks(&mut self) {
         self.quiets = self.quiets.min(Quiets::Checks);
     }
 
-    /// Whether the moves that lose material by exchange are being handed out.
-    pub(crate) fn is_late(&self) -> bool {
+    /// True in the last stage, when captures that lose material by exchange are handed out.
+    pub(crate) fn in_bad_noisy(&self) -> bool {
         self.stage >= Stage::BadNoisy
     }
 
-    /// The next move.
+    /// Returns the next move; `None` after the last one.
     #[inline]
     pub(crate) fn next(
         &mut self,
@@ -219,7 +221,7 @@ impl<'a> MovePicker<'a> {
         }
     }
 
-    /// Kept out of [`Self::next`], whose usual path is short.
+    /// Not inlined into [`Self::next`], whose usual path is short.
     #[inline(never)]
     fn score_noisy(&mut self, position: &Position, histories: &Histories) {
         let us = position.side_to_move();
@@ -234,7 +236,7 @@ impl<'a> MovePicker<'a> {
                     Some(promotion @ (Piece::Queen | Piece::Knight)) => {
                         exchange_value(promotion) * capture_victim()
                     }
-                    // Other promotions are left to the quiet moves unless they capture.
+                    // Other promotions are scored with the quiet moves unless they capture.
                     Some(_) if victim.is_none() => continue,
                     Some(_) => 0,
                 };
@@ -255,16 +257,16 @@ impl<'a> MovePicker<'a> {
         let king = board.king(!us);
         let checks = checking_squares(board);
         let promoting = Rank::Eighth.relative_to(us).bitboard();
-        // Squares where each kind of piece can be taken by something cheaper.
+        // Squares where each kind of piece can be taken by a cheaper one.
         let Threats { by_pawn, by_minor, by_rook, .. } = *context.threats;
         let cheaper = [BitBoard::EMPTY, by_pawn, by_pawn, by_minor, by_rook, BitBoard::EMPTY];
-        // Whatever leaves a line to the king, castles or promotes may give check in another way.
-        let lines = get_bishop_rays(king) | get_rook_rays(king);
-        let rows = histories.quiet_rows(context);
+        // A move that leaves a line to the king, castles or promotes may give check in another way.
+        let king_lines = get_bishop_rays(king) | get_rook_rays(king);
+        let tables = histories.quiet_tables(context);
         board.generate_moves(|mut generated| {
             let piece = generated.piece;
             generated.to &= !theirs;
-            if self.quiets == Quiets::Checks && piece != Piece::King && !lines.has(generated.from) {
+            if self.quiets == Quiets::Checks && piece != Piece::King && !king_lines.has(generated.from) {
                 generated.to &= checks[piece as usize] | promoting;
             }
             let threatened = cheaper[piece as usize];
@@ -272,7 +274,7 @@ impl<'a> MovePicker<'a> {
                 if Some(mv) == self.tt_move || piece == Piece::Pawn && is_noisy(position, mv) {
                     continue;
                 }
-                let mut score = rows.score(mv, piece);
+                let mut score = tables.score(mv, piece);
                 if threatened.has(mv.from) {
                     score += threat_escape() * (1 + i32::from(piece == Piece::Queen));
                 }
@@ -284,8 +286,8 @@ impl<'a> MovePicker<'a> {
                 if mv.promotion.is_some() {
                     score += underpromotion();
                 }
-                if let Some(opinion) = self.opinion {
-                    score += order_bonus(opinion, mv);
+                if let Some(strategist_eval) = self.strategist_eval {
+                    score += order_bonus(strategist_eval, mv);
                 }
                 self.scores.push(mv, score);
             }
@@ -294,7 +296,7 @@ impl<'a> MovePicker<'a> {
     }
 }
 
-/// Whether a move takes something or promotes to a queen or a knight: what quiescence looks at.
+/// True for captures, and for promotions to a queen or a knight: the moves that quiescence searches.
 #[inline]
 pub(crate) fn is_noisy(position: &Position, mv: Move) -> bool {
     match mv.promotion {
@@ -344,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_for_checks_it_gives_every_quiet_check_and_no_other_quiet_move() {
+    fn restricted_to_checks_it_gives_every_quiet_check_and_no_other_quiet_move() {
         for fen in [
             "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
             "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",

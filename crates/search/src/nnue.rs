@@ -1,4 +1,4 @@
-//! A network as the search's evaluator.
+//! An NNUE as the search's evaluator.
 
 use crate::evaluator::Evaluator;
 use crate::value::Centipawns;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tandem_chess::{Changes, Position};
 use tandem_nnue::{Accumulators, Network};
 
-/// Evaluates with a network, which threads share; each keeps its own accumulators.
+/// Evaluates with an NNUE. Threads share the network; each has accumulators of its own.
 pub struct Nnue {
     network: Arc<Network>,
     accumulators: Accumulators,
 }
 
 impl Nnue {
-    /// For the starting position.
+    /// Creates an evaluator at the starting position.
     pub fn new(network: Arc<Network>) -> Self {
         let accumulators = Accumulators::new(&network);
         Self { network, accumulators }
@@ -40,7 +40,7 @@ impl Evaluator for Nnue {
         Centipawns(self.accumulators.evaluate(&self.network, position.board()).centipawns())
     }
 
-    fn discord(&mut self, position: &Position) -> Centipawns {
-        Centipawns(self.accumulators.evaluate(&self.network, position.board()).discord())
+    fn psqt_positional_gap(&mut self, position: &Position) -> Centipawns {
+        Centipawns(self.accumulators.evaluate(&self.network, position.board()).psqt_positional_gap())
     }
 }

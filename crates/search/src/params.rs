@@ -1,30 +1,30 @@
-//! The tuned numbers of the search, in one table: name, default, range and step.
+//! All tuned parameters of the search, in one table: name, default, range and step.
 //!
-//! In an ordinary build a number is a constant. With the feature `tune` each searcher has [`Values`] of its own, so that
-//! two settings can play each other within one program; each is a UCI option too, and so is each `use_…` switch, which
-//! takes one feature out of the search to measure what it is worth.
+//! In an ordinary build a parameter is a constant. With the feature `tune` each searcher has [`Values`] of
+//! its own, so that two settings can play each other within one program, and each parameter is also a UCI
+//! option. So is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
 
 #[cfg(feature = "tune")]
 use std::cell::Cell;
 
-/// A row of the table.
+/// A parameter of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Name, and name of the UCI option in a tuning build.
+    /// Name, which is also the name of the UCI option in a tuning build.
     pub name: &'static str,
-    /// Value unless a tuner says otherwise.
+    /// Value in ordinary builds, and at the start of a tuning.
     pub default: i32,
-    /// Least sensible value.
+    /// Lowest sensible value.
     pub min: i32,
-    /// Greatest sensible value.
+    /// Highest sensible value.
     pub max: i32,
-    /// A change worth trying.
+    /// Perturbation of the parameter at the end of a tuning (SPSA): a change just large enough to matter.
     pub step: i32,
 }
 
 macro_rules! params {
     ($( $(#[doc = $doc:literal])* $name:ident = $default:literal in $min:literal ..= $max:literal, step $step:literal; )*) => {
-        /// The table.
+        /// All parameters in the order of their declaration, on which journals of tunings rely.
         pub const TABLE: &[Param] = &[$(
             Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step },
         )*];
@@ -35,7 +35,7 @@ macro_rules! params {
 
         #[cfg(feature = "tune")]
         thread_local! {
-            /// Those of the search that this thread works for.
+            /// Values used by the search that this thread works for.
             static IN_USE: [Cell<i32>; TABLE.len()] = const { [$(Cell::new($default),)*] };
         }
 
@@ -52,7 +52,52 @@ macro_rules! params {
     };
 }
 
-/// A value for each number of the table.
+/// Former names of parameters and the present ones. Journals of tunings, `--only` lists and scripts may still use
+/// them, so [`current_name`] is applied wherever a name is read from outside.
+const RENAMED: &[(&str, &str)] = &[
+    ("use_counsel_order", "use_strategist_order"), // language: old name
+    ("use_counsel_lmr", "use_strategist_lmr"),     // language: old name
+    ("use_counsel_value", "use_strategist_value"), // language: old name
+    ("use_counsel_time", "use_strategist_time"),   // language: old name
+    ("counsel_pv_depth", "strategist_pv_depth"),   // language: old name
+    ("counsel_depth", "strategist_depth"),         // language: old name
+    ("counsel_order", "strategist_order"),         // language: old name
+    ("counsel_first", "strategist_first"),         // language: old name
+    ("counsel_lmr_share", "strategist_lmr_probability"), // language: old name
+    ("counsel_lmr_doubt", "strategist_lmr_unlikely"), // language: old name
+    ("counsel_lmr_doubt_below", "strategist_lmr_unlikely_below"), // language: old name
+    ("counsel_scale", "strategist_scale"),         // language: old name
+    ("counsel_value_max", "strategist_value_max"), // language: old name
+    ("counsel_value_range", "strategist_value_range"), // language: old name
+    ("counsel_time_base", "strategist_time_base"), // language: old name
+    ("counsel_time_doubt", "strategist_time_entropy"), // language: old name
+    ("surprise_margin", "fail_high_margin"),       // language: old name
+    ("hopeless_depth", "quiets_futile_depth"),
+    ("hopeless_reserve", "quiets_futile_margin"),
+    ("rfp_least", "rfp_min_margin"),
+    ("tm_share", "tm_fraction"),
+];
+
+/// Present name of a parameter that may be given by a former name, in upper or lower case; any other name is returned
+/// unchanged. For example `hopeless_depth` gives `quiets_futile_depth`.
+pub fn current_name(name: &str) -> &str {
+    let renamed = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
+    renamed.map_or(name, |&(_, new)| new)
+}
+
+impl Param {
+    /// True if a pattern selects the parameter: its name, or the beginning of names followed by `*`. Former names select
+    /// as they did when they were in use; for example `hopeless_*` selects both `quiets_futile_…`.
+    pub fn matches(&self, pattern: &str) -> bool {
+        let is_selected = |name: &str| match pattern.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == pattern,
+        };
+        is_selected(self.name) || RENAMED.iter().any(|&(old, new)| new == self.name && is_selected(old))
+    }
+}
+
+/// A value for each parameter of the table.
 #[cfg(feature = "tune")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values([i32; TABLE.len()]);
@@ -66,8 +111,10 @@ impl Default for Values {
 
 #[cfg(feature = "tune")]
 impl Values {
-    /// Sets a number. Returns false if there is none of that name or the value is out of its range.
+    /// Sets the parameter of this name, which may be a former one. Returns false if there is none or the
+    /// value is out of range.
     pub fn set(&mut self, name: &str, value: i32) -> bool {
+        let name = current_name(name);
         let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };
         let in_range = (TABLE[index].min..=TABLE[index].max).contains(&value);
         if in_range {
@@ -76,7 +123,7 @@ impl Values {
         in_range
     }
 
-    /// From now on this thread searches with these.
+    /// Makes this thread search with these values from now on.
     pub(crate) fn put_in_use(&self) {
         IN_USE.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
     }
@@ -112,38 +159,39 @@ params! {
     use_upcoming_repetition = 1 in 0..=1, step 1;
     use_mate_distance = 1 in 0..=1, step 1;
     use_fifty_damping = 1 in 0..=1, step 1;
-    // What the strategist's word is used for, where there is a strategist.
-    use_counsel_order = 1 in 0..=1, step 1;
-    use_counsel_lmr = 1 in 0..=1, step 1;
-    use_counsel_value = 1 in 0..=1, step 1;
-    use_counsel_time = 1 in 0..=1, step 1;
+    // Uses of the strategist's evaluation, if there is a strategist.
+    use_strategist_order = 1 in 0..=1, step 1;
+    use_strategist_lmr = 1 in 0..=1, step 1;
+    use_strategist_value = 1 in 0..=1, step 1;
+    use_strategist_time = 1 in 0..=1, step 1;
 
     // --- Aspiration windows.
-    /// Half-width of the first window.
+    /// Half-width of the first window, in centipawns.
     asp_delta = 14 in 5..=50, step 3;
-    /// How much a wild score widens the first window.
+    /// Divisor of the squared score that is added to the half-width; smaller values widen the windows of
+    /// large scores.
     asp_score_div = 12000 in 4000..=40000, step 2000;
-    /// Growth of the window after a miss, in percent.
+    /// Growth of the window after a fail high or low, in percent.
     asp_growth = 45 in 10..=150, step 10;
 
-    // --- The table's word.
-    /// Above this depth a node is cut off only where its score agrees with what the node is expected to be.
+    // --- Transposition table (TT) and internal iterative reduction (IIR).
+    /// Above this depth a TT cutoff requires that the score agrees with the expected type of the node.
     tt_cutoff_depth = 5 in 2..=10, step 1;
-    /// From this depth on a search without a move from the table is less deep; from the second on also one with a move from a
-    /// search that was more than so many plies shallower.
+    /// Minimum depth of internal iterative reduction (IIR) for a node without TT move.
     iir_depth = 4 in 2..=8, step 1;
+    /// Minimum depth of IIR for a node whose TT move is from a search more than `iir_stale_plies` shallower.
     iir_stale_depth = 8 in 4..=14, step 1;
     iir_stale_plies = 4 in 2..=8, step 1;
 
-    // --- Reverse futility.
+    // --- Reverse futility pruning (RFP).
     rfp_depth = 10 in 4..=16, step 1;
     rfp_margin = 70 in 30..=150, step 6;
     rfp_improving = 62 in 0..=150, step 8;
     rfp_worsening = 18 in 0..=80, step 5;
     rfp_complexity = 60 in 0..=200, step 12;
-    rfp_least = 20 in 0..=60, step 4;
+    rfp_min_margin = 20 in 0..=60, step 4;
 
-    // --- Null move.
+    // --- Null move pruning (NMP).
     nmp_base = 5 in 2..=7, step 1;
     nmp_depth_div = 3 in 2..=6, step 1;
     nmp_eval_div = 180 in 80..=400, step 20;
@@ -157,27 +205,27 @@ params! {
     probcut_improving = 45 in 0..=120, step 8;
     probcut_small_margin = 380 in 150..=700, step 25;
     probcut_depth = 4 in 3..=8, step 1;
-    /// How much shallower the table's search may have been to speak against the large one, and for the small one.
+    /// Plies by which the TT entry may be shallower: to veto ProbCut, and to prove small ProbCut.
     probcut_plies = 3 in 1..=6, step 1;
     probcut_small_plies = 4 in 1..=6, step 1;
 
-    // --- Futility of quiet moves and of captures.
+    // --- Futility pruning of quiet moves and of captures.
     futility_depth = 11 in 4..=16, step 1;
     futility_base = 90 in 20..=250, step 12;
     futility_margin = 95 in 40..=200, step 8;
     futility_history = 200 in 60..=600, step 25;
-    hopeless_depth = 2 in 1..=6, step 1;
-    hopeless_reserve = 150 in 0..=500, step 25;
+    quiets_futile_depth = 2 in 1..=6, step 1;
+    quiets_futile_margin = 150 in 0..=500, step 25;
     capture_futility_base = 200 in 60..=450, step 18;
     capture_futility_margin = 190 in 80..=400, step 16;
     capture_futility_depth = 7 in 4..=12, step 1;
     capture_futility_history = 16 in 6..=60, step 3;
 
-    // --- Late moves.
+    // --- Late move pruning (LMP).
     lmp_base = 3 in 1..=8, step 1;
     lmp_factor = 100 in 50..=200, step 8;
 
-    // --- Exchange pruning, in centipawns a ply (or a ply squared).
+    // --- SEE pruning, in centipawns per ply (quiet moves: per ply squared).
     see_quiet = 23 in 5..=60, step 3;
     see_noisy = 105 in 40..=220, step 8;
     see_noisy_history = 36 in 10..=120, step 5;
@@ -185,10 +233,10 @@ params! {
     // --- History pruning.
     history_prune = 3600 in 1000..=9000, step 350;
     history_prune_depth = 5 in 2..=10, step 1;
-    /// So much of a record is worth a ply where a quiet move may be futile.
+    /// History that counts as one ply of depth in the futility pruning of quiet moves.
     history_ply = 8192 in 2000..=20000, step 800;
 
-    // --- Singular extensions.
+    // --- Singular extensions (SE).
     singular_depth = 6 in 4..=10, step 1;
     singular_plies = 3 in 1..=6, step 1;
     singular_margin = 56 in 20..=130, step 6;
@@ -199,7 +247,7 @@ params! {
     triple_pv_margin = 280 in 60..=600, step 25;
     triple_noisy_margin = 40 in 0..=150, step 8;
 
-    // --- Late move reductions, in 1/1024 of a ply.
+    // --- Late move reductions (LMR), in 1/1024 of a ply.
     lmr_quiet_base = 820 in 200..=1600, step 60;
     lmr_quiet_factor = 660 in 250..=1000, step 22;
     lmr_noisy_base = 180 in -300..=900, step 60;
@@ -221,18 +269,19 @@ params! {
     lmr_noisy_history = 14 in 3..=32, step 2;
     lmr_alpha_raised = 450 in 0..=1500, step 60;
     lmr_offset = 120 in -800..=800, step 60;
-    /// How far a reduced search must beat the best to be searched deeper, or fall short to be searched less.
+    /// Margins by which a reduced search must beat the best score to be searched deeper, or may exceed it to
+    /// be searched shallower.
     deeper_base = 42 in 10..=120, step 6;
     deeper_depth = 2 in 0..=8, step 1;
     shallower_margin = 8 in 0..=30, step 2;
     hindsight_margin = 170 in 50..=400, step 16;
     hindsight_plies = 3 in 2..=6, step 1;
 
-    // --- Quiescence.
+    // --- Quiescence search (qsearch).
     qs_futility = 190 in 60..=400, step 16;
     qs_see = -60 in -200..=50, step 12;
 
-    // --- Histories: bonus and malus as line through depth, with a ceiling.
+    // --- Histories: bonus and malus as a line through depth, with a ceiling.
     quiet_bonus = 155 in 50..=350, step 14;
     quiet_bonus_base = 60 in 0..=300, step 14;
     quiet_bonus_max = 1500 in 600..=3000, step 110;
@@ -250,19 +299,20 @@ params! {
     prior_bonus = 110 in 0..=300, step 14;
     prior_bonus_base = 40 in 0..=300, step 14;
     prior_bonus_max = 1100 in 400..=2500, step 100;
-    /// What a move gets besides, in percent, that came late, or whose answers were searched deep.
+    /// Additions in percent for a prior move that came late, or whose replies were searched deep.
     prior_late = 60 in 0..=200, step 12;
     prior_deep = 40 in 0..=200, step 12;
     post_lmr_bonus = 90 in 0..=250, step 12;
     post_lmr_bonus_max = 1500 in 600..=3000, step 110;
-    /// A best move so far above beta counts as if it had been searched a ply deeper.
-    surprise_margin = 60 in 20..=200, step 10;
-    /// What answers to the third, fourth and sixth move before get, in percent of those to the last two.
+    /// Margin above beta, in centipawns, from which the best move's bonus counts one ply more.
+    fail_high_margin = 60 in 20..=200, step 10;
+    /// Bonus of the continuation histories of the third, fourth and sixth move before, in percent of that of
+    /// the last two.
     cont_third = 30 in 0..=150, step 10;
     cont_fourth = 60 in 0..=150, step 10;
     cont_sixth = 40 in 0..=150, step 10;
 
-    // --- Correction histories: what they learn from an error, by depth, and at most; the weight of each, in 1/1024.
+    // --- Correction history: learning rate by depth, bound of a step, and weight of each table in 1/1024.
     corr_depth_div = 8 in 2..=20, step 1;
     corr_bonus_max = 256 in 64..=512, step 24;
     corr_pawn = 900 in 0..=2500, step 90;
@@ -278,29 +328,30 @@ params! {
     check_bonus = 8000 in 0..=25000, step 1200;
     underpromotion = -20000 in -40000..=0, step 2000;
 
-    // --- Counsel: the strategist's word.
-    /// Depth left from which it is asked, on a principal variation and elsewhere.
-    counsel_pv_depth = 4 in 1..=20, step 1;
-    counsel_depth = 8 in 1..=20, step 1;
-    /// What a policy of one is worth in the order of quiet moves, and the share, in 1/1024, from which its favourite comes
-    /// first of all.
-    counsel_order = 16000 in 0..=60000, step 2000;
-    counsel_first = 256 in 0..=1024, step 48;
-    /// What a policy of one takes off a reduction; what is added below a share, in 1/1024.
-    counsel_lmr_share = 1500 in 0..=4000, step 150;
-    counsel_lmr_doubt = 400 in 0..=2000, step 100;
-    counsel_lmr_doubt_below = 8 in 0..=200, step 4;
-    /// Its centipawns, in percent of what the hybrid's scale makes them; how far they may move an evaluation, and up to which one.
-    counsel_scale = 100 in 20..=300, step 10;
-    counsel_value_max = 80 in 0..=400, step 10;
-    counsel_value_range = 800 in 100..=4000, step 100;
-    /// Share of the usual time when the policy has no doubt, and what a nat of doubt adds, in percent.
-    counsel_time_base = 75 in 30..=150, step 5;
-    counsel_time_doubt = 15 in 0..=60, step 3;
+    // --- Strategist.
+    /// Minimum remaining depth of a query, on a principal variation and elsewhere.
+    strategist_pv_depth = 4 in 1..=20, step 1;
+    strategist_depth = 8 in 1..=20, step 1;
+    /// Ordering score of a move with policy probability 1, and the probability in 1/1024 from which the top
+    /// move is tried first.
+    strategist_order = 16000 in 0..=60000, step 2000;
+    strategist_first = 256 in 0..=1024, step 48;
+    /// Reduction taken off a move with policy probability 1; reduction added below a probability in 1/1024.
+    strategist_lmr_probability = 1500 in 0..=4000, step 150;
+    strategist_lmr_unlikely = 400 in 0..=2000, step 100;
+    strategist_lmr_unlikely_below = 8 in 0..=200, step 4;
+    /// Scale of its centipawns in percent; bound of the change of an evaluation; evaluations beyond the range
+    /// are not blended.
+    strategist_scale = 100 in 20..=300, step 10;
+    strategist_value_max = 80 in 0..=400, step 10;
+    strategist_value_range = 800 in 100..=4000, step 100;
+    /// Fraction of the usual time at an entropy of zero, and addition per nat of entropy, in percent.
+    strategist_time_base = 75 in 30..=150, step 5;
+    strategist_time_entropy = 15 in 0..=60, step 3;
 
-    // --- Time, in percent unless said otherwise.
-    /// Share of the remaining time that an ordinary move may take, in thousandths.
-    tm_share = 25 in 10..=60, step 2;
+    // --- Time management, in percent unless stated otherwise.
+    /// Fraction of the remaining time that an ordinary move may use, in thousandths.
+    tm_fraction = 25 in 10..=60, step 2;
     tm_increment = 75 in 30..=100, step 4;
     tm_hard = 500 in 200..=900, step 30;
     tm_node_base = 215 in 130..=300, step 8;
@@ -324,6 +375,25 @@ mod tests {
     }
 
     #[test]
+    fn former_names_select_the_parameters_that_have_new_names() {
+        for (index, (old, new)) in RENAMED.iter().enumerate() {
+            assert!(TABLE.iter().any(|param| param.name == *new), "{new}");
+            assert!(TABLE.iter().all(|param| param.name != *old), "{old}");
+            assert!(RENAMED[..index].iter().all(|(other, _)| other != old), "{old}");
+            assert_eq!((current_name(old), current_name(&old.to_ascii_uppercase())), (*new, *new));
+            assert!(TABLE.iter().all(|param| param.matches(old) == (param.name == *new)), "{old}");
+        }
+        assert_eq!((current_name("rfp_margin"), current_name("no_such")), ("rfp_margin", "no_such"));
+        let count = |pattern: &str| TABLE.iter().filter(|param| param.matches(pattern)).count();
+        assert_eq!(
+            [count("hopeless_*"), count("rfp_*"), count("rfp_margin"), count("no_such*")],
+            [2, 6, 1, 0]
+        );
+        assert_eq!(count("counsel_*"), count("strategist_*")); // language: old name
+        assert_eq!(count("*"), TABLE.len());
+    }
+
+    #[test]
     #[cfg(feature = "tune")]
     fn a_tuner_stays_in_range() {
         let mut values = Values::default();
@@ -331,6 +401,7 @@ mod tests {
         assert!(!values.set("rfp_margin", 100_000));
         assert_eq!(values, Values::default());
         assert!(values.set("rfp_margin", 78));
+        assert!(values.set("counsel_depth", 9) && values.set("strategist_depth", 8)); // language: old name
         values.put_in_use();
         assert_eq!((rfp_margin(), rfp_depth()), (78, 10));
         let elsewhere = std::thread::spawn(rfp_margin).join().unwrap();

@@ -1,4 +1,4 @@
-//! The searcher: threads that search the same position and share a table (Lazy SMP).
+//! The searcher: threads that search the same position independently and share a hash table (Lazy SMP).
 
 use crate::deepening::table_value;
 use crate::evaluator::EvaluatorFactory;
@@ -6,9 +6,9 @@ use crate::limits::Limits;
 use crate::report::{Info, ScoreBound, SearchResult};
 use crate::shared::{Counters, Shared, Signals};
 use crate::strength::Strength;
-use crate::syzygy::{Found, SyzygyError, Tablebases};
+use crate::syzygy::{FoundTables, SyzygyError, Tablebases};
 use crate::time::TimeManager;
-use crate::tt::{OutOfMemory, Table};
+use crate::tt::{OutOfMemory, TranspositionTable};
 use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score, Value, is_win};
 use crate::worker::{RootMove, Worker};
 use std::collections::HashMap;
@@ -17,22 +17,24 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Move, PackedMove, Position};
-use tandem_hybrid::{Counsel, Seat};
+use tandem_hybrid::{StrategistClient, WorkerHandle};
 
-/// Settings of a searcher that may change between two searches.
+/// Settings that may change between two searches, but not during one.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many of the best lines to find.
+    /// Number of best lines to search and report (MultiPV), at least 1.
     pub multipv: usize,
-    /// Time kept back each move for messages to travel.
+    /// Time kept back on each move for the transmission of messages; 10 ms by default.
     pub move_overhead: Duration,
-    /// How much worse than even a draw is thought to be, for the side that searches.
+    /// Contempt: value by which a draw is worse than equality for the side that searches; negative to seek
+    /// draws.
     pub contempt: Centipawns,
-    /// Depth left at which positions with as many pieces as the largest tables are looked up.
+    /// Minimum remaining depth, in plies, for probing positions with as many pieces as the largest tables;
+    /// positions with fewer pieces are always probed.
     pub syzygy_probe_depth: i32,
-    /// Play weaker than possible.
+    /// Play at a lower rating; `None` is full strength.
     pub strength: Option<Strength>,
-    /// The tuned numbers.
+    /// Values of the tuned parameters.
     #[cfg(feature = "tune")]
     pub params: crate::params::Values,
 }
@@ -51,45 +53,51 @@ impl Default for Settings {
     }
 }
 
-/// Stack that a search thread needs: the longest line, with room to spare in an unoptimised build.
+/// Stack size that a search thread needs for the longest line, with a reserve for unoptimised builds.
 pub const STACK_SIZE: usize = 32 << 20;
 
-/// Searches positions with one thread or many.
+/// Searches positions with one or more threads.
 pub struct Searcher {
-    /// Settings for the next search.
+    /// Settings of the next search.
     pub settings: Settings,
     factory: Arc<EvaluatorFactory>,
     workers: Vec<Worker>,
-    table: Arc<Table>,
+    table: Arc<TranspositionTable>,
     signals: Arc<Signals>,
     tablebases: Option<Arc<Tablebases>>,
-    counsel: Option<Arc<Counsel>>,
+    strategist: Option<Arc<StrategistClient>>,
 }
 
 impl Searcher {
-    /// A searcher with one thread and a hash table of `hash_mib` MiB.
+    /// Creates a searcher with one thread and a hash table of `hash_mib` MiB.
+    ///
+    /// # Errors
+    /// If the hash table cannot be allocated.
     pub fn new(factory: Arc<EvaluatorFactory>, hash_mib: usize) -> Result<Self, OutOfMemory> {
         let mut searcher = Self {
             settings: Settings::default(),
             factory,
             workers: Vec::new(),
-            table: Arc::new(Table::new(hash_mib)?),
+            table: Arc::new(TranspositionTable::new(hash_mib)?),
             signals: Arc::default(),
             tablebases: None,
-            counsel: None,
+            strategist: None,
         };
         searcher.set_threads(1);
         Ok(searcher)
     }
 
-    /// The same searcher, obeying signals that exist already.
+    /// The same searcher, controlled by existing signals.
     pub fn listening_to(mut self, signals: Arc<Signals>) -> Self {
         self.signals = signals;
         self
     }
 
-    /// A new searcher with one thread and a table of its own, which evaluates as this one does. Its searches also stop
-    /// when this one is stopped.
+    /// A new searcher with one thread, a hash table of its own and the same evaluator. Stopping this one also
+    /// stops the new one, but not the reverse.
+    ///
+    /// # Errors
+    /// If the hash table cannot be allocated.
     pub fn sibling(&self, hash_mib: usize) -> Result<Self, OutOfMemory> {
         let signals = Arc::new(Signals::part_of(self.signals()));
         let sibling = Self::new(self.factory(), hash_mib)?.listening_to(signals);
@@ -101,7 +109,7 @@ impl Searcher {
         Ok(sibling)
     }
 
-    /// The levers that stop a running search.
+    /// Signals that end a running search from another thread.
     pub fn signals(&self) -> Arc<Signals> {
         Arc::clone(&self.signals)
     }
@@ -111,38 +119,38 @@ impl Searcher {
         self.workers.len()
     }
 
-    /// Sets the number of threads.
+    /// Sets the number of threads, at least 1. Threads that stay keep their histories.
     pub fn set_threads(&mut self, threads: usize) {
         let threads = threads.max(1);
         self.workers.truncate(threads);
         let shared = Arc::new(self.shared(threads));
         for id in self.workers.len()..threads {
             let mut worker = Worker::new(id, Arc::clone(&shared), (self.factory)());
-            worker.counsel = self.counsel.clone().map(Seat::new);
+            worker.strategist = self.strategist.clone().map(WorkerHandle::new);
             self.workers.push(worker);
         }
     }
 
-    /// Searches with a second mind from now on, or without one.
-    pub fn set_counsel(&mut self, counsel: Option<Arc<Counsel>>) {
-        self.counsel = counsel;
+    /// Sets the strategist that the next searches query; `None` searches without one.
+    pub fn set_strategist(&mut self, strategist: Option<Arc<StrategistClient>>) {
+        self.strategist = strategist;
         for worker in &mut self.workers {
-            worker.counsel = self.counsel.clone().map(Seat::new);
+            worker.strategist = self.strategist.clone().map(WorkerHandle::new);
         }
     }
 
-    /// The second mind, if there is one.
-    pub fn counsel(&self) -> Option<&Arc<Counsel>> {
-        self.counsel.as_ref()
+    /// The strategist in use, if there is one.
+    pub fn strategist(&self) -> Option<&Arc<StrategistClient>> {
+        self.strategist.as_ref()
     }
 
-    /// Makes the evaluators of the threads.
+    /// The factory that creates the evaluators of the threads.
     pub fn factory(&self) -> Arc<EvaluatorFactory> {
         Arc::clone(&self.factory)
     }
 
-    /// Evaluates with something else from now on, and forgets what was learnt from the old evaluations. Raising
-    /// `cancel` ends the forgetting early.
+    /// Replaces the evaluator and clears hash table and histories, because they hold results of the old one.
+    /// Setting `cancel` ends the clearing early.
     pub fn set_evaluator(&mut self, factory: Arc<EvaluatorFactory>, cancel: &AtomicBool) {
         self.factory = factory;
         for worker in &mut self.workers {
@@ -151,9 +159,12 @@ impl Searcher {
         self.clear(cancel);
     }
 
-    /// Replaces the hash table by an empty one of another size. If there is no room for it, the old one stays.
+    /// Replaces the hash table by an empty one of another size.
+    ///
+    /// # Errors
+    /// If the new table cannot be allocated; the old one stays in use.
     pub fn set_hash(&mut self, mib: usize) -> Result<(), OutOfMemory> {
-        let table = Arc::new(Table::new(mib)?);
+        let table = Arc::new(TranspositionTable::new(mib)?);
         self.table = Arc::clone(&table);
         let shared = Arc::new(self.shared(self.workers.len()));
         for worker in &mut self.workers {
@@ -162,11 +173,15 @@ impl Searcher {
         Ok(())
     }
 
-    /// Opens endgame tables, or closes them if the path is empty. Where there are none, or some that are not whole or have a
-    /// name that cannot be read, those in use stay; where there are some that cannot be opened, no tables are in use any more.
+    /// Opens endgame tables, or closes them if the path is empty. Returns the number of pieces of the largest
+    /// table.
+    ///
+    /// # Errors
+    /// If there are no tables, or a table is incomplete or in a folder whose name cannot be read: the tables
+    /// in use stay. If tables are found but cannot be opened, none are in use any more.
     pub fn set_syzygy(&mut self, path: &str) -> Result<u32, SyzygyError> {
-        let found = if path.is_empty() { None } else { Some(Found::look(path)?) };
-        // The library serves one set of tables at a time, so the old ones go first.
+        let found = if path.is_empty() { None } else { Some(FoundTables::scan(path)?) };
+        // The library serves one set of tables at a time, so the old ones are closed first.
         self.tablebases = None;
         let shared = Arc::new(self.shared(self.workers.len()));
         for worker in &mut self.workers {
@@ -179,23 +194,24 @@ impl Searcher {
         Ok(pieces)
     }
 
-    /// Where the endgame tables in use are; empty if there are none.
+    /// Path of the endgame tables in use; empty if there are none.
     pub fn syzygy_path(&self) -> &str {
         self.tablebases.as_ref().map_or("", |tables| tables.path())
     }
 
-    /// Forgets everything learnt, for a new game. Raising `cancel` ends the work early.
+    /// Clears hash table, histories and the strategist's cache for a new game. Setting `cancel` ends the work
+    /// early.
     pub fn clear(&mut self, cancel: &AtomicBool) {
         self.table.clear(available_threads(), cancel);
         for worker in &mut self.workers {
             worker.histories.clear();
         }
-        if let Some(counsel) = &self.counsel {
-            counsel.clear();
+        if let Some(strategist) = &self.strategist {
+            strategist.clear();
         }
     }
 
-    /// The evaluator's word on a position, without search.
+    /// Static evaluation of a position, without search.
     pub fn evaluate(&mut self, position: &Position) -> crate::Centipawns {
         let worker = &mut self.workers[0];
         worker.evaluator.reset(position);
@@ -212,9 +228,9 @@ impl Searcher {
         }
     }
 
-    /// Searches a position until a limit is met or [`Signals::stop`] is called. [`Signals::arm`] must have been
-    /// called first, where the request was read. The calling thread is the first of the search's threads, and needs
-    /// [`STACK_SIZE`] bytes of stack to follow the longest line.
+    /// Searches a position until a limit is met or [`Signals::stop`] is called; `report` gets each finished
+    /// line. [`Signals::arm`] must have been called before, where the request was read. The calling thread is
+    /// the first of the search's threads, and needs [`STACK_SIZE`] bytes of stack to follow the longest line.
     pub fn search(
         &mut self,
         position: &Position,
@@ -226,16 +242,16 @@ impl Searcher {
         let params = &self.settings.params;
         #[cfg(feature = "tune")]
         params.put_in_use();
-        let asked_for = self.settings.multipv.max(1);
-        let mut multipv = asked_for;
+        let requested = self.settings.multipv.max(1);
+        let mut multipv = requested;
         if self.settings.strength.is_some() {
             multipv = multipv.max(Strength::LINES);
         }
         let time = TimeManager::new(start, limits, self.settings.move_overhead);
         let root_moves = self.root_moves(position, limits);
         self.table.new_search();
-        if let Some(counsel) = &self.counsel {
-            counsel.begin();
+        if let Some(strategist) = &self.strategist {
+            strategist.begin_search();
         }
         let shared = Arc::new(self.shared(self.workers.len()));
         let draw_for_white = match position.side_to_move() {
@@ -246,11 +262,11 @@ impl Searcher {
             worker.prepare(Arc::clone(&shared), position, limits, &time);
             worker.root_moves.clone_from(&root_moves);
             worker.draw_for_white = draw_for_white;
-            worker.most_nodes = self.settings.strength.map(Strength::nodes);
+            worker.max_nodes = self.settings.strength.map(Strength::nodes);
         }
 
         if root_moves.is_empty() {
-            self.wait_for_leave(limits);
+            self.wait_until_answer_allowed(limits);
             let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
             return SearchResult {
                 best: None,
@@ -267,37 +283,38 @@ impl Searcher {
             let mut threads = Vec::with_capacity(helpers.len());
             for worker in helpers {
                 let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-                // A thread that the system refuses is one helper less, not the end of the search.
+                // If the system refuses a thread, the search goes on with one helper less.
                 threads.extend(builder.spawn_scoped(scope, move || {
                     #[cfg(feature = "tune")]
                     params.put_in_use();
                     worker.deepen(multipv, None);
                 }));
             }
-            let lever = StopWhenLeft(&self.signals);
-            // A limited player looks at more lines than the user asked for, and keeps them to itself.
+            let stop_guard = StopOnDrop(&self.signals);
+            // A player of limited strength searches more lines than requested; only those requested are
+            // reported.
             let mut report = |info: Info| {
-                if info.multipv <= asked_for {
+                if info.multipv <= requested {
                     report(info);
                 }
             };
             main[0].deepen(multipv, Some(&mut report));
-            wait_for_leave(&self.signals, limits);
-            drop(lever);
-            // What a helper that failed has found so far is as good as that of one that was stopped.
+            wait_until_answer_allowed(&self.signals, limits);
+            drop(stop_guard);
+            // A helper that panicked leaves results as good as those of one that was stopped.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
 
-        if let Some(counsel) = &self.counsel {
-            counsel.end();
-            counsel.note_evaluations(self.workers.iter().map(|worker| worker.evaluations).sum());
+        if let Some(strategist) = &self.strategist {
+            strategist.end_search();
+            strategist.count_evaluations(self.workers.iter().map(|worker| worker.evaluations).sum());
         }
 
         let limited = self.settings.strength.is_some();
         let chosen = if limited || multipv > 1 || limits.depth.is_some() {
             0
         } else {
-            elect(&self.workers.iter().map(Ballot::of).collect::<Vec<_>>())
+            best_thread(&self.workers.iter().map(ThreadVote::of).collect::<Vec<_>>())
         };
         let worker = &self.workers[chosen];
         let index = match self.settings.strength {
@@ -306,10 +323,10 @@ impl Searcher {
         };
         let root = &worker.root_moves[index];
         let (depth, mut info) = (worker.completed_depth, worker.info(index, ScoreBound::Exact));
-        let is_news = chosen != 0 || worker.root_depth != depth;
+        let unreported = chosen != 0 || worker.root_depth != depth;
         let (best, value, rank) = (root.mv, root.value(), root.tb_rank);
         if value == -INFINITE {
-            // Broken off before anything was searched: the evaluator alone has a word.
+            // Stopped before anything was searched: only the static evaluation is known.
             let value = self.evaluate(position).0.clamp(-MAX_EVAL, MAX_EVAL);
             info.score = Score::from_value(table_value(value, rank));
         }
@@ -321,22 +338,23 @@ impl Searcher {
             nodes: info.nodes,
             time: info.time,
         };
-        // What an iteration that was broken off has found is played, and nobody has been told of it yet.
-        if is_news && index < asked_for {
+        // The result of an unfinished iteration is played, but was not reported yet.
+        if unreported && index < requested {
             info.depth = result.depth.max(1);
             report(info);
         }
         result
     }
 
-    /// Waits for leave to answer: a search that was told to go on until stopped, or that ponders, must not answer before.
-    /// From then on it counts as stopped, so that nobody who reads the answer finds it still thinking.
-    pub fn wait_for_leave(&self, limits: &Limits) {
-        wait_for_leave(&self.signals, limits);
+    /// Waits until an answer is allowed: an infinite search must not answer before `stop`, nor a pondering
+    /// one before `ponderhit`. Afterwards the search counts as stopped, so that a reader of the answer does
+    /// not find it still thinking.
+    pub fn wait_until_answer_allowed(&self, limits: &Limits) {
+        wait_until_answer_allowed(&self.signals, limits);
         self.signals.stop();
     }
 
-    /// The legal moves, those the tables like best first.
+    /// Legal moves at the root, best table rank first.
     fn root_moves(&self, position: &Position, limits: &Limits) -> Vec<RootMove> {
         let ranks = self.tablebases.as_ref().and_then(|tables| tables.rank_root(position));
         let rank_of =
@@ -352,7 +370,7 @@ impl Searcher {
         moves
     }
 
-    /// A guess at the answer when the search was too short to have one: the table's move.
+    /// Move to ponder on if the search was too short to have one: the TT move after the best move.
     fn ponder_move(&self, position: &Position, best: Move) -> Option<Move> {
         let mut after = position.clone();
         after.try_play(best).ok()?;
@@ -361,51 +379,51 @@ impl Searcher {
     }
 }
 
-/// Stops a search when its first thread leaves, be it by a fault: its helpers would search on for ever.
-struct StopWhenLeft<'a>(&'a Signals);
+/// Stops the search when its first thread leaves, even by a panic; otherwise the helpers would search for
+/// ever.
+struct StopOnDrop<'a>(&'a Signals);
 
-impl Drop for StopWhenLeft<'_> {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
-/// What a thread has come to, for the vote on which move is played.
+/// Result of a thread, for the vote on the move to play.
 #[derive(Clone, Copy, Debug)]
-struct Ballot {
+struct ThreadVote {
     mv: PackedMove,
     value: Value,
     depth: i32,
 }
 
-impl Ballot {
+impl ThreadVote {
     fn of(worker: &Worker) -> Self {
         let root = &worker.root_moves[0];
         Self { mv: PackedMove::new(Some(root.mv)), value: root.value(), depth: worker.completed_depth }
     }
 }
 
-/// The thread whose move is to be played: each votes for its own with a weight that grows with depth and value. Who finished
-/// no iteration has no vote. A win that is found is played.
-fn elect(ballots: &[Ballot]) -> usize {
-    let counted = || ballots.iter().filter(|ballot| ballot.depth > 0);
-    let least = counted().map(|ballot| ballot.value).min().unwrap_or(0);
-    let weight = |ballot: &Ballot| i64::from(ballot.value - least + 14) * i64::from(ballot.depth);
+/// Index of the thread whose move is played. Each thread votes for its move with a weight that grows with
+/// depth and value; a thread that finished no iteration has no vote. A proven win is always played.
+fn best_thread(candidates: &[ThreadVote]) -> usize {
+    let counted = || candidates.iter().filter(|vote| vote.depth > 0);
+    let least = counted().map(|vote| vote.value).min().unwrap_or(0);
+    let weight = |vote: &ThreadVote| i64::from(vote.value - least + 14) * i64::from(vote.depth);
     let mut votes: HashMap<u16, i64> = HashMap::new();
-    for ballot in counted() {
-        *votes.entry(ballot.mv.bits()).or_default() += weight(ballot);
+    for vote in counted() {
+        *votes.entry(vote.mv.bits()).or_default() += weight(vote);
     }
-    let votes_for = |ballot: &Ballot| votes.get(&ballot.mv.bits()).copied().unwrap_or(0);
+    let votes_for = |vote: &ThreadVote| votes.get(&vote.mv.bits()).copied().unwrap_or(0);
     let mut best = 0;
-    for (index, ballot) in ballots.iter().enumerate().skip(1) {
-        let current = &ballots[best];
+    for (index, vote) in candidates.iter().enumerate().skip(1) {
+        let current = &candidates[best];
         let better = if is_win(current.value) {
-            ballot.value > current.value
+            vote.value > current.value
         } else {
-            is_win(ballot.value)
-                || (votes_for(ballot), weight(ballot)) > (votes_for(current), weight(current))
+            is_win(vote.value) || (votes_for(vote), weight(vote)) > (votes_for(current), weight(current))
         };
-        if better && ballot.depth > 0 {
+        if better && vote.depth > 0 {
             best = index;
         }
     }
@@ -416,8 +434,8 @@ fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A search that was told to go on until stopped, or that ponders, must not answer before it is told to.
-fn wait_for_leave(signals: &Signals, limits: &Limits) {
+/// See [`Searcher::wait_until_answer_allowed`].
+fn wait_until_answer_allowed(signals: &Signals, limits: &Limits) {
     while !signals.is_stopped() && (limits.infinite || signals.is_pondering()) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -428,43 +446,47 @@ mod tests {
     use super::*;
     use tandem_chess::Square;
 
-    /// What threads with these moves, values and depths play.
-    fn played(ballots: &[(Square, Value, i32)]) -> Square {
-        let ballot = |&(to, value, depth): &(Square, Value, i32)| {
+    /// Target square of the move that threads with these moves, values and depths play.
+    fn played(candidates: &[(Square, Value, i32)]) -> Square {
+        let vote = |&(to, value, depth): &(Square, Value, i32)| {
             let mv = Move { from: Square::E1, to, promotion: None };
-            Ballot { mv: PackedMove::new(Some(mv)), value, depth }
+            ThreadVote { mv: PackedMove::new(Some(mv)), value, depth }
         };
-        ballots[elect(&ballots.iter().map(ballot).collect::<Vec<_>>())].0
+        candidates[best_thread(&candidates.iter().map(vote).collect::<Vec<_>>())].0
     }
 
-    /// Others would take it for what the position is worth.
+    /// A score of some root moves must not be stored as the score of the position.
     #[test]
-    fn what_some_moves_are_worth_is_not_kept_as_what_the_position_is() {
+    fn the_score_of_some_root_moves_is_not_stored_for_the_position() {
         let factory = || Box::new(crate::Bootstrap::default()) as Box<dyn crate::Evaluator>;
         let mut searcher = Searcher::new(Arc::new(factory), 1).unwrap();
         let position = Position::from_fen("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1").unwrap();
-        let mut kept = |search_moves: Vec<Move>| {
+        let mut stored_move = |search_moves: Vec<Move>| {
             searcher.signals().arm(false);
             let limits = Limits { depth: Some(3), search_moves, ..Limits::default() };
             searcher.search(&position, &limits, &mut |_| ());
             searcher.table.probe(position.key(), 0).and_then(|entry| entry.mv)
         };
         let king = Move { from: Square::A1, to: Square::B1, promotion: None };
-        assert_eq!(kept(vec![king]), None);
-        assert_eq!(kept(Vec::new()), Some(Move { from: Square::E1, to: Square::E8, promotion: None }));
+        assert_eq!(stored_move(vec![king]), None);
+        assert_eq!(stored_move(Vec::new()), Some(Move { from: Square::E1, to: Square::E8, promotion: None }));
     }
 
     #[test]
     fn threads_vote_by_depth_value_and_number() {
         let (a, b) = (Square::A1, Square::B1);
-        assert_eq!(played(&[(a, 10, 14), (b, 10, 14)]), a, "nothing speaks against the first");
+        assert_eq!(played(&[(a, 10, 14), (b, 10, 14)]), a, "the first thread wins a tie");
         assert_eq!(played(&[(a, 10, 14), (b, 30, 14)]), b);
         assert_eq!(played(&[(a, 10, 14), (b, 10, 18)]), b);
         assert_eq!(played(&[(a, 20, 14), (b, 18, 14), (b, 18, 14)]), b, "two against one");
-        // A move that fell is worth what it fell to.
+        // A move whose score fell counts with the lower score.
         assert_eq!(played(&[(a, -200, 14), (b, 50, 14)]), b);
-        assert_eq!(played(&[(a, 10, 1), (b, 500, 0)]), a, "who has finished nothing has no vote");
-        assert_eq!(played(&[(a, 300, 20), (a, 290, 20), (b, MATE - 5, 12)]), b, "a win is a win");
+        assert_eq!(
+            played(&[(a, 10, 1), (b, 500, 0)]),
+            a,
+            "a thread without a finished iteration has no vote"
+        );
+        assert_eq!(played(&[(a, 300, 20), (a, 290, 20), (b, MATE - 5, 12)]), b, "a proven win is played");
         assert_eq!(played(&[(a, MATE - 9, 12), (b, MATE - 5, 12), (b, 0, 30)]), b);
     }
 }

@@ -1,17 +1,18 @@
-//! Looking ahead cheaply: endgame tables, the null move, and good captures in a shallow search.
+//! Cheap probes before the move loop: endgame tables, null move pruning (NMP) and ProbCut.
 
 use crate::alphabeta::NonPv;
 use crate::history::NO_THREATS;
 use crate::movepick::MovePicker;
 use crate::params::*;
 use crate::syzygy::TableResult;
-use crate::tt::{Bound, Entry};
+use crate::tt::{Bound, TtEntry};
 use crate::value::*;
 use crate::worker::Worker;
 use tandem_chess::Move;
 
 impl Worker {
-    /// The tables' word on the position, if it is worth asking at this depth.
+    /// Result of the endgame tables, if they have the position and the remaining depth makes a probe
+    /// worthwhile.
     pub(crate) fn probe_tables(&mut self, depth: i32) -> Option<TableResult> {
         let tables = self.shared.tablebases.as_ref()?;
         let pieces = self.position.board().occupied().len();
@@ -25,7 +26,7 @@ impl Worker {
         Some(result)
     }
 
-    /// Passes the move: if the enemy cannot use it, the position is as good as `beta`.
+    /// Null move pruning (NMP): gives the opponent a free move. Returns a score if even then beta holds.
     pub(crate) fn try_null_move(
         &mut self,
         beta: Value,
@@ -47,14 +48,15 @@ impl Worker {
         if self.null_min_ply > 0 || depth < nmp_verify_depth() {
             return Some(score);
         }
-        // At high depth zugzwang is worth a second look: the same search, without null moves near the root.
+        // At high depth the result is verified because of zugzwang: the same search, without null moves near
+        // the root.
         self.null_min_ply = ply + (3 * (depth - reduction).max(0) / 4) as usize;
         let verified = self.search::<NonPv>(beta - 1, beta, depth - reduction, ply, false);
         self.null_min_ply = 0;
         (verified >= beta).then_some(score)
     }
 
-    /// The score of a capture that beats `probcut_beta` in a shallow search, if there is one.
+    /// ProbCut: the score of a capture that beats `probcut_beta` in a shallow search, if there is one.
     #[expect(clippy::too_many_arguments, reason = "all of it is the node's state")]
     pub(crate) fn try_probcut(
         &mut self,
@@ -88,13 +90,13 @@ impl Worker {
                 return Some(DRAW);
             }
             if score >= probcut_beta {
-                let entry = Entry {
+                let entry = TtEntry {
                     mv: Some(mv),
                     score,
                     eval: raw_eval,
                     depth: probcut_depth + 1,
                     bound: Bound::Lower,
-                    pv: self.frames[ply].tt_pv,
+                    pv: self.stack[ply].tt_pv,
                 };
                 self.shared.table.store(self.position.key(), ply, entry);
                 return Some(score);

@@ -1,19 +1,20 @@
-//! The search beyond the horizon: captures only, until the position is quiet enough to be judged.
+//! Quiescence search (qsearch) beyond the horizon: captures and promotions only, until the position is quiet
+//! enough for a static evaluation.
 
 use crate::alphabeta::NodeType;
 use crate::history::{NO_THREATS, Threats};
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
-use crate::tt::{Bound, Entry};
+use crate::tt::{Bound, TtEntry};
 use crate::value::*;
 use crate::worker::Worker;
 use tandem_chess::exchange_value;
 
 impl Worker {
-    /// The value of the position when only captures are played, or every move out of check.
+    /// Value of the position if only captures and promotions are searched, or all evasions in check.
     pub(crate) fn quiesce<N: NodeType>(&mut self, mut alpha: Value, beta: Value, ply: usize) -> Value {
         if N::PV {
-            self.lines[ply].clear();
+            self.pv_table[ply].clear();
             self.sel_depth = self.sel_depth.max(ply + 1);
         }
         alpha = self.raise_to_repetition(alpha, ply);
@@ -29,6 +30,7 @@ impl Worker {
         }
 
         let key = self.position.key();
+        // Transposition table (TT) lookup and cutoff.
         let entry = if use_qs_tt() != 0 { self.shared.table.probe(key, ply) } else { None };
         let tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
         if !N::PV
@@ -40,7 +42,7 @@ impl Worker {
         }
         let tt_move = entry.and_then(|entry| entry.mv).filter(|&mv| self.position.board().is_legal(mv));
 
-        // Standing pat: the side to move need not capture.
+        // Stand pat: the side to move need not capture.
         let mut raw_eval = NONE;
         let mut best_score = mated_in(ply);
         let mut futility = -INFINITE;
@@ -49,7 +51,7 @@ impl Worker {
                 Some(entry) if entry.eval != NONE => entry.eval,
                 _ => self.raw_eval(),
             };
-            let correction = self.histories.correction(&self.position, &self.line);
+            let correction = self.histories.correction(&self.position, &self.continuation_stack);
             let static_eval = self.adjusted_eval(raw_eval, correction);
             best_score = match entry {
                 Some(entry)
@@ -66,7 +68,7 @@ impl Worker {
                     best_score = (best_score + beta) / 2;
                 }
                 if entry.is_none() {
-                    let entry = Entry {
+                    let entry = TtEntry {
                         mv: None,
                         score: best_score,
                         eval: raw_eval,
@@ -92,12 +94,13 @@ impl Worker {
         } {
             if !is_loss(best_score) {
                 if in_check {
-                    // One way out of check is known; quiet ones besides it are not worth the time.
+                    // An evasion is known already; further quiet ones are not worth their time.
                     if !is_noisy(&self.position, mv) {
                         picker.skip_quiets();
                         continue;
                     }
                 } else if futility <= alpha && mv.promotion.is_none() && !self.position.gives_check(mv) {
+                    // Futility pruning: not even the captured piece raises the evaluation to alpha.
                     let gain = self.position.captured_by(mv).map_or(0, exchange_value);
                     let hope = futility + gain;
                     if use_qs_see() != 0 && hope <= alpha {
@@ -109,6 +112,7 @@ impl Worker {
                         continue;
                     }
                 }
+                // SEE pruning: the exchange loses material.
                 if use_qs_see() != 0 && !self.position.see_ge(mv, qs_see()) {
                     continue;
                 }
@@ -140,7 +144,7 @@ impl Worker {
             best_score = (best_score + beta) / 2;
         }
         let bound = if best_score >= beta { Bound::Lower } else { Bound::Upper };
-        let entry = Entry {
+        let entry = TtEntry {
             mv: best_move,
             score: best_score,
             eval: raw_eval,

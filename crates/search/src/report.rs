@@ -1,88 +1,88 @@
-//! What a search tells of itself.
+//! Reports and results of a search.
 
 use crate::value::{Centipawns, Score};
 use std::time::Duration;
 use tandem_chess::Move;
 
-/// What a reported score is, if not exact.
+/// Relation of a reported score to the true one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreBound {
     /// The true score.
     Exact,
-    /// The true score is at least this.
+    /// The true score is at least this: a fail high.
     Lower,
-    /// The true score is at most this.
+    /// The true score is at most this: a fail low.
     Upper,
 }
 
-/// One line of thought, as of the moment it is reported.
+/// A line of the search at the moment it is reported; the contents of UCI's `info`.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Plies searched.
+    /// Depth of the iteration in plies.
     pub depth: u32,
-    /// Longest line looked at, in plies.
+    /// Selective depth: the longest line searched, in plies.
     pub sel_depth: u32,
-    /// Which of the best lines this is, from 1.
+    /// Rank of the line among the best ones (MultiPV), from 1.
     pub multipv: usize,
-    /// Its score, for the side to move at the root.
+    /// Score of the line for the side to move at the root.
     pub score: Score,
-    /// What the score is.
+    /// Relation of the score to the true one; exact once an iteration is finished.
     pub bound: ScoreBound,
-    /// Nodes of all threads.
+    /// Nodes searched so far, all threads together.
     pub nodes: u64,
     /// Time since the search began.
     pub time: Duration,
-    /// How full the hash table is, in thousandths.
+    /// Fraction of the hash table that this search has filled, in thousandths.
     pub hashfull: usize,
-    /// Positions found in the endgame tables.
+    /// Successful probes of the endgame tables.
     pub tb_hits: u64,
-    /// The line.
+    /// The principal variation, first move first.
     pub pv: Vec<Move>,
 }
 
 impl Info {
-    /// Nodes per second.
+    /// Nodes per second since the search began.
     pub fn nps(&self) -> u64 {
         nodes_per_second(self.nodes, self.time)
     }
 }
 
-/// How fast so many nodes in so much time are.
+/// Speed of a search in nodes per second; durations below a microsecond count as one.
 pub fn nodes_per_second(nodes: u64, time: Duration) -> u64 {
     (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64
 }
 
-/// What a search came to.
+/// Result of a search, after its last report.
 #[derive(Clone, Debug)]
 pub struct SearchResult {
-    /// The move to play; `None` if there is no legal move.
+    /// Move to play; `None` if there is no legal move.
     pub best: Option<Move>,
-    /// The answer it expects.
+    /// Expected answer of the opponent, to ponder on.
     pub ponder: Option<Move>,
-    /// The score, for the side to move.
+    /// Score for the side to move.
     pub score: Score,
-    /// Depth of the last finished iteration.
+    /// Depth of the last finished iteration, in plies.
     pub depth: u32,
-    /// Nodes of all threads.
+    /// Nodes searched, all threads together.
     pub nodes: u64,
-    /// Time taken.
+    /// Time from the beginning to the end of the search.
     pub time: Duration,
 }
 
-/// Chances of win, draw and loss, in thousandths.
+/// Probabilities of win, draw and loss for the side to move, in thousandths; they sum to 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wdl {
-    /// Win.
+    /// Probability of a win, from 0 to 1000.
     pub win: u32,
-    /// Draw.
+    /// Probability of a draw, from 0 to 1000.
     pub draw: u32,
-    /// Loss.
+    /// Probability of a loss, from 0 to 1000.
     pub loss: u32,
 }
 
 impl Wdl {
-    /// Chances by a score: the logistic model of the field, `win = 1 / (1 + exp((a - x) / b))`, with the constants
-    /// that fit engine games and this engine's centipawns.
+    /// Probabilities for a score by the usual logistic model, `win = 1 / (1 + exp((a - x) / b))`, with
+    /// constants fitted to engine games in this engine's centipawns.
     pub fn from_score(score: Score) -> Self {
         const A: f64 = 230.0;
         const B: f64 = 85.0;
@@ -90,8 +90,8 @@ impl Wdl {
             Score::Mate(moves) if moves > 0 => Self { win: 1000, draw: 0, loss: 0 },
             Score::Mate(_) => Self { win: 0, draw: 0, loss: 1000 },
             Score::Centipawns(Centipawns(value)) => {
-                let chance = |x: f64| (1000.0 / (1.0 + ((A - x) / B).exp())).round() as u32;
-                let (win, loss) = (chance(f64::from(value)), chance(f64::from(-value)));
+                let permille = |x: f64| (1000.0 / (1.0 + ((A - x) / B).exp())).round() as u32;
+                let (win, loss) = (permille(f64::from(value)), permille(f64::from(-value)));
                 Self { win, draw: 1000 - win - loss, loss }
             }
         }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_add_up_and_mirror() {
+    fn win_draw_and_loss_add_up_and_mirror() {
         for value in [-5000, -300, -1, 0, 1, 42, 230, 900, 20_000] {
             let wdl = Wdl::from_score(Score::Centipawns(Centipawns(value)));
             let mirrored = Wdl::from_score(Score::Centipawns(Centipawns(-value)));

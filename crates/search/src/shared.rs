@@ -1,54 +1,55 @@
-//! What the threads of a search share.
+//! State shared by the threads of a search: signals, hash table, tables and node counters.
 
 use crate::params;
 use crate::syzygy::Tablebases;
-use crate::tt::Table;
+use crate::tt::TranspositionTable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// The levers by which a running search is told to stop, or that the move it ponders on was played.
+/// Signals to a running search: stop, and ponder hit. Safe to set from any thread.
 #[derive(Debug, Default)]
 pub struct Signals {
     stop: AtomicBool,
     pondering: AtomicBool,
-    /// Signals of a larger piece of work, which stop this one with it.
+    /// Signals of a parent search or job, whose stop also stops this one.
     parent: Option<Arc<Signals>>,
 }
 
 impl Signals {
-    /// Signals of one search out of many: stopped by themselves, or with the whole.
+    /// Signals of a child search, stopped by themselves or with the parent.
     pub fn part_of(parent: Arc<Signals>) -> Self {
         Self { parent: Some(parent), ..Self::default() }
     }
 
-    /// Ends the search as soon as it looks.
+    /// Ends the search at its next check of the limits, usually within a few milliseconds.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
 
-    /// The enemy played the expected move: from now on the limits count.
+    /// The opponent played the expected move: from now on the limits apply.
     pub fn ponder_hit(&self) {
         self.pondering.store(false, Relaxed);
     }
 
-    /// Whether the search was told to stop.
+    /// True once [`Self::stop`] was called here or on a parent.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Relaxed) || self.parent.as_ref().is_some_and(|parent| parent.is_stopped())
     }
 
-    /// Whether the search thinks on the enemy's time.
+    /// True while the search runs on the opponent's time.
     pub fn is_pondering(&self) -> bool {
         self.pondering.load(Relaxed)
     }
 
-    /// Prepares for a search. To be called where `go` is read, so that a `stop` read after it is never lost.
+    /// Resets the signals for a new search. Call it where `go` is read, so that a `stop` read afterwards is
+    /// never lost.
     pub fn arm(&self, ponder: bool) {
         self.stop.store(false, Relaxed);
         self.pondering.store(ponder, Relaxed);
     }
 }
 
-/// Counters of one thread, on a cache line of its own.
+/// Counters of one thread, on a cache line of their own to avoid false sharing.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Counters {
@@ -56,9 +57,9 @@ pub(crate) struct Counters {
     pub(crate) tb_hits: AtomicU64,
 }
 
-/// What every thread of a search can see.
+/// State that all threads of a search can read.
 pub(crate) struct Shared {
-    pub(crate) table: Arc<Table>,
+    pub(crate) table: Arc<TranspositionTable>,
     pub(crate) signals: Arc<Signals>,
     pub(crate) tablebases: Option<Arc<Tablebases>>,
     pub(crate) tb_probe_depth: i32,
@@ -75,7 +76,7 @@ impl Shared {
     }
 }
 
-/// Natural logarithms in thirty-seconds, from which late move reductions are made.
+/// Table of natural logarithms times 32, the basis of late move reductions (LMR).
 pub(crate) struct Logarithms([i32; 256]);
 
 impl Logarithms {
@@ -83,7 +84,8 @@ impl Logarithms {
         Self(std::array::from_fn(|n| ((n.max(1) as f64).ln() * 32.0).round() as i32))
     }
 
-    /// The first guess at a reduction, in 1/1024 of a ply.
+    /// Base reduction in 1/1024 of a ply, which grows with the product of the logarithms of depth and move
+    /// count.
     #[inline]
     pub(crate) fn reduction(&self, depth: i32, move_count: usize, noisy: bool) -> i32 {
         let product = self.0[(depth.max(0) as usize).min(255)] * self.0[move_count.min(255)];

@@ -1,38 +1,38 @@
-//! Playing weaker on purpose.
+//! Playing at a limited rating.
 //!
-//! A weaker player sees less and misjudges more: the number of nodes falls with the rating, and the choice among
-//! the best lines is blurred by a random error that grows as the rating falls.
+//! A weaker player searches fewer nodes, and its choice among the best lines is blurred by a random error
+//! that grows as the rating falls.
 
 use crate::value::Value;
 use crate::worker::RootMove;
 use tandem_chess::random::SplitMix;
 
-/// A strength on the Elo scale.
+/// A rating on Stockfish's `UCI_Elo` scale, from [`Strength::MIN`] to [`Strength::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strength {
     elo: u32,
 }
 
-/// Ratings on Stockfish's scale, and the level that plays about as well as Stockfish does at that rating: measured by games
-/// at 1500, 2000 and 2500, which docs/labbook.md has.
+/// Ratings on Stockfish's scale and the level that plays about as well as Stockfish at that rating, measured
+/// by games at 1500, 2000 and 2500 (see the lab-book).
 const LEVELS: [(f64, f64); 5] =
     [(1320.0, 0.0), (1500.0, 0.123), (2000.0, 0.442), (2500.0, 0.582), (3190.0, 1.0)];
 
 impl Strength {
-    /// The weakest rating offered.
+    /// Lowest rating.
     pub const MIN: u32 = 1320;
-    /// The strongest rating offered. Even so a player is held to some 2.4 million nodes a move: full strength is to have no
-    /// such limit at all.
+    /// Highest rating. Even then a move has at most 2.4 million nodes or so; full strength has no such limit.
     pub const MAX: u32 = 3190;
-    /// How many lines a limited player chooses from.
+    /// Number of lines among which a limited player chooses.
     pub(crate) const LINES: usize = 4;
 
-    /// A rating, brought into the range offered.
+    /// Clamps a rating to the supported range.
     pub fn new(elo: u32) -> Self {
         Self { elo: elo.clamp(Self::MIN, Self::MAX) }
     }
 
-    /// Zero for the weakest, one for the strongest: between the ratings that were measured it runs straight.
+    /// Level from 0 for the lowest to 1 for the highest rating, interpolated linearly between the measured
+    /// ratings.
     fn level(self) -> f64 {
         let elo = f64::from(self.elo);
         let above = LEVELS.iter().position(|&(rating, _)| elo < rating).unwrap_or(LEVELS.len() - 1).max(1);
@@ -40,12 +40,12 @@ impl Strength {
         (from + (elo - low) / (high - low) * (to - from)).clamp(0.0, 1.0)
     }
 
-    /// Nodes that a player of this strength looks at.
+    /// Nodes per move, from 150 at the lowest to 2.4 million at the highest level, exponential in between.
     pub(crate) fn nodes(self) -> u64 {
         (150.0 * 10f64.powf(self.level() * 4.2)) as u64
     }
 
-    /// The line that a player of this strength chooses, given a source of chance.
+    /// Index of the line to play: the best after adding a random error to each score.
     pub(crate) fn choose(self, moves: &[RootMove], random: &mut SplitMix) -> usize {
         let blur = 220.0 * (1.0 - self.level()).powi(2);
         let mut choice = 0;
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_away_a_queen_for_a_blur() {
+    fn even_the_weakest_player_does_not_give_away_a_queen() {
         let moves = moves(&[500, -400]);
         let mut random = SplitMix::new(7);
         assert!((0..1000).all(|_| Strength::new(Strength::MIN).choose(&moves, &mut random) == 0));

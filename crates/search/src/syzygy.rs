@@ -1,4 +1,4 @@
-//! Endgame tables: exact results of positions with few pieces.
+//! Syzygy endgame tables: exact results of positions with few pieces.
 
 use pyrrhic_rs::{DtzProbeValue, EngineAdapter, TableBases, WdlProbeResult};
 use std::collections::HashSet;
@@ -9,31 +9,31 @@ use tandem_chess::{
 };
 use thiserror::Error;
 
-/// Why tables cannot be used.
+/// The reason why tables cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SyzygyError {
-    /// None of the folders holds a table.
+    /// None of the folders contains a table.
     #[error("no Syzygy tables (*.rtbw) in '{0}'")]
     NoTables(String),
-    /// The library that reads tables takes a colon for the end of a folder's name.
+    /// A folder with tables has a colon in its name, at which the library that reads tables would split it.
     #[error("'{0}' has Syzygy tables, but a name with a colon, which cannot be read")]
     Colon(String),
-    /// A table that is not whole. The library would read on behind its end.
+    /// A table file is incomplete. The library would read beyond its end.
     #[error("the Syzygy table '{0}' is not whole; fetch it again, or remove it")]
     Cut(String),
-    /// The tables are there but could not be opened.
+    /// Tables were found but could not be opened.
     #[error("the Syzygy tables in '{0}' could not be opened")]
     Unreadable(String),
 }
 
-/// The result of a position for the side to move, the fifty-move rule included.
+/// Result of a position for the side to move, under the fifty-move rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableResult {
-    /// Lost.
+    /// The side to move loses.
     Loss,
-    /// Drawn, be it only by the fifty-move rule.
+    /// A draw, even if only by the fifty-move rule.
     Draw,
-    /// Won.
+    /// The side to move wins.
     Win,
 }
 
@@ -47,35 +47,41 @@ impl From<WdlProbeResult> for TableResult {
     }
 }
 
-/// Open tables. The library behind them keeps its state for the whole process, so there is one at a time.
+/// Open tables. The library behind them keeps its state for the whole process, so only one set can be open at
+/// a time.
 pub struct Tablebases {
     tables: TableBases<Attacks>,
     path: String,
     max_pieces: u32,
-    /// Tables of distances, by name. Asked for one that is missing, the library forgets the results of that table too.
+    /// Names of the available distance tables (DTZ). Asked for one that is missing, the library would also
+    /// forget the result table of that name.
     distances: HashSet<String>,
 }
 
 impl Tablebases {
-    /// Opens the tables in one or more folders, separated as the system separates paths.
+    /// Opens the tables in one or more folders, separated as in `PATH`.
+    ///
+    /// # Errors
+    /// If there are no tables, one is incomplete, a folder's name contains a colon, or the library cannot
+    /// open them.
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
-        Self::open_found(path, Found::look(path)?)
+        Self::open_found(path, FoundTables::scan(path)?)
     }
 
-    /// Opens what was found in folders.
-    pub(crate) fn open_found(path: &str, found: Found) -> Result<Self, SyzygyError> {
-        let Found { folders, max_pieces, distances } = found;
+    /// Opens tables that were found in folders.
+    pub(crate) fn open_found(path: &str, found: FoundTables) -> Result<Self, SyzygyError> {
+        let FoundTables { folders, max_pieces, distances } = found;
         let tables =
             TableBases::new(folders.join(":")).map_err(|_| SyzygyError::Unreadable(path.to_owned()))?;
         Ok(Self { tables, path: path.to_owned(), max_pieces, distances })
     }
 
-    /// The folders, as they were named.
+    /// The folders, as they were given.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Most pieces, kings included, that a table here knows.
+    /// Number of pieces of the largest table, kings included.
     pub fn max_pieces(&self) -> u32 {
         self.max_pieces
     }
@@ -89,8 +95,8 @@ impl Tablebases {
         !castling && board.occupied().len() <= self.max_pieces()
     }
 
-    /// Whether the distances of a position's pieces are there. At a root the library asks for no others: of captures and pawn
-    /// moves it wants the result alone.
+    /// True if the distance tables of the position itself are available. For its captures and pawn moves the
+    /// library needs results only.
     fn has_distances(&self, position: &Position) -> bool {
         const LETTERS: [(&str, Piece); 6] = [
             ("K", Piece::King),
@@ -112,8 +118,8 @@ impl Tablebases {
             .any(|name| self.distances.contains(name))
     }
 
-    /// The result of a position that was just reached by a capture or pawn move; `None` if no table has it. Safe to
-    /// ask from many threads.
+    /// Result of a position just after a capture or pawn move; `None` if no table has it. Safe to call from
+    /// many threads.
     pub fn probe(&self, position: &Position) -> Option<TableResult> {
         if position.board().halfmove_clock() != 0 || !self.covers(position) {
             return None;
@@ -121,7 +127,7 @@ impl Tablebases {
         self.result(position)
     }
 
-    /// The result of a position as if the fifty moves began here.
+    /// Result of a position as if the fifty-move counter were zero.
     fn result(&self, position: &Position) -> Option<TableResult> {
         let [white, black, kings, queens, rooks, bishops, knights, pawns] = bitboards(position);
         let (en_passant, turn) = (en_passant(position), position.side_to_move() == Color::White);
@@ -131,9 +137,9 @@ impl Tablebases {
             .map(TableResult::from)
     }
 
-    /// The root's legal moves, each with a rank that is higher the better its result; `None` if no table has the position.
-    /// Where the fifty-move rule or a repetition might spoil a win, what makes progress ranks higher. Not to be asked
-    /// while a search runs.
+    /// Legal moves at the root with ranks, the better the result the higher; `None` if no table has the
+    /// position. Where the fifty-move rule or a repetition might spoil a win, moves that make progress rank
+    /// higher. Must not be called while a search runs.
     pub(crate) fn rank_root(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
         if !self.covers(position) {
             return None;
@@ -167,7 +173,7 @@ impl Tablebases {
             };
             let dtz = i32::from(entry.dtz);
             let clock = i32::from(board.halfmove_clock());
-            // A win that the fifty-move rule cannot spoil is as good as any other, unless this position has come before.
+            // All wins that the fifty-move rule cannot spoil are equal, unless this position was repeated.
             let rank = match entry.wdl {
                 WdlProbeResult::Win if dtz + clock <= 99 && !repeated => 1000,
                 WdlProbeResult::Win => 1000 - (dtz + clock),
@@ -184,7 +190,7 @@ impl Tablebases {
         (!ranked.is_empty()).then_some(ranked)
     }
 
-    /// The same without distances: a win stays a win, and making progress is the search's affair.
+    /// Ranks without distance tables: a win stays a win, and progress is left to the search.
     fn rank_by_results(&self, position: &Position) -> Option<Vec<(Move, i32)>> {
         let rank = |mv: Move| {
             let mut after = position.clone();
@@ -194,7 +200,7 @@ impl Tablebases {
                 (false, true) => TableResult::Loss,
                 (false, false) => TableResult::Draw,
             };
-            // What the opponent is left with.
+            // The opponent's result after the move.
             let rank = match result {
                 TableResult::Loss => 1000,
                 TableResult::Draw => 0,
@@ -206,21 +212,26 @@ impl Tablebases {
     }
 }
 
-/// What some folders hold. It is looked for before the library is asked: a folder without tables would leave that marked as in
-/// use for good, and it takes every table for present when it says how many pieces it knows.
+/// Tables found in some folders. They are searched before the library is called, because a folder without
+/// tables would mark it as in use for good, and because it counts missing tables when it reports the number
+/// of pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    /// Those that hold tables. The library is told of no others: it reads beyond its memory if a name is empty.
+pub(crate) struct FoundTables {
+    /// Folders that contain tables. The library gets no others: it reads beyond its memory if a name is
+    /// empty.
     folders: Vec<String>,
-    /// Pieces of the largest table.
+    /// Number of pieces of the largest table.
     max_pieces: u32,
-    /// Tables of distances (`.rtbz`), by name.
+    /// Names of the distance tables (`.rtbz`).
     distances: HashSet<String>,
 }
 
-impl Found {
-    /// Goes by the names of the files and by their lengths, and opens none.
-    pub(crate) fn look(path: &str) -> Result<Self, SyzygyError> {
+impl FoundTables {
+    /// Lists the files of the folders and checks their lengths, without opening them.
+    ///
+    /// # Errors
+    /// If there are no tables, one is incomplete, or the name of a folder with tables contains a colon.
+    pub(crate) fn scan(path: &str) -> Result<Self, SyzygyError> {
         let mut found = Self::default();
         for folder in std::env::split_paths(path) {
             let mut has_tables = false;
@@ -239,19 +250,19 @@ impl Found {
         if found.max_pieces == 0 { Err(SyzygyError::NoTables(path.to_owned())) } else { Ok(found) }
     }
 
-    /// Notes a file; whether it is a table.
+    /// Records a file; returns true if it is a table.
     fn add(&mut self, file: &Path) -> Result<bool, SyzygyError> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let is_result = file.extension().is_some_and(|extension| extension == "rtbw");
         if !is_result && file.extension().is_none_or(|extension| extension != "rtbz") {
             return Ok(false);
         }
-        // Blocks of 64 bytes, and a checksum of 16.
+        // Blocks of 64 bytes and a checksum of 16.
         if !file.metadata().is_ok_and(|file| file.len() % 64 == 16) {
             return Err(SyzygyError::Cut(file.display().to_string()));
         }
         if is_result {
-            // `KBNvK` has four pieces.
+            // For example, `KBNvK` has four pieces.
             let pieces = name.chars().filter(|letter| "KQRBNP".contains(*letter)).count() as u32;
             self.max_pieces = self.max_pieces.max(pieces);
         } else {
@@ -284,7 +295,7 @@ fn en_passant(position: &Position) -> u32 {
         .map_or(0, |file| Square::new(file, Rank::Sixth.relative_to(board.side_to_move())) as u32)
 }
 
-/// Lends our attack tables to the prober.
+/// Provides our attack tables to the library.
 #[derive(Clone)]
 struct Attacks;
 

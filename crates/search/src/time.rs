@@ -1,34 +1,35 @@
-//! How much of the clock a move deserves.
+//! Time management: how much of the clock a move may use.
 
 use crate::limits::Limits;
 use crate::params::*;
 use std::time::{Duration, Instant};
 use tandem_hybrid::SearchClock;
 
-/// Measures a search against its share of the clock.
+/// Soft and hard time limit of one search.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeManager {
     start: Instant,
-    /// No new iteration after this, scaled by how clear the choice is.
+    /// Time after which no new iteration begins, scaled by the stability of the result; `None` without a
+    /// limit.
     soft: Option<Duration>,
-    /// Break off here.
+    /// Time at which the search stops at once; `None` without a limit.
     hard: Option<Duration>,
-    /// The soft limit is to be taken as it is.
+    /// True for `movetime`, whose limit is not scaled.
     fixed: bool,
 }
 
-/// What the last iteration says of how clear the choice is.
+/// Stability of the result after an iteration; unstable results get more time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clarity {
-    /// Share of all nodes that went into the best move.
-    pub(crate) best_share: f64,
+pub(crate) struct StabilityStats {
+    /// Fraction of all nodes spent on the best move.
+    pub(crate) best_move_fraction: f64,
     /// Iterations since the best move last changed.
     pub(crate) stable_for: u32,
-    /// How far the score has fallen from its recent average, in centipawns.
+    /// Centipawns by which the score has dropped below its recent average.
     pub(crate) drop: i32,
-    /// How unsure the strategist is of the move, in nats, if it was asked.
-    pub(crate) doubt: Option<f64>,
-    /// There is only one legal move.
+    /// Entropy of the strategist's root policy in nats, if it was queried.
+    pub(crate) policy_entropy: Option<f64>,
+    /// True if there is only one legal move.
     pub(crate) forced: bool,
 }
 
@@ -40,16 +41,16 @@ impl TimeManager {
             (manager.soft, manager.hard, manager.fixed) = (Some(time), Some(time), true);
         }
         if let Some(clock) = limits.clock {
-            // The time that can be spent at all: the last message must still arrive.
+            // Time that can be spent at all, because the last message must still arrive.
             let usable = clock.remaining.saturating_sub(overhead).max(Duration::from_millis(1)).as_secs_f64();
             let increment = clock.increment.as_secs_f64();
             let percent = |value: i32| f64::from(value) / 100.0;
-            let share = match clock.moves_to_go {
+            let per_move = match clock.moves_to_go {
                 Some(moves) => usable / f64::from(moves.clamp(1, 40)) * 0.9,
-                None => usable * percent(tm_share()) / 10.0,
+                None => usable * percent(tm_fraction()) / 10.0,
             };
             let ceiling = usable * if clock.moves_to_go == Some(1) { 0.9 } else { 0.5 };
-            let soft = (share + increment * percent(tm_increment())).min(ceiling);
+            let soft = (per_move + increment * percent(tm_increment())).min(ceiling);
             let hard = (soft * percent(tm_hard())).min(ceiling);
             let merge = |old: Option<Duration>, new: f64| {
                 let new = Duration::from_secs_f64(new);
@@ -64,37 +65,44 @@ impl TimeManager {
         self.start.elapsed()
     }
 
-    /// How the search stands with the clock, if one runs.
+    /// State of the clock for the strategist's queries; `None` if no clock runs.
     pub(crate) fn clock(&self) -> Option<SearchClock> {
-        let taken = self.elapsed();
+        let elapsed = self.elapsed();
         let hard = self.hard?;
-        Some(SearchClock { taken, meant: self.soft.unwrap_or(hard), left: hard.saturating_sub(taken) })
+        Some(SearchClock {
+            elapsed,
+            planned: self.soft.unwrap_or(hard),
+            remaining: hard.saturating_sub(elapsed),
+        })
     }
 
-    /// Whether the search must break off now.
+    /// True if the hard limit is reached.
     pub(crate) fn is_over(&self) -> bool {
         self.hard.is_some_and(|hard| self.elapsed() >= hard)
     }
 
-    /// Whether another iteration is not worth beginning.
-    pub(crate) fn is_enough(&self, clarity: Clarity) -> bool {
+    /// True if the soft limit, scaled by the stability of the result, is reached and no further iteration
+    /// should begin.
+    pub(crate) fn is_enough(&self, stability_stats: StabilityStats) -> bool {
         let Some(soft) = self.soft else { return false };
         if self.fixed {
             return self.elapsed() >= soft;
         }
-        if clarity.forced {
+        if stability_stats.forced {
             return self.elapsed() >= soft / 10;
         }
         let percent = |value: i32| f64::from(value) / 100.0;
-        let nodes = (percent(tm_node_base()) - clarity.best_share * percent(tm_node_factor())).max(0.4);
+        let nodes = (percent(tm_node_base())
+            - stability_stats.best_move_fraction * percent(tm_node_factor()))
+        .max(0.4);
         let stability = (percent(tm_stability_base())
-            - f64::from(clarity.stable_for.min(10)) * percent(tm_stability_step()))
+            - f64::from(stability_stats.stable_for.min(10)) * percent(tm_stability_step()))
         .max(0.6);
-        let falling = 1.0 + f64::from(clarity.drop.clamp(-20, 50)) * percent(tm_drop()) / 10.0;
-        let doubt = clarity.doubt.map_or(1.0, |nats| {
-            (percent(counsel_time_base()) + nats * percent(counsel_time_doubt())).clamp(0.5, 1.5)
+        let falling = 1.0 + f64::from(stability_stats.drop.clamp(-20, 50)) * percent(tm_drop()) / 10.0;
+        let entropy = stability_stats.policy_entropy.map_or(1.0, |nats| {
+            (percent(strategist_time_base()) + nats * percent(strategist_time_entropy())).clamp(0.5, 1.5)
         });
-        self.elapsed().as_secs_f64() >= soft.as_secs_f64() * nodes * stability * falling * doubt
+        self.elapsed().as_secs_f64() >= soft.as_secs_f64() * nodes * stability * falling * entropy
     }
 }
 
@@ -137,16 +145,22 @@ mod tests {
     }
 
     #[test]
-    fn doubt_takes_more_of_the_clock() {
+    fn an_uncertain_policy_takes_more_of_the_clock() {
         let mut manager = manager(100_000, 0, None);
-        let enough = |manager: &TimeManager, doubt| {
-            manager.is_enough(Clarity { best_share: 0.7, stable_for: 5, drop: 0, doubt, forced: false })
+        let enough = |manager: &TimeManager, policy_entropy| {
+            manager.is_enough(StabilityStats {
+                best_move_fraction: 0.7,
+                stable_for: 5,
+                drop: 0,
+                policy_entropy,
+                forced: false,
+            })
         };
-        let seconds = |doubt| {
+        let seconds = |policy_entropy| {
             (1..40).find(|&seconds| {
                 let ago = Duration::from_millis(250 * seconds);
                 manager.start = Instant::now().checked_sub(ago).unwrap();
-                enough(&manager, doubt)
+                enough(&manager, policy_entropy)
             })
         };
         let taken = [Some(0.0), None, Some(3.0)].map(seconds);
@@ -156,7 +170,13 @@ mod tests {
     #[test]
     fn without_a_clock_there_is_no_end() {
         let manager = TimeManager::new(Instant::now(), &Limits::default(), Duration::ZERO);
-        let unclear = Clarity { best_share: 1.0, stable_for: 100, drop: 0, doubt: None, forced: true };
-        assert!(!manager.is_over() && !manager.is_enough(unclear));
+        let stable = StabilityStats {
+            best_move_fraction: 1.0,
+            stable_for: 100,
+            drop: 0,
+            policy_entropy: None,
+            forced: true,
+        };
+        assert!(!manager.is_over() && !manager.is_enough(stable));
     }
 }

@@ -1,43 +1,44 @@
-//! The search's own scale of values, and the score that it shows the world.
+//! The search's internal scale of values, and the score reported outside.
 
 use std::fmt;
 
-/// A value inside the search: centipawns for the side to move, with mates and table results at the far ends.
+/// A value inside the search: centipawns for the side to move, with mates and table results at both ends of
+/// the scale.
 pub(crate) type Value = i32;
 
-/// Longest line the search follows from the root.
+/// Maximum ply: the longest line that the search follows from the root.
 pub(crate) const MAX_PLY: usize = 246;
 
 pub(crate) const DRAW: Value = 0;
-/// Mate on the board; mate in n plies is `MATE - n`.
+/// Mate on the board; a mate in `n` plies is `MATE - n`.
 pub(crate) const MATE: Value = 32_000;
 pub(crate) const INFINITE: Value = 32_001;
-/// No value is known.
+/// Marks an unknown value; beyond all others.
 pub(crate) const NONE: Value = 32_002;
-/// Every value beyond this is a forced mate.
+/// Values from here on are forced mates.
 pub(crate) const MATE_BOUND: Value = MATE - MAX_PLY as Value;
-/// A win in the tables, found at the root; `TB_WIN - n` if found n plies later.
+/// A win by the endgame tables found at the root; `TB_WIN - n` if found `n` plies later.
 pub(crate) const TB_WIN: Value = MATE_BOUND - 1;
-/// Every value beyond this is a proven win: a mate or a win in the tables.
+/// Values from here on are proven wins: mates or table wins.
 pub(crate) const PROVEN: Value = TB_WIN - MAX_PLY as Value;
-/// What a win in the tables looks like from outside.
+/// Centipawns reported for a table win, less the plies until the tables are reached.
 const SHOWN_TB_WIN: i32 = 20_000;
-/// Evaluations stay within this, clear of everything proven.
+/// Bound of evaluations, so that they never look like a proven result.
 pub(crate) const MAX_EVAL: Value = PROVEN - 1;
 
-/// Mated at `ply`.
+/// Value of being mated at `ply`.
 #[inline]
 pub(crate) fn mated_in(ply: usize) -> Value {
     ply as Value - MATE
 }
 
-/// Mating at `ply`.
+/// Value of mating at `ply`.
 #[inline]
 pub(crate) fn mate_in(ply: usize) -> Value {
     MATE - ply as Value
 }
 
-/// Whether a value is a proven win or loss rather than an estimate.
+/// True for a proven win or loss, false for an estimate.
 #[inline]
 pub(crate) fn is_proven(value: Value) -> bool {
     value.abs() >= PROVEN
@@ -53,16 +54,16 @@ pub(crate) fn is_loss(value: Value) -> bool {
     value <= -PROVEN
 }
 
-/// A number of centipawns, for the side to move unless said otherwise.
+/// An evaluation in centipawns, for the side to move unless documented otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Centipawns(pub i32);
 
-/// What the search says a position is worth, for the side to move.
+/// Score of a position for the side to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
-    /// An estimate.
+    /// An estimate, or a table result at 20,000 centipawns less the plies to it.
     Centipawns(Centipawns),
-    /// A forced mate in so many moves; negative if the side to move is the one mated.
+    /// A forced mate in this many moves; negative if the side to move is mated, 0 if it is mated already.
     Mate(i32),
 }
 
@@ -73,7 +74,8 @@ impl Score {
         } else if value <= -MATE_BOUND {
             Self::Mate(-(MATE + value) / 2)
         } else if is_proven(value) {
-            // Won or lost by the endgame tables, so many plies from here: beyond every estimate.
+            // Won or lost by the endgame tables, which are reached after this number of plies: beyond every
+            // estimate.
             let plies = TB_WIN - value.abs();
             Self::Centipawns(Centipawns((SHOWN_TB_WIN - plies) * value.signum()))
         } else {
@@ -81,7 +83,8 @@ impl Score {
         }
     }
 
-    /// The score as one number that sorts rightly: mates lie beyond every number of centipawns.
+    /// An integer that sorts scores: mates lie beyond every number of centipawns, and shorter mates beyond
+    /// longer ones.
     pub fn sort_key(self) -> i32 {
         match self {
             Self::Centipawns(Centipawns(value)) => value,
@@ -91,7 +94,7 @@ impl Score {
     }
 }
 
-/// As UCI writes it: `cp 13` or `mate -3`.
+/// Written as in UCI: `cp 13` or `mate -3`.
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! One search thread: its position, its memory, and the moves at the root.
+//! One search thread: its position, its search stack and tables, its limits, and the moves at the root.
 
 use crate::evaluator::Evaluator;
 use crate::history::{Continuation, Histories, PieceTo, QuietContext, Threats};
@@ -12,29 +12,29 @@ use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position};
-use tandem_hybrid::Seat;
+use tandem_hybrid::WorkerHandle;
 
-/// What a thread keeps for each ply of the line it is looking at.
+/// An entry of the search stack: the state of one ply of the current line (`ss` in Stockfish).
 #[derive(Clone)]
-pub(crate) struct Frame {
-    /// The corrected evaluation; [`NONE`] in check.
+pub(crate) struct StackEntry {
+    /// Static evaluation after corrections; [`NONE`] in check.
     pub(crate) static_eval: Value,
-    /// The move left out of the search here, to see whether it is the only good one.
+    /// The move excluded from a singular search at this ply.
     pub(crate) excluded: Option<Move>,
-    /// On or once on a principal variation.
+    /// True if the node is, or in an earlier search was, on a principal variation.
     pub(crate) tt_pv: bool,
-    /// By how much the search that led here was reduced, in plies.
+    /// Reduction of the search that led here, in plies.
     pub(crate) reduction: i32,
-    /// How many nodes at this ply failed high since the last node two plies nearer to the root was begun.
+    /// Fail highs at this ply since the last node two plies nearer to the root was entered.
     pub(crate) cutoffs: u32,
-    /// The move being searched, and squares the enemy attacked before it.
+    /// The move being searched, and the squares that the opponent attacked before it.
     pub(crate) mv: Option<Move>,
     pub(crate) threats: BitBoard,
-    /// Rank of the move among those tried.
+    /// Number of the move among those tried, from 1.
     pub(crate) move_count: usize,
 }
 
-impl Default for Frame {
+impl Default for StackEntry {
     fn default() -> Self {
         Self {
             static_eval: NONE,
@@ -49,18 +49,18 @@ impl Default for Frame {
     }
 }
 
-/// A legal move at the root.
+/// A legal move at the root with its results, kept from iteration to iteration.
 #[derive(Clone, Debug)]
 pub(crate) struct RootMove {
     pub(crate) mv: Move,
     pub(crate) score: Value,
     pub(crate) previous: Value,
-    /// Mean of the scores of recent iterations, around which the window is laid.
+    /// Running mean of the scores of recent iterations, the centre of the aspiration window.
     pub(crate) average: Value,
     pub(crate) sel_depth: usize,
     pub(crate) nodes: u64,
     pub(crate) pv: Vec<Move>,
-    /// Rank by the endgame tables, if they know the position; moves of equal rank are told apart by the search.
+    /// Rank by the endgame tables, if they have the position; the search decides between moves of equal rank.
     pub(crate) tb_rank: Option<i32>,
 }
 
@@ -78,56 +78,56 @@ impl RootMove {
         }
     }
 
-    /// What the move is worth: what the last iteration that could tell came to. [`INFINITE`] below nothing if none could yet.
+    /// Score of the last iteration that determined one; minus [`INFINITE`] if none has yet.
     pub(crate) fn value(&self) -> Value {
         if self.score == -INFINITE { self.previous } else { self.score }
     }
 }
 
-/// A search thread.
+/// A search thread. Thread 0 is the main thread, which watches the limits and reports.
 pub(crate) struct Worker {
     pub(crate) id: usize,
     pub(crate) shared: Arc<Shared>,
     pub(crate) position: Position,
     pub(crate) evaluator: Box<dyn Evaluator>,
-    /// The second mind, if there is one.
-    pub(crate) counsel: Option<Seat>,
+    /// Access to the strategist, if there is one.
+    pub(crate) strategist: Option<WorkerHandle>,
     pub(crate) histories: Box<Histories>,
-    pub(crate) frames: Box<[Frame]>,
-    /// The best line from each ply of an open window.
-    pub(crate) lines: Box<[ArrayVec<Move, MAX_PLY>]>,
-    /// The moves of the line, for tables that look at what a move answers.
-    pub(crate) line: Vec<Option<Continuation>>,
+    pub(crate) stack: Box<[StackEntry]>,
+    /// Triangular PV table: the best line from each ply of a PV node.
+    pub(crate) pv_table: Box<[ArrayVec<Move, MAX_PLY>]>,
+    /// Moves of the current line, as indices of the continuation histories; `None` for null moves.
+    pub(crate) continuation_stack: Vec<Option<Continuation>>,
     pub(crate) logarithms: Logarithms,
 
     pub(crate) root_moves: Vec<RootMove>,
-    /// The root moves before this one are already reported lines of this iteration.
+    /// Index of the PV line being searched (MultiPV); the root moves before it are the better lines.
     pub(crate) pv_index: usize,
     pub(crate) root_depth: i32,
     pub(crate) root_delta: Value,
     pub(crate) completed_depth: i32,
     pub(crate) sel_depth: usize,
-    /// Null moves are not tried nearer to the root than this while one is being verified.
+    /// During the verification search of NMP, null moves are tried only from this ply on.
     pub(crate) null_min_ply: usize,
 
     pub(crate) nodes: u64,
     pub(crate) tb_hits: u64,
-    /// Positions that the evaluator was asked about.
+    /// Positions evaluated by the evaluator, for the statistics of the strategist.
     pub(crate) evaluations: u64,
-    /// When to look at clock and limits again.
+    /// Node count at which clock and limits are checked again.
     next_check: u64,
     pub(crate) stopped: bool,
-    /// Enough was seen while pondering: answer as soon as the expected move is played.
-    pub(crate) enough: bool,
+    /// Set while pondering if the search would have ended by itself: it answers at `ponderhit`.
+    pub(crate) ponder_done: bool,
     pub(crate) limits: Limits,
     pub(crate) time: TimeManager,
-    /// What a draw is worth to White, in centipawns.
+    /// Value of a draw for White in centipawns, not zero with contempt.
     pub(crate) draw_for_white: Value,
-    /// Nodes of all threads after which a limited player has seen all that it may, in whosever time.
-    pub(crate) most_nodes: Option<u64>,
+    /// Node limit of a player of limited strength, over all threads and pondering included.
+    pub(crate) max_nodes: Option<u64>,
 }
 
-/// Nodes between two looks at the clock.
+/// Nodes between two checks of clock and limits.
 const CHECK_INTERVAL: u64 = 1024;
 
 impl Worker {
@@ -137,11 +137,11 @@ impl Worker {
             shared,
             position: Position::startpos(),
             evaluator,
-            counsel: None,
+            strategist: None,
             histories: Box::new(Histories::new()),
-            frames: vec![Frame::default(); MAX_PLY + 4].into_boxed_slice(),
-            lines: vec![ArrayVec::new(); MAX_PLY + 4].into_boxed_slice(),
-            line: Vec::with_capacity(MAX_PLY + 4),
+            stack: vec![StackEntry::default(); MAX_PLY + 4].into_boxed_slice(),
+            pv_table: vec![ArrayVec::new(); MAX_PLY + 4].into_boxed_slice(),
+            continuation_stack: Vec::with_capacity(MAX_PLY + 4),
             logarithms: Logarithms::new(),
             root_moves: Vec::new(),
             pv_index: 0,
@@ -155,15 +155,15 @@ impl Worker {
             evaluations: 0,
             next_check: 0,
             stopped: false,
-            enough: false,
+            ponder_done: false,
             limits: Limits::default(),
             time: TimeManager::new(std::time::Instant::now(), &Limits::default(), std::time::Duration::ZERO),
             draw_for_white: DRAW,
-            most_nodes: None,
+            max_nodes: None,
         }
     }
 
-    /// Makes the thread ready for a search from `position`.
+    /// Resets the thread for a search from `position`. Histories are kept from search to search.
     pub(crate) fn prepare(
         &mut self,
         shared: Arc<Shared>,
@@ -174,8 +174,8 @@ impl Worker {
         self.shared = shared;
         self.position = position.clone();
         self.evaluator.reset(position);
-        self.frames.fill(Frame::default());
-        self.line.clear();
+        self.stack.fill(StackEntry::default());
+        self.continuation_stack.clear();
         self.pv_index = 0;
         self.root_depth = 0;
         self.completed_depth = 0;
@@ -184,11 +184,11 @@ impl Worker {
         self.nodes = 0;
         self.tb_hits = 0;
         self.evaluations = 0;
-        if let Some(seat) = &mut self.counsel {
-            seat.begin();
+        if let Some(handle) = &mut self.strategist {
+            handle.begin_search();
         }
         self.stopped = false;
-        self.enough = false;
+        self.ponder_done = false;
         self.limits = limits.clone();
         self.time = time.clone();
         self.next_check = self.following_check();
@@ -199,8 +199,8 @@ impl Worker {
         self.shared.table.prefetch(self.position.key_after(mv));
         let moved = self.piece_to(mv);
         let noisy = is_noisy(&self.position, mv);
-        self.line.push(Some(Continuation { moved, noisy }));
-        self.frames[ply].mv = Some(mv);
+        self.continuation_stack.push(Some(Continuation { moved, noisy }));
+        self.stack[ply].mv = Some(mv);
         self.position.play(mv);
         self.histories.prefetch_correction(&self.position);
         self.evaluator.push(self.position.changes());
@@ -209,8 +209,8 @@ impl Worker {
 
     #[inline]
     pub(crate) fn make_null(&mut self, ply: usize) {
-        self.line.push(None);
-        self.frames[ply].mv = None;
+        self.continuation_stack.push(None);
+        self.stack[ply].mv = None;
         self.position.play_null();
         self.shared.table.prefetch(self.position.key());
         self.evaluator.push(self.position.changes());
@@ -219,7 +219,7 @@ impl Worker {
 
     #[inline]
     pub(crate) fn unmake(&mut self) {
-        self.line.pop();
+        self.continuation_stack.pop();
         self.position.undo();
         self.evaluator.pop();
     }
@@ -240,19 +240,19 @@ impl Worker {
             color: self.position.side_to_move(),
             threats,
             pawn_key: self.position.keys().pawn,
-            earlier: &self.line,
+            earlier: &self.continuation_stack,
         }
     }
 
-    /// The evaluator's word on the position, kept clear of proven scores.
+    /// The evaluator's value, clamped below the proven scores.
     #[inline]
     pub(crate) fn raw_eval(&mut self) -> Value {
         self.evaluations += 1;
         self.evaluator.evaluate(&self.position).0.clamp(-MAX_EVAL, MAX_EVAL)
     }
 
-    /// The evaluation as the search uses it: drawn towards zero as the fifty-move rule nears, and corrected by what
-    /// was learnt of positions like this.
+    /// Static evaluation as the search uses it: scaled towards zero as the fifty-move rule nears, plus the
+    /// value of the correction histories.
     #[inline]
     pub(crate) fn adjusted_eval(&self, raw: Value, correction: Value) -> Value {
         let mut value = raw;
@@ -262,8 +262,8 @@ impl Worker {
         (value + correction).clamp(-MAX_EVAL, MAX_EVAL)
     }
 
-    /// What a draw is worth to the side to move. A last bit that flickers keeps the search from being blind to
-    /// ways around a repetition.
+    /// Value of a draw for the side to move. It varies by one centipawn with the node count, so that the
+    /// search also explores ways around a repetition.
     #[inline]
     pub(crate) fn draw_value(&self) -> Value {
         let flicker = (self.nodes & 2) as Value - 1;
@@ -273,7 +273,7 @@ impl Worker {
         }
     }
 
-    /// A lower bound no less than a draw, if the side to move can force a repetition.
+    /// Raises alpha to the value of a draw if the side to move can force a repetition.
     #[inline]
     pub(crate) fn raise_to_repetition(&self, alpha: Value, ply: usize) -> Value {
         if use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
@@ -282,7 +282,7 @@ impl Worker {
         alpha
     }
 
-    /// The value of a position where the line ends: a draw by rule, or the longest line there is.
+    /// Value of a position where the line ends: a draw by rule, or [`MAX_PLY`] reached.
     #[inline]
     pub(crate) fn end_of_line(&mut self, ply: usize) -> Option<Value> {
         if self.position.is_repetition(ply)
@@ -294,7 +294,7 @@ impl Worker {
         (ply >= MAX_PLY - 1).then(|| if self.position.in_check() { DRAW } else { self.raw_eval() })
     }
 
-    /// Looks at clock and limits now and then. Returns whether the search is over.
+    /// Checks clock and limits from time to time. Returns true if the search is over.
     #[inline]
     pub(crate) fn should_stop(&mut self) -> bool {
         if self.nodes >= self.next_check {
@@ -303,7 +303,7 @@ impl Worker {
         self.stopped
     }
 
-    /// Looks at clock and limits at the next node.
+    /// Makes the next node check clock and limits.
     pub(crate) fn check_soon(&mut self) {
         self.next_check = self.nodes;
     }
@@ -316,41 +316,41 @@ impl Worker {
             self.stopped = true;
             return;
         }
-        if self.has_seen_all() {
-            return self.end();
+        if self.reached_max_nodes() {
+            return self.stop_all();
         }
-        // The first iteration must finish, or there would be no move to play but a random one.
+        // The first iteration must finish, or there would only be a random move to play.
         if self.id != 0 || self.completed_depth < 1 && !self.out_of_nodes() {
             return;
         }
         let over = !self.shared.signals.is_pondering()
-            && (self.enough || self.time.is_over() || self.out_of_nodes());
+            && (self.ponder_done || self.time.is_over() || self.out_of_nodes());
         if over {
-            self.end();
+            self.stop_all();
         }
     }
 
-    /// This thread has met its limits, and so has the search, unless it may not answer before it is told to: then nobody
-    /// but the user pulls the lever, for the answer waits for it.
-    pub(crate) fn end(&mut self) {
+    /// Ends this thread, and all others with it. If the search may not answer yet, because it is infinite or
+    /// pondering, the others go on until the user's `stop` or `ponderhit`.
+    pub(crate) fn stop_all(&mut self) {
         self.stopped = true;
         if !self.limits.infinite && !self.shared.signals.is_pondering() {
             self.shared.signals.stop();
         }
     }
 
-    fn has_seen_all(&self) -> bool {
-        self.most_nodes.is_some_and(|most| self.shared.nodes() >= most)
+    fn reached_max_nodes(&self) -> bool {
+        self.max_nodes.is_some_and(|most| self.shared.nodes() >= most)
     }
 
     fn out_of_nodes(&self) -> bool {
         self.limits.nodes.is_some_and(|limit| self.shared.nodes() >= limit)
     }
 
-    /// With one thread a node limit is kept to the node.
+    /// With one thread a node limit is met exactly.
     fn following_check(&self) -> u64 {
         let next = self.nodes + CHECK_INTERVAL;
-        let limits = [self.limits.nodes, self.most_nodes].into_iter().flatten();
+        let limits = [self.limits.nodes, self.max_nodes].into_iter().flatten();
         limits.filter(|&limit| self.nodes < limit).fold(next, u64::min)
     }
 
@@ -360,10 +360,10 @@ impl Worker {
         counters.tb_hits.store(self.tb_hits, Relaxed);
     }
 
-    /// Puts `mv` before the line of the next ply.
+    /// Sets the principal variation of this ply: `mv`, then the line of the next ply.
     #[inline]
     pub(crate) fn update_pv(&mut self, ply: usize, mv: Move) {
-        let [line, next] = &mut self.lines[ply..ply + 2] else { return };
+        let [line, next] = &mut self.pv_table[ply..ply + 2] else { return };
         line.clear();
         line.push(mv);
         line.extend(next.iter().copied().take(MAX_PLY - 1));

@@ -1,4 +1,4 @@
-//! The search as a user of the crate sees it.
+//! The search through the public interface of the crate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn searcher() -> Searcher {
     Searcher::new(Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>), 16).unwrap()
 }
 
-/// Runs a search with the stack it asks for.
+/// Runs a search on a thread with the stack that it needs.
 fn with_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         std::thread::Builder::new().stack_size(STACK_SIZE).spawn_scoped(scope, work).unwrap().join().unwrap()
@@ -40,7 +40,7 @@ fn mates_are_found_and_counted() {
             ("6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1", Some(1)),
             ("r2qk2r/pb4pp/1n2Pb2/2B2Q2/p1p5/2P5/2B2PPP/RN2R1K1 w kq - 0 1", Some(2)),
             ("r1b1kb1r/pppp1ppp/5q2/4n3/3KP3/2N3PN/PPP4P/R1BQ1B1R b kq - 0 1", Some(3)),
-            // Mated whatever happens.
+            // Mated in one after any move.
             ("7k/R7/6K1/8/8/8/8/8 b - - 0 1", Some(-1)),
             // Mated already.
             ("8/8/8/8/8/5k2/6q1/7K w - - 0 1", Some(0)),
@@ -55,7 +55,7 @@ fn mates_are_found_and_counted() {
 }
 
 #[test]
-fn no_legal_move_is_no_move() {
+fn without_a_legal_move_there_is_no_best_move() {
     with_stack(|| {
         let (stalemate, _) = search(&mut searcher(), "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", &depth(5));
         assert!(stalemate.best.is_none());
@@ -147,20 +147,20 @@ fn a_stop_from_outside_is_heeded_at_once() {
             assert!(result.best.is_some());
             Instant::now().duration_since(stopped.join().unwrap())
         };
-        // Twenty milliseconds is the promise; an unoptimised build gets more, and more than one try, for a busy machine
-        // may hold up both threads.
+        // The goal is twenty milliseconds. An unoptimised build gets more, and more than one try, because a
+        // busy machine may hold up both threads.
         assert!((0..3).any(|_| lateness() < Duration::from_millis(500)), "late each time");
     });
 }
 
 #[test]
-fn pondering_waits_for_the_enemy_and_then_for_the_clock() {
+fn pondering_waits_for_the_ponder_hit_and_then_for_the_clock() {
     with_stack(|| {
         let mut searcher = searcher();
         let signals = searcher.signals();
         signals.arm(true);
         let limits = Limits { ponder: true, move_time: Some(Duration::from_millis(20)), ..Limits::default() };
-        // Before the other thread begins to wait: this one may be held up after that.
+        // Taken before the other thread begins to wait, because this one may be held up afterwards.
         let start = Instant::now();
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(150));
@@ -172,7 +172,7 @@ fn pondering_waits_for_the_enemy_and_then_for_the_clock() {
     });
 }
 
-/// Whatever else would end it.
+/// A node limit, a time limit and a mate that is found must not end it.
 #[test]
 fn an_infinite_search_answers_only_when_it_is_stopped() {
     let endless = Limits { infinite: true, ..Limits::default() };
@@ -212,14 +212,14 @@ fn more_threads_find_the_same_mate() {
 #[test]
 fn a_draw_by_repetition_is_seen_coming() {
     with_stack(|| {
-        // White is a queen down but checks for ever.
+        // White is a queen down but has a perpetual check.
         let fen = "6k1/6p1/8/6KQ/1r6/q2b4/8/8 w - - 0 32";
         let (result, _) = search(&mut searcher(), fen, &depth(12));
         assert!(result.score.sort_key().abs() < 30, "{}", result.score);
     });
 }
 
-/// The side that is lost but for a perpetual check sees a draw, which is worth what it thinks of draws.
+/// The losing side has a perpetual check, so the score is the value of a draw.
 #[test]
 fn a_draw_is_worth_less_with_contempt() {
     with_stack(|| {
@@ -235,7 +235,7 @@ fn a_draw_is_worth_less_with_contempt() {
     });
 }
 
-/// An evaluator that fails after some positions, if it is the one of a thread that is to fail.
+/// An evaluator that panics after some positions, on the thread that is to fail.
 struct Failing {
     inner: Bootstrap,
     left: Option<u32>,
@@ -262,7 +262,7 @@ impl Evaluator for Failing {
     }
 }
 
-/// What a search with two threads comes to, one of which fails.
+/// Runs a search with two threads, one of which panics.
 fn search_with_failing(thread: usize) -> std::thread::Result<SearchResult> {
     let made = std::sync::atomic::AtomicUsize::new(0);
     let factory = move || {
@@ -279,14 +279,18 @@ fn search_with_failing(thread: usize) -> std::thread::Result<SearchResult> {
 }
 
 #[test]
-fn a_thread_that_fails_stops_nobody_for_ever() {
-    assert!(search_with_failing(1).is_ok_and(|result| result.best.is_some()), "a helper is not missed");
-    assert!(search_with_failing(0).is_err(), "and who has no first thread says so");
+fn a_thread_that_panics_does_not_block_the_search() {
+    assert!(
+        search_with_failing(1).is_ok_and(|result| result.best.is_some()),
+        "the search goes on without a helper"
+    );
+    assert!(search_with_failing(0).is_err(), "a panic of the main thread is passed on");
 }
 
-/// Where tables are at hand: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the repository.
+/// Needs Syzygy tables: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the
+/// repository. Skipped otherwise.
 #[test]
-fn endgame_tables_know_better() {
+fn endgame_tables_overrule_the_evaluation() {
     let data = std::env::var("TANDEM_DATA")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data").to_owned());
     let tables = data + "/syzygy/3-4";
@@ -300,12 +304,12 @@ fn endgame_tables_know_better() {
         assert!(searcher.set_syzygy("/no/such/folder").is_err());
         assert_eq!(searcher.set_syzygy(tables), Ok(4));
         assert!(searcher.set_syzygy("/no/such/folder").is_err());
-        assert_eq!(searcher.syzygy_path(), tables, "what was in use stays");
-        // Names that are empty, or no names at all.
+        assert_eq!(searcher.syzygy_path(), tables, "the old tables stay in use");
+        // Paths with empty parts or names that are not valid.
         for odd in [format!("{tables}:"), format!(":::{tables}"), format!("/no/such:{tables}:a\0b:")] {
             assert_eq!(searcher.set_syzygy(&odd), Ok(4), "{odd:?}");
         }
-        // King, bishop and knight: a win the evaluation alone would take long to show.
+        // King, bishop and knight: a win that the evaluation alone would take long to show.
         let (won, _) = search(&mut searcher, "8/8/8/4k3/8/8/8/KBN5 w - - 0 1", &depth(4));
         assert!(won.score.sort_key() > 15_000, "{}", won.score);
         // King and pawn against king: drawn by opposition, won with the move.
@@ -317,7 +321,7 @@ fn endgame_tables_know_better() {
         let (near, infos) = search(&mut searcher, "8/8/8/3k4/3p4/8/1P6/KR6 w - - 0 1", &depth(12));
         assert!(infos.last().unwrap().tb_hits > 0 && near.score.sort_key() > 500, "{}", near.score);
 
-        // Results alone, without distances: they are not forgotten after the first question.
+        // Result tables alone, without distances: they are still known after the first probe.
         let folder = std::env::temp_dir().join(format!("tandem-results-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for entry in std::fs::read_dir(tables).unwrap() {
@@ -346,9 +350,10 @@ fn endgame_tables_know_better() {
                 searcher.clear(&AtomicBool::new(false));
             }
         }
-        // What was fetched by half is refused before anybody reads it.
+        // An incomplete file is refused before it is read.
         let whole = std::fs::read(folder.join("KRvK.rtbw")).unwrap();
-        // Removed first: the library has the old file mapped, and cutting it in place could end the program.
+        // Removed first, because the library has the old file mapped, and cutting it in place could end the
+        // program.
         std::fs::remove_file(folder.join("KRvK.rtbw")).unwrap();
         std::fs::write(folder.join("KRvK.rtbw"), &whole[..whole.len() / 2]).unwrap();
         let refused = searcher.set_syzygy(results).unwrap_err().to_string();
@@ -369,7 +374,7 @@ fn a_weak_player_moves_legally_and_quickly() {
         assert!(result.best.is_some() && start.elapsed() < Duration::from_secs(60));
         assert!(
             !infos.is_empty() && infos.iter().all(|info| info.multipv == 1),
-            "nobody asked for more lines"
+            "more lines were not requested"
         );
     });
 }

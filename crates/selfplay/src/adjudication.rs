@@ -1,21 +1,24 @@
-//! Games that are decided before they are over.
+//! Adjudication: ending games whose result the scores of both sides already show.
+//!
+//! It saves the part of a game that teaches least, at the risk of a few wrong results, so the thresholds are
+//! cautious.
 
 use tandem_data::Outcome;
 
-/// When a game is broken off.
+/// Rules by which a game is ended early. Scores are in centipawns, lengths in plies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjudication {
-    /// A side wins that is so many centipawns ahead, ...
+    /// A side wins once the score is at least this many centipawns in its favour …
     pub win_score: i32,
-    /// ... for so many plies, by both sides' judgement.
+    /// … in this many consecutive plies, that is by both sides' scores.
     pub win_plies: u32,
-    /// A game is drawn that is no further from even than this, ...
+    /// A game is drawn once the score is no further from zero than this …
     pub draw_score: i32,
-    /// ... for so many plies, ...
+    /// … in this many consecutive plies …
     pub draw_plies: u32,
-    /// ... but not before this ply.
+    /// … of which none is before this ply, because openings are often evaluated as equal.
     pub draw_from: usize,
-    /// A game this long is a draw.
+    /// Length in plies at which a game is drawn in any case.
     pub max_plies: usize,
 }
 
@@ -25,7 +28,7 @@ impl Default for Adjudication {
     }
 }
 
-/// How the scores of a game have gone.
+/// Lengths of the current runs of winning, losing and equal scores of a game.
 #[derive(Default)]
 pub(crate) struct Tally {
     white: u32,
@@ -34,7 +37,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Takes in a score as White sees it. Returns White's result once the game is decided.
+    /// Takes in a score as White sees it; returns White's result once the game is decided.
     pub(crate) fn add(&mut self, rules: &Adjudication, score: i32, ply: usize) -> Option<Outcome> {
         let count = |runs: &mut u32, goes_on: bool| *runs = if goes_on { *runs + 1 } else { 0 };
         count(&mut self.white, score >= rules.win_score);

@@ -1,43 +1,45 @@
-//! What can stop the making of data.
+//! Errors that end self-play, labelling or tuning. Work that is already on the disk stays valid, so that
+//! every run can be resumed after the cause is removed.
 
 use std::path::PathBuf;
 use tandem_data::DataError;
 use thiserror::Error;
 
-/// Why no more data is made.
+/// Reason for which a run cannot start or continue.
 #[derive(Debug, Error)]
 pub enum SelfPlayError {
-    /// The file system's word.
+    /// The operating system refused to open, read, write or lock a file.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// File that was being read or written.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Data that cannot be read or written.
+    /// Data that cannot be read or written; see [`DataError`].
     #[error(transparent)]
     Data(#[from] DataError),
-    /// No room for a hash table.
+    /// A hash table does not fit into memory.
     #[error(transparent)]
     Memory(#[from] tandem_search::OutOfMemory),
-    /// A labeller's word.
+    /// A labeller other than the search has failed, for example a network on a GPU.
     #[error("labels cannot be made: {0}")]
     Labeller(String),
-    /// A file that cannot serve: made with other settings, in use, damaged, or of another kind.
+    /// A file that cannot be used: made with other settings, locked by another run, damaged, or of another
+    /// kind.
     #[error("{}: {problem}", path.display())]
     File {
-        /// The file.
+        /// File that was refused.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Reason, and where there is one the remedy.
         problem: String,
     },
-    /// An ordinary build.
+    /// The program was built without the feature `tune`, so the search parameters are constants.
     #[error(
-        "this program has the search's numbers as constants; build one that can turn them with --features tune"
+        "this program has the search parameters as constants; build one that can change them with --features tune"
     )]
-    Constants,
-    /// No opening is even enough to be played.
+    NotTunable,
+    /// No opening was balanced enough to be played.
     #[error(
         "none of {0} openings tried in a row was even enough to be played; allow a larger score or other openings"
     )]

@@ -1,4 +1,4 @@
-//! One game: how it begins, goes on and ends.
+//! One game: drawing an opening, playing it out, and the result by the rules or by adjudication.
 
 use crate::adjudication::{Adjudication, Tally};
 use crate::error::SelfPlayError;
@@ -9,29 +9,33 @@ use tandem_chess::{Color, Move, Position};
 use tandem_data::{Outcome, Score};
 use tandem_search::Score as SearchScore;
 
-/// Draws openings until one is worth playing by `judge`'s word. None if that was cancelled.
-pub(crate) fn open(
+/// Draws openings until one is balanced by the score that `evaluate` returns; `None` if cancelled.
+///
+/// # Errors
+///
+/// Fails after [`MAX_TRIES`] openings in a row that are not balanced.
+pub(crate) fn draw_opening(
     openings: &Openings,
     random: &mut SplitMix,
     cancel: &AtomicBool,
-    mut judge: impl FnMut(&Position) -> SearchScore,
+    mut evaluate: impl FnMut(&Position) -> SearchScore,
 ) -> Result<Option<Position>, SelfPlayError> {
     for _ in 0..MAX_TRIES {
         if cancel.load(Relaxed) {
             return Ok(None);
         }
         let Some(position) = openings.draw(random) else { continue };
-        // A game must have a position to learn from.
-        if ended(&position).is_none() && centipawns(judge(&position)).abs() <= openings.max_score {
+        // A game must contain at least one position to train on.
+        if ended(&position).is_none() && centipawns(evaluate(&position)).abs() <= openings.max_score {
             return Ok(Some(position));
         }
     }
     Err(SelfPlayError::NoOpening(MAX_TRIES))
 }
 
-/// Plays a game to its end with the moves that `choose` makes, each with its score; where it makes none, the game is
-/// drawn. Returns White's result, or None if the game was cancelled.
-pub(crate) fn finish(
+/// Plays a game to its end with the moves that `choose` returns, each with its score; where it returns none,
+/// the game is drawn. Returns White's result, or `None` if the game was cancelled.
+pub(crate) fn play_out(
     mut position: Position,
     rules: &Adjudication,
     cancel: &AtomicBool,
@@ -57,7 +61,7 @@ pub(crate) fn finish(
     }
 }
 
-/// White's result, if the rules have ended the game.
+/// White's result if the game is over by mate, stalemate, fifty moves, repetition or insufficient material.
 fn ended(position: &Position) -> Option<Outcome> {
     if !position.has_legal_move() {
         let mated = position.in_check();
@@ -69,12 +73,12 @@ fn ended(position: &Position) -> Option<Outcome> {
     drawn.then_some(Outcome::Draw)
 }
 
-/// A number for adjudication: a mate is more than any score.
+/// Score for adjudication in centipawns; a mate exceeds every other score.
 fn centipawns(score: SearchScore) -> i32 {
     i32::from(score_of(score).centipawns())
 }
 
-/// The search's score as data has it.
+/// Converts the search's score to that of a data record, clamped to the range that all formats can store.
 pub(crate) fn score_of(score: SearchScore) -> Score {
     match score {
         SearchScore::Centipawns(value) => Score::Centipawns(value.0.clamp(-30_000, 30_000) as i16),

@@ -1,54 +1,60 @@
-//! What is done so far, on the disk in whole blocks: a run that is killed loses no more than the block in hand.
+//! An append-only file of checksummed blocks, from which a run resumes: a killed run loses no more than the
+//! block it was working on.
+//!
+//! Labels and tunings use it. The first block describes the run in text, so that a run with other settings is
+//! refused.
 
 use crate::error::SelfPlayError;
 use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The length and the checksum of a block.
+/// Bytes before each block: its length and its checksum.
 const FRAME: usize = 16;
-/// No block is longer.
+/// Largest block in bytes; a larger length is taken for damage.
 pub(crate) const MAX_BLOCK: u64 = 1 << 24;
 
-/// What kind of journal a file is: its first bytes.
+/// First bytes of a journal, which tell its kind.
 pub(crate) type Magic = [u8; 8];
 
-/// Blocks, one after the other. The first says what they are about. Nobody else writes the file while this lives.
+/// A journal that is open for appending. The first block describes the run. A file lock keeps other runs from
+/// writing to it.
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
     magic: Magic,
-    /// Blocks that are there.
+    /// Number of blocks after the description.
     pub(crate) blocks: u64,
 }
 
-/// Sees to it that nobody else writes a file while it is open.
+/// Locks a file against other runs for as long as it is open.
 pub(crate) fn lock(file: &File, path: &Path) -> Result<(), SelfPlayError> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
             Err(SelfPlayError::File { path: path.into(), problem: "in use by another run".into() })
         }
-        // A file system that knows no locks cannot guard the file; that is no reason to refuse the work.
+        // A file system without locks cannot protect the file, which is not a reason to refuse the work.
         _ => Ok(()),
     }
 }
 
-/// Never zero for a block of nothing: what a file system fills a file up with is no block.
+/// Checksum of a block; not zero for an empty one, because a file system may fill the end of a file with
+/// zeros, which must not pass for a block.
 fn checksum(bytes: &[u8]) -> u64 {
     !tandem_chess::checksum(bytes)
 }
 
-/// What comes next in a journal.
-enum Next {
-    /// A whole block.
+/// Result of reading the next block.
+enum NextBlock {
+    /// A complete block with a correct checksum.
     Block(Vec<u8>),
-    /// The end, or a block that was never written to its end.
+    /// The end of the file, or a block that was not written completely.
     End,
-    /// A block that is not what was written.
+    /// A block whose content differs from what was written.
     Damaged,
 }
 
-fn read_block(input: &mut impl Read) -> io::Result<Next> {
+fn read_block(input: &mut impl Read) -> io::Result<NextBlock> {
     let mut frame = [0; FRAME];
     let mut full = |bytes: &mut [u8]| match input.read_exact(bytes) {
         Ok(()) => Ok(true),
@@ -56,45 +62,45 @@ fn read_block(input: &mut impl Read) -> io::Result<Next> {
         Err(error) => Err(error),
     };
     if !full(&mut frame)? {
-        return Ok(Next::End);
+        return Ok(NextBlock::End);
     }
     let number = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap_or_default());
     let (len, sum) = (number(0), number(8));
     if frame == [0; FRAME] {
-        return Ok(Next::End);
+        return Ok(NextBlock::End);
     }
     if len > MAX_BLOCK {
-        return Ok(Next::Damaged);
+        return Ok(NextBlock::Damaged);
     }
     let mut bytes = vec![0; len as usize];
     Ok(match full(&mut bytes)? {
-        false => Next::End,
-        true if checksum(&bytes) == sum => Next::Block(bytes),
-        true => Next::Damaged,
+        false => NextBlock::End,
+        true if checksum(&bytes) == sum => NextBlock::Block(bytes),
+        true => NextBlock::Damaged,
     })
 }
 
-/// What was found in a journal.
+/// Result of scanning a journal.
 #[derive(Default)]
-struct Found {
+struct ScanResult {
     about: Option<Vec<u8>>,
     blocks: u64,
-    /// Where the last whole block ends.
+    /// Offset at which the last valid block ends.
     end: u64,
-    /// What is behind it was written whole, and is no longer what it was.
+    /// True if the bytes behind that were written completely and have changed since.
     is_damaged: bool,
 }
 
-/// Hands out whole blocks up to the first that is not.
+/// Passes valid blocks to `sink`, up to the first that is not.
 fn scan(
     file: &File,
     path: &Path,
     magic: Magic,
     mut sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
-) -> Result<Found, SelfPlayError> {
+) -> Result<ScanResult, SelfPlayError> {
     let mut input = BufReader::new(file);
     input.seek(SeekFrom::Start(0)).map_err(SelfPlayError::io(path))?;
-    let mut found = Found::default();
+    let mut found = ScanResult::default();
     let mut start = Magic::default();
     if input.read_exact(&mut start).is_err() || start != magic {
         return Ok(found);
@@ -102,10 +108,10 @@ fn scan(
     found.end = magic.len() as u64;
     loop {
         let bytes = match read_block(&mut input).map_err(SelfPlayError::io(path))? {
-            Next::Block(bytes) => bytes,
-            Next::End => return Ok(found),
-            Next::Damaged => {
-                // The last block may be half written, or filled up with zeros by a file system that lost the rest.
+            NextBlock::Block(bytes) => bytes,
+            NextBlock::End => return Ok(found),
+            NextBlock::Damaged => {
+                // The last block may be incomplete, or filled with zeros by a file system that lost the rest.
                 let mut rest = Vec::new();
                 input.take(MAX_BLOCK).read_to_end(&mut rest).map_err(SelfPlayError::io(path))?;
                 found.is_damaged = rest.iter().any(|byte| *byte != 0);
@@ -122,7 +128,7 @@ fn scan(
     }
 }
 
-/// A block as it is written.
+/// A block with its length and checksum.
 fn framed(bytes: &[u8]) -> Vec<u8> {
     let mut block = Vec::with_capacity(FRAME + bytes.len());
     block.extend((bytes.len() as u64).to_le_bytes());
@@ -131,18 +137,24 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Whether a file that has no whole first block was begun so, and never came further.
+/// True if a file without a valid first block is the beginning of this journal, whose first write was cut
+/// short.
 fn is_begun_so(mut file: &File, start: &[u8]) -> io::Result<bool> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.take(MAX_BLOCK).read_to_end(&mut bytes)?;
-    // Zeros at its end are none of ours.
+    // Zeros at the end were put there by the file system.
     let len = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     Ok(start.starts_with(&bytes[..len]))
 }
 
-/// Reads a journal that others may be writing. Returns what it is about; None if it is of another kind.
-pub(crate) fn look(
+/// Reads a journal that another run may be writing. Returns its description, or `None` if it is of another
+/// kind.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read or a block within it is damaged.
+pub(crate) fn read_unlocked(
     path: &Path,
     magic: Magic,
     sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
@@ -162,7 +174,11 @@ pub(crate) fn look(
 }
 
 impl Journal {
-    /// Opens a journal, or begins it. One that is about something else is refused.
+    /// Opens a journal for appending, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file belongs to a run with another description, is locked, damaged, or not a journal.
     pub(crate) fn open(path: &Path, magic: Magic, about: &str) -> Result<Self, SelfPlayError> {
         let refuse = |problem: String| SelfPlayError::File { path: path.into(), problem };
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(path);
@@ -172,7 +188,8 @@ impl Journal {
         let found = scan(&file, path, magic, |_| Ok(()))?;
         let fresh = found.about.is_none();
         let start = [&magic[..], &framed(about.as_bytes())].concat();
-        // A run that was killed leaves less than a block behind the last whole one. Anything else was not left by us.
+        // A killed run leaves less than one block behind the last valid one. Anything longer was not written
+        // by this program.
         let torn = len.saturating_sub(found.end);
         let foreign = fresh && !is_begun_so(&file, &start).map_err(SelfPlayError::io(path))?;
         if foreign || found.is_damaged || torn > FRAME as u64 + MAX_BLOCK {
@@ -199,7 +216,11 @@ impl Journal {
         Ok(Self { file, path: path.into(), magic, blocks: found.blocks })
     }
 
-    /// Adds a block.
+    /// Appends a block.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the block is longer than [`MAX_BLOCK`] or the disk is full.
     pub(crate) fn add(&mut self, block: &[u8]) -> Result<(), SelfPlayError> {
         if block.len() as u64 > MAX_BLOCK {
             let problem = format!("a block of {} bytes, where {MAX_BLOCK} are the most", block.len());
@@ -210,7 +231,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Hands out all blocks.
+    /// Passes all blocks to `sink`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a block that was there at opening can no longer be read.
     pub(crate) fn read(
         &mut self,
         sink: impl FnMut(&[u8]) -> Result<(), SelfPlayError>,
@@ -225,7 +250,7 @@ impl Journal {
     }
 }
 
-/// The first line in which two texts differ.
+/// First lines in which two texts differ.
 fn difference<'a>(then: &'a str, now: &'a str) -> (&'a str, &'a str) {
     let (mut then, mut now) = (then.lines(), now.lines());
     loop {
@@ -264,7 +289,7 @@ mod tests {
         }
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
-        // Cut short anywhere, or filled up with zeros by a file system that lost the rest.
+        // Truncated anywhere, or filled with zeros by a file system that lost the rest.
         for len in 0..whole.len() {
             for tail in [0, 1, 16, 100] {
                 std::fs::write(&path, [&whole[..len], &vec![0; tail]].concat()).unwrap();
@@ -273,7 +298,7 @@ mod tests {
                 assert!(whole.starts_with(&std::fs::read(&path).unwrap()));
             }
         }
-        // Blocks that were whole, and more behind them: a number of the first, and its length.
+        // Damage in complete blocks with others behind them: in the content of the first, and in its length.
         let [number, length] = [8 + 16 + 6 + 16, 8 + 16 + 6 + 7].map(|at| {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
@@ -283,7 +308,7 @@ mod tests {
             std::fs::write(&path, foreign).unwrap();
             let error = open().err().expect("refused").to_string();
             assert!(error.contains("move it away"), "{error}");
-            let looked = look(&path, *b"A_TEST_1", |_| Ok(()));
+            let looked = read_unlocked(&path, *b"A_TEST_1", |_| Ok(()));
             assert!(looked.is_err() || looked.unwrap().is_none());
             assert_eq!(std::fs::read(&path).unwrap(), foreign);
         }

@@ -1,8 +1,11 @@
-//! Positions of any data set, scored by our own search or by whoever else labels.
+//! Labelling: scores for the positions of any data set, by our own search or by any other [`Labeller`].
+//!
+//! Blocks of records are labelled in parallel and stored in a journal beside the output, so that a killed run
+//! resumes at the first block that is missing.
 
 mod search;
 
-pub use search::{LabelSettings, Labels};
+pub use search::{LabelKind, LabelSettings};
 
 use crate::error::SelfPlayError;
 use crate::journal::{Journal, MAX_BLOCK, Magic};
@@ -16,9 +19,14 @@ use tandem_search::STACK_SIZE;
 
 const MAGIC: Magic = *b"TLABELS2";
 
-/// Who labels records.
+/// A source of labels, for example a search or a network on a GPU. Each thread has its own.
 pub trait Labeller: Send {
-    /// What becomes of the records of a block, which depends on them alone; nothing if it was cancelled.
+    /// Labels the records of a block. The result must depend on the records alone, because another thread may
+    /// do the block after a restart; `None` if it was cancelled.
+    ///
+    /// # Errors
+    ///
+    /// Fails if labels cannot be made at all, which ends the run.
     fn label(
         &mut self,
         records: &[Record],
@@ -26,44 +34,46 @@ pub trait Labeller: Send {
     ) -> Result<Option<Vec<Record>>, SelfPlayError>;
 }
 
-/// What labellers do: a run that goes on must do the same.
+/// Description of a labelling run. A resumed run must have the same one.
 #[derive(Clone, Debug)]
-pub struct LabelWork {
-    /// What is labelled, in a few words.
-    pub what: String,
-    /// How, in a few words.
-    pub how: String,
-    /// Records that are labelled together.
+pub struct LabelRun {
+    /// Kind of labels, as short text for the journal.
+    pub kind: String,
+    /// Method, as short text for the journal: for example the number of nodes and the network.
+    pub method: String,
+    /// Number of records that are labelled together.
     pub block: usize,
-    /// What to do about a broken record.
+    /// Reaction to a broken record of the input.
     pub on_error: OnError,
 }
 
-/// What was labelled.
+/// Counts of a labelling run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelReport {
-    /// Positions that were looked at in this run.
+    /// Positions that were labelled in this run.
     pub positions: u64,
-    /// Blocks that an earlier run had done.
+    /// Blocks that were taken over from an earlier run.
     pub earlier_blocks: u64,
-    /// Records that were written.
+    /// Records that were written to the output.
     pub written: u64,
-    /// Records that were left out: broken ones, and those that the output has no place for.
+    /// Records that were left out: broken ones, and those that the output format cannot carry.
     pub skipped: u64,
-    /// Those of them with which the rest of a game or of a block was left out, however many records it had.
+    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
+    /// unknown.
     pub with_rest: u64,
-    /// Files of which the end could not be read at all.
+    /// Files whose remainder could not be read at all.
     pub lost_files: u64,
-    /// Whether all is done, and the output in its place.
+    /// True if everything is labelled and the output is complete.
     pub finished: bool,
 }
 
-/// Records that a search labels together.
+/// Number of records that a search labels together.
 const BLOCK: usize = 256;
 
-/// As many, or fewer where what comes of them would not fit into a block of the journal.
-fn block_of(labels: Labels) -> Result<usize, SelfPlayError> {
-    let (Labels::Leaves(count) | Labels::Unsearched(count)) = labels else { return Ok(BLOCK) };
+/// Number of records in a block: [`BLOCK`], or fewer if their labels would not fit into a block of the
+/// journal.
+fn block_size(labels: LabelKind) -> Result<usize, SelfPlayError> {
+    let (LabelKind::Leaves(count) | LabelKind::Unsearched(count)) = labels else { return Ok(BLOCK) };
     let most = MAX_BLOCK as usize / Record::SIZE;
     match most / count.max(1) {
         0 => Err(SelfPlayError::Labeller(format!("{count} leaves of each position are more than {most}"))),
@@ -76,10 +86,14 @@ struct Job {
     done: Sender<Answer>,
 }
 
-/// How many records were looked at, and what came of them; nothing of those who were cancelled.
+/// Number of input records and their labels; `None` if the block was cancelled.
 type Answer = Result<Option<(usize, Vec<Record>)>, SelfPlayError>;
 
-/// Labels data sets by our own search: see [`label_with`].
+/// Labels data sets by our own search; see [`label_with`] for how it is run and resumed.
+///
+/// # Errors
+///
+/// Fails as [`label_with`] does, and if the hash tables do not fit into memory.
 pub fn label(
     sources: Vec<Source>,
     target: &Source,
@@ -87,42 +101,48 @@ pub fn label(
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(u64),
 ) -> Result<LabelReport, SelfPlayError> {
-    let LabelSettings { judge, nodes, hash, on_error, .. } = settings;
-    let work = LabelWork {
-        what: format!("{:?}", settings.labels),
-        how: format!("{nodes} nodes, hash {hash} MiB, judged by {judge}"),
-        block: block_of(settings.labels)?,
+    let LabelSettings { evaluator, nodes, hash, on_error, .. } = settings;
+    let run = LabelRun {
+        kind: format!("{:?}", settings.labels),
+        method: format!("{nodes} nodes, hash {hash} MiB, judged by {evaluator}"), // language: old name
+        block: block_size(settings.labels)?,
         on_error: *on_error,
     };
-    // Before any thread: where there is no room for a hash table, that is said.
+    // Created before any thread starts, so that a lack of memory is reported at once.
     let mut labellers: Vec<Box<dyn Labeller>> = Vec::new();
     for _ in 0..settings.threads.max(1) {
         labellers.push(Box::new(SearchLabeller::new(settings)?));
     }
-    label_with(sources, target, &work, labellers, cancel, watch)
+    label_with(sources, target, &run, labellers, cancel, watch)
 }
 
-/// Labels data sets and writes the result, or goes on with what an earlier run has left beside it in `TARGET.journal`.
-/// Each labeller has a thread for itself; `watch` is told how many positions are done.
+/// Labels data sets and writes the result, or resumes an earlier run from `TARGET.journal`. Each labeller
+/// gets a thread of its own; `watch` receives the number of labelled positions.
+///
+/// # Errors
+///
+/// Fails if the journal belongs to other settings, if a labeller fails, or if a record is broken or does not
+/// fit the output format and `on_error` is [`OnError::Stop`].
 pub fn label_with(
     sources: Vec<Source>,
     target: &Source,
-    work: &LabelWork,
+    run: &LabelRun,
     labellers: Vec<Box<dyn Labeller>>,
     cancel: &AtomicBool,
     watch: &mut dyn FnMut(u64),
 ) -> Result<LabelReport, SelfPlayError> {
     let path = journal_of(target);
     let names: Vec<String> = sources.iter().map(described).collect();
-    let LabelWork { what, how, block, on_error } = work;
+    let LabelRun { kind, method, block, on_error } = run;
     let (block, on_error) = ((*block).max(1), *on_error);
-    // What is done with errors is left out: a run that stopped at one may be taken up by passing over it.
-    let about = format!("{what} of {}, {how}, {block} records a block", names.join(", "));
+    // The reaction to errors is left out: a run that stopped at a broken record may be resumed by skipping
+    // it.
+    let about = format!("{kind} of {}, {method}, {block} records a block", names.join(", "));
     let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = labellers.len().max(1);
     let (jobs, waiting) = sync_channel::<Job>(threads);
-    // The threads alone hold the other end: when the last of them is gone, nobody waits to hand them work.
+    // Only the threads hold the receiver: once the last of them has ended, sending fails instead of blocking.
     let mut waiting = Some(Arc::new(Mutex::new(waiting)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
     let feeding = Mutex::new((Skips::default(), None));
@@ -138,7 +158,7 @@ pub fn label_with(
         waiting = None;
         let (feeding, skip) = (&feeding, journal.blocks);
         scope.spawn(move || {
-            let mut reader = Reader::new(sources, 1, on_error, None, Cursor::default());
+            let mut reader = RecordReader::new(sources, 1, on_error, None, Cursor::default());
             let mut failure = None;
             let mut records = reader.records();
             let mut number = 0;
@@ -172,7 +192,7 @@ pub fn label_with(
             *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (skips, failure);
         });
         for promise in in_order {
-            // Nothing comes from a thread that was cancelled or could not get its memory.
+            // A thread that was cancelled or could not get its memory returns nothing.
             let Some((count, labelled)) = promise.recv().unwrap_or(Ok(None))? else {
                 report.finished = false;
                 break;
@@ -196,13 +216,13 @@ pub fn label_with(
         report.finished = false;
         return Ok(report);
     }
-    let mut writer = Writer::create(target.clone())?;
+    let mut writer = RecordWriter::create(target.clone())?;
     let mut write = |record: &Record| match writer.write(record) {
         Ok(()) => {
             report.written += 1;
             Ok(())
         }
-        Err(DataError::Unfit { .. }) if on_error == OnError::Skip => {
+        Err(DataError::Unsupported { .. }) if on_error == OnError::Skip => {
             report.skipped += 1;
             Ok(())
         }
@@ -217,23 +237,23 @@ pub fn label_with(
     Ok(report)
 }
 
-/// Whether the output has a place for records, which is better known before hours of work than after them.
-/// `checked` counts them.
+/// Checks that the output format can carry the records, because it is better to know before hours of work
+/// than after them. `checked` counts them for the error message.
 fn check(records: &[Record], target: &Source, checked: &mut u64) -> Result<(), SelfPlayError> {
     let (mut encoder, mut out) = (Encoder::new(target), Vec::new());
     for record in records {
         *checked += 1;
-        encoder.push(record, &mut out).map_err(|unfit| DataError::Unfit {
+        encoder.push(record, &mut out).map_err(|unsupported| DataError::Unsupported {
             path: target.path.clone(),
             record: *checked,
-            problem: unfit.0,
+            problem: unsupported.0,
         })?;
         out.clear();
     }
     Ok(())
 }
 
-/// A file by its name, its length and how it is read.
+/// A file by its name, length and reading options, as text for the journal.
 fn described(source: &Source) -> String {
     let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
     format!("{} ({}, {len} bytes, {:?})", source.path.display(), source.format, source.options)
@@ -245,7 +265,7 @@ fn journal_of(target: &Source) -> PathBuf {
     name.into()
 }
 
-/// Labels blocks until there are no more.
+/// Labels blocks until the queue is closed.
 fn label_blocks(waiting: &Mutex<Receiver<Job>>, mut labeller: Box<dyn Labeller>, cancel: &AtomicBool) {
     loop {
         let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -265,10 +285,10 @@ mod tests {
     use tandem_chess::Position;
     use tandem_search::{Bootstrap, Evaluator};
 
-    fn settings(threads: usize, labels: Labels) -> LabelSettings {
+    fn settings(threads: usize, labels: LabelKind) -> LabelSettings {
         LabelSettings {
             factory: Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>),
-            judge: "bootstrap".into(),
+            evaluator: "bootstrap".into(),
             nodes: 50,
             hash: 1,
             threads,
@@ -299,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_do_not_depend_on_threads_or_on_being_broken_off() {
+    fn labels_do_not_depend_on_threads_or_interruptions() {
         let dir = std::env::temp_dir().join(format!("tandem-label-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let input = dir.join("in.csv");
@@ -308,32 +328,32 @@ mod tests {
         let run = |name: &str,
                    threads: usize,
                    cancel: &AtomicBool,
-                   labels: Labels,
+                   labels: LabelKind,
                    watch: &mut dyn FnMut(u64)| {
             label(vec![source(&input)], &source(&dir.join(name)), &settings(threads, labels), cancel, watch)
         };
-        let report = run("one.csv", 1, &go, Labels::Positions, &mut |_| ()).unwrap();
+        let report = run("one.csv", 1, &go, LabelKind::Positions, &mut |_| ()).unwrap();
         assert_eq!((report.written, report.finished), (1000, true));
-        run("two.csv", 2, &go, Labels::Positions, &mut |_| ()).unwrap();
+        run("two.csv", 2, &go, LabelKind::Positions, &mut |_| ()).unwrap();
         let whole = std::fs::read(dir.join("one.csv")).unwrap();
         assert_eq!(std::fs::read(dir.join("two.csv")).unwrap(), whole);
         assert!(String::from_utf8_lossy(&whole).lines().nth(1).unwrap().contains(",1/2-1/2,"));
 
         let cancel = AtomicBool::new(false);
         let mut stop = |done: u64| cancel.store(done >= 512, Relaxed);
-        let report = run("three.csv", 1, &cancel, Labels::Positions, &mut stop).unwrap();
+        let report = run("three.csv", 1, &cancel, LabelKind::Positions, &mut stop).unwrap();
         assert!(!report.finished && !dir.join("three.csv").exists());
-        // A killed run may leave half a block.
+        // A killed run may leave an incomplete block.
         let journal = dir.join("three.csv.journal");
         let mut torn = std::fs::read(&journal).unwrap();
         torn.extend_from_within(8..40);
         std::fs::write(&journal, torn).unwrap();
-        let report = run("three.csv", 1, &go, Labels::Positions, &mut |_| ()).unwrap();
+        let report = run("three.csv", 1, &go, LabelKind::Positions, &mut |_| ()).unwrap();
         assert!(report.earlier_blocks >= 2 && report.finished);
         assert_eq!(std::fs::read(dir.join("three.csv")).unwrap(), whole);
         assert!(!journal.exists());
 
-        let mut other = settings(1, Labels::Positions);
+        let mut other = settings(1, LabelKind::Positions);
         let target = source(&dir.join("four.csv"));
         let stopped = AtomicBool::new(true);
         label(vec![source(&input)], &target, &other, &stopped, &mut |_| ()).unwrap();
@@ -343,14 +363,14 @@ mod tests {
         std::fs::remove_dir_all(dir).unwrap();
     }
 
-    /// With more blocks than the queues hold, a cancelled run must still come to its end.
+    /// A cancelled run must end even with more blocks than the queues hold.
     #[test]
     fn a_cancelled_run_ends() {
         let dir = std::env::temp_dir().join(format!("tandem-cancel-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         write_positions(&dir.join("in.csv"), 256 * 60);
         let cancel = AtomicBool::new(false);
-        let mut settings = settings(2, Labels::Positions);
+        let mut settings = settings(2, LabelKind::Positions);
         settings.nodes = 1;
         let mut stop = |done: u64| cancel.store(done >= 1024, Relaxed);
         let input = source(&dir.join("in.csv"));
@@ -371,8 +391,9 @@ mod tests {
         std::fs::write(dir.join("in.csv"), format!("fen,move\n{mate},\n{mate},a1a2\n")).unwrap();
         let target = source(&dir.join("out.csv"));
         let input = vec![source(&dir.join("in.csv"))];
-        label(input, &target, &settings(1, Labels::Positions), &AtomicBool::new(false), &mut |_| ()).unwrap();
-        let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
+        label(input, &target, &settings(1, LabelKind::Positions), &AtomicBool::new(false), &mut |_| ())
+            .unwrap();
+        let mut reader = RecordReader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
         let records: Vec<Record> = reader.records().collect::<Result<_, _>>().unwrap();
         assert_eq!(
             records.iter().map(|record| record.mv.unwrap().to_string()).collect::<Vec<_>>(),
@@ -383,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn every_move_gets_a_chance_and_a_mate_the_best() {
+    fn every_move_gets_a_win_probability_and_a_mate_the_highest() {
         let dir = std::env::temp_dir().join(format!("tandem-all-moves-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("in.epd"), "6k1/5ppp/8/8/8/8/8/K3R3 w - - 0 1\n").unwrap();
@@ -391,16 +412,16 @@ mod tests {
         let report = label(
             vec![source(&dir.join("in.epd"))],
             &target,
-            &settings(1, Labels::AllMoves),
+            &settings(1, LabelKind::AllMoves),
             &AtomicBool::new(false),
             &mut |_| (),
         );
         assert_eq!(report.unwrap().written, 3 + 13);
-        let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
+        let mut reader = RecordReader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
         let records: Vec<Record> = reader.records().collect::<Result<_, _>>().unwrap();
-        let best = records.iter().max_by(|a, b| chance(a).total_cmp(&chance(b))).unwrap();
+        let best = records.iter().max_by(|a, b| win_probability(a).total_cmp(&win_probability(b))).unwrap();
         assert_eq!(best.mv.unwrap().to_string(), "e1e8");
-        assert_eq!(chance(best), 1.0);
+        assert_eq!(win_probability(best), 1.0);
         std::fs::remove_dir_all(dir).unwrap();
     }
 
@@ -409,7 +430,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tandem-leaves-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         write_positions(&dir.join("in.csv"), 600);
-        let run = |name: &str, threads: usize, labels: Labels| {
+        let run = |name: &str, threads: usize, labels: LabelKind| {
             let target = source(&dir.join(name));
             let settings = settings(threads, labels);
             label(
@@ -420,24 +441,25 @@ mod tests {
                 &mut |_| (),
             )
             .unwrap();
-            let mut reader = Reader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
+            let mut reader = RecordReader::new(vec![target], 1, OnError::Stop, None, Cursor::default());
             reader.records().collect::<Result<Vec<Record>, _>>().unwrap()
         };
-        let (one, two) = (run("one.plain", 1, Labels::Leaves(3)), run("two.plain", 2, Labels::Leaves(3)));
+        let (one, two) =
+            (run("one.plain", 1, LabelKind::Leaves(3)), run("two.plain", 2, LabelKind::Leaves(3)));
         assert!(one == two && one.len() > 1500, "{}", one.len());
         let roots: Vec<Record> =
-            Reader::new(vec![source(&dir.join("in.csv"))], 1, OnError::Stop, None, Cursor::default())
+            RecordReader::new(vec![source(&dir.join("in.csv"))], 1, OnError::Stop, None, Cursor::default())
                 .records()
                 .collect::<Result<_, _>>()
                 .unwrap();
         let new = one.iter().filter(|leaf| roots.iter().all(|root| root.position != leaf.position));
-        assert!(new.count() > one.len() / 2, "most leaves are no roots");
+        assert!(new.count() > one.len() / 2, "most leaves are not roots");
         for leaf in &one {
             assert!(leaf.position.board().unwrap().is_legal(leaf.mv.unwrap()));
             assert_eq!(leaf.result, Some(Outcome::Draw));
         }
-        let evaluated = run("evaluated.csv", 2, Labels::Unsearched(3));
-        assert!(evaluated == run("again.csv", 1, Labels::Unsearched(3)) && evaluated.len() > 1500);
+        let evaluated = run("evaluated.csv", 2, LabelKind::Unsearched(3));
+        assert!(evaluated == run("again.csv", 1, LabelKind::Unsearched(3)) && evaluated.len() > 1500);
         for leaf in evaluated {
             assert_eq!(leaf.result, Some(Outcome::Draw));
             let position = Position::from(leaf.position.board().unwrap());
@@ -457,15 +479,15 @@ mod tests {
     #[test]
     fn leaves_of_a_block_fit_into_the_journal() {
         for count in [1, 16, 1365, 1366, 5000, 349_525] {
-            let block = block_of(Labels::Leaves(count)).unwrap();
+            let block = block_size(LabelKind::Leaves(count)).unwrap();
             assert!((block * count * Record::SIZE) as u64 <= MAX_BLOCK, "{block} times {count}");
             assert_eq!(block == BLOCK, count <= 1365, "{block} times {count}");
         }
-        let told = block_of(Labels::Unsearched(349_526)).unwrap_err().to_string();
-        assert!(told.contains("349526 leaves of each position are more than 349525"), "{told}");
+        let error = block_size(LabelKind::Unsearched(349_526)).unwrap_err().to_string();
+        assert!(error.contains("349526 leaves of each position are more than 349525"), "{error}");
     }
 
-    fn chance(record: &Record) -> f64 {
-        record.score.unwrap().win_chance()
+    fn win_probability(record: &Record) -> f64 {
+        record.score.unwrap().win_probability()
     }
 }

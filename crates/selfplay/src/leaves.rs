@@ -1,4 +1,7 @@
-//! Positions that a search evaluates: what a network is asked in play, and what no game shows.
+//! A sample of the positions that a search evaluates.
+//!
+//! Networks are evaluated on leaves in play, which differ from the positions of games: many have a piece
+//! hanging. A data set of leaves shows a network what it will be asked.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tandem_chess::random::SplitMix;
@@ -6,85 +9,86 @@ use tandem_chess::{Changes, Position};
 use tandem_data::Packed;
 use tandem_search::{Centipawns, Evaluator, EvaluatorFactory};
 
-/// A position that was evaluated, and what it is worth to the side to move by that.
+/// A position that was evaluated, with the evaluation for its side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Leaf {
     pub(crate) position: Packed,
     pub(crate) evaluation: Centipawns,
 }
 
-/// A fair choice of a few among all positions that were evaluated since it was cleared.
-pub(crate) struct Leaves {
-    chosen: Vec<Leaf>,
+/// Reservoir sample of all positions evaluated since it was cleared: each is kept with the same probability.
+pub(crate) struct Reservoir {
+    sample: Vec<Leaf>,
     seen: u64,
     size: usize,
     random: SplitMix,
 }
 
-/// Leaves that the search's evaluator fills while its owner waits for the search.
+/// A reservoir that is filled by the search's evaluator while its owner waits for the search.
 #[derive(Clone)]
-pub(crate) struct SharedLeaves(Arc<Mutex<Leaves>>);
+pub(crate) struct SharedReservoir(Arc<Mutex<Reservoir>>);
 
-impl SharedLeaves {
-    /// A choice of `size` positions.
+impl SharedReservoir {
+    /// An empty reservoir for `size` positions.
     pub(crate) fn new(size: usize) -> Self {
-        let leaves = Leaves { chosen: Vec::with_capacity(size), seen: 0, size, random: SplitMix::new(0) };
-        Self(Arc::new(Mutex::new(leaves)))
+        let reservoir =
+            Reservoir { sample: Vec::with_capacity(size), seen: 0, size, random: SplitMix::new(0) };
+        Self(Arc::new(Mutex::new(reservoir)))
     }
 
-    /// Evaluators as the factory makes them, which remember here what they are asked.
-    pub(crate) fn listen(&self, factory: Arc<EvaluatorFactory>) -> Arc<EvaluatorFactory> {
+    /// A factory of evaluators that add every evaluated position to this reservoir.
+    pub(crate) fn sampling(&self, factory: Arc<EvaluatorFactory>) -> Arc<EvaluatorFactory> {
         let leaves = self.clone();
         Arc::new(move || {
-            Box::new(Listener { inner: factory(), leaves: leaves.clone() }) as Box<dyn Evaluator>
+            Box::new(SamplingEvaluator { inner: factory(), leaves: leaves.clone() }) as Box<dyn Evaluator>
         })
     }
 
-    /// Forgets all; the same seed chooses the same of the same positions.
+    /// Removes all positions; the same seed selects the same of the same positions.
     pub(crate) fn clear(&self, seed: u64) {
         let mut leaves = self.lock();
-        leaves.chosen.clear();
+        leaves.sample.clear();
         leaves.seen = 0;
         leaves.random = SplitMix::new(seed);
     }
 
-    /// What was chosen.
-    pub(crate) fn chosen(&self) -> Vec<Leaf> {
-        self.lock().chosen.clone()
+    /// Positions in the reservoir.
+    pub(crate) fn sample(&self) -> Vec<Leaf> {
+        self.lock().sample.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Leaves> {
+    fn lock(&self) -> MutexGuard<'_, Reservoir> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Leaves {
-    /// Every position seen so far is among the chosen with the same chance.
-    fn see(&mut self, position: &Position, evaluation: Centipawns) {
+impl Reservoir {
+    /// Adds a position, in place of another once the reservoir is full.
+    fn offer(&mut self, position: &Position, evaluation: Centipawns) {
         self.seen += 1;
-        let place = match self.chosen.len() {
+        let slot = match self.sample.len() {
             len if len < self.size => len,
             _ => (self.random.next_u64() % self.seen) as usize,
         };
-        if place >= self.size {
+        if slot >= self.size {
             return;
         }
         if let Ok(position) = Packed::try_from(position.board()) {
             let leaf = Leaf { position, evaluation };
-            match self.chosen.get_mut(place) {
+            match self.sample.get_mut(slot) {
                 Some(old) => *old = leaf,
-                None => self.chosen.push(leaf),
+                None => self.sample.push(leaf),
             }
         }
     }
 }
 
-struct Listener {
+struct SamplingEvaluator {
     inner: Box<dyn Evaluator>,
-    leaves: SharedLeaves,
+    leaves: SharedReservoir,
 }
 
-impl Evaluator for Listener {
+impl Evaluator for SamplingEvaluator {
     fn reset(&mut self, position: &Position) {
         self.inner.reset(position);
     }
@@ -99,12 +103,12 @@ impl Evaluator for Listener {
 
     fn evaluate(&mut self, position: &Position) -> Centipawns {
         let evaluation = self.inner.evaluate(position);
-        self.leaves.lock().see(position, evaluation);
+        self.leaves.lock().offer(position, evaluation);
         evaluation
     }
 
-    fn discord(&mut self, position: &Position) -> Centipawns {
-        self.inner.discord(position)
+    fn psqt_positional_gap(&mut self, position: &Position) -> Centipawns {
+        self.inner.psqt_positional_gap(position)
     }
 }
 
@@ -113,10 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_position_has_the_same_chance() {
+    fn every_position_is_sampled_with_the_same_probability() {
         let moves = Position::startpos().legal_moves();
         let mut counts = vec![0; moves.len()];
-        let leaves = SharedLeaves::new(4);
+        let leaves = SharedReservoir::new(4);
         let children: Vec<Position> = moves
             .iter()
             .map(|&mv| {
@@ -130,15 +134,15 @@ mod tests {
         for seed in 0..5000 {
             leaves.clear(seed);
             for child in &children {
-                leaves.lock().see(child, Centipawns(0));
+                leaves.lock().offer(child, Centipawns(0));
             }
-            let chosen = leaves.chosen();
-            assert_eq!(chosen.len(), 4);
-            for leaf in chosen {
+            let sample = leaves.sample();
+            assert_eq!(sample.len(), 4);
+            for leaf in sample {
                 counts[packed.iter().position(|child| *child == leaf.position).unwrap()] += 1;
             }
         }
-        // 1000 each, give or take five standard deviations.
+        // 1000 each, within five standard deviations.
         assert!(counts.iter().all(|count| (860..1140).contains(count)), "{counts:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! How games begin.
+//! Openings: start positions of self-play games, varied by random moves and checked for balance.
 
 use crate::error::SelfPlayError;
 use std::fmt;
@@ -6,16 +6,17 @@ use std::path::Path;
 use tandem_chess::random::{SplitMix, walk};
 use tandem_chess::{Board, Position, epd, input};
 
-/// Where games start from.
+/// Source of start positions. The default is the standard position with eight or nine random plies.
 #[derive(Clone, Debug)]
 pub struct Openings {
-    /// Positions to start from; the usual one if there are none.
+    /// Positions to choose from at random; if empty, the standard start position.
     pub book: Vec<Board>,
-    /// Start from positions of double Chess960 instead.
+    /// Chooses from start positions of double Chess960 instead; ignored if there is a book.
     pub chess960: bool,
-    /// Random moves after that.
+    /// Random plies after the start position; one more in half of the games, so that both sides begin. 0
+    /// plays none.
     pub random_plies: usize,
-    /// An opening is not played if the search sees more than this.
+    /// Largest absolute score in centipawns of an opening that is played.
     pub max_score: i32,
 }
 
@@ -25,7 +26,7 @@ impl Default for Openings {
     }
 }
 
-/// What they are, in a few words that other openings would not have.
+/// Writes all settings with a hash of the book, as text that other openings would not give.
 impl fmt::Display for Openings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { book, chess960, random_plies, max_score } = self;
@@ -38,12 +39,16 @@ impl fmt::Display for Openings {
     }
 }
 
-/// So many openings in a row that are not worth playing, and there is no hope.
+/// Unbalanced openings in a row after which a run fails, because its settings admit none.
 pub(crate) const MAX_TRIES: usize = 1000;
 
 impl Openings {
-    /// Reads positions from a book of EPD or FEN lines, compressed or not. Blank lines and those that begin with `#` are
-    /// passed over.
+    /// Appends the positions of a book of EPD or FEN lines, compressed or not. Blank lines and those that
+    /// begin with `#` are skipped.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, a line is not a position, or it has no positions.
     pub fn read_book(&mut self, path: &Path) -> Result<(), SelfPlayError> {
         let refuse = |problem: String| SelfPlayError::File { path: path.into(), problem };
         let book = input::open(path).map_err(SelfPlayError::io(path))?;
@@ -55,7 +60,7 @@ impl Openings {
         if self.book.is_empty() { Err(refuse("no line of it is a position".into())) } else { Ok(()) }
     }
 
-    /// A random position to begin with; one more random move for half of the games. None if the game ends on the way.
+    /// A random start position; `None` if the game ends during the random moves.
     pub(crate) fn draw(&self, random: &mut SplitMix) -> Option<Position> {
         let start = if !self.book.is_empty() {
             self.book[random.below(self.book.len() as u32) as usize].clone()
@@ -84,8 +89,8 @@ mod tests {
         let book = b"\xEF\xBB\xBF# R\xE9ti\n\n4k3/8/8/8/8/8/8/4K2R w K - 0 7\n\
             4k3/8/8/8/8/8/8/4K2R b K - id \"\xE9\";\n";
         assert_eq!(read(book), Ok(2));
-        let told = read(b"4k3/8/8/8/8/8/8/4K2R w K -\n\n4k3/9 w - -\n").unwrap_err();
-        assert!(told.contains(".epd: line 3: "), "{told}");
+        let error = read(b"4k3/8/8/8/8/8/8/4K2R w K -\n\n4k3/9 w - -\n").unwrap_err();
+        assert!(error.contains(".epd: line 3: "), "{error}");
         assert!(read(b"# nothing\n").unwrap_err().contains("no line of it"));
         std::fs::remove_file(&path).unwrap();
     }

@@ -1,4 +1,7 @@
-//! Games of the search against itself.
+//! Self-play: games of the search against itself, stored as training data.
+//!
+//! Each worker appends whole games to a file of its own. A game depends on the seed and its number alone, so
+//! that a resumed run gives the same files as an uninterrupted one.
 
 use crate::adjudication::Adjudication;
 use crate::error::SelfPlayError;
@@ -17,65 +20,71 @@ use tandem_chess::random::SplitMix;
 use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
 use tandem_search::{EvaluatorFactory, Limits, Searcher};
 
-/// What is to be played.
+/// Settings of a self-play run.
 pub struct PlaySettings {
-    /// Makes the evaluators.
+    /// Creates the evaluators, one for each search thread.
     pub factory: Arc<EvaluatorFactory>,
-    /// What they are, in a few words that another network would not have.
-    pub judge: String,
-    /// Games of all workers together.
+    /// Name of the evaluator, as text that another network would not give; it is compared when a run is
+    /// resumed.
+    pub evaluator: String,
+    /// Number of games of all workers together.
     pub games: u64,
-    /// What chance starts from: the same seed, the same games.
+    /// Seed of the openings: the same seed gives the same games.
     pub seed: u64,
-    /// Nodes after which no new iteration is begun.
+    /// Soft node limit of a move: no new iteration begins after this many nodes.
     pub soft_nodes: u64,
-    /// MiB of hash table for each worker.
+    /// Hash table of each worker in MiB.
     pub hash: usize,
-    /// Games at a time, each with a file of its own.
+    /// Number of games played at a time, each worker with a file of its own.
     pub workers: usize,
-    /// How games begin.
+    /// Source of start positions.
     pub openings: Openings,
-    /// How they end early.
+    /// Rules for ending games early.
     pub adjudication: Adjudication,
 }
 
-/// Told of every game.
-pub trait Watch: Send {
-    /// So many games and positions are there, of so many games in all.
-    fn played(&mut self, games: u64, positions: u64, of: u64) {
+/// Observer of a running self-play, for example a progress bar.
+pub trait PlayObserver: Send {
+    /// Called after each game with the number of finished games, the positions of this run, and the number of
+    /// games in all.
+    fn on_game(&mut self, games: u64, positions: u64, of: u64) {
         let _ = (games, positions, of);
     }
 }
 
-/// What was played.
+/// Counts and times of a self-play run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlayReport {
-    /// Games that are there.
+    /// Games that are finished, those of earlier runs included.
     pub games: u64,
-    /// Of them, those that an earlier run had played.
+    /// Games among them that an earlier run had played.
     pub earlier: u64,
-    /// Positions of this run.
+    /// Positions of the games played in this run.
     pub positions: u64,
-    /// Time of all workers.
+    /// Running time of all workers together.
     pub time: Duration,
-    /// The part of it that was spent in the search.
+    /// Part of [`Self::time`] that was spent in the search.
     pub searching: Duration,
-    /// Whether all games are there, and the files in their places.
+    /// True if all games are finished and the files have their final names.
     pub finished: bool,
 }
 
-/// The positions of a game.
+/// The positions of one game.
 pub struct GameRecord {
-    /// From the end of the opening on.
+    /// Positions from the end of the opening on, each with its move, score and result.
     pub records: Vec<Record>,
     /// Time spent in the search.
     pub searching: Duration,
 }
 
-/// A search may go on for so many times the soft limit before it is broken off.
-pub(crate) const HARD: u64 = 8;
+/// Hard node limit of a search, as a multiple of the soft one.
+pub(crate) const HARD_LIMIT_FACTOR: u64 = 8;
 
-/// Plays one game, which depends on the seed and its number alone. None if it was cancelled.
+/// Plays one game, which depends only on the seed and the number of the game; `None` if it was cancelled.
+///
+/// # Errors
+///
+/// Fails if no balanced opening is found.
 pub fn play_game(
     searcher: &mut Searcher,
     settings: &PlaySettings,
@@ -87,20 +96,23 @@ pub fn play_game(
     let mut searching = Duration::ZERO;
     let mut think = |position: &Position, nodes: u64| {
         searcher.signals().arm(false);
-        let limits =
-            Limits { soft_nodes: Some(nodes), nodes: Some(HARD.saturating_mul(nodes)), ..Limits::default() };
+        let limits = Limits {
+            soft_nodes: Some(nodes),
+            nodes: Some(HARD_LIMIT_FACTOR.saturating_mul(nodes)),
+            ..Limits::default()
+        };
         let start = Instant::now();
         let result = searcher.search(position, &limits, &mut |_| ());
         searching += start.elapsed();
         result
     };
-    let opened = game::open(&settings.openings, &mut random, cancel, |position| {
+    let opened = game::draw_opening(&settings.openings, &mut random, cancel, |position| {
         think(position, 2 * settings.soft_nodes).score
     });
     let Some(position) = opened? else { return Ok(None) };
 
     let mut records: Vec<Record> = Vec::new();
-    let white = game::finish(position, &settings.adjudication, cancel, |position| {
+    let white = game::play_out(position, &settings.adjudication, cancel, |position| {
         let result = think(position, settings.soft_nodes);
         let (mv, packed) = (result.best?, Packed::try_from(position.board()).ok()?);
         records.push(Record {
@@ -118,13 +130,18 @@ pub fn play_game(
     Ok(Some(GameRecord { records, searching }))
 }
 
-/// Plays games, or goes on with those that an earlier run has left. A worker's games are in `STEM-W-of-N.vf`, and until
-/// all of them are played in a file of that name with `.part` at its end.
+/// Plays games, or resumes an earlier run. The games of worker W are in `STEM-W-of-N.vf`, which has `.part`
+/// at its end until they are complete.
+///
+/// # Errors
+///
+/// Fails if the files belong to another run, to other settings or another number of workers, if all games are
+/// played already, or if a file cannot be written.
 pub fn play(
     settings: &PlaySettings,
     stem: &Path,
     cancel: &Arc<AtomicBool>,
-    watch: &mut dyn Watch,
+    watch: &mut dyn PlayObserver,
 ) -> Result<PlayReport, SelfPlayError> {
     let workers = settings.workers.max(1);
     if let Some(other) = other_run(stem, workers) {
@@ -160,7 +177,7 @@ pub fn play(
             total.games += 1;
             total.positions += game.records.len() as u64;
             total.searching += game.searching;
-            watch.played(total.games, total.positions, settings.games);
+            watch.on_game(total.games, total.positions, settings.games);
         }
         let finished = log.games >= count;
         total.lock().unwrap_or_else(PoisonError::into_inner).0.time += start.elapsed();
@@ -182,14 +199,14 @@ fn part_of(path: &Path) -> PathBuf {
     path.with_extension("vf.part")
 }
 
-/// A file that a run with another number of workers has left, whether or not it came to its end.
+/// A file that a run with another number of workers has left, complete or not.
 fn other_run(stem: &Path, workers: usize) -> Option<PathBuf> {
     let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let files = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     files.filter(|file| workers_of(stem, file).is_some_and(|count| count != workers)).min()
 }
 
-/// The number of workers in the name of a file of games; none of another file.
+/// Number of workers in the name of a file of games; `None` for other files.
 fn workers_of(stem: &Path, file: &Path) -> Option<usize> {
     let name = file.file_name()?.to_str()?;
     let rest = name.strip_prefix(&name_of(stem))?.strip_prefix('-')?;
@@ -198,7 +215,7 @@ fn workers_of(stem: &Path, file: &Path) -> Option<usize> {
     worker.parse::<usize>().and(workers.parse::<usize>()).ok()
 }
 
-/// The games of one worker, each written as a whole.
+/// File of one worker's games, to which only whole games are appended.
 struct GameLog {
     out: BufWriter<File>,
     part: PathBuf,
@@ -207,8 +224,8 @@ struct GameLog {
 }
 
 impl GameLog {
-    /// Opens the file, counts its games, and cuts off what a killed run has left behind the last of them. Nobody else writes
-    /// it meanwhile.
+    /// Opens and locks the file, counts its games, and truncates what a killed run has left behind the last
+    /// of them.
     fn open(
         stem: &Path,
         (worker, workers): (usize, usize),
@@ -218,7 +235,7 @@ impl GameLog {
         let path = file_of(stem, worker, workers);
         let part = part_of(&path);
         if path.exists() && !part.exists() {
-            // This worker was done before the others.
+            // This worker finished before the others.
             let file = File::open(&path).map_err(SelfPlayError::io(&path))?;
             let (games, _) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&path))?;
             if games < count {
@@ -245,14 +262,14 @@ impl GameLog {
         let encoded = game.iter().try_for_each(|record| encoder.push(record, &mut bytes));
         let encoded = encoded.and_then(|()| encoder.finish(&mut bytes));
         encoded
-            .map_err(|unfit| SelfPlayError::File { path: self.path.clone(), problem: unfit.to_string() })?;
+            .map_err(|error| SelfPlayError::File { path: self.path.clone(), problem: error.to_string() })?;
         let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
         written.map_err(SelfPlayError::io(&self.part))?;
         self.games += 1;
         Ok(())
     }
 
-    /// All games are played: the file moves into its place.
+    /// Moves the complete file to its final name.
     fn finish(self) -> Result<(), SelfPlayError> {
         let Self { out, part, path, .. } = self;
         let file =
@@ -268,15 +285,15 @@ fn settings_file(part: &Path) -> PathBuf {
     part.with_extension("settings")
 }
 
-/// A run goes on only with the settings it began with.
+/// Stores the settings beside the file, or refuses to resume with others.
 fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayError> {
-    let PlaySettings { judge, seed, soft_nodes, hash, openings, adjudication, .. } = settings;
-    let told = format!(
-        "judged by {judge}, seed {seed}, {soft_nodes} soft nodes, hash {hash} MiB, {openings}, {adjudication:?}\n"
+    let PlaySettings { evaluator, seed, soft_nodes, hash, openings, adjudication, .. } = settings;
+    let text = format!(
+        "judged by {evaluator}, seed {seed}, {soft_nodes} soft nodes, hash {hash} MiB, {openings}, {adjudication:?}\n" // language: old name
     );
     let path = settings_file(part);
     match std::fs::read_to_string(&path) {
-        Ok(known) if known != told => {
+        Ok(known) if known != text => {
             let problem = format!(
                 "games were begun with other settings ({}); use those, or another name",
                 known.trim()
@@ -284,11 +301,13 @@ fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayEr
             Err(SelfPlayError::File { path: part.into(), problem })
         }
         Ok(_) => Ok(()),
-        Err(_) => tandem_chess::output::write_whole(&path, told.as_bytes()).map_err(SelfPlayError::io(path)),
+        Err(_) => {
+            tandem_chess::output::write_atomically(&path, text.as_bytes()).map_err(SelfPlayError::io(path))
+        }
     }
 }
 
-/// Whole games of a file, and where the last of them ends.
+/// Number of complete games in a file, and the offset at which the last of them ends.
 fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
     const HEADER: usize = 32;
     let mut full = |bytes: &mut [u8]| -> io::Result<bool> {
@@ -302,7 +321,7 @@ fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
     let mut at = 0;
     let mut header = [0; HEADER];
     'games: while full(&mut header)? {
-        // A board without pieces is none: a file system filled the file up.
+        // A board without pieces: the file system filled the end of the file with zeros.
         if header[..8] == [0; 8] {
             break;
         }
@@ -327,16 +346,16 @@ fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering::Relaxed;
-    use tandem_data::{Cursor, OnError, Reader};
+    use tandem_data::{Cursor, OnError, RecordReader};
     use tandem_search::{Bootstrap, Evaluator};
 
     struct Silent;
-    impl Watch for Silent {}
+    impl PlayObserver for Silent {}
 
     fn settings(games: u64, workers: usize) -> PlaySettings {
         PlaySettings {
             factory: Arc::new(|| Box::new(Bootstrap::default()) as Box<dyn Evaluator>),
-            judge: "bootstrap".into(),
+            evaluator: "bootstrap".into(),
             games,
             seed: 7,
             soft_nodes: 60,
@@ -355,12 +374,12 @@ mod tests {
 
     fn records(path: &Path) -> Vec<Record> {
         let sources = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap();
-        let mut reader = Reader::new(sources, 1, OnError::Stop, None, Cursor::default());
+        let mut reader = RecordReader::new(sources, 1, OnError::Stop, None, Cursor::default());
         reader.records().collect::<Result<_, _>>().unwrap()
     }
 
     #[test]
-    fn games_are_the_same_for_a_seed_however_often_they_are_broken_off() {
+    fn games_are_the_same_for_a_seed_regardless_of_interruptions() {
         let dir = directory("resume");
         let go = Arc::new(AtomicBool::new(false));
         let report = play(&settings(6, 2), &dir.join("whole"), &go, &mut Silent).unwrap();
@@ -368,11 +387,11 @@ mod tests {
         let whole: Vec<Vec<u8>> =
             (0..2).map(|worker| std::fs::read(file_of(&dir.join("whole"), worker, 2)).unwrap()).collect();
 
-        // What a file system fills a file up with is no game.
+        // Zeros at the end of a file are not counted as a game.
         let filled = [&whole[0][..], &[0; 100]].concat();
         assert_eq!(count_games(&filled[..]).unwrap(), count_games(&whole[0][..]).unwrap());
 
-        // The same games, broken off in the middle of a game of each worker.
+        // The same games, interrupted within a game of each worker.
         let stem = dir.join("broken");
         for (worker, bytes) in whole.iter().enumerate() {
             let part = part_of(&file_of(&stem, worker, 2));
@@ -414,14 +433,14 @@ mod tests {
         assert!(
             play(&settings(2, 1), &stem, &go, &mut Silent).unwrap_err().to_string().contains("all played")
         );
-        // Whatever a run with another number of workers has left: all of its games, or those of some worker.
-        let told = |stem: &Path| play(&settings(2, 2), stem, &go, &mut Silent).unwrap_err().to_string();
-        assert!(told(&stem).contains("x-0-of-1.vf: made by another number of workers"));
+        // Files of a run with another number of workers: complete ones, and those of some worker.
+        let refused = |stem: &Path| play(&settings(2, 2), stem, &go, &mut Silent).unwrap_err().to_string();
+        assert!(refused(&stem).contains("x-0-of-1.vf: made by another number of workers"));
         for left in ["y-1-of-3.vf.part", "z-0-of-300.vf.part"] {
             std::fs::write(dir.join(left), b"").unwrap();
-            assert!(told(&dir.join(&left[..1])).contains(&format!("{left}: made by another")), "{left}");
+            assert!(refused(&dir.join(&left[..1])).contains(&format!("{left}: made by another")), "{left}");
         }
-        // Nothing of this is of a run with that name.
+        // Names that do not belong to a run with that stem.
         for other in ["w-1-of-3.vf.settings", "w-x-of-3.vf", "w-2-0-of-3.vf", "w-0-of-3-0-of-2.vf"] {
             std::fs::write(dir.join(other), b"").unwrap();
         }

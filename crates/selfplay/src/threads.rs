@@ -1,4 +1,4 @@
-//! Work on several threads, which ends for all of them when one cannot go on.
+//! Work on several threads that stops on all of them as soon as one fails.
 
 use crate::error::SelfPlayError;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use tandem_search::STACK_SIZE;
 
-/// Does `work` on so many threads with the stack that a search needs, and hands each its number. The first failure cancels
-/// the others, for what they have is safe, and is returned. `path` is what the work is for.
+/// Runs `work` on `count` threads with the stack size that a search needs, and passes each its index. The
+/// first failure cancels the others, whose finished work is already on the disk, and is returned. `path`
+/// names the file of the work in errors.
 pub(crate) fn on_threads(
     count: usize,
     path: &Path,

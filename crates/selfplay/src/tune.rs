@@ -1,51 +1,65 @@
-//! The search's numbers, tuned by games that settings of them play against each other.
+//! Tuning of the search parameters by SPSA: games between perturbed settings decide in which direction they
+//! move.
+//!
+//! Every iteration is stored in a journal, from which the state is recomputed; a killed tuning loses only the
+//! iterations in progress.
 
-mod contest;
+mod game_pairs;
 mod plan;
 mod spsa;
 
-pub use contest::{GameSettings, Points};
-pub use plan::{Plan, Tuned};
+pub use game_pairs::{GameResults, GameSettings};
+pub use plan::{TunedParameter, TuningPlan};
 
 use crate::error::SelfPlayError;
 use crate::journal::{self, Journal, Magic};
 use crate::threads::on_threads;
-use contest::{Contest, Games};
+use game_pairs::{PairPlayer, SearcherPair};
 use spsa::Spsa;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 const MAGIC: Magic = *b"TTUNING2";
-/// More points of a course than this nobody sees on a screen.
-const PLACES: u64 = 500;
+/// Largest number of points of a trajectory, enough for a plot.
+const MAX_TRAJECTORY_POINTS: u64 = 500;
 
-/// How far a tuning has come.
+/// State of a tuning: the plan, the current values and the results so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
-    plan: Plan,
+    plan: TuningPlan,
     spsa: Spsa,
-    /// Which iterations are done.
+    /// Iterations that are finished, by number; threads finish them out of order.
     done: Vec<bool>,
-    points: Points,
-    course: Vec<(u64, Vec<f64>)>,
+    results: GameResults,
+    trajectory: Vec<(u64, Vec<f64>)>,
 }
 
 impl Tuning {
-    fn new(plan: Plan) -> Self {
+    fn new(plan: TuningPlan) -> Self {
         let spsa = Spsa::new(&plan);
-        let course = vec![(0, spsa.values().to_vec())];
-        Self { spsa, done: vec![false; plan.iterations as usize], points: Points::default(), course, plan }
+        let trajectory = vec![(0, spsa.values().to_vec())];
+        Self {
+            spsa,
+            done: vec![false; plan.iterations as usize],
+            results: GameResults::default(),
+            trajectory,
+            plan,
+        }
     }
 
-    /// Reads what a run, over or not, has left so far.
+    /// Reads the state of a tuning from its journal, whether or not it is still running.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read, is damaged, or is not the journal of a tuning.
     pub fn read(path: &Path) -> Result<Self, SelfPlayError> {
         let mut blocks = Vec::new();
-        let about = journal::look(path, MAGIC, |block| {
+        let about = journal::read_unlocked(path, MAGIC, |block| {
             blocks.push(block.to_vec());
             Ok(())
         })?;
-        let Some(plan) = about.as_deref().and_then(Plan::parse) else {
+        let Some(plan) = about.as_deref().and_then(TuningPlan::parse) else {
             let problem = "not the journal of a tuning".into();
             return Err(SelfPlayError::File { path: path.into(), problem });
         };
@@ -54,79 +68,85 @@ impl Tuning {
         Ok(tuning)
     }
 
-    /// What is tuned.
-    pub fn plan(&self) -> &Plan {
+    /// Plan that the tuning was begun with.
+    pub fn plan(&self) -> &TuningPlan {
         &self.plan
     }
 
-    /// The values in hand, one for each number.
+    /// Current values, in the order of [`TuningPlan::parameters`].
     pub fn values(&self) -> &[f64] {
         self.spsa.values()
     }
 
-    /// How the plus sides of all trials fared.
-    pub fn points(&self) -> Points {
-        self.points
+    /// Results of all games so far, from the view of the plus sides.
+    pub fn results(&self) -> GameResults {
+        self.results
     }
 
-    /// Whether all games are played.
+    /// True if all games are played.
     pub fn is_finished(&self) -> bool {
-        self.points.games() >= self.plan.games()
+        self.results.games() >= self.plan.games()
     }
 
-    /// The values after so many games, for a few hundred places from the start until now.
-    pub fn course(&self) -> impl Iterator<Item = (u64, &[f64])> {
-        let now = (self.points.games(), self.values());
-        let last = self.course.last().is_none_or(|(games, _)| *games != now.0).then_some(now);
-        self.course.iter().map(|(games, values)| (*games, values.as_slice())).chain(last)
+    /// Values by the number of games played, at a few hundred points from the start until now, for a plot.
+    pub fn trajectory(&self) -> impl Iterator<Item = (u64, &[f64])> {
+        let now = (self.results.games(), self.values());
+        let last = self.trajectory.last().is_none_or(|(games, _)| *games != now.0).then_some(now);
+        self.trajectory.iter().map(|(games, values)| (*games, values.as_slice())).chain(last)
     }
 
-    /// The first iteration from `first` on that is not done.
+    /// First unfinished iteration from `first` on.
     fn next(&self, first: u64) -> Option<u64> {
         (first..self.plan.iterations).find(|&iteration| !self.done[iteration as usize])
     }
 
-    /// Learns from an iteration. All that is known follows from these alone, in the order of the journal.
-    fn add(&mut self, iteration: u64, points: Points) {
-        self.spsa.learn(&self.plan, iteration, points.lead());
+    /// Updates the values by the result of an iteration. The state follows from these calls alone, in the
+    /// order of the journal.
+    fn add(&mut self, iteration: u64, results: GameResults) {
+        self.spsa.update(&self.plan, iteration, results.net_wins());
         self.done[iteration as usize] = true;
-        self.points += points;
-        let every = self.plan.games().div_ceil(PLACES);
-        if self.points.games() / every > self.course.last().map_or(0, |(games, _)| games / every) {
-            self.course.push((self.points.games(), self.spsa.values().to_vec()));
+        self.results += results;
+        let every = self.plan.games().div_ceil(MAX_TRAJECTORY_POINTS);
+        if self.results.games() / every > self.trajectory.last().map_or(0, |(games, _)| games / every) {
+            self.trajectory.push((self.results.games(), self.spsa.values().to_vec()));
         }
     }
 
-    /// Learns from an iteration of an earlier run.
+    /// Applies an iteration that an earlier run has stored.
     fn replay(&mut self, block: &[u8], path: &Path) -> Result<(), SelfPlayError> {
-        let fits = |&(iteration, points): &(u64, Points)| {
-            self.done.get(iteration as usize) == Some(&false) && points.games() == 2 * self.plan.pairs
+        let fits = |&(iteration, results): &(u64, GameResults)| {
+            self.done.get(iteration as usize) == Some(&false) && results.games() == 2 * self.plan.pairs
         };
-        let Some((iteration, points)) = unpack(block).filter(fits) else {
+        let Some((iteration, results)) = unpack(block).filter(fits) else {
             let problem = "holds an iteration that is not of this tuning; move it away to begin anew".into();
             return Err(SelfPlayError::File { path: path.into(), problem });
         };
-        self.add(iteration, points);
+        self.add(iteration, results);
         Ok(())
     }
 }
 
-/// An iteration for the journal.
-fn pack(iteration: u64, Points { wins, draws, losses }: Points) -> Vec<u8> {
+/// An iteration as a block of the journal.
+fn pack(iteration: u64, GameResults { wins, draws, losses }: GameResults) -> Vec<u8> {
     [iteration, wins, draws, losses].map(u64::to_le_bytes).concat()
 }
 
-fn unpack(block: &[u8]) -> Option<(u64, Points)> {
-    let (numbers, []) = block.as_chunks() else { return None };
-    let &[iteration, wins, draws, losses] = numbers else { return None };
+fn unpack(block: &[u8]) -> Option<(u64, GameResults)> {
+    let (values, []) = block.as_chunks() else { return None };
+    let &[iteration, wins, draws, losses] = values else { return None };
     let [iteration, wins, draws, losses] = [iteration, wins, draws, losses].map(u64::from_le_bytes);
-    Some((iteration, Points { wins, draws, losses }))
+    Some((iteration, GameResults { wins, draws, losses }))
 }
 
-/// Tunes by games on so many threads, or goes on with what an earlier run has left in the journal at `path`; `watch` is
-/// told how far it has come. The program must have been built with the feature `tune`.
+/// Tunes by games on `workers` threads, or resumes an earlier run from the journal at `path`; `watch`
+/// receives the state after each iteration.
+///
+/// # Errors
+///
+/// Fails if the program was built without the feature `tune`, if the journal belongs to another plan, if no
+/// balanced opening is found, or if a file cannot be written.
 pub fn tune(
-    plan: Plan,
+    plan: TuningPlan,
     games: &GameSettings,
     workers: usize,
     path: &Path,
@@ -134,62 +154,70 @@ pub fn tune(
     watch: &mut (dyn FnMut(&Tuning) + Send),
 ) -> Result<Tuning, SelfPlayError> {
     if !cfg!(feature = "tune") {
-        return Err(SelfPlayError::Constants);
+        return Err(SelfPlayError::NotTunable);
     }
-    let (numbers, seed) = (plan.numbers.clone(), plan.seed);
-    run(plan, &|| Games::new(games, &numbers, seed), workers, path, cancel, watch)
+    let (parameters, seed) = (plan.parameters.clone(), plan.seed);
+    run(plan, &|| SearcherPair::new(games, &parameters, seed), workers, path, cancel, watch)
 }
 
-/// What the threads share.
-struct Desk<'a> {
+/// State shared by the threads of a tuning.
+struct SharedState<'a> {
     tuning: Tuning,
     journal: Journal,
-    /// Iterations before this one are done or in somebody's hands.
+    /// Iterations before this one are finished or in progress.
     next: u64,
     watch: &'a mut (dyn FnMut(&Tuning) + Send),
 }
 
-fn run<C: Contest>(
-    plan: Plan,
-    contest: &(dyn Fn() -> Result<C, SelfPlayError> + Sync),
+/// The first block of the journal at `path`, if it describes this plan, perhaps by former names of parameters: such a
+/// tuning goes on.
+fn stored_plan(path: &Path, plan: &TuningPlan) -> Option<String> {
+    let about = journal::read_unlocked(path, MAGIC, |_| Ok(())).ok()??;
+    (TuningPlan::parse(&about)? == *plan).then_some(about)
+}
+
+fn run<C: PairPlayer>(
+    plan: TuningPlan,
+    player: &(dyn Fn() -> Result<C, SelfPlayError> + Sync),
     workers: usize,
     path: &Path,
     cancel: &AtomicBool,
     watch: &mut (dyn FnMut(&Tuning) + Send),
 ) -> Result<Tuning, SelfPlayError> {
-    let mut journal = Journal::open(path, MAGIC, &plan.to_string())?;
+    let about = stored_plan(path, &plan).unwrap_or_else(|| plan.to_string());
+    let mut journal = Journal::open(path, MAGIC, &about)?;
     let pairs = plan.pairs;
     let mut tuning = Tuning::new(plan);
     journal.read(|block| tuning.replay(block, path))?;
     watch(&tuning);
-    let desk = Mutex::new(Desk { tuning, journal, next: 0, watch });
-    let lock = || desk.lock().unwrap_or_else(PoisonError::into_inner);
+    let shared = Mutex::new(SharedState { tuning, journal, next: 0, watch });
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
     let work = |_| {
-        let mut contest = contest()?;
+        let mut player = player()?;
         while !cancel.load(Relaxed) {
             let (iteration, trial) = {
-                let mut desk = lock();
-                let Some(iteration) = desk.tuning.next(desk.next) else { break };
-                desk.next = iteration + 1;
-                (iteration, desk.tuning.spsa.trial(&desk.tuning.plan, iteration))
+                let mut state = lock();
+                let Some(iteration) = state.tuning.next(state.next) else { break };
+                state.next = iteration + 1;
+                (iteration, state.tuning.spsa.trial(&state.tuning.plan, iteration))
             };
-            let mut points = Points::default();
+            let mut results = GameResults::default();
             for pair in 0..pairs {
-                let Some(more) = contest.play(&trial, iteration * pairs + pair, cancel)? else {
+                let Some(more) = player.play(&trial, iteration * pairs + pair, cancel)? else {
                     return Ok(());
                 };
-                points += more;
+                results += more;
             }
-            let mut desk = lock();
-            desk.journal.add(&pack(iteration, points))?;
-            let Desk { tuning, watch, .. } = &mut *desk;
-            tuning.add(iteration, points);
+            let mut state = lock();
+            state.journal.add(&pack(iteration, results))?;
+            let SharedState { tuning, watch, .. } = &mut *state;
+            tuning.add(iteration, results);
             watch(tuning);
         }
         Ok(())
     };
     on_threads(workers.max(1), path, cancel, &work)?;
-    Ok(desk.into_inner().unwrap_or_else(PoisonError::into_inner).tuning)
+    Ok(shared.into_inner().unwrap_or_else(PoisonError::into_inner).tuning)
 }
 
 #[cfg(test)]
@@ -199,40 +227,41 @@ mod tests {
     use std::path::PathBuf;
     use tandem_chess::random::SplitMix;
 
-    fn plan(iterations: u64) -> Plan {
+    fn plan(iterations: u64) -> TuningPlan {
         let rows = ["lmr_pv", "rfp_margin", "nmp_base"];
         let table = tandem_search::params::TABLE.iter();
-        let numbers = table.filter(|param| rows.contains(&param.name)).map(Tuned::new).collect();
-        Plan { numbers, iterations, pairs: 2, rate: 0.01, seed: 5, conditions: "dice".into() }
+        let parameters = table.filter(|param| rows.contains(&param.name)).map(TunedParameter::new).collect();
+        TuningPlan { parameters, iterations, pairs: 2, r_end: 0.01, seed: 5, conditions: "dice".into() }
     }
 
-    /// Games by dice that like a large first number. The run is cancelled after so many pairs.
+    /// Simulated games that are won more often with a large first parameter. The run is cancelled after this
+    /// number of pairs.
     struct Dice(u64);
 
-    impl Contest for Dice {
+    impl PairPlayer for Dice {
         fn play(
             &mut self,
             trial: &Trial,
             pair: u64,
             cancel: &AtomicBool,
-        ) -> Result<Option<Points>, SelfPlayError> {
+        ) -> Result<Option<GameResults>, SelfPlayError> {
             if self.0 == 0 {
                 cancel.store(true, Relaxed);
                 return Ok(None);
             }
             self.0 -= 1;
-            let favourite = trial.plus[0] > trial.minus[0];
+            let first_is_larger = trial.plus[0] > trial.minus[0];
             let luck = SplitMix::new(pair ^ trial.plus[1] as u64).below(4);
-            Ok(Some(match (favourite, luck) {
-                (true, 0 | 1) => Points { wins: 1, draws: 1, losses: 0 },
-                (false, 0 | 1) => Points { wins: 0, draws: 1, losses: 1 },
-                (_, 2) => Points { wins: 1, draws: 0, losses: 1 },
-                _ => Points { wins: 0, draws: 2, losses: 0 },
+            Ok(Some(match (first_is_larger, luck) {
+                (true, 0 | 1) => GameResults { wins: 1, draws: 1, losses: 0 },
+                (false, 0 | 1) => GameResults { wins: 0, draws: 1, losses: 1 },
+                (_, 2) => GameResults { wins: 1, draws: 0, losses: 1 },
+                _ => GameResults { wins: 0, draws: 2, losses: 0 },
             }))
         }
     }
 
-    fn go(plan: Plan, path: &Path, workers: usize, pairs: u64) -> Result<Tuning, SelfPlayError> {
+    fn go(plan: TuningPlan, path: &Path, workers: usize, pairs: u64) -> Result<Tuning, SelfPlayError> {
         run(plan, &|| Ok(Dice(pairs)), workers, path, &AtomicBool::new(false), &mut |_| ())
     }
 
@@ -243,27 +272,28 @@ mod tests {
     }
 
     #[test]
-    fn a_tuning_that_was_broken_off_again_and_again_ends_the_same() {
+    fn an_interrupted_tuning_ends_like_an_uninterrupted_one() {
         let (whole, broken) = (file("whole"), file("broken"));
         let expected = go(plan(300), &whole, 1, u64::MAX).unwrap();
         assert!(expected.is_finished() && expected.values()[0] > 85.0, "{:?}", expected.values());
-        assert_eq!(expected.points().games(), 1200);
+        assert_eq!(expected.results().games(), 1200);
 
-        // Broken off at odd places, the fourth time in the middle of a write.
+        // Interrupted at odd places, the fourth time within a write.
         for pairs in [3, 1, 100, 7] {
             assert!(!go(plan(300), &broken, 1, pairs).unwrap().is_finished());
         }
         let bytes = std::fs::read(&broken).unwrap();
         std::fs::write(&broken, &bytes[..bytes.len() - 5]).unwrap();
-        assert_eq!(Tuning::read(&broken).unwrap().points().games(), 4 * (1 + 50 + 3 - 1));
+        assert_eq!(Tuning::read(&broken).unwrap().results().games(), 4 * (1 + 50 + 3 - 1));
         assert_eq!(go(plan(300), &broken, 1, u64::MAX).unwrap(), expected);
         assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(&broken).unwrap());
 
-        // Nothing is left to do, and all can be read.
+        // Nothing is left to do, and everything can be read.
         assert_eq!(go(plan(300), &broken, 3, 0).unwrap(), expected);
         assert_eq!(Tuning::read(&broken).unwrap(), expected);
-        let course: Vec<u64> = expected.course().map(|(games, _)| games).collect();
-        assert!(course.is_sorted() && course[0] == 0 && course.last() == Some(&1200) && course.len() <= 502);
+        let trajectory: Vec<u64> = expected.trajectory().map(|(games, _)| games).collect();
+        assert!(trajectory.is_sorted() && trajectory[0] == 0);
+        assert!(trajectory.last() == Some(&1200) && trajectory.len() <= 502);
         for path in [whole, broken] {
             std::fs::remove_file(path).unwrap();
         }
@@ -274,7 +304,7 @@ mod tests {
         let path = file("workers");
         let _ = go(plan(400), &path, 4, 50).unwrap();
         let tuning = go(plan(400), &path, 3, u64::MAX).unwrap();
-        assert!(tuning.is_finished() && tuning.points().games() == 1600);
+        assert!(tuning.is_finished() && tuning.results().games() == 1600);
         assert_eq!(Tuning::read(&path).unwrap(), tuning);
         std::fs::remove_file(path).unwrap();
     }
@@ -283,30 +313,54 @@ mod tests {
     fn other_settings_and_other_files_are_refused() {
         let path = file("refused");
         let _ = go(plan(50), &path, 1, 4).unwrap();
-        let told = |plan: Plan| go(plan, &path, 1, 4).unwrap_err().to_string();
-        assert!(told(Plan { seed: 6, ..plan(50) }).contains("(then seed 5; now seed 6)"));
+        let refused = |plan: TuningPlan| go(plan, &path, 1, 4).unwrap_err().to_string();
+        assert!(refused(TuningPlan { seed: 6, ..plan(50) }).contains("(then seed 5; now seed 6)"));
         let mut fewer = plan(50);
-        fewer.numbers.remove(2);
-        assert!(told(fewer).contains("now nothing"));
-        assert!(told(plan(60)).contains("then iterations 50; now iterations 60"));
+        fewer.parameters.remove(2);
+        assert!(refused(fewer).contains("now nothing"));
+        assert!(refused(plan(60)).contains("then iterations 50; now iterations 60"));
 
         let held = Journal::open(&path, MAGIC, &plan(50).to_string()).unwrap();
-        assert!(told(plan(50)).contains("in use"));
+        assert!(refused(plan(50)).contains("in use"));
         drop(held);
         let mut journal = Journal::open(&path, MAGIC, &plan(50).to_string()).unwrap();
-        journal.add(&pack(0, Points { wins: 4, draws: 0, losses: 0 })).unwrap();
+        journal.add(&pack(0, GameResults { wins: 4, draws: 0, losses: 0 })).unwrap();
         drop(journal);
-        assert!(told(plan(50)).contains("not of this tuning"), "an iteration for the second time");
+        assert!(refused(plan(50)).contains("not of this tuning"), "an iteration for the second time");
         std::fs::write(&path, "something else").unwrap();
         assert!(Tuning::read(&path).unwrap_err().to_string().contains("not the journal"));
         std::fs::remove_file(&path).unwrap();
         assert!(Tuning::read(&path).is_err());
     }
 
+    /// Journals hold the names that parameters had when the tuning began.
+    #[test]
+    fn a_tuning_with_former_names_of_parameters_goes_on() {
+        let path = file("former-names");
+        let names = ["hopeless_depth", "counsel_depth"]; // language: old name
+        let parameter = |name| {
+            tandem_search::params::TABLE.iter().find(|param| param.matches(name)).map(TunedParameter::new)
+        };
+        let plan =
+            || TuningPlan { parameters: names.into_iter().filter_map(parameter).collect(), ..plan(50) };
+        let mut former = plan();
+        for (parameter, name) in former.parameters.iter_mut().zip(names) {
+            parameter.name = name.into();
+        }
+        let mut journal = Journal::open(&path, MAGIC, &former.to_string()).unwrap();
+        journal.add(&pack(0, GameResults { wins: 2, draws: 1, losses: 1 })).unwrap();
+        drop(journal);
+        let tuning = go(plan(), &path, 1, u64::MAX).unwrap();
+        assert!(tuning.is_finished() && tuning.results().games() == 200);
+        assert_eq!(Tuning::read(&path).unwrap(), tuning);
+        assert_eq!(tuning.plan().parameters[1].name, "strategist_depth");
+        std::fs::remove_file(path).unwrap();
+    }
+
     fn games() -> GameSettings {
         GameSettings {
             factory: std::sync::Arc::new(|| Box::new(tandem_search::Bootstrap::default())),
-            judge: "bootstrap".into(),
+            evaluator: "bootstrap".into(),
             nodes: 60,
             hash: 1,
             openings: crate::Openings::default(),
@@ -315,32 +369,32 @@ mod tests {
     }
 
     #[test]
-    fn games_are_played_where_numbers_can_be_turned() {
+    fn games_are_played_in_builds_with_tunable_parameters() {
         let path = file("games");
-        let plan = || Plan { pairs: 1, conditions: games().conditions(), ..plan(4) };
+        let plan = || TuningPlan { pairs: 1, conditions: games().conditions(), ..plan(4) };
         let tuned = tune(plan(), &games(), 2, &path, &AtomicBool::new(false), &mut |_| ());
         if !cfg!(feature = "tune") {
             assert!(tuned.unwrap_err().to_string().contains("--features tune") && !path.exists());
             return;
         }
-        assert_eq!(tuned.unwrap().points().games(), 8);
+        assert_eq!(tuned.unwrap().results().games(), 8);
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// Two settings in one program really are two: a search with all its features off loses.
+    /// Two settings in one program are really independent: a search with all its features off loses.
     #[test]
     #[cfg(feature = "tune")]
-    fn the_sides_play_by_their_own_numbers() {
+    fn the_sides_play_with_their_own_parameters() {
         let settings = GameSettings { nodes: 400, ..games() };
         let switches = tandem_search::params::TABLE.iter().filter(|param| param.name.starts_with("use_"));
-        let numbers: Vec<Tuned> = switches.map(Tuned::new).collect();
-        let mut contest = Games::new(&settings, &numbers, 1).unwrap();
-        let on = numbers.iter().map(|number| number.start).collect();
-        let trial = Trial { plus: on, minus: vec![0; numbers.len()] };
-        let mut points = Points::default();
+        let parameters: Vec<TunedParameter> = switches.map(TunedParameter::new).collect();
+        let mut player = SearcherPair::new(&settings, &parameters, 1).unwrap();
+        let on = parameters.iter().map(|parameter| parameter.start).collect();
+        let trial = Trial { plus: on, minus: vec![0; parameters.len()] };
+        let mut results = GameResults::default();
         for pair in 0..6 {
-            points += contest.play(&trial, pair, &AtomicBool::new(false)).unwrap().unwrap();
+            results += player.play(&trial, pair, &AtomicBool::new(false)).unwrap().unwrap();
         }
-        assert!(points.lead() >= 6, "{points:?}");
+        assert!(results.net_wins() >= 6, "{results:?}");
     }
 }

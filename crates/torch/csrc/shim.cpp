@@ -1,8 +1,9 @@
-// What training needs of libtorch and tch leaves out, behind a C interface. Links libtorch_cpu and libc10 alone: a card's
-// part is another library, which is opened where there is a card.
+// The functions of libtorch that training needs and tch does not bind, behind a C interface. It links
+// libtorch_cpu and libc10 only: the CUDA part is another library, which is loaded at run time if there is a
+// GPU.
 //
-// Functions return 0, or -1 after an exception, whose text `tandem_error` tells. Tensors are `at::Tensor*` that the caller
-// keeps, as tch's are.
+// Functions return 0, or -1 after an exception, whose text `tandem_error` returns. Tensors are `at::Tensor*`
+// that the caller owns, as in tch.
 
 #include <ATen/Context.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -22,7 +23,7 @@
 namespace {
 
 thread_local std::string message;
-void* card = nullptr;
+void* gpu_library = nullptr;
 
 template <typename Body>
 int guarded(Body body) {
@@ -38,10 +39,10 @@ int guarded(Body body) {
 struct Group {
     c10::intrusive_ptr<c10d::Store> store;
     c10::intrusive_ptr<c10d::Backend> backend;
-    bool on_card;
+    bool on_gpu;
 };
 
-using NewNccl = void* (*)(void* store, int rank, int ranks, int device, int64_t milliseconds, const char** problem);
+using NewNccl = void* (*)(void* store, int rank, int world_size, int device, int64_t timeout_ms, const char** error);
 
 }  // namespace
 
@@ -51,27 +52,28 @@ const char* tandem_error() { return message.c_str(); }
 
 const char* tandem_version() { return TORCH_VERSION; }
 
-// Its kernels announce themselves when the library is loaded; a program that is linked only as needed does not load it.
+// The CUDA kernels register themselves when the library is loaded, and a program that links with --as-needed
+// does not load it.
 int tandem_load_cuda() {
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) return 0;
     message = dlerror();
     return -1;
 }
 
-int tandem_load_card(const char* path) {
-    card = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    if (card) return 0;
+int tandem_load_gpu_library(const char* path) {
+    gpu_library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (gpu_library) return 0;
     message = dlerror();
     return -1;
 }
 
-void* tandem_card_function(const char* name) { return card ? dlsym(card, name) : nullptr; }
+void* tandem_gpu_function(const char* name) { return gpu_library ? dlsym(gpu_library, name) : nullptr; }
 
-int tandem_synchronise(int device) {
+int tandem_synchronize(int device) {
     return guarded([&] { torch::cuda::synchronize(device); });
 }
 
-// The most bytes that tensors have taken of a card at one time; -1 where that is not known.
+// Peak number of bytes that tensors have occupied on a GPU; -1 if that is not known.
 int64_t tandem_peak_memory(int device) {
     int64_t bytes = -1;
     guarded([&] { bytes = c10::getDeviceAllocator(at::kCUDA)->getDeviceStats(device).allocated_bytes[0].peak; });
@@ -82,57 +84,59 @@ int tandem_allow_tf32(int allow) {
     return guarded([&] { at::globalContext().setFloat32MatmulPrecision(allow ? "high" : "highest"); });
 }
 
-// Puts a tensor of the processor into memory that a card fetches from by itself. tch's own way warns of an argument.
+// Moves a CPU tensor to page-locked memory, from which a GPU copies asynchronously. tch's own function warns
+// of a deprecated argument.
 int tandem_pin(at::Tensor* tensor) {
     return guarded([&] { *tensor = tensor->pin_memory(); });
 }
 
-// One step of AdamW on rows of numbers. The rate and the number of steps are tensors, so that a recorded graph can be
-// replayed with others.
-int tandem_adamw(at::Tensor* numbers, at::Tensor* slopes, at::Tensor* first, at::Tensor* second, at::Tensor* steps,
-                 at::Tensor* rate, double beta1, double beta2, double decay, double epsilon) {
+// One AdamW step on flat buffers. The learning rate and the number of steps are tensors, so that a captured
+// graph can be replayed with other values.
+int tandem_adamw(at::Tensor* params, at::Tensor* grads, at::Tensor* exp_avg, at::Tensor* exp_avg_sq, at::Tensor* steps,
+                 at::Tensor* lr, double beta1, double beta2, double weight_decay, double epsilon) {
     return guarded([&] {
-        torch::NoGradGuard no_slopes;
-        at::_fused_adamw_({*numbers}, {*slopes}, {*first}, {*second}, {}, {*steps}, *rate, beta1, beta2, decay, epsilon,
-                          false, false);
+        torch::NoGradGuard no_grad;
+        at::_fused_adamw_({*params}, {*grads}, {*exp_avg}, {*exp_avg_sq}, {}, {*steps}, *lr, beta1, beta2, weight_decay,
+                          epsilon, false, false);
     });
 }
 
-// Processes that train together. Under torchrun its agent holds the store, and nobody else may.
-void* tandem_group(int rank, int ranks, const char* address, int port, int holds_store, int on_card, int device,
-                   int64_t milliseconds) {
-    Group* made = nullptr;
+// Joins the process group of a run. Under torchrun the agent holds the store, and no rank may.
+void* tandem_group(int rank, int world_size, const char* address, int port, int is_store_host, int on_gpu, int device,
+                   int64_t timeout_ms) {
+    Group* result = nullptr;
     guarded([&] {
-        auto patience = std::chrono::milliseconds(milliseconds);
+        auto timeout = std::chrono::milliseconds(timeout_ms);
         c10d::TCPStoreOptions options;
         options.port = static_cast<uint16_t>(port);
-        options.isServer = holds_store != 0;
-        options.numWorkers = ranks;
+        options.isServer = is_store_host != 0;
+        options.numWorkers = world_size;
         options.waitWorkers = false;
-        options.timeout = patience;
+        options.timeout = timeout;
         auto group = std::make_unique<Group>();
-        group->on_card = on_card != 0;
-        // Ranks that were started again meet under another name than those that died.
-        const char* again = getenv("TORCHELASTIC_RESTART_COUNT");
+        group->on_gpu = on_gpu != 0;
+        // Restarted ranks use another prefix than those that died.
+        const char* restart = getenv("TORCHELASTIC_RESTART_COUNT");
         auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
-        group->store = c10::make_intrusive<c10d::PrefixStore>(std::string("tandem-") + (again ? again : "0"), store);
-        if (group->on_card) {
-            auto make = reinterpret_cast<NewNccl>(tandem_card_function("tandem_card_nccl"));
-            if (!make) throw std::runtime_error("this build has no part for cards");
-            const char* problem = nullptr;
-            void* backend = make(group->store.get(), rank, ranks, device, milliseconds, &problem);
-            if (!backend) throw std::runtime_error(problem ? problem : "NCCL does not begin");
+        group->store =
+            c10::make_intrusive<c10d::PrefixStore>(std::string("tandem-") + (restart ? restart : "0"), store);
+        if (group->on_gpu) {
+            auto make = reinterpret_cast<NewNccl>(tandem_gpu_function("tandem_gpu_nccl"));
+            if (!make) throw std::runtime_error("this build has no GPU library");
+            const char* error = nullptr;
+            void* backend = make(group->store.get(), rank, world_size, device, timeout_ms, &error);
+            if (!backend) throw std::runtime_error(error ? error : "NCCL cannot be started");
             group->backend = c10::intrusive_ptr<c10d::Backend>::reclaim(static_cast<c10d::Backend*>(backend));
         } else {
-            auto gloo = c10d::ProcessGroupGloo::Options::create(patience);
+            auto gloo = c10d::ProcessGroupGloo::Options::create(timeout);
             const char* interface = getenv("GLOO_SOCKET_IFNAME");
             gloo->devices.push_back(interface ? c10d::ProcessGroupGloo::createDeviceForInterface(interface, false)
                                               : c10d::ProcessGroupGloo::createDefaultDevice(false));
-            group->backend = c10::make_intrusive<c10d::ProcessGroupGloo>(group->store, rank, ranks, gloo);
+            group->backend = c10::make_intrusive<c10d::ProcessGroupGloo>(group->store, rank, world_size, gloo);
         }
-        made = group.release();
+        result = group.release();
     });
-    return made;
+    return result;
 }
 
 int tandem_sum(void* group, at::Tensor* tensor) {
@@ -155,7 +159,7 @@ int tandem_broadcast(void* group, at::Tensor* tensor) {
 void tandem_group_free(void* pointer) {
     auto* group = static_cast<Group*>(pointer);
     guarded([&] {
-        if (group->on_card) group->backend->shutdown();
+        if (group->on_gpu) group->backend->shutdown();
     });
     delete group;
 }

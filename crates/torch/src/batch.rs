@@ -1,4 +1,4 @@
-//! Samples on the device that computes.
+//! Transfer of training samples to the device, and their inputs in the form that the network reads.
 
 use crate::model::ModelInputs;
 use crate::shim::pin;
@@ -6,17 +6,19 @@ use tandem_train::transformer::{SampleShape, Samples};
 use tandem_transformer::Input;
 use tch::{Device, Kind, Tensor};
 
-/// What travels to the device: every array as it is, small, and to be unfolded there.
+/// Samples of a step on the device. Arrays travel in their compact types, bit masks and 16-bit indices, and
+/// are expanded on the device, because the transfer costs more than the expansion. Optional tensors are
+/// `None` if the network has no use for them.
 pub(crate) struct Batch {
     tokens: Option<Tensor>,
     actions: Option<Tensor>,
     masks: Option<Tensor>,
     levels: Option<Tensor>,
-    seen: Option<Tensor>,
+    bridge_inputs: Option<Tensor>,
     pub(crate) policy: Option<Tensor>,
     pub(crate) legal: Option<Tensor>,
     pub(crate) opponent: Option<Tensor>,
-    pub(crate) chance: Tensor,
+    pub(crate) win_probability: Tensor,
     pub(crate) wdl: Tensor,
     pub(crate) search: Option<Tensor>,
     pub(crate) short_term: Option<Tensor>,
@@ -27,78 +29,94 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn new(samples: &Samples, shape: &SampleShape, device: Device) -> Self {
         let len = samples.len() as i64;
-        let there = |is_there: bool, tensor: &dyn Fn() -> Tensor| is_there.then(|| sent(tensor(), device));
-        // Move numbers stay below 2,000, so that one that is not known becomes -1.
-        let numbers = |values: &[u16]| Tensor::from_slice(bytemuck::cast_slice::<u16, i16>(values));
-        let words =
+        let when =
+            |is_used: bool, tensor: &dyn Fn() -> Tensor| is_used.then(|| send_to_device(tensor(), device));
+        // Indices stay below 2,000, so the cast is exact and an unknown move, 0xffff, becomes -1.
+        let indices = |values: &[u16]| Tensor::from_slice(bytemuck::cast_slice::<u16, i16>(values));
+        let bit_masks =
             |values: &[u64]| Tensor::from_slice(bytemuck::cast_slice::<u64, i64>(values)).view([len, -1]);
         let outcomes = |values: &[[f32; 3]]| Tensor::from_slice(values.as_flattened()).view([len, 3]);
         let text = shape.input == Input::Text;
         Self {
-            tokens: there(text, &|| numbers(&samples.tokens).view([len, -1])),
-            actions: there(shape.actions, &|| numbers(&samples.actions).view([len, 1])),
-            masks: there(!text, &|| words(&samples.masks)),
-            levels: there(!text, &|| Tensor::from_slice(&samples.levels).view([len, -1])),
-            seen: there(shape.seen > 0, &|| Tensor::from_slice(&samples.seen).view([len, -1])),
-            policy: there(!samples.policy.is_empty(), &|| numbers(&samples.policy)),
-            legal: there(!samples.legal.is_empty(), &|| words(&samples.legal)),
-            opponent: there(!samples.opponent.is_empty(), &|| numbers(&samples.opponent)),
-            chance: sent(Tensor::from_slice(&samples.chance), device),
-            wdl: sent(outcomes(&samples.wdl), device),
-            search: there(!samples.search.is_empty(), &|| outcomes(&samples.search)),
-            short_term: there(!samples.short_term.is_empty(), &|| outcomes(&samples.short_term)),
-            moves_left: there(!samples.moves_left.is_empty(), &|| Tensor::from_slice(&samples.moves_left)),
+            tokens: when(text, &|| indices(&samples.tokens).view([len, -1])),
+            actions: when(shape.actions, &|| indices(&samples.actions).view([len, 1])),
+            masks: when(!text, &|| bit_masks(&samples.masks)),
+            levels: when(!text, &|| Tensor::from_slice(&samples.levels).view([len, -1])),
+            bridge_inputs: when(shape.bridge_inputs > 0, &|| {
+                Tensor::from_slice(&samples.bridge_inputs).view([len, -1])
+            }),
+            policy: when(!samples.policy.is_empty(), &|| indices(&samples.policy)),
+            legal: when(!samples.legal.is_empty(), &|| bit_masks(&samples.legal)),
+            opponent: when(!samples.opponent.is_empty(), &|| indices(&samples.opponent)),
+            win_probability: send_to_device(Tensor::from_slice(&samples.win_probability), device),
+            wdl: send_to_device(outcomes(&samples.wdl), device),
+            search: when(!samples.search.is_empty(), &|| outcomes(&samples.search)),
+            short_term: when(!samples.short_term.is_empty(), &|| outcomes(&samples.short_term)),
+            moves_left: when(!samples.moves_left.is_empty(), &|| Tensor::from_slice(&samples.moves_left)),
             len,
         }
     }
 
-    /// All tensors, in one order.
+    /// All tensors, in an order that is the same for every batch of a network.
     fn tensors(&self) -> impl Iterator<Item = &Tensor> {
-        // Named one by one, so that none is forgotten: a recorded step would learn from what is old.
+        // Destructured without `..`, so that a new field cannot be forgotten: a replayed step would train on
+        // old data.
         let Self {
             tokens,
             actions,
             masks,
             levels,
-            seen,
+            bridge_inputs,
             policy,
             legal,
             opponent,
-            chance,
+            win_probability,
             wdl,
             search,
             short_term,
             moves_left,
             len: _,
         } = self;
-        let maybe =
-            [tokens, actions, masks, levels, seen, policy, legal, opponent, search, short_term, moves_left];
-        maybe.into_iter().flatten().chain([chance, wdl])
+        let maybe = [
+            tokens,
+            actions,
+            masks,
+            levels,
+            bridge_inputs,
+            policy,
+            legal,
+            opponent,
+            search,
+            short_term,
+            moves_left,
+        ];
+        maybe.into_iter().flatten().chain([win_probability, wdl])
     }
 
-    /// Takes over another batch of the same size, in the same memory: what a recorded step reads.
-    pub(crate) fn refill(&mut self, other: &Self) {
-        for (mine, theirs) in self.tensors().zip(other.tensors()) {
-            let mut mine = mine.shallow_clone();
-            mine.copy_(theirs);
+    /// Copies another batch of the same size into the tensors of this one, because a captured CUDA graph
+    /// reads fixed addresses.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        for (target, source) in self.tensors().zip(other.tensors()) {
+            let mut target = target.shallow_clone();
+            target.copy_(source);
         }
     }
 
-    /// A part of it.
-    pub(crate) fn part(&self, first: i64, len: i64) -> Self {
-        let cut = |tensor: &Tensor| tensor.narrow(0, first, len);
-        let maybe = |tensor: &Option<Tensor>| tensor.as_ref().map(cut);
+    /// The `len` positions from `first` on, as views that share the memory of this batch.
+    pub(crate) fn narrow(&self, first: i64, len: i64) -> Self {
+        let slice = |tensor: &Tensor| tensor.narrow(0, first, len);
+        let maybe = |tensor: &Option<Tensor>| tensor.as_ref().map(slice);
         Self {
             tokens: maybe(&self.tokens),
             actions: maybe(&self.actions),
             masks: maybe(&self.masks),
             levels: maybe(&self.levels),
-            seen: maybe(&self.seen),
+            bridge_inputs: maybe(&self.bridge_inputs),
             policy: maybe(&self.policy),
             legal: maybe(&self.legal),
             opponent: maybe(&self.opponent),
-            chance: cut(&self.chance),
-            wdl: cut(&self.wdl),
+            win_probability: slice(&self.win_probability),
+            wdl: slice(&self.wdl),
             search: maybe(&self.search),
             short_term: maybe(&self.short_term),
             moves_left: maybe(&self.moves_left),
@@ -106,7 +124,7 @@ impl Batch {
         }
     }
 
-    /// What the network reads.
+    /// Inputs of the network, without the targets.
     pub(crate) fn inputs(&self) -> ModelInputs {
         match (&self.tokens, &self.masks, &self.levels) {
             (Some(tokens), _, _) => {
@@ -117,17 +135,21 @@ impl Batch {
                 ModelInputs::Text(all.to_kind(Kind::Int64))
             }
             (None, Some(masks), Some(levels)) => {
-                let seen = self.seen.as_ref().map(Tensor::shallow_clone);
-                ModelInputs::Squares { masks: masks.shallow_clone(), levels: levels.shallow_clone(), seen }
+                let bridge_inputs = self.bridge_inputs.as_ref().map(Tensor::shallow_clone);
+                ModelInputs::Squares {
+                    masks: masks.shallow_clone(),
+                    levels: levels.shallow_clone(),
+                    bridge_inputs,
+                }
             }
             _ => unreachable!("a network reads text or squares"),
         }
     }
 }
 
-/// A tensor of the processor on its way to a device. A card fetches it while it still computes what it was asked before; out of
-/// memory that is not pinned it would be waited for.
-fn sent(mut tensor: Tensor, device: Device) -> Tensor {
+/// Sends a CPU tensor to a device. For a GPU it is pinned first, because only then does the copy overlap with
+/// the kernels that are still running; a copy from pageable memory would wait for them.
+fn send_to_device(mut tensor: Tensor, device: Device) -> Tensor {
     let pinned = device.is_cuda() && pin(&mut tensor).is_ok();
     tensor.to_device_(device, tensor.kind(), pinned, false)
 }

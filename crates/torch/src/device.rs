@@ -1,102 +1,111 @@
-//! What computes: a processor or a card, and the processes of a run.
+//! Devices, and process groups for distributed training.
 
-use crate::shim::{Group, Meeting, TorchError, allow_tf32, load_card, load_cuda};
+use crate::shim::{Group, Rendezvous, TorchError, allow_tf32, load_cuda, load_gpu_library};
 use std::time::Duration;
 use tch::{Device, Tensor};
 use thiserror::Error;
 
-/// What computes.
+/// A device that libtorch computes on: the CPU, an NVIDIA GPU or an Apple GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
     device: Device,
-    has_graphs: bool,
+    supports_graphs: bool,
 }
 
-/// Why nothing can compute.
+/// Reasons why a device or a process group cannot be used.
 #[derive(Debug, Error)]
 pub enum ComputeError {
-    /// There is no such thing.
-    #[error("device {0:?} is none of cpu, cuda, cuda:NUMBER, mps")]
+    /// The name is not that of a device.
+    #[error("device {0:?} is not one of cpu, cuda, cuda:NUMBER, mps")]
     Unknown(String),
-    /// libtorch has no part for it, or the machine has no such card.
+    /// libtorch was built without support for the device, or the machine does not have it.
     #[error("{name}: {problem}")]
     Missing {
-        /// What was asked for.
+        /// Name of the device that was asked for, for example `cuda:1`.
         name: String,
-        /// What is missing.
+        /// Missing library or GPU, as a sentence for the user.
         problem: String,
     },
-    /// What torchrun tells is not what it should be.
-    #[error("the environment's {name} is {value:?}, which is no such number")]
+    /// A variable of the environment that torchrun sets does not hold a number.
+    #[error("the environment's {name} is {value:?}, which is not a valid number")]
     Environment {
-        /// The variable.
+        /// Name of the variable, for example `LOCAL_RANK`.
         name: &'static str,
-        /// What it says.
+        /// Value of the variable.
         value: String,
     },
-    /// libtorch refuses.
+    /// An error of libtorch itself, for example of NCCL.
     #[error(transparent)]
     Torch(#[from] TorchError),
 }
 
 impl Compute {
-    /// By its name: `cpu`, `cuda`, `cuda:1`, `mps`. A card without a number is the one that this process of the machine
-    /// has for itself.
-    pub fn named(name: &str) -> Result<Self, ComputeError> {
+    /// Finds a device by its name: `cpu`, `cuda`, `cuda:1` or `mps`. `cuda` without an index is the GPU with
+    /// the index `LOCAL_RANK`, which torchrun sets, and GPU 0 otherwise. Allows TF32 on NVIDIA GPUs.
+    ///
+    /// # Errors
+    /// Returns an error if the name is unknown, if `LOCAL_RANK` is not a number, or if libtorch or the
+    /// machine does not have the device.
+    pub fn from_name(name: &str) -> Result<Self, ComputeError> {
         let missing = |problem: String| ComputeError::Missing { name: name.into(), problem };
         if name == "cpu" {
-            return Ok(Self { device: Device::Cpu, has_graphs: false });
+            return Ok(Self { device: Device::Cpu, supports_graphs: false });
         }
         if name == "mps" {
             return match tch::utils::has_mps() {
-                true => Ok(Self { device: Device::Mps, has_graphs: false }),
-                false => Err(missing("this libtorch computes on no Apple card".into())),
+                true => Ok(Self { device: Device::Mps, supports_graphs: false }),
+                false => Err(missing("this libtorch does not support Apple GPUs".into())),
             };
         }
-        let number = match name.strip_prefix("cuda") {
-            Some("") => environment("LOCAL_RANK")?.unwrap_or(0),
+        let index = match name.strip_prefix("cuda") {
+            Some("") => env_number("LOCAL_RANK")?.unwrap_or(0),
             Some(rest) => rest
                 .strip_prefix(':')
-                .and_then(|number| number.parse().ok())
+                .and_then(|index| index.parse().ok())
                 .ok_or_else(|| ComputeError::Unknown(name.into()))?,
             None => return Err(ComputeError::Unknown(name.into())),
         };
         load_cuda().map_err(|error| missing(error.to_string()))?;
         let count = tch::Cuda::device_count();
-        if !i64::try_from(number).is_ok_and(|number: i64| number < count) {
-            return Err(missing(format!("libtorch sees {count} cards of NVIDIA on this machine")));
+        if !i64::try_from(index).is_ok_and(|index: i64| index < count) {
+            return Err(missing(format!("libtorch sees {count} NVIDIA GPUs on this machine")));
         }
         allow_tf32(true)?;
-        // Steps are made without recording them too.
-        let opened = load_card().inspect_err(|error| eprintln!("warning: steps are not recorded: {error}"));
-        Ok(Self { device: Device::Cuda(number), has_graphs: opened.is_ok() })
+        // Training works without CUDA graphs, only more slowly.
+        let loaded = load_gpu_library()
+            .inspect_err(|error| eprintln!("warning: steps are not captured as CUDA graphs: {error}"));
+        Ok(Self { device: Device::Cuda(index), supports_graphs: loaded.is_ok() })
     }
 
-    /// A card of NVIDIA's if libtorch sees any, and else the processor. A card that is there and cannot be used is told of.
+    /// An NVIDIA GPU if libtorch finds one, and the CPU otherwise.
+    ///
+    /// # Errors
+    /// Returns an error if there is a GPU that cannot be used, because falling back to the CPU in silence
+    /// would cost hours.
     pub fn best() -> Result<Self, ComputeError> {
         if load_cuda().is_err() || tch::Cuda::device_count() == 0 {
-            return Ok(Self::processor());
+            return Ok(Self::cpu());
         }
-        Self::named("cuda")
+        Self::from_name("cuda")
     }
 
-    /// A processor computes.
-    pub fn processor() -> Self {
-        Self { device: Device::Cpu, has_graphs: false }
+    /// The CPU, which is always available.
+    pub fn cpu() -> Self {
+        Self { device: Device::Cpu, supports_graphs: false }
     }
 
-    /// A processor computes with so many threads. Beside a card one is enough: others would only wait for work, awake, on
-    /// cores that somebody needs.
-    pub fn use_threads(&self, threads: usize) {
+    /// Sets the number of threads of libtorch's CPU operations. On a GPU it is always set to 1, because
+    /// further threads would busy-wait on cores that the data loaders need.
+    pub fn set_num_threads(&self, threads: usize) {
         let threads = if self.device == Device::Cpu { threads.max(1) } else { 1 };
         tch::set_num_threads(threads as i32);
     }
 
-    /// What it is called.
+    /// Name that [`Compute::named`] accepts: `cpu`, `cuda:0`, `mps`.
     pub fn name(&self) -> String {
         match self.device {
             Device::Cpu => "cpu".into(),
-            Device::Cuda(number) => format!("cuda:{number}"),
+            Device::Cuda(index) => format!("cuda:{index}"),
             Device::Mps => "mps".into(),
             Device::Vulkan => "vulkan".into(),
         }
@@ -106,20 +115,21 @@ impl Compute {
         self.device
     }
 
-    /// Whether steps can be recorded and played back, and sums made over cards.
-    pub fn has_graphs(&self) -> bool {
-        self.has_graphs
+    /// True if steps can be captured as CUDA graphs and gradients summed by NCCL: both need an NVIDIA GPU and
+    /// the GPU library.
+    pub fn supports_graphs(&self) -> bool {
+        self.supports_graphs
     }
 
-    pub(crate) fn card(&self) -> Option<usize> {
+    pub(crate) fn gpu(&self) -> Option<usize> {
         match self.device {
-            Device::Cuda(number) => Some(number),
+            Device::Cuda(index) => Some(index),
             _ => None,
         }
     }
 }
 
-fn environment(name: &'static str) -> Result<Option<usize>, ComputeError> {
+fn env_number(name: &'static str) -> Result<Option<usize>, ComputeError> {
     let Ok(value) = std::env::var(name) else { return Ok(None) };
     match value.parse() {
         Ok(number) => Ok(Some(number)),
@@ -127,80 +137,85 @@ fn environment(name: &'static str) -> Result<Option<usize>, ComputeError> {
     }
 }
 
-fn port() -> Result<u16, ComputeError> {
-    let port = environment("MASTER_PORT")?.unwrap_or(29500);
-    let unfit = |_| ComputeError::Environment { name: "MASTER_PORT", value: port.to_string() };
-    u16::try_from(port).map_err(unfit)
+fn master_port() -> Result<u16, ComputeError> {
+    let port = env_number("MASTER_PORT")?.unwrap_or(29500);
+    let invalid = |_| ComputeError::Environment { name: "MASTER_PORT", value: port.to_string() };
+    u16::try_from(port).map_err(invalid)
 }
 
-/// The processes of a run, of which this is one.
+/// This process's place in a process group. A run without torchrun is a group of one.
 pub struct Processes {
     rank: usize,
-    ranks: usize,
+    world_size: usize,
     group: Option<Group>,
 }
 
-/// How long a process waits for the others before it gives up.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of collective operations. A rank that has died stops the others after this time.
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Processes {
-    /// This one alone.
-    pub fn one() -> Self {
-        Self { rank: 0, ranks: 1, group: None }
+    /// A single process, for which all collective operations do nothing.
+    pub fn single() -> Self {
+        Self { rank: 0, world_size: 1, group: None }
     }
 
-    /// Those that `torchrun` has started, which tells each by its environment who it is; else this one alone.
-    pub fn of_environment(compute: &Compute) -> Result<Self, ComputeError> {
-        let ranks = environment("WORLD_SIZE")?.unwrap_or(1);
-        if ranks <= 1 && std::env::var_os("TORCHELASTIC_RUN_ID").is_none() {
-            return Ok(Self::one());
+    /// The process group that `torchrun` has set up in the environment (`RANK`, `WORLD_SIZE`, `MASTER_ADDR`,
+    /// `MASTER_PORT`), or a single process if there is none. Uses NCCL on GPUs and Gloo on CPUs.
+    ///
+    /// # Errors
+    /// Returns an error if a variable is not a number, or if the other ranks do not join within five minutes.
+    pub fn from_env(compute: &Compute) -> Result<Self, ComputeError> {
+        let world_size = env_number("WORLD_SIZE")?.unwrap_or(1);
+        if world_size <= 1 && std::env::var_os("TORCHELASTIC_RUN_ID").is_none() {
+            return Ok(Self::single());
         }
-        let rank = environment("RANK")?.unwrap_or(0);
-        let held = std::env::var("TORCHELASTIC_USE_AGENT_STORE").is_ok_and(|value| value == "True");
-        let meeting = Meeting {
+        let rank = env_number("RANK")?.unwrap_or(0);
+        let agent_hosts_store =
+            std::env::var("TORCHELASTIC_USE_AGENT_STORE").is_ok_and(|value| value == "True");
+        let rendezvous = Rendezvous {
             rank,
-            ranks,
+            world_size,
             address: std::env::var("MASTER_ADDR").unwrap_or_else(|_| "127.0.0.1".into()),
-            port: port()?,
-            holds_store: rank == 0 && !held,
-            card: compute.card(),
-            patience: PATIENCE,
+            port: master_port()?,
+            is_store_host: rank == 0 && !agent_hosts_store,
+            gpu: compute.gpu(),
+            timeout: TIMEOUT,
         };
-        Ok(Self::met(&meeting, Group::join(&meeting)?))
+        Ok(Self::from_group(&rendezvous, Group::join(&rendezvous)?))
     }
 
-    /// Those that have met.
-    pub(crate) fn met(meeting: &Meeting, group: Group) -> Self {
-        Self { rank: meeting.rank, ranks: meeting.ranks, group: Some(group) }
+    /// The members of a group that has been joined already.
+    pub(crate) fn from_group(rendezvous: &Rendezvous, group: Group) -> Self {
+        Self { rank: rendezvous.rank, world_size: rendezvous.world_size, group: Some(group) }
     }
 
-    /// Which one this is.
+    /// Rank of this process, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many there are.
-    pub fn ranks(&self) -> usize {
-        self.ranks
+    /// Number of processes in the group.
+    pub fn world_size(&self) -> usize {
+        self.world_size
     }
 
-    pub(crate) fn alone(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         self.group.is_none()
     }
 
-    pub(crate) fn sum(&self, tensor: &Tensor) -> Result<(), TorchError> {
-        self.group.as_ref().map_or(Ok(()), |group| group.sum(tensor))
+    pub(crate) fn all_reduce_sum(&self, tensor: &Tensor) -> Result<(), TorchError> {
+        self.group.as_ref().map_or(Ok(()), |group| group.all_reduce_sum(tensor))
     }
 
-    pub(crate) fn mean(&self, tensor: &mut Tensor) -> Result<(), TorchError> {
+    pub(crate) fn all_reduce_mean(&self, tensor: &mut Tensor) -> Result<(), TorchError> {
         let Some(group) = &self.group else { return Ok(()) };
-        group.sum(tensor)?;
-        let _ = tensor.g_div_scalar_(self.ranks as f64);
+        group.all_reduce_sum(tensor)?;
+        let _ = tensor.g_div_scalar_(self.world_size as f64);
         Ok(())
     }
 
-    /// Makes a tensor that of the first process.
-    pub(crate) fn same(&self, tensor: &Tensor) -> Result<(), TorchError> {
+    /// Overwrites a tensor with that of rank 0.
+    pub(crate) fn broadcast(&self, tensor: &Tensor) -> Result<(), TorchError> {
         self.group.as_ref().map_or(Ok(()), |group| group.broadcast(tensor))
     }
 }

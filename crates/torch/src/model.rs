@@ -1,4 +1,5 @@
-//! The forward pass, as tensors that know their slopes. It must say what `tandem_transformer::Network` says.
+//! The forward pass with autograd. Its outputs must equal those of `tandem_transformer::Network`, which a
+//! test checks.
 
 mod attention;
 mod bridge;
@@ -8,11 +9,11 @@ mod heads;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use feed_forward::{Routing, are_asked_at_once};
+pub(crate) use feed_forward::{Routing, uses_batched_experts};
 
-use crate::fused::Fused;
-use crate::parameters::Named;
-use crate::shim::{Joined, NormNumbers};
+use crate::fused::FusedKernels;
+use crate::parameters::ParameterViews;
+use crate::shim::{NormParameters, NormedSum};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tandem_hybrid::BridgeForm;
@@ -21,34 +22,34 @@ use tch::{Device, Kind, Tensor};
 
 pub(crate) const SQUARES: i64 = 64;
 
-/// What a network reads, on the device that it computes on.
+/// Inputs of the network, on its device.
 pub(crate) enum ModelInputs {
-    /// Tokens of the text, and of the action where there is one: `[batch, 78 or 79]`.
+    /// Tokens of the text followed by that of the move, if the network reads one: `[batch, 78 or 79]`.
     Text(Tensor),
-    /// For each position and channel the squares that have it as bits of a number, and what they have: `[batch, channels]`.
-    /// And for a bridge what an NNUE sees, in bytes: `[batch, numbers]`.
-    Squares { masks: Tensor, levels: Tensor, seen: Option<Tensor> },
+    /// Occupied squares of each channel as a bit mask, and the value of the channel on them: both `[batch,
+    /// channels]`. For a bridge also the accumulator of an NNUE, in bytes: `[batch, values]`.
+    Squares { masks: Tensor, levels: Tensor, bridge_inputs: Option<Tensor> },
 }
 
-/// What a network says, by the names of its heads, and how its experts were chosen.
-pub(crate) struct Said {
+/// Outputs by the names of the heads, and the routing of each layer of experts.
+pub(crate) struct ModelOutput {
     pub(crate) heads: BTreeMap<String, Tensor>,
     pub(crate) routing: Vec<Routing>,
 }
 
-/// Numbers that every pass needs and no pass changes.
+/// Architecture of a network, and constant tensors that every forward pass needs.
 pub(crate) struct Model {
     architecture: Architecture,
     kind: Kind,
-    /// 0 to 63.
+    /// Indices of the squares, 0 to 63, by which bit masks are shifted.
     squares: Tensor,
-    /// Where lc0's moves stand among pairs of squares and promotions.
-    moves: Tensor,
-    /// What hides the move from the position.
+    /// Index of each of lc0's moves among pairs of squares and promotions.
+    move_indices: Tensor,
+    /// Attention mask that hides the move token from the position.
     mask: Option<Tensor>,
-    /// Kernels of our own, where there are some.
-    fused: Option<Fused>,
-    /// How the network is given what a bridge makes, where there is one.
+    /// Our own CUDA kernels, if they can be used.
+    fused: Option<FusedKernels>,
+    /// The way in which the code of a bridge enters the network; `None` without a bridge.
     bridge: Option<BridgeForm>,
 }
 
@@ -58,65 +59,71 @@ impl Model {
             architecture: architecture.clone(),
             kind,
             squares: Tensor::arange(SQUARES, (Kind::Int64, device)),
-            moves: Tensor::from_slice(&heads::places_of_moves()).to_device(device),
+            move_indices: Tensor::from_slice(&heads::move_indices()).to_device(device),
             mask: attention::mask(architecture, kind, device),
-            fused: Fused::of(architecture, kind, device),
+            fused: FusedKernels::for_network(architecture, kind, device),
             bridge: None,
         }
     }
 
-    /// The same with a bridge to it.
+    /// Makes the network read the code of a bridge as well, if `form` is given.
     pub(crate) fn with_bridge(self, form: Option<BridgeForm>) -> Self {
         Self { bridge: form, ..self }
     }
 
-    /// Computes with libtorch's kernels alone.
+    /// Disables our own kernels, to compare them with libtorch's.
     #[cfg(test)]
-    pub(crate) fn use_plain(&mut self) {
+    pub(crate) fn disable_fused_kernels(&mut self) {
         self.fused = None;
     }
 
-    /// Whether kernels of our own are in use.
+    /// True if our own kernels are in use.
     #[cfg(test)]
-    pub(crate) fn has_kernels(&self) -> bool {
-        self.fused.as_ref().is_some_and(Fused::is_well)
+    pub(crate) fn uses_fused_kernels(&self) -> bool {
+        self.fused.as_ref().is_some_and(FusedKernels::is_active)
     }
 
-    /// What the network with these tensors says.
-    pub(crate) fn forward(&self, tensors: &Named, inputs: &ModelInputs) -> Said {
-        self.forward_without(tensors, inputs, 0.0)
+    /// Forward pass for inference, without dropout.
+    pub(crate) fn forward(&self, parameters: &ParameterViews, inputs: &ModelInputs) -> ModelOutput {
+        self.forward_train(parameters, inputs, 0.0)
     }
 
-    /// The same while it learns, without a share of the bridge's numbers, which are chosen by chance.
-    pub(crate) fn forward_without(&self, tensors: &Named, inputs: &ModelInputs, dropout: f64) -> Said {
-        let pass = Pass { model: self, tensors, routing: RefCell::default() };
+    /// Forward pass for training: each value of the bridge's code is dropped with probability `dropout`.
+    pub(crate) fn forward_train(
+        &self,
+        parameters: &ParameterViews,
+        inputs: &ModelInputs,
+        dropout: f64,
+    ) -> ModelOutput {
+        let pass = Pass { model: self, parameters, routing: RefCell::default() };
         let x = match inputs {
             ModelInputs::Text(tokens) => pass.embed_text(tokens),
-            ModelInputs::Squares { masks, levels, seen } => {
-                let code = seen.as_ref().zip(self.bridge);
-                let code = code.map(|(seen, form)| (form, pass.cross(seen, dropout)));
-                pass.embed_squares(&self.expand(masks, levels), code)
+            ModelInputs::Squares { masks, levels, bridge_inputs } => {
+                let bridge_code = bridge_inputs.as_ref().zip(self.bridge);
+                let bridge_code =
+                    bridge_code.map(|(bridge_inputs, form)| (form, pass.bridge_code(bridge_inputs, dropout)));
+                pass.embed_squares(&self.expand(masks, levels), bridge_code)
             }
         };
         let x = pass.blocks(x);
         let heads = match self.architecture.input {
             Input::Text => pass.text_heads(&x.select(1, -1)),
-            Input::Squares | Input::Planes | Input::LonePlanes => pass.square_heads(&x),
+            Input::Squares | Input::Planes | Input::PlanesSingle => pass.square_heads(&x),
         };
-        Said { heads, routing: pass.routing.into_inner() }
+        ModelOutput { heads, routing: pass.routing.into_inner() }
     }
 
-    /// Numbers for each square: `[batch, 64, channels]`.
+    /// Expands bit masks to the input of each square: `[batch, 64, channels]`.
     fn expand(&self, masks: &Tensor, levels: &Tensor) -> Tensor {
         let bits = masks.unsqueeze(1).bitwise_right_shift(&self.squares.view([1, SQUARES, 1])).bitwise_and(1);
         bits.to_kind(self.kind) * levels.unsqueeze(1).to_kind(self.kind)
     }
 }
 
-/// One pass through a network.
+/// State of one forward pass.
 struct Pass<'a> {
     model: &'a Model,
-    tensors: &'a Named,
+    parameters: &'a ParameterViews,
     routing: RefCell<Vec<Routing>>,
 }
 
@@ -126,101 +133,106 @@ impl Pass<'_> {
     }
 
     fn linear(&self, x: &Tensor, name: &str) -> Tensor {
-        x.linear(self.tensors.get(&format!("{name}.weight")), self.tensors.find(&format!("{name}.bias")))
+        x.linear(
+            self.parameters.get(&format!("{name}.weight")),
+            self.parameters.find(&format!("{name}.bias")),
+        )
     }
 
-    /// A layer and the curve after it.
-    fn bent_linear(&self, x: &Tensor, name: &str) -> Tensor {
-        let bias = self.tensors.find(&format!("{name}.bias"));
-        self.bent_product(x, self.tensors.get(&format!("{name}.weight")), bias)
+    /// A linear layer followed by the network's activation.
+    fn linear_activation(&self, x: &Tensor, name: &str) -> Tensor {
+        let bias = self.parameters.find(&format!("{name}.bias"));
+        self.matmul_activation(x, self.parameters.get(&format!("{name}.weight")), bias)
     }
 
-    fn bent_product(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
+    fn matmul_activation(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
         let activation = self.architecture().body.activation;
-        let Some(fused) = &self.model.fused else { return bent(&x.linear(weight, bias), activation) };
-        // The bias waits for the curve, whose kernel also sums the bias's slopes.
+        let Some(fused) = &self.model.fused else { return activate(&x.linear(weight, bias), activation) };
+        // The fused kernel adds the bias itself, because its backward pass then sums the bias gradient as
+        // well.
         let product = x.linear(weight, None::<&Tensor>);
-        fused.bend(&product, bias).unwrap_or_else(|| match bias {
-            Some(bias) => bent(&(product + bias), activation),
-            None => bent(&product, activation),
+        fused.bias_activation(&product, bias).unwrap_or_else(|| match bias {
+            Some(bias) => activate(&(product + bias), activation),
+            None => activate(&product, activation),
         })
     }
 
     fn norm(&self, x: &Tensor, name: &str) -> Tensor {
-        self.join(x, None, 1.0, name).normed
+        self.add_norm(x, None, 1.0, name).normed
     }
 
-    /// A branch joins the rows, weighted by a factor, and the norm that comes then is made of them.
-    fn join(&self, x: &Tensor, branch: Option<&Tensor>, factor: f64, name: &str) -> Joined {
+    /// Adds a branch, multiplied by a factor, to the residual stream and normalises the sum.
+    fn add_norm(&self, x: &Tensor, branch: Option<&Tensor>, factor: f64, name: &str) -> NormedSum {
         let norm = &self.architecture().body.norm;
-        let numbers = NormNumbers {
-            scale: self.tensors.get(&format!("{name}.scale")),
-            offset: self.tensors.find(&format!("{name}.offset")),
+        let norm_parameters = NormParameters {
+            scale: self.parameters.get(&format!("{name}.scale")),
+            offset: self.parameters.find(&format!("{name}.offset")),
             epsilon: f64::from(norm.epsilon),
             centred: norm.kind == NormKind::Layer,
         };
         let fused = self.model.fused.as_ref();
-        fused.and_then(|fused| fused.add_norm(x, branch, factor, numbers)).unwrap_or_else(|| {
+        fused.and_then(|fused| fused.add_norm(x, branch, factor, norm_parameters)).unwrap_or_else(|| {
             let sum = match branch {
                 Some(branch) if factor == 1.0 => x + branch,
                 Some(branch) => x + branch * factor,
                 None => x.shallow_clone(),
             };
-            let normed = self.norm_of(&sum, name, norm.kind, norm.epsilon);
-            Joined { sum, normed }
+            let normed = self.plain_norm(&sum, name, norm.kind, norm.epsilon);
+            NormedSum { sum, normed }
         })
     }
 
-    fn norm_of(&self, x: &Tensor, name: &str, kind: NormKind, epsilon: f32) -> Tensor {
-        let (scale, epsilon) = (self.tensors.get(&format!("{name}.scale")), f64::from(epsilon));
+    fn plain_norm(&self, x: &Tensor, name: &str, kind: NormKind, epsilon: f32) -> Tensor {
+        let (scale, epsilon) = (self.parameters.get(&format!("{name}.scale")), f64::from(epsilon));
         match kind {
             NormKind::Layer => {
-                let offset = self.tensors.find(&format!("{name}.offset"));
+                let offset = self.parameters.find(&format!("{name}.offset"));
                 x.layer_norm(scale.size(), Some(scale), offset, epsilon, true)
             }
             NormKind::Rms => {
-                let wide = x.to_kind(accurate(x.kind()));
-                let size = (wide.square().mean_dim(&[-1i64][..], true, wide.kind()) + epsilon).rsqrt();
-                (wide * size).to_kind(x.kind()) * scale
+                let x_accurate = x.to_kind(accumulation_kind(x.kind()));
+                let rstd =
+                    (x_accurate.square().mean_dim(&[-1i64][..], true, x_accurate.kind()) + epsilon).rsqrt();
+                (x_accurate * rstd).to_kind(x.kind()) * scale
             }
         }
     }
 
-    /// Attention and what happens to each token alone, layer after layer, each joined to the rows.
+    /// The layers: attention and feed-forward branches, each added to the residual stream.
     fn blocks(&self, x: Tensor) -> Tensor {
         match self.architecture().body.norm.place {
-            NormPlace::Pre => self.blocks_after_norms(x),
-            NormPlace::Post => self.blocks_before_norms(x),
+            NormPlace::Pre => self.pre_norm_blocks(x),
+            NormPlace::Post => self.post_norm_blocks(x),
         }
     }
 
-    fn blocks_after_norms(&self, mut x: Tensor) -> Tensor {
-        // What a branch makes joins the rows when the next norm is made.
-        let mut made: Option<Tensor> = None;
+    fn pre_norm_blocks(&self, mut x: Tensor) -> Tensor {
+        // A branch is added together with the next norm, so that one kernel does both.
+        let mut branch_output: Option<Tensor> = None;
         for (layer, branch) in self.branches() {
-            let joined = self.join(&x, made.as_ref(), 1.0, &branch.norm(&layer));
-            made = Some(self.branch(branch, &joined.normed, &layer));
-            x = joined.sum;
+            let added = self.add_norm(&x, branch_output.as_ref(), 1.0, &branch.norm(&layer));
+            branch_output = Some(self.branch(branch, &added.normed, &layer));
+            x = added.sum;
         }
-        match made {
-            made if self.architecture().body.norm.last => {
-                self.join(&x, made.as_ref(), 1.0, "last_norm").normed
+        match branch_output {
+            branch_output if self.architecture().body.norm.last => {
+                self.add_norm(&x, branch_output.as_ref(), 1.0, "last_norm").normed
             }
-            Some(made) => x + made,
+            Some(branch_output) => x + branch_output,
             None => x,
         }
     }
 
-    fn blocks_before_norms(&self, mut x: Tensor) -> Tensor {
+    fn post_norm_blocks(&self, mut x: Tensor) -> Tensor {
         let factor = f64::from(self.architecture().branch_factor());
         for (layer, branch) in self.branches() {
-            let made = self.branch(branch, &x, &layer);
-            x = self.join(&x, Some(&made), factor, &branch.norm(&layer)).normed;
+            let branch_output = self.branch(branch, &x, &layer);
+            x = self.add_norm(&x, Some(&branch_output), factor, &branch.norm(&layer)).normed;
         }
         if self.architecture().body.norm.last { self.norm(&x, "last_norm") } else { x }
     }
 
-    /// All branches, in their order, with the names of their layers.
+    /// All branches in their order, with the name of their layer.
     fn branches(&self) -> impl Iterator<Item = (String, Branch)> {
         let layers = 0..self.architecture().body.layers;
         layers.flat_map(|layer| Branch::ALL.map(|branch| (format!("layers.{layer}"), branch)))
@@ -229,12 +241,12 @@ impl Pass<'_> {
     fn branch(&self, branch: Branch, x: &Tensor, layer: &str) -> Tensor {
         match branch {
             Branch::Attention => self.attention(x, layer),
-            Branch::FeedForward => self.mix(x, layer),
+            Branch::FeedForward => self.feed_forward_branch(x, layer),
         }
     }
 }
 
-/// The halves of a block.
+/// The two branches of a transformer layer.
 #[derive(Clone, Copy)]
 enum Branch {
     Attention,
@@ -252,13 +264,13 @@ impl Branch {
     }
 }
 
-/// What sums of many numbers are made in.
-fn accurate(kind: Kind) -> Kind {
+/// Type in which sums over many values are accumulated.
+fn accumulation_kind(kind: Kind) -> Kind {
     if kind == Kind::Double { Kind::Double } else { Kind::Float }
 }
 
-/// A curve.
-pub(crate) fn bent(x: &Tensor, activation: Activation) -> Tensor {
+/// Applies an activation with libtorch's kernel.
+pub(crate) fn activate(x: &Tensor, activation: Activation) -> Tensor {
     match activation {
         Activation::Silu => x.silu(),
         Activation::Mish => x.mish(),

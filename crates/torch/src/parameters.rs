@@ -1,61 +1,63 @@
-//! The numbers of a network, all in one row.
+//! Parameters of a network in one flat buffer.
 //!
-//! An optimiser's step, an average, a sum over machines, a checkpoint: each is then one operation on one tensor, and
-//! slopes come in such a row by themselves, since what a row was split into is joined again on the way back.
+//! A step of the optimiser, an average, an all-reduce and a checkpoint are then single operations on one
+//! tensor. Gradients are flat as well, because the tensors of the network are views that autograd joins again
+//! in the backward pass.
 
 use crate::shim::TorchError;
-use crate::sparsity::two_of_four;
+use crate::sparsity::two_four_mask;
 use std::collections::HashMap;
 use tandem_hybrid::Bridge;
 use tandem_transformer::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use tch::{Device, Kind, Tensor};
 
-/// The tensors of a network by their names.
-pub(crate) struct Named(HashMap<String, Tensor>);
+/// The tensors of a network by name.
+pub(crate) struct ParameterViews(HashMap<String, Tensor>);
 
-impl Named {
-    /// One that the architecture has.
+impl ParameterViews {
+    /// A tensor that the architecture always has.
     pub(crate) fn get(&self, name: &str) -> &Tensor {
         self.find(name).unwrap_or_else(|| unreachable!("the architecture has no {name}"))
     }
 
-    /// One that it may have.
+    /// A tensor that the architecture may have, for example a bias.
     pub(crate) fn find(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
 }
 
-/// Where the numbers of a network, and of a bridge to it, are in the row: those that an optimiser lets decay come first.
+/// Layout of the flat buffer: the tensors of a network, and of a bridge to it. Those with weight decay come
+/// first, so that decay applies to one contiguous range.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ParameterLayout {
     specs: Vec<TensorSpec>,
-    decayed: usize,
+    num_decayed: usize,
 }
 
-/// Whether a tensor is a bridge's and not the network's.
-pub(crate) fn is_of_bridge(name: &str) -> bool {
+/// True if a tensor belongs to the bridge, false if to the network.
+pub(crate) fn is_bridge_tensor(name: &str) -> bool {
     name.starts_with("bridge.")
 }
 
-impl Row {
-    pub(crate) fn of(architecture: &Architecture, bridge: Option<&Bridge>) -> Self {
+impl ParameterLayout {
+    pub(crate) fn new(architecture: &Architecture, bridge: Option<&Bridge>) -> Self {
         let of_bridge = bridge.iter().flat_map(|bridge| bridge.tensors());
         let of_bridge = of_bridge.map(|(name, shape, _)| TensorSpec { name: name.into(), shape });
-        Self::new(architecture.tensors().into_iter().chain(of_bridge))
+        Self::from_specs(architecture.tensors().into_iter().chain(of_bridge))
     }
 
-    pub(crate) fn new(tensors: impl Iterator<Item = TensorSpec>) -> Self {
-        // Scales, offsets, biases and gates stay as they are learnt.
+    pub(crate) fn from_specs(tensors: impl Iterator<Item = TensorSpec>) -> Self {
+        // Scales, offsets, biases and gates do not decay.
         let decays = |spec: &TensorSpec| spec.shape.len() > 1 && !spec.name.starts_with("embedding.gate");
         let (mut specs, rest): (Vec<_>, Vec<_>) = tensors.partition(decays);
-        let decayed = specs.iter().map(TensorSpec::len).sum();
+        let num_decayed = specs.iter().map(TensorSpec::len).sum();
         specs.extend(rest);
-        Self { specs, decayed }
+        Self { specs, num_decayed }
     }
 
-    /// The numbers from the start that decay.
-    pub(crate) fn decayed(&self) -> i64 {
-        self.decayed as i64
+    /// Number of parameters with weight decay, which are the first of the buffer.
+    pub(crate) fn num_decayed(&self) -> i64 {
+        self.num_decayed as i64
     }
 
     pub(crate) fn len(&self) -> i64 {
@@ -66,27 +68,27 @@ impl Row {
         &self.specs
     }
 
-    /// The tensors within a row.
-    pub(crate) fn split(&self, row: &Tensor) -> Named {
+    /// Views of a flat tensor, by name and with their shapes.
+    pub(crate) fn views(&self, flat: &Tensor) -> ParameterViews {
         let sizes: Vec<i64> = self.specs.iter().map(|spec| spec.len() as i64).collect();
-        let parts = row.split_with_sizes(sizes, 0);
+        let parts = flat.split_with_sizes(sizes, 0);
         let shaped = self.specs.iter().zip(parts).map(|(spec, part)| {
             let shape: Vec<i64> = spec.shape.iter().map(|&size| size as i64).collect();
             (spec.name.clone(), part.view(shape.as_slice()))
         });
-        Named(shaped.collect())
+        ParameterViews(shaped.collect())
     }
 
-    /// A row with the numbers of a network, and of a bridge if the row has one.
-    pub(crate) fn join(&self, weights: &Weights, bridge: Option<&Bridge>, device: Device) -> Tensor {
+    /// Copies the parameters of a network, and of a bridge if the layout has one, to a new flat tensor.
+    pub(crate) fn flatten(&self, weights: &Weights, bridge: Option<&Bridge>, device: Device) -> Tensor {
         let of_bridge = bridge.map(Bridge::tensors).unwrap_or_default();
         let parts: Vec<Tensor> = self
             .specs
             .iter()
             .map(|spec| {
-                let beside = of_bridge.iter().find(|(name, ..)| *name == spec.name);
-                match weights.get(&spec.name).or(beside.map(|&(_, _, numbers)| numbers)) {
-                    Some(numbers) => Tensor::from_slice(numbers),
+                let in_bridge = of_bridge.iter().find(|(name, ..)| *name == spec.name);
+                match weights.get(&spec.name).or(in_bridge.map(|&(_, _, values)| values)) {
+                    Some(values) => Tensor::from_slice(values),
                     None => unreachable!("the architecture or the bridge has {}", spec.name),
                 }
             })
@@ -94,102 +96,109 @@ impl Row {
         Tensor::cat(&parts, 0).to_device(device)
     }
 
-    /// The network of a row.
-    pub(crate) fn weights(&self, architecture: &Architecture, row: &Tensor) -> Result<Weights, WeightsError> {
-        Weights::new(architecture.clone(), self.named_numbers(row, |name| !is_of_bridge(name)))
+    /// The network that a flat tensor holds.
+    pub(crate) fn weights(
+        &self,
+        architecture: &Architecture,
+        flat: &Tensor,
+    ) -> Result<Weights, WeightsError> {
+        Weights::new(architecture.clone(), self.to_named(flat, |name| !is_bridge_tensor(name)))
     }
 
-    /// The bridge of a row that begins as another does; none where the row has none.
-    pub(crate) fn bridge(&self, start: &Bridge, row: &Tensor) -> Option<Bridge> {
-        let mut tensors = self.named_numbers(row, is_of_bridge);
+    /// The bridge that a flat tensor holds, with the form and sizes of `start`; `None` if the layout has no
+    /// bridge.
+    pub(crate) fn bridge(&self, start: &Bridge, flat: &Tensor) -> Option<Bridge> {
+        let mut tensors = self.to_named(flat, is_bridge_tensor);
         let (form, inputs, outputs) = (start.form(), start.inputs(), start.outputs());
-        let taken = |name: &str, _: &[usize]| tensors.remove(name).map(|(_, numbers)| numbers).ok_or(());
-        Bridge::of_tensors(form, inputs, outputs, taken).ok()
+        let take = |name: &str, _: &[usize]| tensors.remove(name).map(|(_, values)| values).ok_or(());
+        Bridge::from_tensors(form, inputs, outputs, take).ok()
     }
 
-    /// The tensors of a row that are wanted.
-    fn named_numbers(&self, row: &Tensor, wanted: impl Fn(&str) -> bool) -> NamedTensors {
-        let numbers = numbers_of(row);
-        let mut at = 0;
+    /// Copies the tensors whose names are wanted to the CPU.
+    fn to_named(&self, flat: &Tensor, wanted: impl Fn(&str) -> bool) -> NamedTensors {
+        let values = to_vec(flat);
+        let mut offset = 0;
         let mut tensors = NamedTensors::new();
         for spec in &self.specs {
-            let part = at..at + spec.len();
-            at = part.end;
+            let part = offset..offset + spec.len();
+            offset = part.end;
             if wanted(&spec.name) {
-                tensors.insert(spec.name.clone(), (spec.shape.clone(), numbers[part].to_vec()));
+                tensors.insert(spec.name.clone(), (spec.shape.clone(), values[part].to_vec()));
             }
         }
         tensors
     }
 
-    /// A row of ones and, for the tensors that are named, of zeros.
-    pub(crate) fn ones_but(&self, named: impl Fn(&str) -> bool, device: Device) -> Tensor {
-        let ones = Tensor::ones([self.len()], (Kind::Float, device));
-        let mut at = 0;
+    /// A mask over the flat buffer: 0 for tensors that `is_selected` names, 1 for all others.
+    pub(crate) fn mask_without(&self, is_selected: impl Fn(&str) -> bool, device: Device) -> Tensor {
+        let mask = Tensor::ones([self.len()], (Kind::Float, device));
+        let mut offset = 0;
         for spec in &self.specs {
             let len = spec.len() as i64;
-            if named(&spec.name) {
-                let _ = ones.narrow(0, at, len).zero_();
+            if is_selected(&spec.name) {
+                let _ = mask.narrow(0, offset, len).zero_();
             }
-            at += len;
+            offset += len;
         }
-        ones
+        mask
     }
 }
 
-/// The numbers of a tensor.
-pub(crate) fn numbers_of(tensor: &Tensor) -> Vec<f32> {
-    let plain = tensor.detach().to_device(Device::Cpu).to_kind(Kind::Float).contiguous().view(-1);
-    let mut numbers = vec![0.0; plain.numel()];
-    let count = numbers.len();
-    plain.copy_data(&mut numbers, count);
-    numbers
+/// The values of a tensor, in row-major order.
+pub(crate) fn to_vec(tensor: &Tensor) -> Vec<f32> {
+    let on_cpu = tensor.detach().to_device(Device::Cpu).to_kind(Kind::Float).contiguous().view(-1);
+    let mut values = vec![0.0; on_cpu.numel()];
+    let count = values.len();
+    on_cpu.copy_data(&mut values, count);
+    values
 }
 
-/// A row of numbers that are learnt: in full precision for the optimiser, and as what is computed with.
-pub(crate) struct Parameters {
-    pub(crate) masters: Tensor,
+/// Trainable parameters: a master copy in f32 for the optimiser, and a working copy in the precision of the
+/// forward pass, which is the autograd leaf.
+pub(crate) struct ParameterBuffer {
+    pub(crate) master: Tensor,
     working: Tensor,
-    /// Two of every four weights alone are computed with. All go on learning, so that the choice can change.
-    sparse: Option<Row>,
+    /// Layout for 2:4 sparsity; `None` without. The mask applies to the working copy only: pruned weights go
+    /// on training in the master copy, so they can return.
+    sparsity: Option<ParameterLayout>,
 }
 
-impl Parameters {
-    pub(crate) fn new(masters: Tensor, kind: Kind, sparse: Option<Row>) -> Self {
-        let working = match (kind, &sparse) {
-            (Kind::Float, None) => masters.shallow_clone(),
-            _ => masters.to_kind(kind).copy(),
+impl ParameterBuffer {
+    pub(crate) fn new(master: Tensor, kind: Kind, sparsity: Option<ParameterLayout>) -> Self {
+        let working = match (kind, &sparsity) {
+            (Kind::Float, None) => master.shallow_clone(),
+            _ => master.to_kind(kind).copy(),
         };
-        let mut parameters = Self { masters, working: working.set_requires_grad(true), sparse };
+        let mut parameters = Self { master, working: working.set_requires_grad(true), sparsity };
         parameters.refresh();
         parameters
     }
 
-    /// What is computed with.
+    /// The working copy.
     pub(crate) fn working(&self) -> &Tensor {
         &self.working
     }
 
-    fn is_copied(&self) -> bool {
-        self.working.kind() != Kind::Float || self.sparse.is_some()
+    fn has_copy(&self) -> bool {
+        self.working.kind() != Kind::Float || self.sparsity.is_some()
     }
 
-    /// After the masters have changed.
+    /// Updates the working copy after the master copy has changed.
     pub(crate) fn refresh(&mut self) {
-        if !self.is_copied() {
+        if !self.has_copy() {
             return;
         }
-        tch::no_grad(|| match &self.sparse {
-            Some(row) => self.working.copy_(&(&self.masters * two_of_four(row, &self.masters))),
-            None => self.working.copy_(&self.masters),
+        tch::no_grad(|| match &self.sparsity {
+            Some(layout) => self.working.copy_(&(&self.master * two_four_mask(layout, &self.master))),
+            None => self.working.copy_(&self.master),
         });
     }
 
-    /// The slopes of the last step in full precision, taken away from where the next step would add to them.
-    pub(crate) fn take_slopes(&mut self) -> Result<Tensor, TorchError> {
-        let slopes = self.working.f_grad()?;
-        let taken = if slopes.kind() == Kind::Float { slopes.copy() } else { slopes.to_kind(Kind::Float) };
+    /// Returns the gradients in f32 and clears them.
+    pub(crate) fn take_grads(&mut self) -> Result<Tensor, TorchError> {
+        let grads = self.working.f_grad()?;
+        let grads_f32 = if grads.kind() == Kind::Float { grads.copy() } else { grads.to_kind(Kind::Float) };
         self.working.zero_grad();
-        Ok(taken)
+        Ok(grads_f32)
     }
 }

@@ -1,10 +1,10 @@
-//! What `csrc` adds to tch.
+//! Bindings to `csrc`: functions of libtorch that tch does not have.
 
 mod kernels;
 
 #[cfg(test)]
 pub(crate) use kernels::compile;
-pub(crate) use kernels::{Joined, KernelShape, Kernels, NormNumbers};
+pub(crate) use kernels::{KernelShape, Kernels, NormParameters, NormedSum};
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -12,14 +12,14 @@ use std::sync::OnceLock;
 use tch::Tensor;
 use thiserror::Error;
 
-/// What libtorch says when it cannot do something.
+/// An error of libtorch, with the first line of its message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("libtorch: {0}")]
 pub struct TorchError(String);
 
 impl TorchError {
-    pub(crate) fn new(problem: &str) -> Self {
-        Self(problem.into())
+    pub(crate) fn new(message: &str) -> Self {
+        Self(message.into())
     }
 }
 
@@ -29,331 +29,333 @@ unsafe extern "C" {
     fn tandem_error() -> *const c_char;
     fn tandem_version() -> *const c_char;
     fn tandem_load_cuda() -> c_int;
-    fn tandem_load_card(path: *const c_char) -> c_int;
-    fn tandem_card_function(name: *const c_char) -> Handle;
-    fn tandem_synchronise(device: c_int) -> c_int;
+    fn tandem_load_gpu_library(path: *const c_char) -> c_int;
+    fn tandem_gpu_function(name: *const c_char) -> Handle;
+    fn tandem_synchronize(device: c_int) -> c_int;
     fn tandem_peak_memory(device: c_int) -> i64;
     fn tandem_allow_tf32(allow: c_int) -> c_int;
     fn tandem_pin(tensor: Handle) -> c_int;
     fn tandem_adamw(
-        numbers: Handle,
-        slopes: Handle,
-        first: Handle,
-        second: Handle,
+        params: Handle,
+        grads: Handle,
+        exp_avg: Handle,
+        exp_avg_sq: Handle,
         steps: Handle,
-        rate: Handle,
+        lr: Handle,
         beta1: f64,
         beta2: f64,
-        decay: f64,
+        weight_decay: f64,
         epsilon: f64,
     ) -> c_int;
     fn tandem_group(
         rank: c_int,
-        ranks: c_int,
+        world_size: c_int,
         address: *const c_char,
         port: c_int,
-        holds_store: c_int,
-        on_card: c_int,
+        is_store_host: c_int,
+        on_gpu: c_int,
         device: c_int,
-        milliseconds: i64,
+        timeout_ms: i64,
     ) -> Handle;
     fn tandem_sum(group: Handle, tensor: Handle) -> c_int;
     fn tandem_broadcast(group: Handle, tensor: Handle) -> c_int;
     fn tandem_group_free(group: Handle);
 }
 
-/// The library of `csrc/card.cpp`; empty where it could not be built.
-static CARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/card.so"));
+/// The GPU library, compiled from `csrc/gpu.cpp` and `csrc/fused.cpp`; empty if its headers were missing.
+static GPU_LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gpu.so"));
 
-/// The libtorch that this was built for.
+/// Version of libtorch that this program was built with, for example `2.11.0`.
 pub fn version() -> String {
-    // SAFETY: a string that is part of the program.
+    // SAFETY: the string is a constant of the library.
     unsafe { CStr::from_ptr(tandem_version()) }.to_string_lossy().into_owned()
 }
 
-fn told() -> TorchError {
-    told_by(tandem_error)
+fn last_error() -> TorchError {
+    error_from(tandem_error)
 }
 
-/// What a part of the shim has said last.
-fn told_by(error: unsafe extern "C" fn() -> *const c_char) -> TorchError {
-    // SAFETY: it is a string of this thread, which nobody changes before the next call.
+/// The last error of a library. libtorch appends a C++ stack trace, so only the first line is kept.
+fn error_from(error: unsafe extern "C" fn() -> *const c_char) -> TorchError {
+    // SAFETY: the string belongs to this thread and is not changed before the next call.
     let text = unsafe { CStr::from_ptr(error()) };
-    // The rest is a trace of C++ frames.
     let text = text.to_string_lossy();
     TorchError(text.lines().next().unwrap_or_default().to_owned())
 }
 
-fn done(code: c_int) -> Result<(), TorchError> {
-    if code == 0 { Ok(()) } else { Err(told()) }
+fn check(code: c_int) -> Result<(), TorchError> {
+    if code == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 fn handle(tensor: &Tensor) -> Handle {
     tensor.as_ptr().cast_mut().cast()
 }
 
-/// Makes the cards of this machine known to libtorch.
+/// Loads libtorch_cuda, which registers NVIDIA GPUs with libtorch.
 pub(crate) fn load_cuda() -> Result<(), TorchError> {
-    // SAFETY: it opens a library whose initialisers are made for that.
-    done(unsafe { tandem_load_cuda() })
+    // SAFETY: loading the library runs initialisers that are written for that.
+    check(unsafe { tandem_load_cuda() })
 }
 
-/// Opens the part for cards, which the program carries, once.
-pub(crate) fn load_card() -> Result<(), TorchError> {
-    static OPENED: OnceLock<Result<(), TorchError>> = OnceLock::new();
-    OPENED.get_or_init(open_card).clone()
+/// Loads the GPU library, which is embedded in the program. Only the first call does so; later ones return
+/// its result.
+pub(crate) fn load_gpu_library() -> Result<(), TorchError> {
+    static LOADED: OnceLock<Result<(), TorchError>> = OnceLock::new();
+    LOADED.get_or_init(open_gpu_library).clone()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_card() -> Result<(), TorchError> {
-    Err(TorchError("the part for cards is for Linux".into()))
+fn open_gpu_library() -> Result<(), TorchError> {
+    Err(TorchError("the GPU library is only available on Linux".into()))
 }
 
 #[cfg(target_os = "linux")]
-fn open_card() -> Result<(), TorchError> {
+fn open_gpu_library() -> Result<(), TorchError> {
     use std::io::Write as _;
     use std::os::fd::{AsRawFd, FromRawFd};
-    let failed = |problem: String| TorchError(format!("the part for cards cannot be opened: {problem}"));
-    if CARD.is_empty() {
-        return Err(failed("this program was built without its headers".into()));
+    let failed = |message: String| TorchError(format!("the GPU library cannot be loaded: {message}"));
+    if GPU_LIBRARY.is_empty() {
+        return Err(failed("this program was built without the headers of CUDA or NCCL".into()));
     }
-    // SAFETY: the name is a string, and the result is looked at.
-    let descriptor = unsafe { libc::memfd_create(c"tandem-card".as_ptr(), libc::MFD_CLOEXEC) };
+    // SAFETY: the name is a C string, and the result is checked.
+    let descriptor = unsafe { libc::memfd_create(c"tandem-gpu".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(failed(std::io::Error::last_os_error().to_string()));
     }
-    // SAFETY: it was just made, and belongs to nobody else.
+    // SAFETY: the descriptor was just created and has no other owner.
     let mut file = unsafe { std::fs::File::from_raw_fd(descriptor) };
-    file.write_all(CARD).map_err(|error| failed(error.to_string()))?;
+    file.write_all(GPU_LIBRARY).map_err(|error| failed(error.to_string()))?;
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
         .map_err(|error| failed(error.to_string()))?;
-    // SAFETY: the path is a string; the library is the one that was built with this program.
-    done(unsafe { tandem_load_card(path.as_ptr()) })
+    // SAFETY: the path is a C string; the library was built together with this program.
+    check(unsafe { tandem_load_gpu_library(path.as_ptr()) })
 }
 
-/// Waits until a card has done all it was asked.
-pub(crate) fn synchronise(card: usize) -> Result<(), TorchError> {
-    // SAFETY: a card that there is none of is refused.
-    done(unsafe { tandem_synchronise(card as c_int) })
+/// Waits until a GPU has finished all queued work.
+pub(crate) fn synchronize(gpu: usize) -> Result<(), TorchError> {
+    // SAFETY: an index without a GPU is refused.
+    check(unsafe { tandem_synchronize(gpu as c_int) })
 }
 
-/// The most bytes of a card that tensors have taken at one time.
+/// Peak number of bytes that tensors have occupied on a GPU; `None` if it is not known.
 pub(crate) fn peak_memory(device: usize) -> Option<u64> {
-    // SAFETY: a device that there is none of is answered with -1.
+    // SAFETY: an index without a GPU is answered with -1.
     u64::try_from(unsafe { tandem_peak_memory(device as c_int) }).ok()
 }
 
-/// Puts a tensor of the processor into memory that a card fetches from by itself.
+/// Moves a CPU tensor to page-locked memory, from which a GPU copies asynchronously.
 pub(crate) fn pin(tensor: &mut Tensor) -> Result<(), TorchError> {
-    // SAFETY: the handle is a tensor, which nobody else looks at while another is put in its place.
-    done(unsafe { tandem_pin(handle(tensor)) })
+    // SAFETY: the handle is a tensor, borrowed mutably while another takes its place.
+    check(unsafe { tandem_pin(handle(tensor)) })
 }
 
-/// Whether products of numbers of 32 bits may be rounded as cards like it.
+/// Allows TF32 in f32 matrix products: inputs are rounded to 10 bits of mantissa, as GPUs do it several times
+/// faster.
 pub(crate) fn allow_tf32(allow: bool) -> Result<(), TorchError> {
-    // SAFETY: it sets a flag.
-    done(unsafe { tandem_allow_tf32(allow.into()) })
+    // SAFETY: the function only sets a flag.
+    check(unsafe { tandem_allow_tf32(allow.into()) })
 }
 
-/// The numbers of AdamW.
+/// Hyperparameters of AdamW (Loshchilov and Hutter 2019).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamW {
     pub(crate) beta1: f64,
     pub(crate) beta2: f64,
-    pub(crate) decay: f64,
+    pub(crate) weight_decay: f64,
     pub(crate) epsilon: f64,
 }
 
-/// What AdamW works on: rows of one length and kind, and two single numbers.
-pub(crate) struct AdamWRows<'a> {
-    pub(crate) numbers: &'a Tensor,
-    pub(crate) slopes: &'a Tensor,
-    pub(crate) first: &'a Tensor,
-    pub(crate) second: &'a Tensor,
+/// Tensors of an AdamW step: four flat ones of the same length and type, and the scalars `steps` and `lr`.
+pub(crate) struct AdamWTensors<'a> {
+    pub(crate) params: &'a Tensor,
+    pub(crate) grads: &'a Tensor,
+    pub(crate) exp_avg: &'a Tensor,
+    pub(crate) exp_avg_sq: &'a Tensor,
     pub(crate) steps: &'a Tensor,
-    pub(crate) rate: &'a Tensor,
+    pub(crate) lr: &'a Tensor,
 }
 
 impl AdamW {
-    /// Makes a step.
-    pub(crate) fn step(&self, rows: &AdamWRows<'_>) -> Result<(), TorchError> {
-        // SAFETY: all are tensors that live longer than the call; libtorch refuses what does not fit together.
-        done(unsafe {
+    /// Updates parameters and state in place, with libtorch's fused kernel.
+    pub(crate) fn step(&self, tensors: &AdamWTensors<'_>) -> Result<(), TorchError> {
+        // SAFETY: all tensors outlive the call; libtorch refuses shapes and types that do not match.
+        check(unsafe {
             tandem_adamw(
-                handle(rows.numbers),
-                handle(rows.slopes),
-                handle(rows.first),
-                handle(rows.second),
-                handle(rows.steps),
-                handle(rows.rate),
+                handle(tensors.params),
+                handle(tensors.grads),
+                handle(tensors.exp_avg),
+                handle(tensors.exp_avg_sq),
+                handle(tensors.steps),
+                handle(tensors.lr),
                 self.beta1,
                 self.beta2,
-                self.decay,
+                self.weight_decay,
                 self.epsilon,
             )
         })
     }
 }
 
-/// Where the processes of a run meet.
+/// Rendezvous of a process group: address, port and place of this process.
 #[derive(Clone, Debug)]
-pub(crate) struct Meeting {
+pub(crate) struct Rendezvous {
     pub(crate) rank: usize,
-    pub(crate) ranks: usize,
+    pub(crate) world_size: usize,
     pub(crate) address: String,
     pub(crate) port: u16,
-    /// This process holds the store in which they find each other.
-    pub(crate) holds_store: bool,
-    /// The card that sums are made on; the processor's memory otherwise.
-    pub(crate) card: Option<usize>,
-    pub(crate) patience: std::time::Duration,
+    /// True if this process hosts the TCP store through which the others find each other.
+    pub(crate) is_store_host: bool,
+    /// Index of the GPU for NCCL; `None` selects Gloo, which reduces in CPU memory.
+    pub(crate) gpu: Option<usize>,
+    pub(crate) timeout: std::time::Duration,
 }
 
-/// Processes that train together.
+/// A process group of libtorch's c10d.
 pub(crate) struct Group(NonNull<c_void>);
 
 impl Group {
-    pub(crate) fn join(meeting: &Meeting) -> Result<Self, TorchError> {
+    pub(crate) fn join(rendezvous: &Rendezvous) -> Result<Self, TorchError> {
         let address =
-            CString::new(meeting.address.as_str()).map_err(|error| TorchError(error.to_string()))?;
-        // SAFETY: the address is a string that lives longer than the call.
+            CString::new(rendezvous.address.as_str()).map_err(|error| TorchError(error.to_string()))?;
+        // SAFETY: the address is a C string that outlives the call.
         let group = unsafe {
             tandem_group(
-                meeting.rank as c_int,
-                meeting.ranks as c_int,
+                rendezvous.rank as c_int,
+                rendezvous.world_size as c_int,
                 address.as_ptr(),
-                c_int::from(meeting.port),
-                meeting.holds_store.into(),
-                meeting.card.is_some().into(),
-                meeting.card.unwrap_or(0) as c_int,
-                meeting.patience.as_millis() as i64,
+                c_int::from(rendezvous.port),
+                rendezvous.is_store_host.into(),
+                rendezvous.gpu.is_some().into(),
+                rendezvous.gpu.unwrap_or(0) as c_int,
+                rendezvous.timeout.as_millis() as i64,
             )
         };
-        NonNull::new(group).map(Self).ok_or_else(told)
+        NonNull::new(group).map(Self).ok_or_else(last_error)
     }
 
-    /// Makes a tensor the sum of all ranks'.
-    pub(crate) fn sum(&self, tensor: &Tensor) -> Result<(), TorchError> {
-        // SAFETY: group and tensor live longer than the call.
-        done(unsafe { tandem_sum(self.0.as_ptr(), handle(tensor)) })
+    /// Replaces a tensor by its sum over all ranks (all-reduce).
+    pub(crate) fn all_reduce_sum(&self, tensor: &Tensor) -> Result<(), TorchError> {
+        // SAFETY: group and tensor outlive the call.
+        check(unsafe { tandem_sum(self.0.as_ptr(), handle(tensor)) })
     }
 
-    /// Makes a tensor that of rank 0.
+    /// Replaces a tensor by that of rank 0.
     pub(crate) fn broadcast(&self, tensor: &Tensor) -> Result<(), TorchError> {
         // SAFETY: as above.
-        done(unsafe { tandem_broadcast(self.0.as_ptr(), handle(tensor)) })
+        check(unsafe { tandem_broadcast(self.0.as_ptr(), handle(tensor)) })
     }
 }
 
-// SAFETY: libtorch's groups may be used from any thread, by one at a time.
+// SAFETY: libtorch's process groups may be used from any thread, by one at a time.
 unsafe impl Send for Group {}
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // SAFETY: it was made by `tandem_group` and is used no more.
+        // SAFETY: the group was made by `tandem_group` and is not used afterwards.
         unsafe { tandem_group_free(self.0.as_ptr()) };
     }
 }
 
-/// Kernels of a card that were recorded once and are started together.
+/// A CUDA graph: kernels that were captured once and are launched together.
 pub(crate) struct Graph {
     graph: NonNull<c_void>,
     functions: GraphFunctions,
 }
 
-type OnGraph = unsafe extern "C" fn(Handle) -> c_int;
+type GraphFunction = unsafe extern "C" fn(Handle) -> c_int;
 
 #[derive(Clone, Copy)]
 struct GraphFunctions {
     error: unsafe extern "C" fn() -> *const c_char,
     free: unsafe extern "C" fn(Handle),
-    step_aside: OnGraph,
-    step_back: OnGraph,
-    record: OnGraph,
-    recorded: OnGraph,
-    replay: OnGraph,
+    enter_stream: GraphFunction,
+    leave_stream: GraphFunction,
+    begin_capture: GraphFunction,
+    end_capture: GraphFunction,
+    replay: GraphFunction,
 }
 
-/// A function of the part for cards.
+/// Looks up a function of the GPU library.
 ///
 /// # Safety
 /// `F` must be the type of that function.
-unsafe fn card_function<F: Copy>(name: &CStr) -> Result<F, TorchError> {
+unsafe fn gpu_function<F: Copy>(name: &CStr) -> Result<F, TorchError> {
     const { assert!(size_of::<F>() == size_of::<Handle>()) };
-    // SAFETY: the name is a string.
-    let address = unsafe { tandem_card_function(name.as_ptr()) };
+    // SAFETY: the name is a C string.
+    let address = unsafe { tandem_gpu_function(name.as_ptr()) };
     if address.is_null() {
         return Err(TorchError(format!(
-            "the part for cards is not open, or has no {}",
+            "the GPU library is not loaded, or has no function {}",
             name.to_string_lossy()
         )));
     }
-    // SAFETY: the caller vouches for the type, which has the size of an address.
+    // SAFETY: the caller guarantees the type, which has the size of a pointer.
     Ok(unsafe { std::mem::transmute_copy(&address) })
 }
 
 impl Graph {
-    /// An empty one for a card. The part for cards must be open.
-    pub(crate) fn new(card: usize) -> Result<Self, TorchError> {
-        // SAFETY: these are their types in `csrc/card.cpp`.
+    /// An empty graph for a GPU. Needs the GPU library to be loaded.
+    pub(crate) fn new(gpu: usize) -> Result<Self, TorchError> {
+        // SAFETY: these are their types in `csrc/gpu.cpp`.
         let (make, functions) = unsafe {
-            let make: unsafe extern "C" fn(c_int) -> Handle = card_function(c"tandem_card_graph")?;
+            let make: unsafe extern "C" fn(c_int) -> Handle = gpu_function(c"tandem_gpu_graph")?;
             let functions = GraphFunctions {
-                error: card_function(c"tandem_card_error")?,
-                free: card_function(c"tandem_card_graph_free")?,
-                step_aside: card_function(c"tandem_card_step_aside")?,
-                step_back: card_function(c"tandem_card_step_back")?,
-                record: card_function(c"tandem_card_record")?,
-                recorded: card_function(c"tandem_card_recorded")?,
-                replay: card_function(c"tandem_card_replay")?,
+                error: gpu_function(c"tandem_gpu_error")?,
+                free: gpu_function(c"tandem_gpu_graph_free")?,
+                enter_stream: gpu_function(c"tandem_gpu_graph_enter_stream")?,
+                leave_stream: gpu_function(c"tandem_gpu_graph_leave_stream")?,
+                begin_capture: gpu_function(c"tandem_gpu_graph_begin_capture")?,
+                end_capture: gpu_function(c"tandem_gpu_graph_end_capture")?,
+                replay: gpu_function(c"tandem_gpu_graph_replay")?,
             };
             (make, functions)
         };
-        // SAFETY: a card that there is none of is answered with nothing.
-        let graph = NonNull::new(unsafe { make(card as c_int) });
-        let graph = graph.ok_or_else(|| told_by(functions.error))?;
+        // SAFETY: an index without a GPU is answered with a null pointer.
+        let graph = NonNull::new(unsafe { make(gpu as c_int) });
+        let graph = graph.ok_or_else(|| error_from(functions.error))?;
         Ok(Self { graph, functions })
     }
 
-    fn call(&self, function: OnGraph) -> Result<(), TorchError> {
+    fn call(&self, function: GraphFunction) -> Result<(), TorchError> {
         // SAFETY: the graph lives as long as `self`.
         if unsafe { function(self.graph.as_ptr()) } == 0 {
             return Ok(());
         }
-        Err(told_by(self.functions.error))
+        Err(error_from(self.functions.error))
     }
 
-    /// Runs something on the graph's own stream: what is to be recorded must have been run there before.
-    pub(crate) fn aside<T>(&self, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
-        self.between([self.functions.step_aside, self.functions.step_back], work)
+    /// Runs work on the graph's own stream. Work must have run there at least once before it is captured.
+    pub(crate) fn on_stream<T>(&self, body: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
+        self.bracketed([self.functions.enter_stream, self.functions.leave_stream], body)
     }
 
-    /// Records what is done within; to be called aside.
-    pub(crate) fn record<T>(&self, work: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
-        self.between([self.functions.record, self.functions.recorded], work)
+    /// Captures the GPU work that a closure queues. To be called within [`Graph::on_stream`].
+    pub(crate) fn capture<T>(&self, body: impl FnOnce() -> Result<T, TorchError>) -> Result<T, TorchError> {
+        self.bracketed([self.functions.begin_capture, self.functions.end_capture], body)
     }
 
-    /// Does something between two calls, of which the second is made even if it panics, as tch does where memory ends.
-    fn between<T>(
+    /// Runs work between two calls. The second is made even if the work panics, as tch does when memory runs
+    /// out.
+    fn bracketed<T>(
         &self,
-        [before, after]: [OnGraph; 2],
-        work: impl FnOnce() -> Result<T, TorchError>,
+        [enter, leave]: [GraphFunction; 2],
+        body: impl FnOnce() -> Result<T, TorchError>,
     ) -> Result<T, TorchError> {
-        struct After<'a>(&'a Graph, OnGraph);
-        impl Drop for After<'_> {
+        struct LeaveOnDrop<'a>(&'a Graph, GraphFunction);
+        impl Drop for LeaveOnDrop<'_> {
             fn drop(&mut self) {
                 let _ = self.0.call(self.1);
             }
         }
-        self.call(before)?;
-        let ended = After(self, after);
-        let result = work();
-        std::mem::forget(ended);
-        self.call(after)?;
+        self.call(enter)?;
+        let guard = LeaveOnDrop(self, leave);
+        let result = body();
+        std::mem::forget(guard);
+        self.call(leave)?;
         result
     }
 
-    /// Does it again.
+    /// Launches the captured work again.
     pub(crate) fn replay(&self) -> Result<(), TorchError> {
         self.call(self.functions.replay)
     }
@@ -361,7 +363,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // SAFETY: it was made by `tandem_card_graph` and is used no more.
+        // SAFETY: the graph was made by `tandem_gpu_graph` and is not used afterwards.
         unsafe { (self.functions.free)(self.graph.as_ptr()) };
     }
 }

@@ -1,14 +1,15 @@
-//! Two of every four weights.
+//! 2:4 structured sparsity, which NVIDIA's sparse tensor cores can use.
 
-use crate::parameters::Row;
+use crate::parameters::ParameterLayout;
 use tch::{Kind, Tensor};
 
-/// Ones for the two largest of every four weights in the layers of the body, and for everything else.
-pub(crate) fn two_of_four(row: &Row, numbers: &Tensor) -> Tensor {
+/// Mask with 1 for the two largest of every four consecutive weights in the matrices of the layers, and for
+/// all other parameters.
+pub(crate) fn two_four_mask(layout: &ParameterLayout, parameters: &Tensor) -> Tensor {
     let _guard = tch::no_grad_guard();
-    let mask = Tensor::ones_like(numbers);
-    let mut at = 0;
-    for spec in row.specs() {
+    let mask = Tensor::ones_like(parameters);
+    let mut offset = 0;
+    for spec in layout.specs() {
         let len = spec.len() as i64;
         let is_layer = spec.name.starts_with("layers.") && spec.name.ends_with(".weight");
         if is_layer
@@ -16,13 +17,13 @@ pub(crate) fn two_of_four(row: &Row, numbers: &Tensor) -> Tensor {
             && spec.shape[1] % 4 == 0
             && !spec.name.ends_with("router.weight")
         {
-            let fours = numbers.narrow(0, at, len).view([-1, 4]).abs();
+            let fours = parameters.narrow(0, offset, len).view([-1, 4]).abs();
             let (_, largest) = fours.topk(2, -1, true, false);
-            let kept = Tensor::zeros_like(&fours).scatter_value(1, &largest, 1.0);
-            let mut part = mask.narrow(0, at, len);
-            part.copy_(&kept.view([-1]).to_kind(Kind::Float));
+            let selected = Tensor::zeros_like(&fours).scatter_value(1, &largest, 1.0);
+            let mut part = mask.narrow(0, offset, len);
+            part.copy_(&selected.view([-1]).to_kind(Kind::Float));
         }
-        at += len;
+        offset += len;
     }
     mask
 }

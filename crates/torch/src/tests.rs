@@ -1,21 +1,21 @@
-//! Whole runs of small networks.
+//! Whole training runs of small networks.
 
 mod bridge;
 
-use crate::shim::{Group, Meeting};
-use crate::trainer::essence;
-use crate::{Compute, Processes, TorchJudge, TorchTrainer};
+use crate::shim::{Group, Rendezvous};
+use crate::trainer::error_summary;
+use crate::{Compute, Processes, TorchPredictor, TorchTrainer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
-use tandem_data::{Options, Outcome, Packed, Record, Score, Source, Writer};
+use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
 use tandem_train::TrainError;
 use tandem_train::transformer::*;
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 
-/// A folder with games for a test, gone when the test is.
+/// A temporary folder with games, removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -25,7 +25,7 @@ impl Folder {
         std::fs::create_dir_all(&path).unwrap();
         let games_file = path.join("games.csv");
         let source = Source::parse(games_file.to_str().unwrap(), &Options::default()).unwrap().remove(0);
-        let mut writer = Writer::create(source).unwrap();
+        let mut writer = RecordWriter::create(source).unwrap();
         let mut random = SplitMix::new(11);
         for _ in 0..games {
             let mut position = Position::startpos();
@@ -53,7 +53,8 @@ impl Folder {
         Self(path)
     }
 
-    /// A recipe for the games, in TOML: what is in the tables, and a description of the network.
+    /// A recipe that trains a network on these games: `tables` are the TOML tables of the recipe, `network`
+    /// is the text of the architecture.
     fn recipe(&self, tables: &str, network: &str) -> TransformerRecipe {
         let description = self.0.join("network.toml");
         std::fs::write(&description, network).unwrap();
@@ -79,16 +80,17 @@ const MOVES: &str = include_str!("../../transformer/tests/architectures/moves.to
 const SQUARES: &str = include_str!("../../transformer/tests/architectures/squares.toml");
 const TEXT: &str = include_str!("../../transformer/tests/architectures/text.toml");
 
-fn alone(
+fn single_process(
     recipe: &TransformerRecipe,
-    start: Start<'_>,
+    start: InitialNetworks<'_>,
     state: Option<&TransformerState>,
 ) -> Result<Box<dyn TransformerTrainer>, TrainError> {
-    let trainer = TorchTrainer::new(recipe, start, state, Compute::processor(), Processes::one())?;
+    let trainer = TorchTrainer::new(recipe, start, state, Compute::cpu(), Processes::single())?;
     Ok(Box::new(trainer))
 }
 
-/// A run, with the losses of all looks; it stops when `watch` says so.
+/// Runs a training and returns its outcome with the loss of every logged step; it stops when `watch` returns
+/// true.
 fn run(
     recipe: &TransformerRecipe,
     folder: &Path,
@@ -96,11 +98,12 @@ fn run(
     mut watch: impl FnMut(u64) -> bool,
 ) -> (TransformerOutcome, Vec<(u64, f32)>) {
     let stop = AtomicBool::new(false);
-    let options = TransformerOptions { folder, resume, threads: 1, share: Share::WHOLE, stop: &stop };
+    let options =
+        TransformerOptions { folder, resume, threads: 1, process: ProcessRank::SINGLE, stop: &stop };
     let mut losses = Vec::new();
-    let outcome = run_transformer(recipe, &options, &alone, &mut |event| {
-        if let TransformerEvent::Steps { step, told, .. } = event {
-            losses.push((step, told.loss));
+    let outcome = run_transformer(recipe, &options, &single_process, &mut |event| {
+        if let TransformerEvent::Steps { step, metrics, .. } = event {
+            losses.push((step, metrics.loss));
             stop.store(watch(step), Ordering::Relaxed);
         }
     });
@@ -109,38 +112,39 @@ fn run(
 
 fn samples(recipe: &TransformerRecipe) -> Samples {
     let shape = SampleShape::of(&recipe.network.architecture().unwrap());
-    SampleLoader::new(recipe, shape, Share::WHOLE, 1, 0, None).next_batch().unwrap().batch
+    SampleLoader::new(recipe, shape, ProcessRank::SINGLE, 1, 0, None).next_batch().unwrap().batch
 }
 
-/// What a step says is wrong must be what the metrics, which know no tensors, find wrong.
+/// The losses of a step against those that the metrics compute on the CPU without tensors.
 #[test]
-fn losses_are_what_metrics_find() {
+fn losses_match_the_metrics() {
     let folder = Folder::new("losses", 6);
-    // Values of moves by themselves, without a policy.
-    let alone_with_moves = SQUARES.replace("policy = { kind = \"attention\", width = 8 }\n", "");
+    // Values of moves without a policy head.
+    let without_policy = SQUARES.replace("policy = { kind = \"attention\", width = 8 }\n", "");
     for (network, buckets) in [
-        (alone_with_moves.as_str(), "{ kind = \"cross-entropy\" }"),
+        (without_policy.as_str(), "{ kind = \"cross-entropy\" }"),
         (BOARD, "{ kind = \"hl-gauss\", sigma = 0.75 }"),
         (MOVES, "{ kind = \"hl-gauss\", sigma = 1.5 }"),
         (SQUARES, "{ kind = \"cross-entropy\" }"),
         (TEXT, "{ kind = \"cross-entropy\" }"),
     ] {
         let tables = format!(
-            "[targets]\nlabel_smoothing = 0.1\nresult_share = 0.5\nbuckets = {buckets}\n[training]\nbatch = 64\n\
-             positions = 640\nema = 0.0"
+            "[targets]\nlabel_smoothing = 0.1\nwdl = 0.5\nbuckets = {buckets}\n[training]\nbatch = 64\n\
+             positions = 640\nema_decay = 0.0"
         );
         let recipe = folder.recipe(&tables, network);
         let architecture = recipe.network.architecture().unwrap();
-        let mut trainer = alone(&recipe, (&Weights::random(architecture.clone(), 4)).into(), None).unwrap();
+        let mut trainer =
+            single_process(&recipe, (&Weights::random(architecture.clone(), 4)).into(), None).unwrap();
         let samples = samples(&recipe);
-        let judged = trainer.judge(&samples).unwrap();
-        trainer.learn(&samples, 0.0).unwrap();
-        let told = trainer.told().unwrap().remove(0);
+        let outputs = trainer.predict(&samples).unwrap();
+        trainer.train_step(&samples, 0.0).unwrap();
+        let step = trainer.take_metrics().unwrap().remove(0);
         let shape = SampleShape::of(&architecture);
         let mut metrics = TransformerMetrics::default();
-        metrics.add(&samples, &shape, &recipe.targets, &answers_of(&judged));
+        metrics.add(&samples, &shape, &recipe.targets, &head_outputs(&outputs));
         let mut by_head: Vec<(Head, f32)> = Vec::new();
-        for (name, found) in &told.parts {
+        for (name, actual) in &step.components {
             let head = match name.as_str() {
                 "action_value" => Head::ActionValue,
                 "state_value" => Head::StateValue,
@@ -156,243 +160,253 @@ fn losses_are_what_metrics_find() {
                 "value.error" | "search_value.error" | "short_term.error" => Head::Error,
                 "value.buckets" | "search_value.buckets" | "short_term.buckets" => Head::ValueBuckets,
                 name => {
-                    assert!(name.starts_with("experts."), "{name} is measured by nobody");
+                    assert!(name.starts_with("experts."), "{name} is not measured");
                     continue;
                 }
             };
-            // Values that are of different things count as one figure.
+            // The metrics add up the values of all kinds.
             match by_head.iter_mut().find(|(known, _)| *known == head) {
-                Some((_, sum)) => *sum += found,
-                None => by_head.push((head, *found)),
+                Some((_, sum)) => *sum += actual,
+                None => by_head.push((head, *actual)),
             }
         }
         assert_eq!(by_head.iter().any(|(head, _)| *head == Head::MoveValue), network.contains("move_value"));
-        for (head, found) in by_head {
-            let figure = Figure::Loss(head);
-            let mean = metrics.whole().get(figure).unwrap_or(0.0);
-            // A step divides by all positions, metrics by those that know the target.
-            let expected = mean * metrics.whole().count(figure) as f64 / samples.len() as f64;
+        for (head, actual) in by_head {
+            let metric = Metric::Loss(head);
+            let mean = metrics.whole().get(metric).unwrap_or(0.0);
+            // A step divides by all positions, the metrics by those with a known target.
+            let expected = mean * metrics.whole().count(metric) as f64 / samples.len() as f64;
             assert!(
-                (f64::from(found) - expected).abs() < 1e-4 * (1.0 + expected),
-                "{head:?}: {found}, not {expected}"
+                (f64::from(actual) - expected).abs() < 1e-4 * (1.0 + expected),
+                "{head:?}: {actual}, not {expected}"
             );
         }
     }
 }
 
-/// Who only judges says what our own inference says of the same samples, on whatever thread it is asked.
+/// Predictions from several threads against our own inference on the same samples.
 #[test]
-fn who_only_judges_says_what_the_processor_says() {
-    let folder = Folder::new("judge", 4);
+fn predictions_match_our_own_inference() {
+    let folder = Folder::new("predict", 4);
     for network in [BOARD, MOVES, SQUARES, TEXT] {
         let recipe = folder.recipe("[training]\nbatch = 40\npositions = 400", network);
         let weights = Weights::random(recipe.network.architecture().unwrap(), 4);
-        let own = Network::new(&weights, Precision::F32, Isa::best());
-        let judge = TorchJudge::new(&weights, TrainingPrecision::F32, Compute::processor()).unwrap();
+        let reference = Network::new(&weights, Precision::F32, Isa::best());
+        let predictor = TorchPredictor::new(&weights, TrainingPrecision::F32, Compute::cpu()).unwrap();
         let samples = samples(&recipe);
-        let expected = judge_samples(&own, &samples, &mut Scratch::default()).unwrap();
-        let found = std::thread::scope(|scope| {
-            let asked = scope.spawn(|| judge.judge(samples.clone(), &[]).unwrap());
-            asked.join().unwrap()
+        let expected = predict_samples(&reference, &samples, &mut Scratch::default()).unwrap();
+        let actual = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| predictor.predict(samples.clone(), &[]).unwrap());
+            worker.join().unwrap()
         });
-        assert!(found.keys().eq(expected.keys()));
-        for (name, numbers) in &expected {
-            for (found, expected) in found[name].iter().zip(numbers) {
+        assert!(actual.keys().eq(expected.keys()));
+        for (name, values) in &expected {
+            for (actual, expected) in actual[name].iter().zip(values) {
                 let bound = 1e-4 * (1.0 + expected.abs());
-                assert!((found - expected).abs() < bound, "{name}: {found}, not {expected}");
+                assert!((actual - expected).abs() < bound, "{name}: {actual}, not {expected}");
             }
-            let one = judge.judge(samples.clone(), &[name.as_str()]).unwrap();
-            assert!(one.len() == 1 && one[name].len() == numbers.len());
+            let one = predictor.predict(samples.clone(), &[name.as_str()]).unwrap();
+            assert!(one.len() == 1 && one[name].len() == values.len());
         }
-        assert!(judge.judge(Samples::default(), &[]).unwrap().is_empty());
+        assert!(predictor.predict(Samples::default(), &[]).unwrap().is_empty());
     }
 }
 
 #[test]
-fn a_small_network_learns_some_positions_by_heart() {
+fn a_small_network_overfits_a_few_positions() {
     let folder = Folder::new("heart", 3);
     let recipe = folder.recipe(
-        "rate = 0.004\n[training]\nbatch = 64\npositions = 19200\nvalidate_every = 19200\nema = 0.0\n\
-         [optimiser]\nkind = \"adamw\"\ndecay = 0.0",
+        "lr = 0.004\n[training]\nbatch = 64\npositions = 19200\nvalidate_every = 19200\nema_decay = 0.0\n\
+         [optimiser]\nkind = \"adamw\"\nweight_decay = 0.0",
         SQUARES,
     );
     let weights = Weights::random(recipe.network.architecture().unwrap(), 2);
-    let mut trainer = alone(&recipe, (&weights).into(), None).unwrap();
+    let mut trainer = single_process(&recipe, (&weights).into(), None).unwrap();
     let samples = samples(&recipe);
     for _ in 0..300 {
-        trainer.learn(&samples, 0.004).unwrap();
+        trainer.train_step(&samples, 0.004).unwrap();
     }
-    let told = trainer.told().unwrap();
-    let policy = |told: &StepTold| told.parts.iter().find(|(name, _)| name == "policy").unwrap().1;
+    let metrics = trainer.take_metrics().unwrap();
+    let policy = |metrics: &TransformerStepMetrics| {
+        metrics.components.iter().find(|(name, _)| name == "policy").unwrap().1
+    };
     assert!(
-        policy(&told[0]) > 2.0 && policy(&told[299]) < 0.5,
+        policy(&metrics[0]) > 2.0 && policy(&metrics[299]) < 0.5,
         "{} to {}",
-        policy(&told[0]),
-        policy(&told[299])
+        policy(&metrics[0]),
+        policy(&metrics[299])
     );
 }
 
 #[test]
-fn a_run_that_was_stopped_ends_as_if_it_had_not_been() {
+fn a_resumed_run_ends_like_an_uninterrupted_one() {
     let folder = Folder::new("resume", 6);
     for (optimiser, network) in [("adamw", SQUARES), ("nadam", TEXT), ("adadelta", BOARD)] {
         let recipe = folder.recipe(
             &format!(
-                "rate = {{ kind = \"warm-up\", steps = 10, then = {{ kind = \"cosine\", start = 0.01, end = 0.0 }} }}\n\
-                 [training]\nbatch = 20\npositions = 2400\nvalidate_every = 700\nvalidation_positions = 50\naccumulate = 2\n\
+                "lr = {{ kind = \"warm-up\", steps = 10, then = {{ kind = \"cosine\", start = 0.01, end = 0.0 }} }}\n\
+                 [training]\nbatch = 20\npositions = 2400\nvalidate_every = 700\nvalidation_positions = 50\ngradient_accumulation_steps = 2\n\
                  swa = {{ from = 0.8, every = 5 }}\n[optimiser]\nkind = \"{optimiser}\""
             ),
             network,
         );
-        let (whole, losses) = run(&recipe, &folder.0.join(format!("whole-{optimiser}")), false, |_| false);
-        assert!(whole.finished && whole.steps == 120);
+        let (uninterrupted, losses) =
+            run(&recipe, &folder.0.join(format!("whole-{optimiser}")), false, |_| false);
+        assert!(uninterrupted.finished && uninterrupted.steps == 120);
         let parts = folder.0.join(format!("parts-{optimiser}"));
         let (first, early) = run(&recipe, &parts, false, |step| step >= 60);
         assert!(!first.finished && first.steps < 120);
         let (second, late) = run(&recipe, &parts, true, |_| false);
         assert!(second.finished);
-        assert_eq!(early.into_iter().chain(late).filter(|told| losses.contains(told)).count(), losses.len());
-        assert_eq!(second.weights, whole.weights, "{optimiser}");
+        assert_eq!(early.into_iter().chain(late).filter(|loss| losses.contains(loss)).count(), losses.len());
+        assert_eq!(second.weights, uninterrupted.weights, "{optimiser}");
     }
 }
 
-/// Two processes with half a batch each make the steps of one with the whole.
+/// Two processes with half a batch each make the same steps as one with the whole batch.
 #[test]
-fn two_processes_are_as_good_as_one() {
+fn two_processes_make_the_steps_of_one() {
     let folder = Folder::new("two", 6);
-    let recipe = folder.recipe("[training]\nbatch = 32\npositions = 640\nema = 0.0", SQUARES);
+    let recipe = folder.recipe("[training]\nbatch = 32\npositions = 640\nema_decay = 0.0", SQUARES);
     let architecture = recipe.network.architecture().unwrap();
     let weights = Weights::random(architecture.clone(), 8);
     let shape = SampleShape::of(&architecture);
-    let steps = |share: Share, processes: Processes| {
-        let mut trainer =
-            TorchTrainer::new(&recipe, &weights, None, Compute::processor(), processes).unwrap();
-        let mut loader = SampleLoader::new(&recipe, shape, share, 1, 0, None);
-        trainer.learn(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
-        // After a step an optimiser remembers a tenth of its slopes.
-        let slopes = trainer.state().unwrap().rows.remove("first").unwrap();
+    let steps = |process_rank: ProcessRank, processes: Processes| {
+        let mut trainer = TorchTrainer::new(&recipe, &weights, None, Compute::cpu(), processes).unwrap();
+        let mut loader = SampleLoader::new(&recipe, shape, process_rank, 1, 0, None);
+        trainer.train_step(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
+        // After the first step `exp_avg` is a tenth of the gradients.
+        let grads = trainer.state().unwrap().buffers.remove("first").unwrap();
         for _ in 0..4 {
-            trainer.learn(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
+            trainer.train_step(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
         }
-        let told = trainer.told().unwrap();
-        (slopes, trainer.state().unwrap().rows.remove("numbers").unwrap(), told)
+        let metrics = trainer.take_metrics().unwrap();
+        (grads, trainer.state().unwrap().buffers.remove("numbers").unwrap(), metrics)
     };
-    let (slopes, _, expected_told) = steps(Share::WHOLE, Processes::one());
+    let (grads, _, expected_metrics) = steps(ProcessRank::SINGLE, Processes::single());
     let port = 29_000 + (std::process::id() % 1000) as u16;
-    let found = std::thread::scope(|scope| {
+    let actual = std::thread::scope(|scope| {
         let ranks = [0, 1].map(|rank| {
             let steps = &steps;
             scope.spawn(move || {
-                let meeting = Meeting {
+                let rendezvous = Rendezvous {
                     rank,
-                    ranks: 2,
+                    world_size: 2,
                     address: "127.0.0.1".into(),
                     port,
-                    holds_store: rank == 0,
-                    card: None,
-                    patience: Duration::from_secs(60),
+                    is_store_host: rank == 0,
+                    gpu: None,
+                    timeout: Duration::from_secs(60),
                 };
-                let processes = Processes::met(&meeting, Group::join(&meeting).unwrap());
-                steps(Share { rank, ranks: 2 }, processes)
+                let processes = Processes::from_group(&rendezvous, Group::join(&rendezvous).unwrap());
+                steps(ProcessRank { rank, world_size: 2 }, processes)
             })
         });
         ranks.map(|rank| rank.join().unwrap())
     });
-    assert_eq!(found[0].1, found[1].1, "both have the same numbers");
-    for (found, expected) in found[0].0.iter().zip(&slopes) {
-        assert!((found - expected).abs() < 1e-7 + 1e-4 * expected.abs(), "{found}, not {expected}");
+    assert_eq!(actual[0].1, actual[1].1, "both have the same parameters");
+    for (actual, expected) in actual[0].0.iter().zip(&grads) {
+        assert!((actual - expected).abs() < 1e-7 + 1e-4 * expected.abs(), "{actual}, not {expected}");
     }
-    for (found, expected) in found[0].2.iter().zip(&expected_told) {
-        assert!((found.loss - expected.loss).abs() < 1e-3, "{} and {}", found.loss, expected.loss);
+    for (actual, expected) in actual[0].2.iter().zip(&expected_metrics) {
+        assert!((actual.loss - expected.loss).abs() < 1e-3, "{} and {}", actual.loss, expected.loss);
     }
 }
 
-/// A step in parts is the step of all of them, in whatever numbers it is computed.
+/// Gradient accumulation gives the gradients of the whole batch, in every precision.
 #[test]
-fn parts_of_a_step_add_up_to_it() {
+fn micro_batches_add_up_to_the_batch() {
     let folder = Folder::new("parts", 6);
-    // Norms of the other kind add up their own slopes in 16 bits within a part.
+    // libtorch's layer norm sums its gradients in bf16 within a micro-batch, which RMS norm does not.
     let network = BOARD.replace("kind = \"layer\"", "kind = \"rms\"");
     for (precision, tolerance) in [("f32", 1e-5), ("bf16", 0.005)] {
-        let slopes = [1, 64].map(|parts| {
+        let grads = [1, 64].map(|parts| {
             let tables = format!(
-                "[training]\nbatch = 64\npositions = 640\nema = 0.0\naccumulate = {parts}\nprecision = \"{precision}\""
+                "[training]\nbatch = 64\npositions = 640\nema_decay = 0.0\ngradient_accumulation_steps = {parts}\nprecision = \"{precision}\""
             );
             let recipe = folder.recipe(&tables, &network);
             let weights = Weights::random(recipe.network.architecture().unwrap(), 4);
-            let mut trainer = alone(&recipe, (&weights).into(), None).unwrap();
-            trainer.learn(&samples(&recipe), 1e-3).unwrap();
-            // After a step an optimiser remembers a tenth of its slopes.
-            trainer.state().unwrap().rows.remove("first").unwrap()
+            let mut trainer = single_process(&recipe, (&weights).into(), None).unwrap();
+            trainer.train_step(&samples(&recipe), 1e-3).unwrap();
+            // After the first step `exp_avg` is a tenth of the gradients.
+            trainer.state().unwrap().buffers.remove("first").unwrap()
         });
-        let length = |row: &mut dyn Iterator<Item = f32>| row.map(|x| f64::from(x * x)).sum::<f64>().sqrt();
-        let whole = length(&mut slopes[0].iter().copied());
-        let apart = length(&mut slopes[0].iter().zip(&slopes[1]).map(|(one, other)| one - other));
-        assert!(whole > 0.0 && apart < tolerance * whole, "{precision}: {apart} of {whole}");
+        let norm_of =
+            |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x * x)).sum::<f64>().sqrt();
+        let norm = norm_of(&mut grads[0].iter().copied());
+        let difference = norm_of(&mut grads[0].iter().zip(&grads[1]).map(|(one, other)| one - other));
+        assert!(norm > 0.0 && difference < tolerance * norm, "{precision}: {difference} of {norm}");
     }
 }
 
 #[test]
-fn what_is_frozen_stays_and_two_of_four_are_nothing() {
+fn frozen_tensors_stay_and_two_of_four_weights_are_zero() {
     let folder = Folder::new("frozen", 3);
     let recipe = folder.recipe(
-        "[training]\nbatch = 16\npositions = 160\nema = 0.0\nfreeze = [\"layers.0.*\"]\ntwo_of_four = true",
+        "[training]\nbatch = 16\npositions = 160\nema_decay = 0.0\nfreeze = [\"layers.0.*\"]\nsparsity = \"2:4\"",
         SQUARES,
     );
     let start = Weights::random(recipe.network.architecture().unwrap(), 6);
-    let mut trainer = alone(&recipe, (&start).into(), None).unwrap();
+    let mut trainer = single_process(&recipe, (&start).into(), None).unwrap();
     let samples = samples(&recipe);
     for _ in 0..10 {
-        trainer.learn(&samples, 1e-2).unwrap();
+        trainer.train_step(&samples, 1e-2).unwrap();
     }
-    let learnt = trainer.weights().unwrap();
-    let same = |name: &str| {
-        let pairs = start.get(name).unwrap().iter().zip(learnt.get(name).unwrap());
+    let trained = trainer.weights().unwrap();
+    let is_unchanged = |name: &str| {
+        let pairs = start.get(name).unwrap().iter().zip(trained.get(name).unwrap());
         pairs.clone().filter(|(before, after)| before == after || **after == 0.0).count() == pairs.count()
     };
-    assert!(same("layers.0.attention.query.weight") && same("layers.0.attention_norm.scale"));
-    assert!(!same("layers.1.attention.query.weight"));
-    let (fours, _) = learnt.get("layers.1.attention.query.weight").unwrap().as_chunks::<4>();
+    assert!(is_unchanged("layers.0.attention.query.weight") && is_unchanged("layers.0.attention_norm.scale"));
+    assert!(!is_unchanged("layers.1.attention.query.weight"));
+    let (fours, _) = trained.get("layers.1.attention.query.weight").unwrap().as_chunks::<4>();
     assert!(fours.iter().all(|four| four.iter().filter(|weight| **weight == 0.0).count() == 2));
 }
 
 #[test]
-fn what_is_not_there_is_told() {
-    for (name, word) in [("gpu", "none of"), ("cuda:77", "cuda"), ("mps", "Apple")] {
-        let problem = Compute::named(name).unwrap_err().to_string();
-        assert!(problem.contains(word), "{problem}");
+fn missing_devices_are_reported() {
+    for (name, word) in [("gpu", "not one of"), ("cuda:77", "cuda"), ("mps", "Apple")] {
+        let message = Compute::from_name(name).unwrap_err().to_string();
+        assert!(message.contains(word), "{message}");
     }
 }
 
 #[test]
-fn where_memory_ends_what_fits_is_told() {
+fn out_of_memory_errors_say_how_many_positions_fit() {
     let folder = Folder::new("memory", 3);
-    let recipe = folder
-        .recipe("[training]\nbatch = 48\npositions = 480\nvalidate_every = 480\naccumulate = 2", SQUARES);
+    let recipe = folder.recipe(
+        "[training]\nbatch = 48\npositions = 480\nvalidate_every = 480\ngradient_accumulation_steps = 2",
+        SQUARES,
+    );
     let weights = Weights::random(recipe.network.architecture().unwrap(), 2);
     let mut trainer =
-        TorchTrainer::new(&recipe, &weights, None, Compute::processor(), Processes::one()).unwrap();
+        TorchTrainer::new(&recipe, &weights, None, Compute::cpu(), Processes::single()).unwrap();
     let samples = samples(&recipe);
-    let told = trainer.with_advice(TrainError("cuda:0: CUDA out of memory. Tried to".into()), &samples).0;
-    assert!(told.contains("24 positions at a time do not fit, 12 do: `training.accumulate = 4`"), "{told}");
-    let told = trainer.with_advice(TrainError("something else".into()), &samples).0;
-    assert_eq!(told, "something else");
+    let message =
+        trainer.with_memory_advice(TrainError("cuda:0: CUDA out of memory. Tried to".into()), &samples).0;
+    assert!(
+        message
+            .contains("24 positions at a time do not fit, 12 do: `training.gradient_accumulation_steps = 4`"),
+        "{message}"
+    );
+    let message = trainer.with_memory_advice(TrainError("something else".into()), &samples).0;
+    assert_eq!(message, "something else");
 }
 
 #[test]
-fn of_a_panic_only_the_words_are_told() {
+fn a_panic_is_reduced_to_its_message() {
     let panic = "called `Result::unwrap()` on an `Err` value: Torch(\"CUDA out of memory. Tried to allocate 301.36 GiB. \
                  GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB is free. Of it\\nException raised from malloc\")";
-    let words = "CUDA out of memory. Tried to allocate 301.36 GiB. GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB \
+    let message = "CUDA out of memory. Tried to allocate 301.36 GiB. GPU 0 has a total capacity of 139.80 GiB of which 39.29 GiB \
                  is free";
-    assert_eq!(essence(panic), words);
-    assert_eq!(essence("sizes differ\nframe #0"), "sizes differ");
-    assert_eq!(essence("an `Err` value: Torch(\"sizes differ\")"), "sizes differ");
-    assert_eq!(essence(""), "");
+    assert_eq!(error_summary(panic), message);
+    assert_eq!(error_summary("sizes differ\nframe #0"), "sizes differ");
+    assert_eq!(error_summary("an `Err` value: Torch(\"sizes differ\")"), "sizes differ");
+    assert_eq!(error_summary(""), "");
 }
 
-/// A network of squares that a card has kernels for.
-fn fitting(norm: &str, attention: &str) -> String {
+/// An architecture of squares whose shapes our kernels support.
+fn supported_network(norm: &str, attention: &str) -> String {
     format!(
         "input = \"squares\"\n[embedding]\nkind = \"positions\"\n[body]\nwidth = 64\nlayers = 3\nheads = 2\n\
          activation = \"mish\"\nnorm = {norm}\nattention = {attention}\n\
@@ -401,11 +415,11 @@ fn fitting(norm: &str, attention: &str) -> String {
     )
 }
 
-/// Twenty steps on a card, of which most are played back from a recording.
+/// Twenty steps on a GPU, most of them replayed from a CUDA graph, with our kernels and with libtorch's.
 #[test]
-fn kernels_of_our_own_learn_as_plain_ones_do() {
-    let Ok(card) = Compute::named("cuda") else {
-        eprintln!("skipped: there is no card");
+fn our_kernels_train_like_libtorch_kernels() {
+    let Ok(gpu) = Compute::from_name("cuda") else {
+        eprintln!("skipped: there is no GPU");
         return;
     };
     let folder = Folder::new("kernels", 6);
@@ -420,35 +434,43 @@ fn kernels_of_our_own_learn_as_plain_ones_do() {
         (post, "{ kind = \"bias\", biases = true }"),
     ];
     for (norm, attention) in cases {
-        let tables =
-            "[training]\nbatch = 64\npositions = 1280\nprecision = \"bf16\"\ngraph = true\nema = 0.0";
-        let recipe = folder.recipe(tables, &fitting(norm, attention));
+        let tables = "[training]\nbatch = 64\npositions = 1280\nprecision = \"bf16\"\ncuda_graph = true\nema_decay = 0.0";
+        let recipe = folder.recipe(tables, &supported_network(norm, attention));
         let weights = Weights::random(recipe.network.architecture().unwrap(), 5);
         let (one, other) = (samples(&recipe), samples(&TransformerRecipe { seed: 9, ..recipe.clone() }));
-        let unrecorded = {
+        let uncaptured = {
             let mut recipe = recipe.clone();
-            recipe.training.graph = false;
+            recipe.training.cuda_graph = false;
             recipe
         };
-        let cases = [(&recipe, false), (&recipe, true), (&unrecorded, false)];
-        let [own, plain, step_by_step] = cases.map(|(recipe, is_plain)| {
-            let mut trainer = TorchTrainer::new(recipe, &weights, None, card, Processes::one()).unwrap();
-            if is_plain {
-                trainer.use_plain();
+        let cases = [(&recipe, false), (&recipe, true), (&uncaptured, false)];
+        let [our_kernels, libtorch_kernels, without_graph] = cases.map(|(recipe, without_kernels)| {
+            let mut trainer = TorchTrainer::new(recipe, &weights, None, gpu, Processes::single()).unwrap();
+            if without_kernels {
+                trainer.disable_fused_kernels();
             }
-            // Other positions and another rate each time: what is played back must see them.
+            // Samples and learning rate change with every step, and a replay must see the new ones.
             for step in 0..20 {
                 let samples = if step % 2 == 0 { &one } else { &other };
-                trainer.learn(samples, 1e-3 / f64::from(1 + step % 3)).unwrap();
+                trainer.train_step(samples, 1e-3 / f64::from(1 + step % 3)).unwrap();
             }
-            assert_eq!(trainer.ways(), [recipe.training.graph, !is_plain], "{attention}");
-            trainer.told().unwrap()
+            assert_eq!(
+                trainer.uses_graph_and_kernels(),
+                [recipe.training.cuda_graph, !without_kernels],
+                "{attention}"
+            );
+            trainer.take_metrics().unwrap()
         });
-        assert!(own[18].loss < own[0].loss);
-        for (step, own) in own.iter().enumerate() {
-            for (other, most) in [(&plain[step], 0.05), (&step_by_step[step], 0.01)] {
-                let apart = (own.loss - other.loss).abs();
-                assert!(apart < most * other.loss, "{attention} at step {step}: {} {}", own.loss, other.loss);
+        assert!(our_kernels[18].loss < our_kernels[0].loss);
+        for (step, our_kernels) in our_kernels.iter().enumerate() {
+            for (other, limit) in [(&libtorch_kernels[step], 0.05), (&without_graph[step], 0.01)] {
+                let difference = (our_kernels.loss - other.loss).abs();
+                assert!(
+                    difference < limit * other.loss,
+                    "{attention} at step {step}: {} {}",
+                    our_kernels.loss,
+                    other.loss
+                );
             }
         }
     }

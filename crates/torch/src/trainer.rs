@@ -1,15 +1,18 @@
-//! Steps.
+//! The trainer: forward pass, backward pass, gradient clipping, optimiser and weight averages.
+//!
+//! On a GPU a whole step is captured as a CUDA graph and replayed, because a small network would otherwise
+//! spend most of its time on launching kernels.
 
 use crate::OUT_OF_MEMORY;
 use crate::batch::Batch;
 use crate::device::{Compute, Processes};
-use crate::judge::{judged, kind_of};
-use crate::losses::wrong;
-use crate::model::{Model, Routing, Said, are_asked_at_once};
+use crate::losses::compute_losses;
+use crate::model::{Model, ModelOutput, Routing, uses_batched_experts};
 use crate::optimiser::Optimiser;
-use crate::parameters::{Parameters, Row, is_of_bridge, numbers_of};
-use crate::shim::{Graph, TorchError, peak_memory, synchronise};
-use crate::sparsity::two_of_four;
+use crate::parameters::{ParameterBuffer, ParameterLayout, is_bridge_tensor, to_vec};
+use crate::predictor::{predict_in_batches, tensor_kind};
+use crate::shim::{Graph, TorchError, peak_memory, synchronize};
+use crate::sparsity::two_four_mask;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,267 +21,278 @@ use tandem_chess::random::SplitMix;
 use tandem_hybrid::Bridge;
 use tandem_train::TrainError;
 use tandem_train::transformer::{
-    Join, Judged, Reading, SampleShape, Samples, Start, StepTold, TransformerRecipe, TransformerState,
-    TransformerTrainer,
+    BridgeSetup, InitialNetworks, OutputsByHead, SampleShape, SampleSpec, Samples, Sparsity,
+    TransformerRecipe, TransformerState, TransformerStepMetrics, TransformerTrainer,
 };
 use tandem_transformer::{Architecture, FeedForward, Weights};
 use tch::{Device, Kind, Tensor};
 
-/// Steps that are made before one is recorded: libtorch chooses its ways while they are.
-const STEPS_BEFORE_RECORDING: u64 = 3;
+/// Steps before one is captured, during which cuBLAS and the allocator choose algorithms and reserve memory.
+const STEPS_BEFORE_CAPTURE: u64 = 3;
 
-/// A step of a card that was recorded, what it reads and what it says.
-struct Recorded {
+/// A captured step with the tensors that it reads and writes.
+struct CapturedStep {
     graph: Graph,
     batch: Batch,
-    told: Tensor,
+    metrics: Tensor,
 }
 
-/// Trains a transformer with libtorch.
+/// Trains a transformer with libtorch; implements [`TransformerTrainer`] for
+/// `tandem_train::transformer::run_transformer`.
 pub struct TorchTrainer {
     recipe: TransformerRecipe,
     architecture: Architecture,
     shape: SampleShape,
-    /// What the network is joined to. Then the bridge alone is learnt.
-    join: Option<Join>,
-    row: Row,
+    /// Bridge to an NNUE. If there is one, only the bridge is trained.
+    bridge_setup: Option<BridgeSetup>,
+    layout: ParameterLayout,
     model: Model,
-    parameters: Parameters,
+    parameters: ParameterBuffer,
     optimiser: Optimiser,
-    /// The average that follows the numbers slowly.
-    following: Option<Tensor>,
-    /// The plain average, and of how many.
-    plain: Option<Tensor>,
-    averaged: u64,
-    /// Ones where numbers may move, and the numbers at first; none where all may.
-    free: Option<(Tensor, Tensor)>,
+    /// Exponential moving average of the parameters.
+    ema: Option<Tensor>,
+    /// Plain average of the parameters (stochastic weight averaging), and the number of its terms.
+    swa: Option<Tensor>,
+    swa_count: u64,
+    /// Mask with 1 for trainable parameters, and the initial values of the others; `None` if nothing is
+    /// frozen.
+    trainable: Option<(Tensor, Tensor)>,
     processes: Processes,
     compute: Compute,
-    recorded: Option<Recorded>,
-    /// The graph that steps before a recording are made beside.
+    captured: Option<CapturedStep>,
+    /// Graph on whose stream the steps before the capture run.
     graph: Option<Graph>,
     step: u64,
-    /// Where it began or went on.
+    /// Number of steps when this trainer was created, which is not 0 in a resumed run.
     first_step: u64,
-    /// Names of what a step says, and what the steps since the last look have said.
-    names: Vec<String>,
-    told: Vec<Tensor>,
+    /// Names of a step's metrics, and the metrics of the steps since the last [`TransformerTrainer::take_metrics`].
+    metric_names: Vec<String>,
+    pending_metrics: Vec<Tensor>,
 }
 
 impl TorchTrainer {
-    /// Begins with the numbers of a network, or goes on from a state.
+    /// Starts from the parameters of a network and, if there is one, of a bridge, or continues from the state
+    /// of a checkpoint. All processes of a group must call it, because rank 0 broadcasts its parameters.
+    ///
+    /// # Errors
+    /// Returns an error if libtorch fails, for example because the parameters do not fit the device's memory.
     pub fn new<'a>(
         recipe: &TransformerRecipe,
-        start: impl Into<Start<'a>>,
+        start: impl Into<InitialNetworks<'a>>,
         state: Option<&TransformerState>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TrainError> {
         let start = start.into();
-        let work = || Self::begin(recipe, start, state, compute, processes);
-        caught(&compute, work)
+        let body = || Self::build(recipe, start, state, compute, processes);
+        catch_torch(&compute, body)
     }
 
-    fn begin(
+    fn build(
         recipe: &TransformerRecipe,
-        Start { weights, join }: Start<'_>,
+        InitialNetworks { weights, bridge_setup }: InitialNetworks<'_>,
         state: Option<&TransformerState>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TorchError> {
         let architecture = weights.architecture().clone();
         let device = compute.device();
-        let bridge = join.map(|join| &join.bridge);
-        let row = Row::of(&architecture, bridge);
-        let kind = kind_of(recipe.training.precision);
-        let saved = |name: &str| {
-            let numbers = state.and_then(|state| state.rows.get(name));
-            numbers.map(|numbers| Tensor::from_slice(numbers).to_device(device))
+        let bridge = bridge_setup.map(|setup| &setup.bridge);
+        let layout = ParameterLayout::new(&architecture, bridge);
+        let kind = tensor_kind(recipe.training.precision);
+        let load = |name: &str| {
+            let values = state.and_then(|state| state.buffers.get(name));
+            values.map(|values| Tensor::from_slice(values).to_device(device))
         };
-        let masters = saved("numbers").unwrap_or_else(|| row.join(weights, bridge, device));
-        processes.same(&masters)?;
-        let mut optimiser = Optimiser::new(recipe.optimiser, &row, device);
+        let master = load("numbers").unwrap_or_else(|| layout.flatten(weights, bridge, device));
+        processes.broadcast(&master)?;
+        let mut optimiser = Optimiser::new(recipe.optimiser, &layout, device);
         let step = state.map_or(0, |state| state.step);
-        if let (Some(first), Some(second)) = (saved("first"), saved("second")) {
-            optimiser.restore(first, second, step);
+        if let (Some(exp_avg), Some(exp_avg_sq)) = (load("first"), load("second")) {
+            optimiser.load_state(exp_avg, exp_avg_sq, step);
         }
         let training = &recipe.training;
-        let following = (training.ema > 0.0).then(|| saved("following").unwrap_or_else(|| masters.copy()));
-        let is_frozen = |name: &str| training.is_frozen(name) || (bridge.is_some() && !is_of_bridge(name));
-        let any_frozen = row.specs().iter().any(|spec| is_frozen(&spec.name));
-        // What is frozen is as it was when the run began, which a checkpoint knows better than a file that may have changed since.
-        let free = any_frozen.then(|| (row.ones_but(is_frozen, device), masters.copy()));
-        let mask = training.two_of_four.then(|| row.clone());
-        let is_fixed = match &architecture.body.feed_forward {
-            FeedForward::Experts(experts) => are_asked_at_once(experts, device),
+        let ema = (training.ema_decay > 0.0).then(|| load("following").unwrap_or_else(|| master.copy()));
+        let is_frozen =
+            |name: &str| training.is_frozen(name) || (bridge.is_some() && !is_bridge_tensor(name));
+        let any_frozen = layout.specs().iter().any(|spec| is_frozen(&spec.name));
+        // Frozen parameters keep their values from the start of the run, which a checkpoint holds; the file
+        // of the network may have changed since.
+        let trainable = any_frozen.then(|| (layout.mask_without(is_frozen, device), master.copy()));
+        let sparsity = training.sparsity.map(|Sparsity::TwoOfFour| layout.clone());
+        let has_fixed_shapes = match &architecture.body.feed_forward {
+            FeedForward::Experts(experts) => uses_batched_experts(experts, device),
             FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
         };
-        let records = training.graph
-            && compute.has_graphs()
-            && is_fixed
-            && optimiser.can_be_recorded()
-            && processes.alone();
+        let captures = training.cuda_graph
+            && compute.supports_graphs()
+            && has_fixed_shapes
+            && optimiser.supports_graph_capture()
+            && processes.is_single();
         Ok(Self {
-            shape: Reading::of(&architecture, join).shape,
+            shape: SampleSpec::of(&architecture, bridge_setup).shape,
             model: Model::new(&architecture, kind, device).with_bridge(bridge.map(Bridge::form)),
-            join: join.cloned(),
-            parameters: Parameters::new(masters, kind, mask),
+            bridge_setup: bridge_setup.cloned(),
+            parameters: ParameterBuffer::new(master, kind, sparsity),
             optimiser,
-            following,
-            plain: saved("plain"),
-            averaged: state.map_or(0, |state| state.averaged),
-            free,
+            ema,
+            swa: load("plain"),
+            swa_count: state.map_or(0, |state| state.swa_count),
+            trainable,
             processes,
             compute,
-            recorded: None,
-            graph: compute.card().filter(|_| records).map(Graph::new).transpose()?,
+            captured: None,
+            graph: compute.gpu().filter(|_| captures).map(Graph::new).transpose()?,
             step,
             first_step: step,
-            names: Vec::new(),
-            told: Vec::new(),
+            metric_names: Vec::new(),
+            pending_metrics: Vec::new(),
             recipe: recipe.clone(),
             architecture,
-            row,
+            layout,
         })
     }
 
     /// Computes with libtorch's kernels alone.
     #[cfg(test)]
-    pub(crate) fn use_plain(&mut self) {
-        self.model.use_plain();
+    pub(crate) fn disable_fused_kernels(&mut self) {
+        self.model.disable_fused_kernels();
     }
 
-    /// Whether steps are played back, and whether with kernels of our own.
+    /// True if steps are replayed from a CUDA graph, and true if our own kernels are used.
     #[cfg(test)]
-    pub(crate) fn ways(&self) -> [bool; 2] {
-        [self.recorded.is_some(), self.model.has_kernels()]
+    pub(crate) fn uses_graph_and_kernels(&self) -> [bool; 2] {
+        [self.captured.is_some(), self.model.uses_fused_kernels()]
     }
 
-    /// Waits until everything is computed that was asked for.
-    fn finish(&self) -> Result<(), TorchError> {
-        self.compute.card().map_or(Ok(()), synchronise)
+    /// Waits until the device has finished all queued work.
+    fn synchronize_device(&self) -> Result<(), TorchError> {
+        self.compute.gpu().map_or(Ok(()), synchronize)
     }
 
-    /// The most bytes of the card that were taken at one time.
+    /// Peak number of bytes that tensors have occupied on the GPU; `None` on other devices.
     pub fn peak_memory(&self) -> Option<u64> {
-        self.compute.card().and_then(peak_memory)
+        self.compute.gpu().and_then(peak_memory)
     }
 
-    /// Everything of a step but the bringing of the data: what can be recorded.
-    fn compute(&mut self, batch: &Batch) -> Result<Tensor, TorchError> {
-        let parts = self.recipe.training.accumulate.max(1) as i64;
-        let mut told: Option<Tensor> = None;
-        let mut slopes: Option<Tensor> = None;
-        for part in 0..parts {
-            let (first, next) = (batch.len * part / parts, batch.len * (part + 1) / parts);
-            let share = (next - first) as f64 / batch.len as f64;
-            let batch = batch.part(first, next - first);
-            let tensors = self.row.split(self.parameters.working());
-            let mut said = self.model.forward_without(&tensors, &batch.inputs(), self.dropout());
-            for layer in &mut said.routing {
-                // Experts are to be used alike by all processes together.
-                self.processes.mean(&mut layer.load)?;
+    /// One step without the transfer of the data, which is what a CUDA graph captures. Returns the metrics,
+    /// the gradient norm last.
+    fn forward_backward_update(&mut self, batch: &Batch) -> Result<Tensor, TorchError> {
+        let num_parts = self.recipe.training.gradient_accumulation_steps.max(1) as i64;
+        let mut metrics: Option<Tensor> = None;
+        let mut grads: Option<Tensor> = None;
+        for part in 0..num_parts {
+            let (first, next) = (batch.len * part / num_parts, batch.len * (part + 1) / num_parts);
+            let weight = (next - first) as f64 / batch.len as f64;
+            let batch = batch.narrow(first, next - first);
+            let parameters = self.layout.views(self.parameters.working());
+            let mut output = self.model.forward_train(&parameters, &batch.inputs(), self.dropout());
+            for layer in &mut output.routing {
+                // Experts are balanced over the batches of all processes together.
+                self.processes.all_reduce_mean(&mut layer.load)?;
             }
-            let wrong = wrong(&said, &batch, &self.recipe.targets);
-            (&wrong.sum * share).backward();
-            // Added up in full precision, whatever they are computed in: else the last parts would hardly count.
-            let of_part = tch::no_grad(|| self.parameters.take_slopes())?;
-            slopes = Some(slopes.map_or_else(|| of_part.shallow_clone(), |sum| sum + &of_part));
-            let mut all: Vec<(String, Tensor)> = vec![("loss".into(), wrong.sum.detach())];
-            all.extend(wrong.parts);
-            all.extend(figures_of(&said));
-            let numbers =
-                Tensor::stack(&all.iter().map(|(_, loss)| loss.shallow_clone()).collect::<Vec<_>>(), 0)
-                    * share;
-            told = Some(told.map_or_else(|| numbers.shallow_clone(), |sum| sum + &numbers));
-            self.names = all.into_iter().map(|(name, _)| name).collect();
+            let losses = compute_losses(&output, &batch, &self.recipe.targets);
+            (&losses.total * weight).backward();
+            // Accumulated in f32 for any precision of the forward pass, because in bf16 the last
+            // micro-batches would hardly count.
+            let part_grads = tch::no_grad(|| self.parameters.take_grads())?;
+            grads = Some(grads.map_or_else(|| part_grads.shallow_clone(), |sum| sum + &part_grads));
+            let mut named: Vec<(String, Tensor)> = vec![("loss".into(), losses.total.detach())];
+            named.extend(losses.by_head);
+            named.extend(routing_metrics(&output));
+            let values =
+                Tensor::stack(&named.iter().map(|(_, loss)| loss.shallow_clone()).collect::<Vec<_>>(), 0)
+                    * weight;
+            metrics = Some(metrics.map_or_else(|| values.shallow_clone(), |sum| sum + &values));
+            self.metric_names = named.into_iter().map(|(name, _)| name).collect();
         }
         let _guard = tch::no_grad_guard();
-        let mut slopes = slopes.ok_or_else(|| TorchError::new("a step of no parts"))?;
-        self.processes.mean(&mut slopes)?;
-        if let Some((free, _)) = &self.free {
-            slopes *= free;
+        let mut grads = grads.ok_or_else(|| TorchError::new("a step without micro-batches"))?;
+        self.processes.all_reduce_mean(&mut grads)?;
+        if let Some((trainable, _)) = &self.trainable {
+            grads *= trainable;
         }
-        let length = slopes.norm();
-        let most = self.recipe.training.clip;
-        if most > 0.0 {
-            let factor = (most / (&length + 1e-6)).clamp_max(1.0);
-            slopes *= factor;
+        let grad_norm = grads.norm();
+        let max_norm = self.recipe.training.max_grad_norm;
+        if max_norm > 0.0 {
+            let factor = (max_norm / (&grad_norm + 1e-6)).clamp_max(1.0);
+            grads *= factor;
         }
-        self.optimiser.step(&mut self.parameters.masters, &slopes)?;
-        if let Some((free, start)) = &self.free {
-            let kept = self.parameters.masters.where_self(&free.gt(0.5), start);
-            self.parameters.masters.copy_(&kept);
+        self.optimiser.step(&mut self.parameters.master, &grads)?;
+        if let Some((trainable, initial)) = &self.trainable {
+            let restored = self.parameters.master.where_self(&trainable.gt(0.5), initial);
+            self.parameters.master.copy_(&restored);
         }
         self.parameters.refresh();
-        if let Some(following) = &mut self.following {
-            // At first it follows closely.
-            let steps = &self.optimiser.steps;
-            let stays = ((steps + 1.0) / (steps + 10.0)).clamp_max(self.recipe.training.ema);
-            let _ = following.lerp_tensor_(&self.parameters.masters, &(1.0 - stays));
+        if let Some(ema) = &mut self.ema {
+            // A short horizon at first, so that the initial parameters are soon forgotten.
+            let steps = &self.optimiser.step_count;
+            let decay = ((steps + 1.0) / (steps + 10.0)).clamp_max(self.recipe.training.ema_decay);
+            let _ = ema.lerp_tensor_(&self.parameters.master, &(1.0 - decay));
         }
-        let told = told.unwrap_or_else(|| Tensor::zeros([1], (Kind::Float, length.device())));
-        Ok(Tensor::cat(&[told, length.reshape([1])], 0))
+        let metrics = metrics.unwrap_or_else(|| Tensor::zeros([1], (Kind::Float, grad_norm.device())));
+        Ok(Tensor::cat(&[metrics, grad_norm.reshape([1])], 0))
     }
 
-    fn make_step(&mut self, samples: &Samples, rate: f64) -> Result<(), TorchError> {
+    fn run_step(&mut self, samples: &Samples, lr: f64) -> Result<(), TorchError> {
         let batch = Batch::new(samples, &self.shape, self.compute.device());
-        self.optimiser.set_rate(rate);
+        self.optimiser.set_lr(lr);
         if self.dropout() > 0.0 {
-            // The same step of a process draws the same, also when a run goes on.
-            let place = SplitMix::new(self.step).next_u64() ^ self.processes.rank() as u64;
-            tch::manual_seed((self.recipe.seed ^ SplitMix::new(place).next_u64()) as i64);
+            // Seeded by step and rank, so that a resumed run draws the same dropout.
+            let rank_seed = SplitMix::new(self.step).next_u64() ^ self.processes.rank() as u64;
+            tch::manual_seed((self.recipe.seed ^ SplitMix::new(rank_seed).next_u64()) as i64);
         }
-        let told = if let Some(recorded) = &mut self.recorded {
-            recorded.batch.refill(&batch);
-            recorded.graph.replay()?;
-            recorded.told.copy()
+        let metrics = if let Some(captured) = &mut self.captured {
+            captured.batch.copy_from(&batch);
+            captured.graph.replay()?;
+            captured.metrics.copy()
         } else if let Some(graph) = self.graph.take() {
-            let recording = self.made_here() >= STEPS_BEFORE_RECORDING;
-            let told = graph.aside(|| {
-                if !recording {
-                    return self.compute(&batch);
+            let is_capturing = self.steps_made() >= STEPS_BEFORE_CAPTURE;
+            let metrics = graph.on_stream(|| {
+                if !is_capturing {
+                    return self.forward_backward_update(&batch);
                 }
-                graph.record(|| self.compute(&batch))
+                graph.capture(|| self.forward_backward_update(&batch))
             })?;
-            if recording {
+            if is_capturing {
                 graph.replay()?;
-                let now = told.copy();
-                self.recorded = Some(Recorded { graph, batch, told });
-                now
+                let current = metrics.copy();
+                self.captured = Some(CapturedStep { graph, batch, metrics });
+                current
             } else {
                 self.graph = Some(graph);
-                told
+                metrics
             }
         } else {
-            self.compute(&batch)?
+            self.forward_backward_update(&batch)?
         };
-        self.told.push(told);
+        self.pending_metrics.push(metrics);
         self.step += 1;
         Ok(())
     }
 
-    /// The share of a bridge's numbers that a step leaves out.
+    /// Probability with which a value of the bridge's code is dropped in training.
     fn dropout(&self) -> f64 {
-        self.join.as_ref().map_or(0.0, |join| join.dropout)
+        self.bridge_setup.as_ref().map_or(0.0, |setup| setup.dropout)
     }
 
-    /// Steps that this trainer has made, which tells when one can be recorded.
-    fn made_here(&self) -> u64 {
+    /// Steps of this trainer, not counting those before a resume.
+    fn steps_made(&self) -> u64 {
         self.step - self.first_step
     }
 
-    /// Where memory ran out, what would help. The trainer is of no use afterwards.
-    pub(crate) fn with_advice(&mut self, error: TrainError, samples: &Samples) -> TrainError {
+    /// Adds to an out-of-memory error the number of positions that would fit, and the setting for it. The
+    /// trainer must not be used afterwards, because the trial overwrites its gradients and drops its graph.
+    pub(crate) fn with_memory_advice(&mut self, error: TrainError, samples: &Samples) -> TrainError {
         if !error.0.contains(OUT_OF_MEMORY) {
             return error;
         }
-        let len = samples.len() / self.recipe.training.accumulate.max(1);
-        let advice = match self.fitting(samples, len / 2) {
+        let len = samples.len() / self.recipe.training.gradient_accumulation_steps.max(1);
+        let advice = match self.largest_fitting(samples, len / 2) {
             Some(fits) => format!(
-                "{len} positions at a time do not fit, {fits} do: `training.accumulate = {}` makes the steps in parts",
+                "{len} positions at a time do not fit, {fits} do: `training.gradient_accumulation_steps = {}` makes the steps in parts",
                 (samples.len().div_ceil(fits)..samples.len())
-                    .find(|&parts| samples.len().is_multiple_of(parts))
+                    .find(|&num_parts| samples.len().is_multiple_of(num_parts))
                     .unwrap_or(samples.len())
             ),
             None => "not even one position fits: a smaller network is needed".into(),
@@ -286,18 +300,19 @@ impl TorchTrainer {
         TrainError(format!("{}; {advice}", error.0))
     }
 
-    /// How many positions fit, by halves, if no more than so many are tried. What is computed is thrown away.
-    fn fitting(&mut self, samples: &Samples, most: usize) -> Option<usize> {
-        (self.recorded, self.graph) = (None, None);
+    /// Largest number of positions that fits in memory, found by halving `max_len`. The results are discarded.
+    fn largest_fitting(&mut self, samples: &Samples, max_len: usize) -> Option<usize> {
+        (self.captured, self.graph) = (None, None);
         let compute = self.compute;
-        let mut tried = most;
+        let mut tried = max_len;
         while tried > 0 {
-            let fits = caught(&compute, || {
-                let batch = Batch::new(samples, &self.shape, compute.device()).part(0, tried as i64);
-                let said = self.model.forward(&self.row.split(self.parameters.working()), &batch.inputs());
-                wrong(&said, &batch, &self.recipe.targets).sum.backward();
-                drop(self.parameters.take_slopes()?);
-                self.finish()
+            let fits = catch_torch(&compute, || {
+                let batch = Batch::new(samples, &self.shape, compute.device()).narrow(0, tried as i64);
+                let output =
+                    self.model.forward(&self.layout.views(self.parameters.working()), &batch.inputs());
+                compute_losses(&output, &batch, &self.recipe.targets).total.backward();
+                drop(self.parameters.take_grads()?);
+                self.synchronize_device()
             });
             if fits.is_ok() {
                 return Some(tried);
@@ -307,173 +322,186 @@ impl TorchTrainer {
         None
     }
 
-    /// The numbers that are handed out: averaged where there is an average.
-    fn best(&self) -> Tensor {
-        let numbers = match (&self.plain, &self.following) {
-            (Some(plain), _) => plain,
-            (None, Some(following)) => following,
-            (None, None) => &self.parameters.masters,
+    /// The parameters to validate and to save: the plain average if there is one, else the moving average,
+    /// else the current ones.
+    fn averaged_parameters(&self) -> Tensor {
+        let values = match (&self.swa, &self.ema) {
+            (Some(swa), _) => swa,
+            (None, Some(ema)) => ema,
+            (None, None) => &self.parameters.master,
         };
-        if self.recipe.training.two_of_four {
-            numbers * two_of_four(&self.row, numbers)
+        if self.recipe.training.sparsity == Some(Sparsity::TwoOfFour) {
+            values * two_four_mask(&self.layout, values)
         } else {
-            numbers.shallow_clone()
+            values.shallow_clone()
         }
     }
 }
 
 impl TransformerTrainer for TorchTrainer {
-    fn learn(&mut self, samples: &Samples, rate: f64) -> Result<(), TrainError> {
+    fn train_step(&mut self, samples: &Samples, lr: f64) -> Result<(), TrainError> {
         let compute = self.compute;
-        caught(&compute, || self.make_step(samples, rate)).map_err(|error| self.with_advice(error, samples))
+        catch_torch(&compute, || self.run_step(samples, lr))
+            .map_err(|error| self.with_memory_advice(error, samples))
     }
 
-    fn average(&mut self) -> Result<(), TrainError> {
+    fn update_average(&mut self) -> Result<(), TrainError> {
         let compute = self.compute;
-        caught(&compute, || {
+        catch_torch(&compute, || {
             let _guard = tch::no_grad_guard();
-            self.averaged += 1;
-            let share = 1.0 / self.averaged as f64;
-            match &mut self.plain {
-                Some(plain) => drop(plain.lerp_(&self.parameters.masters, share)),
-                None => self.plain = Some(self.parameters.masters.copy()),
+            self.swa_count += 1;
+            let weight = 1.0 / self.swa_count as f64;
+            match &mut self.swa {
+                Some(swa) => drop(swa.lerp_(&self.parameters.master, weight)),
+                None => self.swa = Some(self.parameters.master.copy()),
             }
             Ok(())
         })
     }
 
-    fn told(&mut self) -> Result<Vec<StepTold>, TrainError> {
+    fn take_metrics(&mut self) -> Result<Vec<TransformerStepMetrics>, TrainError> {
         let compute = self.compute;
-        caught(&compute, || {
-            self.finish()?;
-            if self.told.is_empty() {
+        catch_torch(&compute, || {
+            self.synchronize_device()?;
+            if self.pending_metrics.is_empty() {
                 return Ok(Vec::new());
             }
-            let all = Tensor::stack(&std::mem::take(&mut self.told), 0);
-            self.processes.mean(&mut all.shallow_clone())?;
-            let numbers = numbers_of(&all);
-            let each = self.names.len() + 1;
-            let told = numbers.chunks_exact(each).map(|said| StepTold {
-                loss: said[0],
-                slope: said[each - 1],
-                parts: self.names.iter().cloned().zip(said.iter().copied()).skip(1).collect(),
+            let all = Tensor::stack(&std::mem::take(&mut self.pending_metrics), 0);
+            self.processes.all_reduce_mean(&mut all.shallow_clone())?;
+            let values = to_vec(&all);
+            let per_step = self.metric_names.len() + 1;
+            let metrics = values.chunks_exact(per_step).map(|step| TransformerStepMetrics {
+                loss: step[0],
+                grad_norm: step[per_step - 1],
+                components: self.metric_names.iter().cloned().zip(step.iter().copied()).skip(1).collect(),
             });
-            Ok(told.collect())
+            Ok(metrics.collect())
         })
     }
 
-    fn judge(&mut self, samples: &Samples) -> Result<Judged, TrainError> {
+    fn predict(&mut self, samples: &Samples) -> Result<OutputsByHead, TrainError> {
         let compute = self.compute;
-        caught(&compute, || {
+        catch_torch(&compute, || {
             let _guard = tch::no_grad_guard();
-            let tensors = self.row.split(&self.best().to_kind(self.parameters.working().kind()));
-            Ok(judged(&self.model, &tensors, &self.shape, compute.device(), samples, |_| true))
+            let parameters =
+                self.layout.views(&self.averaged_parameters().to_kind(self.parameters.working().kind()));
+            Ok(predict_in_batches(&self.model, &parameters, &self.shape, compute.device(), samples, |_| true))
         })
     }
 
-    fn add_up(&mut self, numbers: &mut [f64]) -> Result<(), TrainError> {
+    fn all_reduce_sum(&mut self, values: &mut [f64]) -> Result<(), TrainError> {
         let compute = self.compute;
-        if self.processes.alone() {
+        if self.processes.is_single() {
             return Ok(());
         }
-        caught(&compute, || {
-            let tensor = Tensor::from_slice(numbers).to_device(self.compute.device());
-            self.processes.sum(&tensor)?;
-            let count = numbers.len();
-            tensor.to_device(Device::Cpu).copy_data(numbers, count);
+        catch_torch(&compute, || {
+            let tensor = Tensor::from_slice(values).to_device(self.compute.device());
+            self.processes.all_reduce_sum(&tensor)?;
+            let count = values.len();
+            tensor.to_device(Device::Cpu).copy_data(values, count);
             Ok(())
         })
     }
 
     fn state(&mut self) -> Result<TransformerState, TrainError> {
         let compute = self.compute;
-        caught(&compute, || {
-            let mut rows = BTreeMap::new();
-            let mut keep = |name: &str, row: &Tensor| rows.insert(name.to_owned(), numbers_of(row));
-            keep("numbers", &self.parameters.masters);
-            keep("first", &self.optimiser.first);
-            keep("second", &self.optimiser.second);
-            self.following.iter().for_each(|row| drop(keep("following", row)));
-            self.plain.iter().for_each(|row| drop(keep("plain", row)));
-            Ok(TransformerState { step: self.step, averaged: self.averaged, rows })
+        catch_torch(&compute, || {
+            // The names are part of the checkpoint format.
+            let mut buffers = BTreeMap::new();
+            let mut insert = |name: &str, values: &Tensor| buffers.insert(name.to_owned(), to_vec(values));
+            insert("numbers", &self.parameters.master);
+            insert("first", &self.optimiser.exp_avg);
+            insert("second", &self.optimiser.exp_avg_sq);
+            self.ema.iter().for_each(|values| drop(insert("following", values)));
+            self.swa.iter().for_each(|values| drop(insert("plain", values)));
+            Ok(TransformerState { step: self.step, swa_count: self.swa_count, buffers })
         })
     }
 
     fn weights(&mut self) -> Result<Weights, TrainError> {
         let compute = self.compute;
-        let weights = caught(&compute, || Ok(self.row.weights(&self.architecture, &self.best())))?;
+        let weights = catch_torch(&compute, || {
+            Ok(self.layout.weights(&self.architecture, &self.averaged_parameters()))
+        })?;
         weights.map_err(|error| TrainError(error.to_string()))
     }
 
     fn bridge(&mut self) -> Result<Option<Bridge>, TrainError> {
         let compute = self.compute;
-        caught(&compute, || {
-            Ok(self.join.as_ref().and_then(|join| self.row.bridge(&join.bridge, &self.best())))
+        catch_torch(&compute, || {
+            Ok(self
+                .bridge_setup
+                .as_ref()
+                .and_then(|setup| self.layout.bridge(&setup.bridge, &self.averaged_parameters())))
         })
     }
 }
 
-/// How evenly experts are used: 1 where all are alike, and how many are not used at all.
-fn figures_of(said: &Said) -> Vec<(String, Tensor)> {
-    if said.routing.is_empty() {
+/// Metrics of the routing, each the mean over layers: normalised entropy of the load (1 if all experts are
+/// used alike), number of unused experts, and load of the busiest one.
+fn routing_metrics(output: &ModelOutput) -> Vec<(String, Tensor)> {
+    if output.routing.is_empty() {
         return Vec::new();
     }
-    let mean = |figure: &dyn Fn(&Routing) -> Tensor| {
-        let figures: Vec<Tensor> = said.routing.iter().map(figure).collect();
-        Tensor::stack(&figures, 0).mean(Kind::Float)
+    let mean = |metric: &dyn Fn(&Routing) -> Tensor| {
+        let values: Vec<Tensor> = output.routing.iter().map(metric).collect();
+        Tensor::stack(&values, 0).mean(Kind::Float)
     };
     let entropy = mean(&|layer| {
         let load = layer.load.clamp_min(1e-9);
         -(load.log() * &load).sum(Kind::Float) / (layer.load.size()[0] as f64).ln()
     });
-    let dead = mean(&|layer| layer.load.eq(0.0).to_kind(Kind::Float).sum(Kind::Float));
+    let unused = mean(&|layer| layer.load.eq(0.0).to_kind(Kind::Float).sum(Kind::Float));
     let highest = mean(&|layer| layer.load.max());
-    [("experts.entropy", entropy), ("experts.dead", dead), ("experts.highest_load", highest)]
-        .map(|(name, figure)| (name.to_owned(), figure))
+    [("experts.entropy", entropy), ("experts.dead", unused), ("experts.highest_load", highest)]
+        .map(|(name, metric)| (name.to_owned(), metric))
         .into()
 }
 
 thread_local! {
-    /// A panic of this thread will be told as an error.
-    static CAUGHT: Cell<bool> = const { Cell::new(false) };
+    /// True while a panic of this thread will be returned as an error and must not be printed.
+    static CATCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What libtorch said, out of tch's panic that quotes it: not where in libtorch that was, nor all it knows of its memory.
-pub(crate) fn essence(panic: &str) -> &str {
-    let said =
-        panic.split_once("Torch(\"").map_or(panic, |(_, said)| said.strip_suffix("\")").unwrap_or(said));
-    // Quoted text has its lines' ends as two characters.
-    let said =
-        ["\\n", "\n"].iter().fold(said, |said, end| said.split_once(end).map_or(said, |(first, _)| first));
+/// The message of libtorch within a panic of tch, without the C++ location and the details of the allocator.
+pub(crate) fn error_summary(panic: &str) -> &str {
+    let message = panic
+        .split_once("Torch(\"")
+        .map_or(panic, |(_, message)| message.strip_suffix("\")").unwrap_or(message));
+    // The debug format of the panic escapes line ends.
+    let message = ["\\n", "\n"]
+        .iter()
+        .fold(message, |message, end| message.split_once(end).map_or(message, |(first, _)| first));
     let free = " is free";
-    said.find(free).map_or(said, |at| &said[..at + free.len()])
+    message.find(free).map_or(message, |at| &message[..at + free.len()])
 }
 
-/// tch tells of what libtorch refuses by a panic; here it becomes an error again.
-pub(crate) fn caught<T>(
+/// Runs libtorch calls and returns their errors and panics as [`TrainError`], because tch panics where
+/// libtorch throws.
+pub(crate) fn catch_torch<T>(
     compute: &Compute,
-    work: impl FnOnce() -> Result<T, TorchError>,
+    body: impl FnOnce() -> Result<T, TorchError>,
 ) -> Result<T, TrainError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let usual = std::panic::take_hook();
+        let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            if !CAUGHT.get() {
-                usual(panic);
+            if !CATCHING.get() {
+                default_hook(panic);
             }
         }));
     });
-    CAUGHT.set(true);
-    let outcome = catch_unwind(AssertUnwindSafe(work));
-    CAUGHT.set(false);
-    let problem = match outcome {
+    CATCHING.set(true);
+    let outcome = catch_unwind(AssertUnwindSafe(body));
+    CATCHING.set(false);
+    let message = match outcome {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
         Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(text), _) => essence(text).to_owned(),
+            (Some(text), _) => error_summary(text).to_owned(),
             (None, Some(text)) => (*text).to_owned(),
-            (None, None) => "libtorch failed without a word".to_owned(),
+            (None, None) => "libtorch panicked without a message".to_owned(),
         },
     };
-    Err(TrainError(format!("{}: {problem}", compute.name())))
+    Err(TrainError(format!("{}: {message}", compute.name())))
 }

@@ -1,4 +1,8 @@
-//! A run in a file: everything that is needed to go on as if nothing had happened.
+//! Checkpoints: files that hold everything needed to resume a run exactly.
+//!
+//! A checkpoint is a safetensors file with the parameters and optimiser buffers as tensors, and the recipe,
+//! the step and the run's progress as metadata. Names in the file are older than those in the code, and stay
+//! as they are so that old checkpoints can be read.
 
 use crate::pool::DataCursor;
 use crate::recipe::{Recipe, RecipeError};
@@ -12,112 +16,118 @@ use tandem_chess::output;
 use tandem_nnue::FloatNetwork;
 use thiserror::Error;
 
-/// A checkpoint that cannot be written or read.
+/// A checkpoint that cannot be written or read, with its path.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
-    /// The file system refuses.
+    /// The file cannot be accessed, for example because the disk is full.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the checkpoint file.
         path: PathBuf,
-        /// Why.
+        /// The file system's reason.
         source: std::io::Error,
     },
-    /// The file is none, or is damaged.
-    #[error("{}: no checkpoint: {problem}", path.display())]
+    /// The file is not a checkpoint of the expected kind, or is damaged.
+    #[error("{}: not a checkpoint: {problem}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the checkpoint file.
         path: PathBuf,
-        /// Why.
+        /// The inconsistency that was found, for example a missing tensor.
         problem: String,
     },
 }
 
-/// How a run stands beside its numbers.
+/// Progress of a run beyond its parameters, stored in the checkpoint's metadata as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Standing {
-    /// Where the data is read on.
+pub struct RunProgress {
+    /// Place from which the data is read on after resuming.
     pub cursor: DataCursor,
-    /// The lowest validation loss so far, and the step it was seen at.
+    /// Lowest validation loss so far, with its step; absent before the first validation.
     pub best: Option<(f64, u64)>,
-    /// Looks at the validation data since then.
-    pub stale: u32,
-    /// The NNUE and the transformer that a bridge is learnt between, where one is, by the SHA-256 of their files.
+    /// Number of validations after the best one, compared with the recipe's patience.
+    #[serde(rename = "stale")]
+    pub validations_since_best: u32,
+    /// SHA-256 of the NNUE and of the transformer between which a bridge is trained; absent in other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bases: Option<[String; 2]>,
 }
 
-impl Standing {
-    /// Takes in the validation loss after a step, and says whether it is the lowest so far.
-    pub(crate) fn look(&mut self, loss: f64, step: u64) -> bool {
+impl RunProgress {
+    /// Records the validation loss after a step, and returns true if it is the lowest so far.
+    pub(crate) fn record_validation(&mut self, loss: f64, step: u64) -> bool {
         let is_best = self.best.is_none_or(|(best, _)| loss < best);
         if is_best {
-            (self.best, self.stale) = (Some((loss, step)), 0);
+            (self.best, self.validations_since_best) = (Some((loss, step)), 0);
         } else {
-            self.stale += 1;
+            self.validations_since_best += 1;
         }
         is_best
     }
 
-    /// Whether the loss has not fallen for too many looks; `patience` is how many, and zero is any.
-    pub(crate) fn is_stale(&self, patience: u32) -> bool {
-        patience > 0 && self.stale >= patience
+    /// True if the loss has not fallen for `patience` validations; a patience of 0 is never exhausted.
+    pub(crate) fn patience_exhausted(&self, patience: u32) -> bool {
+        patience > 0 && self.validations_since_best >= patience
     }
 }
 
-/// A run at a step.
+/// A run after some step: recipe, parameters and progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// Its recipe.
+    /// Recipe that the run follows; a resumed run must have the same one.
     pub recipe: Recipe,
-    /// Its numbers.
+    /// Parameters and optimiser buffers after the step.
     pub state: State,
-    /// How it stands.
-    pub standing: Standing,
+    /// Position in the data, and the best validation so far.
+    pub progress: RunProgress,
 }
 
 const KIND: &str = "tandem checkpoint 1";
 
 impl Checkpoint {
-    /// The network as it stands: the moving average where one is kept.
+    /// The network at this step, from the moving average if the run has one.
+    ///
+    /// # Errors
+    ///
+    /// If the parameters do not fit the recipe's architecture, as in a damaged file.
     pub fn network(&self) -> Result<FloatNetwork, RecipeError> {
         let job = Job::of(&self.recipe)?;
-        let averaged = !self.state.average.is_empty();
-        let numbers = if averaged { &self.state.average } else { &self.state.numbers };
-        if numbers.len() != job.layout.numbers() {
-            let problem = format!("{} numbers found, {} expected", numbers.len(), job.layout.numbers());
-            return Err(RecipeError::Wrong { key: "network", problem });
+        let averaged = !self.state.ema.is_empty();
+        let parameters = if averaged { &self.state.ema } else { &self.state.parameters };
+        if parameters.len() != job.layout.num_parameters() {
+            let problem =
+                format!("{} parameters found, {} expected", parameters.len(), job.layout.num_parameters());
+            return Err(RecipeError::Invalid { key: "network", problem });
         }
-        Ok(job.network(numbers, &self.recipe.name))
+        Ok(job.network(parameters, &self.recipe.name))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (about, mut rows) = read_rows(bytes, KIND)?;
-        let mut state = State { step: about.number("step")?, ..State::default() };
-        let names = state.parts().map(|(name, _)| name);
-        for (name, numbers) in names.into_iter().zip(state.parts_mut()) {
-            *numbers = rows.remove(name).unwrap_or_default();
+        let (metadata, mut tensors) = read_tensors(bytes, KIND)?;
+        let mut state = State { step: metadata.integer("step")?, ..State::default() };
+        let names = state.buffers().map(|(name, _)| name);
+        for (name, parameters) in names.into_iter().zip(state.buffers_mut()) {
+            *parameters = tensors.remove(name).unwrap_or_default();
         }
         Ok(Self {
-            recipe: Recipe::parse(about.get("recipe")?).map_err(|error| error.to_string())?,
+            recipe: Recipe::parse(metadata.get("recipe")?).map_err(|error| error.to_string())?,
             state,
-            standing: about.json("standing")?,
+            progress: metadata.json("standing")?,
         })
     }
 }
 
-impl Kept for Checkpoint {
+impl StoredCheckpoint for Checkpoint {
     fn step(&self) -> u64 {
         self.state.step
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {
-        let mut about = About::new(KIND);
-        about.set("step", self.state.step.to_string());
-        about.set("recipe", self.recipe.explain());
-        about.set("standing", serde_json::json!(self.standing).to_string());
-        write_rows(path, about, self.state.parts().map(|(name, row)| (name, row.as_slice())))
+        let mut metadata = Metadata::new(KIND);
+        metadata.set("step", self.state.step.to_string());
+        metadata.set("recipe", self.recipe.explain());
+        metadata.set("standing", serde_json::json!(self.progress).to_string());
+        write_tensors(path, metadata, self.state.buffers().map(|(name, values)| (name, values.as_slice())))
     }
 
     fn load(path: &Path) -> Result<Self, CheckpointError> {
@@ -125,10 +135,10 @@ impl Kept for Checkpoint {
     }
 }
 
-/// What a checkpoint says of itself beside its numbers.
-pub(crate) struct About(HashMap<String, String>);
+/// Text metadata of a checkpoint file, by name.
+pub(crate) struct Metadata(HashMap<String, String>);
 
-impl About {
+impl Metadata {
     pub(crate) fn new(kind: &str) -> Self {
         Self(HashMap::from([("kind".to_owned(), kind.to_owned())]))
     }
@@ -141,8 +151,8 @@ impl About {
         self.0.get(name).map(String::as_str).ok_or_else(|| format!("it has no {name}"))
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<u64, String> {
-        self.get(name)?.parse().map_err(|_| format!("its {name} is no number"))
+    pub(crate) fn integer(&self, name: &str) -> Result<u64, String> {
+        self.get(name)?.parse().map_err(|_| format!("its {name} is not a number"))
     }
 
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, String> {
@@ -150,42 +160,46 @@ impl About {
     }
 }
 
-/// Writes rows of numbers, whole or not at all. Empty ones are left out.
-pub(crate) fn write_rows<'a>(
+/// Writes tensors and metadata atomically: the file is complete or absent. Empty tensors are left out.
+pub(crate) fn write_tensors<'a>(
     path: &Path,
-    about: About,
-    rows: impl IntoIterator<Item = (&'a str, &'a [f32])>,
+    metadata: Metadata,
+    tensors: impl IntoIterator<Item = (&'a str, &'a [f32])>,
 ) -> Result<(), CheckpointError> {
     let damaged = |problem: String| CheckpointError::Damaged { path: path.into(), problem };
-    let mut tensors = Vec::new();
-    for (name, numbers) in rows.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
-        let view = TensorView::new(Dtype::F32, vec![numbers.len()], bytemuck::cast_slice(numbers));
-        tensors.push((name, view.map_err(|error| damaged(error.to_string()))?));
+    let mut views = Vec::new();
+    for (name, values) in tensors.into_iter().filter(|(_, values)| !values.is_empty()) {
+        let view = TensorView::new(Dtype::F32, vec![values.len()], bytemuck::cast_slice(values));
+        views.push((name, view.map_err(|error| damaged(error.to_string()))?));
     }
-    let bytes = safetensors::serialize(tensors, Some(about.0)).map_err(|error| damaged(error.to_string()))?;
+    let bytes =
+        safetensors::serialize(views, Some(metadata.0)).map_err(|error| damaged(error.to_string()))?;
     let bytes = tandem_nnue::with_sorted_header(bytes);
-    output::write_whole(path, &bytes).map_err(|source| CheckpointError::Io { path: path.into(), source })
+    output::write_atomically(path, &bytes).map_err(|source| CheckpointError::Io { path: path.into(), source })
 }
 
-/// Rows of numbers by their names, and what is said of them, if they are of the kind that is looked for.
-pub(crate) fn read_rows(bytes: &[u8], kind: &str) -> Result<(About, BTreeMap<String, Vec<f32>>), String> {
-    let (_, about) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let about = About(about.metadata().clone().unwrap_or_default());
-    if about.get("kind")? != kind {
-        return Err(format!("it calls itself {:?}", about.get("kind")?));
+/// Reads all tensors of a checkpoint of the expected kind, by name, with its metadata.
+pub(crate) fn read_tensors(
+    bytes: &[u8],
+    kind: &str,
+) -> Result<(Metadata, BTreeMap<String, Vec<f32>>), String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
+    let metadata = Metadata(header.metadata().clone().unwrap_or_default());
+    if metadata.get("kind")? != kind {
+        return Err(format!("it calls itself {:?}", metadata.get("kind")?));
     }
-    let tensors = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let mut rows = BTreeMap::new();
-    for (name, tensor) in tensors.tensors() {
+    let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
+    let mut tensors = BTreeMap::new();
+    for (name, tensor) in file.tensors() {
         if tensor.dtype() != Dtype::F32 {
-            return Err(format!("{name} has numbers of another kind"));
+            return Err(format!("{name} has values of another type"));
         }
-        rows.insert(name, bytemuck::pod_collect_to_vec(tensor.data()));
+        tensors.insert(name, bytemuck::pod_collect_to_vec(tensor.data()));
     }
-    Ok((about, rows))
+    Ok((metadata, tensors))
 }
 
-/// Reads a file whose bytes mean something.
+/// Reads and decodes a file; a decoding error names the file.
 pub(crate) fn read_whole<T>(
     path: &Path,
     read: impl FnOnce(&[u8]) -> Result<T, String>,
@@ -194,38 +208,46 @@ pub(crate) fn read_whole<T>(
     read(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
 }
 
-/// A run at a step, kept in a file.
-pub trait Kept: Sized {
-    /// The step.
+/// A checkpoint type with its file format; implemented for NNUEs and transformers.
+pub trait StoredCheckpoint: Sized {
+    /// Number of steps done when the checkpoint was made.
     fn step(&self) -> u64;
 
-    /// Writes it, whole or not at all.
+    /// Writes the checkpoint atomically: the file is complete or absent.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
     fn save(&self, path: &Path) -> Result<(), CheckpointError>;
 
-    /// Reads one.
+    /// Reads a checkpoint from a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not an intact checkpoint of this type.
     fn load(path: &Path) -> Result<Self, CheckpointError>;
 }
 
-/// The checkpoints of a run's folder.
+/// The checkpoints in a run's folder: the last few, the best one, and one of a stopped run.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     folder: PathBuf,
     keep: usize,
 }
 
-/// The checkpoint with the lowest validation loss.
+/// File of the checkpoint with the lowest validation loss.
 const BEST: &str = "best.checkpoint";
 
-/// That of a run that was stopped between two looks at the validation data.
+/// File of the checkpoint of a run that was stopped between two validations.
 const STOPPED: &str = "stopped.checkpoint";
 
 impl Checkpoints {
-    /// In a folder, of which the last few are kept.
+    /// Checkpoints in a folder, of which the last `keep` are kept, at least one.
     pub fn new(folder: &Path, keep: usize) -> Self {
         Self { folder: folder.into(), keep: keep.max(1) }
     }
 
-    /// Those that are there with their steps, the oldest first.
+    /// Steps and paths of the numbered checkpoints, the oldest first.
     pub fn list(&self) -> Vec<(u64, PathBuf)> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let numbered = entries.filter_map(|entry| {
@@ -238,34 +260,43 @@ impl Checkpoints {
         all
     }
 
-    /// The path of the best.
+    /// Path of the best checkpoint, whether or not it exists.
     pub fn best(&self) -> PathBuf {
         self.folder.join(BEST)
     }
 
-    /// Writes one and removes those that are too old.
-    pub fn save<C: Kept>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
+    /// Writes a checkpoint, also as the best one if it is, and removes those that are too old.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written; failing to remove an old one is not an error.
+    pub fn save<C: StoredCheckpoint>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
         let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.step()));
         if is_best {
-            // The best comes first: one that knows of a best must find it. A run that is killed in between makes this step again.
+            // The best comes first, because a checkpoint that mentions a best one has to find it. A run that
+            // is killed in between repeats this step.
             checkpoint.save(&self.best())?;
             self.link(checkpoint, &self.best(), &path)?;
         } else {
             checkpoint.save(&path)?;
         }
-        // Those of later steps are none of this run's.
+        // Checkpoints of later steps belong to another run.
         let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.step();
         let all: Vec<(u64, PathBuf)> = self.list().into_iter().filter(earlier).collect();
         let old = all[..all.len().saturating_sub(self.keep)].iter().map(|(_, path)| path.clone());
         for old in old.chain([self.stopped()]) {
-            // One that stays does no harm.
+            // An old file that cannot be removed does no harm.
             let _ = std::fs::remove_file(old);
         }
         Ok(())
     }
 
-    /// Writes one between two looks, which counts for nothing but to go on from.
-    pub fn save_stopped(&self, checkpoint: &impl Kept) -> Result<(), CheckpointError> {
+    /// Writes a checkpoint between two validations, which serves only for resuming.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save_stopped(&self, checkpoint: &impl StoredCheckpoint) -> Result<(), CheckpointError> {
         checkpoint.save(&self.stopped())
     }
 
@@ -273,8 +304,14 @@ impl Checkpoints {
         self.folder.join(STOPPED)
     }
 
-    /// Gives a checkpoint that was written another name, where the file system can do that, and else another file.
-    fn link(&self, checkpoint: &impl Kept, from: &Path, to: &Path) -> Result<(), CheckpointError> {
+    /// Makes a written checkpoint available under a second name: as a hard link if possible, otherwise as a
+    /// copy.
+    fn link(
+        &self,
+        checkpoint: &impl StoredCheckpoint,
+        from: &Path,
+        to: &Path,
+    ) -> Result<(), CheckpointError> {
         let aside = self.folder.join("best.link");
         let _ = std::fs::remove_file(&aside);
         match std::fs::hard_link(from, &aside).and_then(|()| std::fs::rename(&aside, to)) {
@@ -283,8 +320,13 @@ impl Checkpoints {
         }
     }
 
-    /// The newest that can be read; none where there are none. One that cannot be read is passed over, if there are others.
-    pub fn newest<C: Kept>(&self) -> Result<Option<C>, CheckpointError> {
+    /// The newest readable checkpoint, or `None` if there are no checkpoints. A damaged one is skipped in
+    /// favour of an older one.
+    ///
+    /// # Errors
+    ///
+    /// If there are checkpoints but none of them can be read.
+    pub fn newest<C: StoredCheckpoint>(&self) -> Result<Option<C>, CheckpointError> {
         let stopped = Some(self.stopped()).filter(|path| path.exists()).map(|path| C::load(&path));
         let mut problem = None;
         let mut newest = None;
@@ -314,17 +356,21 @@ mod tests {
     fn checkpoint(step: u64) -> Checkpoint {
         let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";
         let recipe = Recipe::parse(text).unwrap();
-        let mut state = crate::trainer::Job::of(&recipe).unwrap().start(step);
+        let mut state = crate::trainer::Job::of(&recipe).unwrap().initial_state(step);
         state.step = step;
         Checkpoint {
             recipe,
             state,
-            standing: Standing { best: Some((0.067_123_456_789_012_3, 7)), stale: 2, ..Standing::default() },
+            progress: RunProgress {
+                best: Some((0.067_123_456_789_012_3, 7)),
+                validations_since_best: 2,
+                ..RunProgress::default()
+            },
         }
     }
 
     #[test]
-    fn a_checkpoint_comes_back_and_damage_is_told() {
+    fn a_checkpoint_is_restored_exactly_and_damage_is_reported() {
         let folder = std::env::temp_dir().join(format!("tandem-checkpoint-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let checkpoints = Checkpoints::new(&folder, 2);
@@ -339,18 +385,18 @@ mod tests {
         assert!(std::fs::read(again).unwrap() == std::fs::read(newest).unwrap(), "the same is the same file");
         assert_eq!(Checkpoint::load(&checkpoints.best()).unwrap(), checkpoint(5));
         let network = checkpoint(5).network().unwrap();
-        assert_eq!(network.weights[..], checkpoint(5).state.numbers[..network.weights.len()]);
-        // The newest is cut short: the one before it serves.
+        assert_eq!(network.weights[..], checkpoint(5).state.parameters[..network.weights.len()]);
+        // The newest is truncated: the one before it is used.
         let path = checkpoints.list()[1].1.clone();
         let bytes = std::fs::read(&path).unwrap();
         for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..len]).unwrap();
-            assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("no checkpoint"), "{len}");
+            assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("not a checkpoint"), "{len}");
         }
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(10)));
         checkpoints.save_stopped(&checkpoint(12)).unwrap();
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(12)));
-        // None that can be read is not the same as none.
+        // Only unreadable checkpoints are an error, unlike none at all.
         for path in checkpoints.list().into_iter().map(|(_, path)| path).chain([checkpoints.stopped()]) {
             std::fs::write(path, b"").unwrap();
         }
@@ -359,5 +405,27 @@ mod tests {
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(3)));
         assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest::<Checkpoint>().unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The recipe in a checkpoint of an earlier version has old keys.
+    #[test]
+    fn a_checkpoint_with_old_recipe_keys_equals_one_with_the_present_ones() {
+        let path = std::env::temp_dir().join(format!("tandem-old-keys-{}", std::process::id()));
+        let present = checkpoint(5);
+        let text = present.recipe.explain();
+        let mut old = text.replace("wdl = ", "result_share = ").replace("[lr]", "[rate]");
+        old = old.replace("weight_decay = ", "decay = ").replace("qat = ", "round_weights = ");
+        old = old.replace("max_grad_norm = ", "clip_slopes = "); // language: old name
+        let ema = "ema_decay = 0.0\nema_every = 10\naverage_checkpoints = 0\n";
+        assert!(old.contains(ema), "{old}");
+        old = old.replace(ema, "\n[training.average]\nkind = \"none\"\n");
+        let mut metadata = Metadata::new(KIND);
+        metadata.set("step", "5".into());
+        metadata.set("recipe", old.replace("target.wdl", "target.result_share"));
+        metadata.set("standing", serde_json::json!(present.progress).to_string());
+        let buffers = present.state.buffers();
+        write_tensors(&path, metadata, buffers.map(|(name, values)| (name, values.as_slice()))).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), present);
+        std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,146 +1,151 @@
-//! A trainer for NVIDIA cards.
+//! A trainer for NVIDIA GPUs.
 //!
-//! The driver and the run-time compiler are looked for when a run begins; the program (`cuda/step.cu`) is compiled for the
-//! shape of the network at hand. Positions travel as they are packed, 32 bytes each; the card finds the rows of the first
-//! layer itself. While it works on one batch, the next is on its way. Nothing waits for the card but [`Trainer::told`],
-//! [`Trainer::outputs`] and [`Trainer::state`].
+//! The driver and the run-time compiler (NVRTC) are loaded when a run begins, so that the same binary works
+//! without a GPU; the program (`cuda/step.cu`) is compiled for the shape of the network at hand. Positions
+//! are sent packed, 32 bytes each, and the GPU finds the active features itself. While it trains on one
+//! batch, the next is being copied. Only [`Trainer::take_metrics`], [`Trainer::predict`] and
+//! [`Trainer::state`] wait for the GPU.
 
 mod position;
 mod program;
 mod source;
 
-pub use program::cards;
+pub use program::gpus;
 
 use crate::batch::Batch;
 use crate::loss::{Loss, Target};
 use crate::optimiser::{Optimiser, Update};
 use crate::state::State;
-use crate::trainer::{Job, Told, TrainError, Trainer};
+use crate::trainer::{Job, StepMetrics, TrainError, Trainer};
 use cudarc::driver::sys::CUdevice_attribute_enum as About;
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError, LaunchConfig, PinnedHostSlice,
     PushKernelArg,
 };
-use position::{CardPosition, order, views};
+use position::{DevicePosition, order, views};
 use program::{Program, compile};
 use std::sync::Arc;
 use tandem_chess::Color;
 use tandem_data::Packed;
 use tandem_nnue::HeadShape;
 
-/// Batches that may be on their way or at work.
+/// Batches that may be in flight at once: being copied, or queued for their step.
 const BUFFERS: usize = 4;
 
-/// Steps whose losses the card keeps until it is asked.
+/// Steps whose metrics the GPU keeps before they have to be fetched.
 const RING: usize = 1024;
 
-/// Threads of most blocks.
+/// Threads of a block in kernels without other needs.
 const THREADS: u32 = 256;
 
-/// An update as the program takes it.
+/// Coefficients of a step in the layout of the program's `Update`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct CardUpdate {
-    rate: f32,
+struct DeviceUpdate {
+    lr: f32,
     beta1: f32,
     beta2: f32,
-    mend1: f32,
-    mend2: f32,
-    keep: f32,
-    trust: f32,
-    pull: f32,
+    bias_correction1: f32,
+    bias_correction2: f32,
+    decay_factor: f32,
+    rectification: f32,
+    lookahead_alpha: f32,
     epsilon: f32,
-    limit: f32,
-    trusted: i32,
-    meet: i32,
+    max_grad_norm: f32,
+    rectified: i32,
+    sync_slow: i32,
 }
 
-// SAFETY: plain numbers without gaps, laid out as the program says.
-unsafe impl DeviceRepr for CardUpdate {}
+// SAFETY: plain numbers without gaps, laid out as the program's `Update`.
+unsafe impl DeviceRepr for DeviceUpdate {}
 
-impl CardUpdate {
-    fn new(update: &Update, limit: f32) -> Self {
+impl DeviceUpdate {
+    fn new(update: &Update, max_grad_norm: f32) -> Self {
         Self {
-            rate: update.rate,
+            lr: update.lr,
             beta1: update.beta1,
             beta2: update.beta2,
-            mend1: update.mend1,
-            mend2: update.mend2,
-            keep: update.keep,
-            trust: update.trust.unwrap_or(1.0),
-            pull: if let Optimiser::Ranger { pull, .. } = update.optimiser { pull as f32 } else { 0.0 },
+            bias_correction1: update.bias_correction1,
+            bias_correction2: update.bias_correction2,
+            decay_factor: update.decay_factor,
+            rectification: update.rectification.unwrap_or(1.0),
+            lookahead_alpha: if let Optimiser::Ranger { lookahead_alpha, .. } = update.optimiser {
+                lookahead_alpha as f32
+            } else {
+                0.0
+            },
             epsilon: update.epsilon,
-            limit,
-            trusted: i32::from(update.trust.is_some()),
-            meet: i32::from(update.meet),
+            max_grad_norm,
+            rectified: i32::from(update.rectification.is_some()),
+            sync_slow: i32::from(update.sync_slow),
         }
     }
 }
 
-/// A batch on its way to the card.
-struct Buffer {
-    pinned: PinnedHostSlice<CardPosition>,
-    positions: CudaSlice<CardPosition>,
-    /// It has left the host's memory.
+/// A staging buffer for one batch, in pinned host memory and in GPU memory.
+struct StagingBuffer {
+    pinned: PinnedHostSlice<DevicePosition>,
+    positions: CudaSlice<DevicePosition>,
+    /// Event recorded when the batch has left pinned host memory, which may then be overwritten.
     left: CudaEvent,
-    /// The card has made its step with it.
+    /// Event recorded when the step with the batch is complete, after which GPU memory may be overwritten.
     used: CudaEvent,
 }
 
-/// What a step computes on the card.
-struct Work {
-    rows: CudaSlice<u32>,
+/// Intermediate results of a step in GPU memory, allocated once for the largest batch.
+struct StepBuffers {
+    features: CudaSlice<u32>,
     slots: CudaSlice<u32>,
     counts: CudaSlice<u32>,
     buckets: CudaSlice<u8>,
-    /// How often each row is on.
+    /// Number of sides for which each feature is active in this batch.
     uses: CudaSlice<u32>,
-    /// Users and items of all rows.
+    /// Total numbers of list entries and of work items in this batch.
     totals: CudaSlice<u32>,
     starts: CudaSlice<u32>,
     item_starts: CudaSlice<u32>,
     item_rows: CudaSlice<u32>,
     users: CudaSlice<u32>,
-    slopes: CudaSlice<f32>,
+    grads: CudaSlice<f32>,
     partial: CudaSlice<f32>,
     outputs: CudaSlice<f32>,
 }
 
-/// A network in training on a card.
+/// An NNUE in training on an NVIDIA GPU, which holds all parameters and optimiser buffers.
 pub struct CudaTrainer {
     job: Job,
     stream: Arc<CudaStream>,
-    /// On which batches travel.
-    travel: Arc<CudaStream>,
+    /// Stream on which batches are copied while the other one computes.
+    copy_stream: Arc<CudaStream>,
     program: Program,
     processors: u32,
-    buffers: Vec<Buffer>,
+    staging: Vec<StagingBuffer>,
     turn: usize,
     capacity: usize,
-    work: Work,
+    buffers: StepBuffers,
     views: CudaSlice<u32>,
     planes: CudaSlice<i32>,
-    least: CudaSlice<f32>,
-    most: CudaSlice<f32>,
-    /// The numbers, and what is remembered of them.
-    parts: [CudaSlice<f32>; 5],
+    min_values: CudaSlice<f32>,
+    max_values: CudaSlice<f32>,
+    /// Parameters, `exp_avg`, `exp_avg_sq`, slow weights and moving average, one value long if unused.
+    state: [CudaSlice<f32>; 5],
     rest: CudaSlice<f32>,
-    /// Loss and square of the slopes of each step since the last look.
-    told: CudaSlice<f32>,
-    untold: usize,
+    /// Loss and squared gradient norm of each step that is not fetched yet.
+    metrics: CudaSlice<f32>,
+    pending_steps: usize,
     step: u64,
-    /// Whether a moving average is kept.
+    /// True if a moving average of the parameters is updated.
     averaged: bool,
-    earlier: Vec<Told>,
+    fetched: Vec<StepMetrics>,
 }
 
 impl From<DriverError> for TrainError {
     fn from(error: DriverError) -> Self {
-        Self(format!("the card: {error}"))
+        Self(format!("the GPU: {error}"))
     }
 }
 
-/// Blocks of [`THREADS`] for so many threads.
+/// Launch configuration with at least `threads` threads in blocks of [`THREADS`].
 fn grid(threads: usize) -> LaunchConfig {
     LaunchConfig {
         grid_dim: ((threads as u32).div_ceil(THREADS).max(1), 1, 1),
@@ -150,44 +155,48 @@ fn grid(threads: usize) -> LaunchConfig {
 }
 
 impl CudaTrainer {
-    /// Goes on from a state, on a card, with batches of at most so many positions.
-    pub fn new(job: Job, state: State, card: usize, capacity: usize) -> Result<Self, TrainError> {
-        let names = cards()?;
-        if card >= names.len() {
-            return Err(TrainError(format!(
-                "there is no card {card}; they are {names:?}, counted from zero"
-            )));
+    /// Continues from a state on the GPU with index `gpu`, for batches of at most `capacity` positions.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such GPU, if the program cannot be compiled for the network, or if GPU memory does not
+    /// suffice.
+    pub fn new(job: Job, state: State, gpu: usize, capacity: usize) -> Result<Self, TrainError> {
+        let names = gpus()?;
+        if gpu >= names.len() {
+            return Err(TrainError(format!("there is no GPU {gpu}; they are {names:?}, counted from zero")));
         }
-        let context = CudaContext::new(card)?;
+        let context = CudaContext::new(gpu)?;
         let (major, minor) = context.compute_capability()?;
         let ptx = compile(&job, &format!("sm_{major}{minor}"))?;
-        // SAFETY: everything but the batches lives on one stream; the batches' travel is ordered by events below.
+        // SAFETY: everything but the batches lives on one stream; the copies of batches are ordered by the
+        // events below.
         unsafe { context.disable_event_tracking() };
         let module = context.load_module(ptx)?;
         let program = Program::new(&context, &module, &job)?;
         let stream = context.new_stream()?;
-        let travel = context.new_stream()?;
+        let copy_stream = context.new_stream()?;
         let processors = context.attribute(About::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
 
         let layout = &job.layout;
-        let (rows, sides, stride) = (layout.rows(), 2 * capacity, layout.max_active());
-        // Every row in use has at least one item, and more only for every so many users.
+        let (rows, sides, stride) = (layout.num_weight_rows(), 2 * capacity, layout.max_active());
+        // Every active feature has at least one work item, and one more for each `ITEM` sides.
         let items = rows.min(sides * stride) + sides * stride / source::ITEM as usize + 1;
         let (outputs, width) = (layout.architecture().outputs, layout.architecture().width());
-        let mut buffers = Vec::new();
+        let mut staging = Vec::new();
         for _ in 0..BUFFERS {
-            // SAFETY: it is written, all of it, before it is read.
+            // SAFETY: all of it is written before it is read.
             let mut pinned = unsafe { context.alloc_pinned(capacity)? };
-            pinned.as_mut_slice()?.fill(CardPosition::default());
-            buffers.push(Buffer {
+            pinned.as_mut_slice()?.fill(DevicePosition::default());
+            staging.push(StagingBuffer {
                 pinned,
                 positions: stream.alloc_zeros(capacity)?,
-                left: travel.record_event(None)?,
+                left: copy_stream.record_event(None)?,
                 used: stream.record_event(None)?,
             });
         }
-        let work = Work {
-            rows: stream.alloc_zeros(sides * stride)?,
+        let buffers = StepBuffers {
+            features: stream.alloc_zeros(sides * stride)?,
             slots: stream.alloc_zeros(sides * stride)?,
             counts: stream.alloc_zeros(sides)?,
             buckets: stream.alloc_zeros(capacity)?,
@@ -197,91 +206,104 @@ impl CudaTrainer {
             item_starts: stream.alloc_zeros(rows)?,
             item_rows: stream.alloc_zeros(items)?,
             users: stream.alloc_zeros(sides * stride)?,
-            slopes: stream.alloc_zeros(sides * outputs)?,
+            grads: stream.alloc_zeros(sides * outputs)?,
             partial: stream.alloc_zeros(items * width)?,
             outputs: stream.alloc_zeros(capacity)?,
         };
         let (views, planes) = views(&layout.architecture().features);
-        let rest = layout.numbers() - layout.bias().start;
-        let (mut least, mut most) = (vec![f32::NEG_INFINITY; rest], vec![f32::INFINITY; rest]);
+        let rest = layout.num_parameters() - layout.bias().start;
+        let (mut min_values, mut max_values) = (vec![f32::NEG_INFINITY; rest], vec![f32::INFINITY; rest]);
         for tensor in &layout.tensors()[1..] {
             let place = tensor.start - layout.bias().start..tensor.start + tensor.len - layout.bias().start;
-            least[place.clone()].fill(tensor.range.least);
-            most[place].fill(tensor.range.most);
+            min_values[place.clone()].fill(tensor.clamp.min);
+            max_values[place].fill(tensor.clamp.max);
         }
-        let part = |numbers: &Vec<f32>| match numbers.is_empty() {
-            // Something must be there to point at.
+        let upload = |values: &Vec<f32>| match values.is_empty() {
+            // A kernel argument needs a valid pointer even if the buffer is not used.
             true => stream.alloc_zeros(1),
-            false => stream.clone_htod(numbers),
+            false => stream.clone_htod(values),
         };
-        let [numbers, first, second, slow, average] = state.parts().map(|(_, numbers)| part(numbers));
+        let [parameters, exp_avg, exp_avg_sq, slow_weights, ema] =
+            state.buffers().map(|(_, values)| upload(values));
         let trainer = Self {
             views: stream.clone_htod(&views)?,
             planes: stream.clone_htod(&planes)?,
-            least: stream.clone_htod(&least)?,
-            most: stream.clone_htod(&most)?,
-            parts: [numbers?, first?, second?, slow?, average?],
+            min_values: stream.clone_htod(&min_values)?,
+            max_values: stream.clone_htod(&max_values)?,
+            state: [parameters?, exp_avg?, exp_avg_sq?, slow_weights?, ema?],
             rest: stream.alloc_zeros(rest)?,
-            told: stream.alloc_zeros(2 * RING)?,
-            untold: 0,
+            metrics: stream.alloc_zeros(2 * RING)?,
+            pending_steps: 0,
             step: state.step,
-            averaged: !state.average.is_empty(),
-            earlier: Vec::new(),
+            averaged: !state.ema.is_empty(),
+            fetched: Vec::new(),
             job,
-            travel,
+            copy_stream,
             program,
             processors,
-            buffers,
+            staging,
             turn: 0,
             capacity,
-            work,
+            buffers,
             stream,
         };
         trainer.stream.synchronize()?;
         Ok(trainer)
     }
 
-    /// Sends positions on their way, those of one bucket after the other. Returns the buffer, and the order.
+    /// Starts copying positions to the GPU, sorted by output bucket. Returns the index of the buffer, and the
+    /// order.
     fn send(&mut self, positions: &[Packed], targets: &[Target]) -> Result<(usize, Vec<u32>), TrainError> {
         let turn = self.turn;
         self.turn = (turn + 1) % BUFFERS;
         let order = order(&self.job, positions);
         let by_score = matches!(self.job.loss, Loss::Score);
-        let buffer = &mut self.buffers[turn];
-        // The batch before it may still be waiting to leave, and the slice itself does not know of that: its own event is
-        // tracked no more than any other.
+        let buffer = &mut self.staging[turn];
+        // The previous batch may still be waiting in pinned memory, and the slice does not know it, because
+        // event tracking is off.
         buffer.left.synchronize()?;
         let places = buffer.pinned.as_mut_slice()?;
-        // By this thread alone: all others make batches, and would be waited for.
+        // On this thread alone, because all others are busy with making batches.
         for (place, &at) in places.iter_mut().zip(&order) {
             let (position, target) = (&positions[at as usize], targets[at as usize]);
             let (occupied, pieces) = position.codes_by_square();
-            *place = CardPosition {
+            *place = DevicePosition {
                 occupied,
                 pieces,
-                target: if by_score { target.score } else { target.chance },
+                target: if by_score { target.score } else { target.win_probability },
                 black: u32::from(position.side_to_move() == Color::Black),
             };
         }
-        self.travel.wait(&buffer.used)?;
-        self.travel.memcpy_htod(&buffer.pinned, &mut buffer.positions)?;
-        buffer.left.record(&self.travel)?;
+        self.copy_stream.wait(&buffer.used)?;
+        self.copy_stream.memcpy_htod(&buffer.pinned, &mut buffer.positions)?;
+        buffer.left.record(&self.copy_stream)?;
         self.stream.wait(&buffer.left)?;
         Ok((turn, order))
     }
 
-    /// Finds the rows of a batch and steps through the layers; forth only if it is not to learn.
-    fn layers(&mut self, turn: usize, count: usize, learns: bool, averaged: bool) -> Result<(), TrainError> {
+    /// Finds the active features of a batch and computes the layers; forward only unless `training`.
+    fn layers(
+        &mut self,
+        turn: usize,
+        count: usize,
+        training: bool,
+        averaged: bool,
+    ) -> Result<(), TrainError> {
         let count = count as i32;
-        let work = &mut self.work;
-        let positions = &self.buffers[turn].positions;
-        self.stream.memset_zeros(&mut work.uses)?;
-        self.stream.memset_zeros(&mut work.totals)?;
-        let mut launch = self.stream.launch_builder(&self.program.find_rows);
+        let buffers = &mut self.buffers;
+        let positions = &self.staging[turn].positions;
+        self.stream.memset_zeros(&mut buffers.uses)?;
+        self.stream.memset_zeros(&mut buffers.totals)?;
+        let mut launch = self.stream.launch_builder(&self.program.find_features);
         launch.arg(positions).arg(&self.views).arg(&self.planes);
-        launch.arg(&mut work.rows).arg(&mut work.counts).arg(&mut work.buckets).arg(&mut work.uses);
-        launch.arg(&mut work.slots).arg(&count);
-        // SAFETY: the arguments are those of the program, and every buffer has room for as many positions.
+        launch
+            .arg(&mut buffers.features)
+            .arg(&mut buffers.counts)
+            .arg(&mut buffers.buckets)
+            .arg(&mut buffers.uses);
+        launch.arg(&mut buffers.slots).arg(&count);
+        // SAFETY: the arguments are those of the program, and every buffer has the capacity for as many
+        // positions.
         unsafe { launch.launch(grid(32 * count as usize))? };
 
         let flat = matches!(self.job.layout.architecture().head, HeadShape::Flat { .. });
@@ -297,57 +319,63 @@ impl CudaTrainer {
                 shared_mem_bytes: source::shared_bytes(&self.job),
             },
         };
-        let learn = i32::from(learns);
-        let mut told = self.told.slice_mut(2 * self.untold..2 * self.untold + 2);
+        let is_training = i32::from(training);
+        let mut metrics = self.metrics.slice_mut(2 * self.pending_steps..2 * self.pending_steps + 2);
         let mut launch = self.stream.launch_builder(&self.program.step);
         launch
-            .arg(&self.parts[if averaged { 4 } else { 0 }])
-            .arg(&work.rows)
-            .arg(&work.counts)
-            .arg(&work.buckets);
-        launch.arg(positions).arg(&mut work.slopes).arg(&mut self.rest).arg(&mut told).arg(&mut work.outputs);
-        launch.arg(&count).arg(&learn);
+            .arg(&self.state[if averaged { 4 } else { 0 }])
+            .arg(&buffers.features)
+            .arg(&buffers.counts)
+            .arg(&buffers.buckets);
+        launch
+            .arg(positions)
+            .arg(&mut buffers.grads)
+            .arg(&mut self.rest)
+            .arg(&mut metrics)
+            .arg(&mut buffers.outputs);
+        launch.arg(&count).arg(&is_training);
         // SAFETY: as above.
         unsafe { launch.launch(config)? };
         Ok(())
     }
 
-    /// Adds up the slopes of all rows, and moves all numbers.
-    fn update(&mut self, count: usize, rate: f64) -> Result<(), TrainError> {
+    /// Sums the gradients of all weight rows, and updates all parameters.
+    fn update(&mut self, count: usize, lr: f64) -> Result<(), TrainError> {
         let layout = &self.job.layout;
-        let (rows, width) = (layout.rows(), layout.architecture().width());
+        let (rows, width) = (layout.num_weight_rows(), layout.architecture().width());
         let (sides, stride) = (2 * count as i32, layout.max_active());
-        let (stream, program, work) = (&self.stream, &self.program, &mut self.work);
+        let (stream, program, buffers) = (&self.stream, &self.program, &mut self.buffers);
         let mut launch = stream.launch_builder(&program.place_rows);
         launch
-            .arg(&work.uses)
-            .arg(&mut work.starts)
-            .arg(&mut work.item_starts)
-            .arg(&mut work.item_rows)
-            .arg(&mut work.totals);
-        // SAFETY: the arguments are those of the program; there is room for every row, user and item.
+            .arg(&buffers.uses)
+            .arg(&mut buffers.starts)
+            .arg(&mut buffers.item_starts)
+            .arg(&mut buffers.item_rows)
+            .arg(&mut buffers.totals);
+        // SAFETY: the arguments are those of the program; the buffers have the capacity for every feature,
+        // list entry and item.
         unsafe { launch.launch(grid(rows.next_multiple_of(32)))? };
         let mut launch = stream.launch_builder(&program.list_users);
         launch
-            .arg(&work.rows)
-            .arg(&work.counts)
-            .arg(&work.slots)
-            .arg(&work.starts)
-            .arg(&mut work.users)
+            .arg(&buffers.features)
+            .arg(&buffers.counts)
+            .arg(&buffers.slots)
+            .arg(&buffers.starts)
+            .arg(&mut buffers.users)
             .arg(&sides);
         // SAFETY: as above.
         unsafe { launch.launch(grid(sides as usize * stride))? };
-        // All columns of a slice for all items, then the next slice.
+        // All columns of a slice for all items, then the next slice, for the sake of the cache.
         let quads = (width / 4).min(64) as u32;
         let mut launch = stream.launch_builder(&program.sum_items);
         launch
-            .arg(&work.uses)
-            .arg(&work.starts)
-            .arg(&work.item_starts)
-            .arg(&work.item_rows)
-            .arg(&work.totals)
-            .arg(&work.users);
-        launch.arg(&work.slopes).arg(&mut work.partial);
+            .arg(&buffers.uses)
+            .arg(&buffers.starts)
+            .arg(&buffers.item_starts)
+            .arg(&buffers.item_rows)
+            .arg(&buffers.totals)
+            .arg(&buffers.users);
+        launch.arg(&buffers.grads).arg(&mut buffers.partial);
         let config = LaunchConfig {
             grid_dim: (8 * self.processors, (width as u32 / 4).div_ceil(quads), 1),
             block_dim: (quads, THREADS / quads, 1),
@@ -360,55 +388,55 @@ impl CudaTrainer {
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        let mut told = self.told.slice_mut(2 * self.untold..2 * self.untold + 2);
+        let mut metrics = self.metrics.slice_mut(2 * self.pending_steps..2 * self.pending_steps + 2);
         let mut launch = stream.launch_builder(&program.square_rows);
-        launch.arg(&work.uses).arg(&work.item_starts).arg(&work.partial).arg(&mut told);
+        launch.arg(&buffers.uses).arg(&buffers.item_starts).arg(&buffers.partial).arg(&mut metrics);
         // SAFETY: as above.
         unsafe { launch.launch(blocks(8 * self.processors))? };
         let mut launch = stream.launch_builder(&program.square_rest);
-        launch.arg(&self.rest).arg(&mut told);
+        launch.arg(&self.rest).arg(&mut metrics);
         // SAFETY: as above.
         unsafe { launch.launch(blocks(self.processors))? };
 
-        let update = CardUpdate::new(&self.job.optimiser.update(self.step, rate), self.job.clip_slopes);
-        let told = told.as_view();
-        let [numbers, first, second, slow, average] = &mut self.parts;
+        let update = DeviceUpdate::new(&self.job.optimiser.update(self.step, lr), self.job.max_grad_norm);
+        let metrics = metrics.as_view();
+        let [parameters, exp_avg, exp_avg_sq, slow_weights, ema] = &mut self.state;
         let mut launch = stream.launch_builder(&program.update_rows);
-        launch.arg(&mut *numbers).arg(&mut *first).arg(&mut *second).arg(&mut *slow);
-        launch.arg(&work.uses).arg(&work.item_starts).arg(&work.partial).arg(&told).arg(&update);
+        launch.arg(&mut *parameters).arg(&mut *exp_avg).arg(&mut *exp_avg_sq).arg(&mut *slow_weights);
+        launch.arg(&buffers.uses).arg(&buffers.item_starts).arg(&buffers.partial).arg(&metrics).arg(&update);
         // SAFETY: as above.
         unsafe { launch.launch(grid(rows * width / 4))? };
         let mut launch = stream.launch_builder(&program.update_rest);
-        launch.arg(&mut *numbers).arg(&mut *first).arg(&mut *second).arg(&mut *slow);
-        launch.arg(&mut self.rest).arg(&self.least).arg(&self.most).arg(&told).arg(&update);
-        let rest = layout.numbers() - layout.bias().start;
+        launch.arg(&mut *parameters).arg(&mut *exp_avg).arg(&mut *exp_avg_sq).arg(&mut *slow_weights);
+        launch.arg(&mut self.rest).arg(&self.min_values).arg(&self.max_values).arg(&metrics).arg(&update);
+        let rest = layout.num_parameters() - layout.bias().start;
         // SAFETY: as above.
         unsafe { launch.launch(grid(rest))? };
         self.step += 1;
-        if let Some(share) = self.job.average_after(self.step).filter(|_| self.averaged) {
-            let count = layout.numbers() as u32;
-            let mut launch = stream.launch_builder(&program.move_average);
-            launch.arg(average).arg(&*numbers).arg(&share).arg(&count);
+        if let Some(decay) = self.job.ema_decay_after(self.step).filter(|_| self.averaged) {
+            let count = layout.num_parameters() as u32;
+            let mut launch = stream.launch_builder(&program.update_ema);
+            launch.arg(ema).arg(&*parameters).arg(&decay).arg(&count);
             // SAFETY: as above.
             unsafe { launch.launch(grid(count as usize))? };
         }
         Ok(())
     }
 
-    /// Fetches what the steps since the last time said.
+    /// Fetches the metrics of the steps since the previous call.
     fn fetch(&mut self) -> Result<(), TrainError> {
-        let told = self.stream.clone_dtoh(&self.told.slice(..2 * self.untold.max(1)))?;
+        let metrics = self.stream.clone_dtoh(&self.metrics.slice(..2 * self.pending_steps.max(1)))?;
         self.stream.synchronize()?;
-        let pairs = told.as_chunks::<2>().0.iter().take(self.untold);
-        self.earlier.extend(pairs.map(|&[loss, square]| Told { loss, slope: square.sqrt() }));
-        self.stream.memset_zeros(&mut self.told)?;
-        self.untold = 0;
+        let pairs = metrics.as_chunks::<2>().0.iter().take(self.pending_steps);
+        self.fetched.extend(pairs.map(|&[loss, square]| StepMetrics { loss, grad_norm: square.sqrt() }));
+        self.stream.memset_zeros(&mut self.metrics)?;
+        self.pending_steps = 0;
         Ok(())
     }
 }
 
 impl Trainer for CudaTrainer {
-    fn learn(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError> {
+    fn train_step(&mut self, batch: &Batch, lr: f64) -> Result<(), TrainError> {
         if batch.len() > self.capacity {
             let problem = format!("a batch of {} positions, but room for {}", batch.len(), self.capacity);
             return Err(TrainError(problem));
@@ -416,25 +444,25 @@ impl Trainer for CudaTrainer {
         if batch.is_empty() {
             return Ok(());
         }
-        if self.untold == RING {
+        if self.pending_steps == RING {
             self.fetch()?;
         }
         let (turn, _) = self.send(&batch.positions, &batch.targets)?;
         self.layers(turn, batch.len(), true, false)?;
-        self.update(batch.len(), rate)?;
-        self.buffers[turn].used.record(&self.stream)?;
-        self.untold += 1;
+        self.update(batch.len(), lr)?;
+        self.staging[turn].used.record(&self.stream)?;
+        self.pending_steps += 1;
         Ok(())
     }
 
-    fn told(&mut self) -> Result<Vec<Told>, TrainError> {
+    fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError> {
         self.fetch()?;
-        Ok(std::mem::take(&mut self.earlier))
+        Ok(std::mem::take(&mut self.fetched))
     }
 
-    fn outputs(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError> {
+    fn predict(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError> {
         let averaged = averaged && self.averaged;
-        if self.untold == RING {
+        if self.pending_steps == RING {
             self.fetch()?;
         }
         let mut outputs = vec![0f32; batch.len()];
@@ -442,8 +470,8 @@ impl Trainer for CudaTrainer {
         for ((positions, targets), outputs) in positions.zip(outputs.chunks_mut(self.capacity)) {
             let (turn, order) = self.send(positions, targets)?;
             self.layers(turn, positions.len(), false, averaged)?;
-            self.buffers[turn].used.record(&self.stream)?;
-            let found = self.stream.clone_dtoh(&self.work.outputs.slice(..positions.len()))?;
+            self.staging[turn].used.record(&self.stream)?;
+            let found = self.stream.clone_dtoh(&self.buffers.outputs.slice(..positions.len()))?;
             self.stream.synchronize()?;
             for (&at, output) in order.iter().zip(found) {
                 outputs[at as usize] = output;
@@ -453,12 +481,12 @@ impl Trainer for CudaTrainer {
     }
 
     fn state(&mut self) -> Result<State, TrainError> {
-        let needs = self.job.optimiser.needs();
-        let there = [true, needs.first, needs.second, needs.slow, self.averaged];
+        let used = self.job.optimiser.buffers();
+        let there = [true, used.exp_avg, used.exp_avg_sq, used.slow_weights, self.averaged];
         let mut state = State { step: self.step, ..State::default() };
-        for ((part, there), numbers) in self.parts.iter().zip(there).zip(state.parts_mut()) {
+        for ((part, there), values) in self.state.iter().zip(there).zip(state.buffers_mut()) {
             if there {
-                *numbers = self.stream.clone_dtoh(part)?;
+                *values = self.stream.clone_dtoh(part)?;
             }
         }
         self.stream.synchronize()?;
@@ -471,14 +499,14 @@ mod tests {
     use super::*;
     use crate::cpu::CpuTrainer;
     use crate::cpu::tests::{job, positions};
-    use crate::layout::Shape;
+    use crate::layout::LayoutOptions;
     use crate::optimiser::tests::ALL;
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
     use tandem_chess::random::SplitMix;
-    use tandem_nnue::{Activation, Architecture, Buckets, FeatureSet, Squeeze, StackShape};
+    use tandem_nnue::{Activation, Architecture, FeatureSet, InputActivation, OutputBuckets, StackShape};
 
-    /// One job for each architecture, with every optimiser, loss and shape somewhere among them.
+    /// One job for each architecture, so that every optimiser, loss and option occurs among them.
     fn jobs() -> Vec<Job> {
         let losses =
             [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score];
@@ -490,34 +518,39 @@ mod tests {
             if number == 3 {
                 architecture.features = FeatureSet::half_kp();
             }
-            let shape = Shape { factoriser: number % 2 == 0, clipped: true, rounded: number % 3 == 1 };
+            let shape =
+                LayoutOptions { factoriser: number % 2 == 0, clip_weights: true, qat: number % 3 == 1 };
             let mut job = job(architecture, ALL[number % 6], losses[number % 4], shape);
             if number % 3 == 2 {
-                job.averaging = Averaging::Moving { share: 0.9, every: 2 };
+                job.averaging = Averaging::Ema { decay: 0.9, every: 2 };
             }
             if number >= 4 {
-                job.clip_slopes = 0.05;
+                job.max_grad_norm = 0.05;
             }
             jobs.push(job);
         }
-        // Widths that are no multiple of anything, and the smallest and largest layers.
+        // Widths that are not powers of two, and the smallest and largest layers.
         let adam = ALL[2];
         let flat = |outputs: usize, tied: bool, buckets: usize| Architecture {
             features: FeatureSet::plain(),
             outputs,
             tied,
             psqt: false,
-            head: HeadShape::Flat { activation: Activation::Screlu, buckets: Buckets::bullet(buckets) },
+            head: HeadShape::Flat { activation: Activation::Screlu, buckets: OutputBuckets::bullet(buckets) },
         };
         let stacks =
             |outputs: usize, tied: bool, hidden: usize, second: usize, buckets: usize| Architecture {
                 head: HeadShape::Stacks(StackShape {
-                    squeeze: if tied { Squeeze::Pairwise255 } else { Squeeze::Clip },
-                    dual: tied,
+                    input_activation: if tied {
+                        InputActivation::PairwiseMul255
+                    } else {
+                        InputActivation::Clipped
+                    },
+                    squared_clipped: tied,
                     skip: hidden > 2,
                     hidden,
                     second,
-                    buckets: Buckets::bullet(buckets),
+                    buckets: OutputBuckets::bullet(buckets),
                 }),
                 psqt: tied && buckets <= 8,
                 ..flat(outputs, tied, buckets)
@@ -532,14 +565,19 @@ mod tests {
             stacks(320, true, 32, 32, 8),
             stacks(1024, true, 16, 32, 8),
         ] {
-            jobs.push(job(architecture, adam, losses[0], Shape { clipped: true, ..Shape::default() }));
+            jobs.push(job(
+                architecture,
+                adam,
+                losses[0],
+                LayoutOptions { clip_weights: true, ..LayoutOptions::default() },
+            ));
         }
         jobs
     }
 
     #[test]
     fn programs_of_all_shapes_compile() {
-        // SAFETY: it only looks for the library.
+        // SAFETY: it only searches for the library.
         if !unsafe { cudarc::nvrtc::sys::is_culib_present() } {
             println!("skipped: there is no NVRTC here");
             return;
@@ -553,10 +591,10 @@ mod tests {
         }
     }
 
-    /// The card and the processor say the same, step after step, to rounding.
+    /// The GPU and the CPU agree step after step, up to rounding.
     #[test]
-    fn a_card_trains_as_the_processor_does() {
-        if let Err(error) = cards() {
+    fn a_gpu_trains_as_the_cpu_does() {
+        if let Err(error) = gpus() {
             println!("skipped: {error}");
             return;
         }
@@ -564,8 +602,8 @@ mod tests {
         for (number, job) in jobs().into_iter().enumerate() {
             let count = [3000, 3000, 257, 3000, 1][number % 5];
             let (batch, _) = positions(job.layout.architecture(), count, &mut random);
-            let mut cpu = CpuTrainer::new(job.clone(), job.start(3));
-            let mut card = CudaTrainer::new(job.clone(), job.start(3), 0, 4096).unwrap();
+            let mut cpu = CpuTrainer::new(job.clone(), job.initial_state(3));
+            let mut gpu = CudaTrainer::new(job.clone(), job.initial_state(3), 0, 4096).unwrap();
             let near = |name: &str, left: &[f32], right: &[f32], slack: f32| {
                 assert_eq!(left.len(), right.len());
                 for (at, (left, right)) in left.iter().zip(right).enumerate() {
@@ -577,41 +615,41 @@ mod tests {
                     );
                 }
             };
-            near(
-                "outputs",
-                &cpu.outputs(&batch, false).unwrap(),
-                &card.outputs(&batch, false).unwrap(),
-                1e-4,
-            );
-            // More batches, each another one, than can be on their way at once: none is told of before all are sent.
+            near("outputs", &cpu.predict(&batch, false).unwrap(), &gpu.predict(&batch, false).unwrap(), 1e-4);
+            // More batches, all different, than can be in flight at once; the metrics are taken only after
+            // all are sent.
             let batches: Vec<Batch> = (0..3 * BUFFERS)
                 .map(|_| positions(job.layout.architecture(), count, &mut random).0)
                 .collect();
             for batch in &batches {
-                card.learn(batch, 1e-3).unwrap();
+                gpu.train_step(batch, 1e-3).unwrap();
             }
             for batch in &batches {
-                cpu.learn(batch, 1e-3).unwrap();
+                cpu.train_step(batch, 1e-3).unwrap();
             }
-            let (left, right) = (cpu.told().unwrap(), card.told().unwrap());
-            let part = |told: &[Told], of: fn(&Told) -> f32| -> Vec<f32> { told.iter().map(of).collect() };
-            near("loss", &part(&left, |told| told.loss), &part(&right, |told| told.loss), 1e-3);
-            near("slope", &part(&left, |told| told.slope), &part(&right, |told| told.slope), 1e-2);
-            near("after", &cpu.outputs(&batch, true).unwrap(), &card.outputs(&batch, true).unwrap(), 5e-2);
-            let (left, right) = (cpu.state().unwrap(), card.state().unwrap());
+            let (left, right) = (cpu.take_metrics().unwrap(), gpu.take_metrics().unwrap());
+            let part = |metrics: &[StepMetrics], of: fn(&StepMetrics) -> f32| -> Vec<f32> {
+                metrics.iter().map(of).collect()
+            };
+            near("loss", &part(&left, |metrics| metrics.loss), &part(&right, |metrics| metrics.loss), 1e-3);
+            near(
+                "gradient norm",
+                &part(&left, |metrics| metrics.grad_norm),
+                &part(&right, |metrics| metrics.grad_norm),
+                1e-2,
+            );
+            near("after", &cpu.predict(&batch, true).unwrap(), &gpu.predict(&batch, true).unwrap(), 5e-2);
+            let (left, right) = (cpu.state().unwrap(), gpu.state().unwrap());
             assert!(right.fits(&job.layout, job.optimiser, job.is_averaged()));
             assert_eq!(left.step, right.step);
-            // Adam's first steps are the learning rate whatever the slope, so the sign of almost nothing may differ.
-            let far = left.numbers.iter().zip(&right.numbers).filter(|(a, b)| (*a - *b).abs() > 2e-3).count();
-            assert!(far * 1000 <= left.numbers.len(), "{far} numbers of {}", job.layout.architecture());
-            // It goes on from its own state.
+            // Adam's first steps have the size of the learning rate whatever the gradient, so the sign of a
+            // vanishing gradient may differ.
+            let far =
+                left.parameters.iter().zip(&right.parameters).filter(|(a, b)| (*a - *b).abs() > 2e-3).count();
+            assert!(far * 1000 <= left.parameters.len(), "{far} parameters of {}", job.layout.architecture());
+            // A new trainer continues from its state.
             let mut again = CudaTrainer::new(job.clone(), right, 0, 4096).unwrap();
-            near(
-                "again",
-                &card.outputs(&batch, false).unwrap(),
-                &again.outputs(&batch, false).unwrap(),
-                1e-5,
-            );
+            near("again", &gpu.predict(&batch, false).unwrap(), &again.predict(&batch, false).unwrap(), 1e-5);
         }
     }
 }

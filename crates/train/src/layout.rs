@@ -1,84 +1,91 @@
-//! All numbers of a network in training as one row: where each tensor lies, where its numbers may be, and how fine the
-//! quantised network tells them apart.
+//! The flat parameter buffer of a network in training: where each tensor lies, to which range its values are
+//! clamped, and at which scale it is quantised.
+//!
+//! One buffer for all parameters lets optimisers, averages and checkpoints treat them alike, whatever the
+//! architecture.
 
-use crate::optimiser::Range;
+use crate::optimiser::ClampRange;
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{
     Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, Inputs, PSQT_BUCKETS, Quantisation, Scales,
 };
 
-/// Tensors begin at multiples of this, so that every kind of vector instruction can load them.
+/// Tensors begin at multiples of this many values, so that every kind of vector instruction can load them
+/// aligned.
 const ALIGNMENT: usize = 16;
 
-/// First-layer weights stay this near to zero: what the field trains with. As many inputs as can be on at once then stay
+/// Bound of first-layer weights, the usual one for NNUEs. As many inputs as can be active at once then stay
 /// within 16 bits.
 const FIRST_WEIGHT: f32 = 1.98;
 
-/// And so do the output weights of a flat network, for the same grid of a 64th.
+/// Bound of a flat network's output weights, for the same quantisation step of 1/64.
 const FLAT_WEIGHT: f32 = 1.98;
 
-/// First-layer biases: so that the sums stay within 16 bits whatever is on.
+/// Bound of first-layer biases, so that sums stay within 16 bits whatever is active.
 const FIRST_BIAS: f32 = 16.0;
 
-/// Greatest weight of 8 bits.
+/// Greatest value of an 8-bit weight, which bounds the weights of stacks.
 const SMALL_INTEGER: f64 = 127.0;
 
-/// What a network is trained as.
+/// Options of training that change the layout, the bounds, or the values seen by the forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Shape {
-    /// All kings share a second set of rows, which is added to each king's own when the network is done.
+pub struct LayoutOptions {
+    /// Adds weight rows that all king buckets share; they are added to each bucket's own rows when the
+    /// network is written.
     pub factoriser: bool,
-    /// Numbers stay where the quantised network can hold them.
-    pub clipped: bool,
-    /// Numbers are rounded as the quantised network's will be before anything is computed with them.
-    pub rounded: bool,
+    /// Clamps weights to the range of the quantised network.
+    pub clip_weights: bool,
+    /// Rounds weights to the quantised grid in the forward pass (quantisation-aware training).
+    pub qat: bool,
 }
 
-/// Part of the numbers.
+/// Place, bounds and scale of one tensor of the network.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
-    /// What it is called.
+pub struct TensorInfo {
+    /// Name of the tensor as in network files, for example `input.weight`.
     pub name: String,
-    /// Where it begins.
+    /// Index of its first value in the flat buffer, a multiple of 16.
     pub start: usize,
-    /// How many numbers it has.
+    /// Number of its values, including those of the factoriser.
     pub len: usize,
-    /// Where its numbers may be.
-    pub range: Range,
-    /// What stands for one in the quantised network.
-    pub grid: f32,
+    /// Range that its values are clamped to after each step.
+    pub clamp: ClampRange,
+    /// Quantisation scale: the integer that represents 1.0 in the quantised network.
+    pub quant_scale: f32,
 }
 
-impl Tensor {
-    /// Its place among all numbers.
-    pub fn place(&self) -> std::ops::Range<usize> {
+impl TensorInfo {
+    /// Range of its values in the flat buffer.
+    pub fn span(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.len
     }
 }
 
-/// Where everything lies.
+/// Layout of all tensors of an architecture in the flat parameter buffer, in the order of network files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout<I = FeatureSet> {
     architecture: Architecture<I>,
-    shape: Shape,
-    tensors: Vec<Tensor>,
+    options: LayoutOptions,
+    tensors: Vec<TensorInfo>,
     len: usize,
 }
 
 impl<I: Inputs> Layout<I> {
-    /// For an architecture that will be quantised so.
-    pub fn new(architecture: Architecture<I>, quantisation: Quantisation, shape: Shape) -> Self {
+    /// Lays out an architecture for a later quantisation.
+    pub fn new(architecture: Architecture<I>, quantisation: Quantisation, options: LayoutOptions) -> Self {
         let scales = Scales::of(&architecture, quantisation);
-        let extra = if shape.factoriser { architecture.features.stride() } else { 0 };
-        let rows = architecture.features.inputs() + extra;
-        let within = |most: f32| if shape.clipped { Range::within(most) } else { Range::ALL };
-        // Where more can be on at once than pieces stand on a board, each may weigh less.
+        let extra = if options.factoriser { architecture.features.stride() } else { 0 };
+        let rows = architecture.features.num_inputs() + extra;
+        let within = |most: f32| {
+            if options.clip_weights { ClampRange::symmetric(most) } else { ClampRange::UNBOUNDED }
+        };
+        // If more inputs can be active at once than there are pieces on a board, each may weigh less.
         let room = f64::from(i16::MAX) - f64::from(FIRST_BIAS) * scales.accumulator;
         let fits = (room / architecture.features.max_active().max(1) as f64).floor() / scales.accumulator;
-        let first = FIRST_WEIGHT.min(fits.max(0.0) as f32) / if shape.factoriser { 2.0 } else { 1.0 };
+        let first = FIRST_WEIGHT.min(fits.max(0.0) as f32) / if options.factoriser { 2.0 } else { 1.0 };
         let layers = architecture.layers();
-        // A flat head's output weights have 16 bits, and so have their products with values that are to be squared, if the
-        // kernels are to be fast; those of stacks have 8.
+        // A flat head's output weights have 16 bits, and so have their products with values that are to be
+        // squared, if the kernels are to be fast; those of stacks have 8.
         let most = |weight: f64| match architecture.head {
             HeadShape::Flat { activation: Activation::Screlu, .. } => {
                 FLAT_WEIGHT.min(f32::from(i16::MAX / quantisation.qa.max(1)) / weight as f32)
@@ -88,138 +95,140 @@ impl<I: Inputs> Layout<I> {
         };
         let mut tensors = Vec::new();
         let mut len: usize = 0;
-        for (name, shape) in tandem_nnue::tensors(&architecture) {
+        for (name, shape) in tandem_nnue::tensor_shapes(&architecture) {
             let (count, range, grid) = match name.as_str() {
                 "input.weight" => (rows * architecture.width(), within(first), scales.accumulator),
                 "input.bias" => (architecture.width(), within(FIRST_BIAS), scales.accumulator),
-                "psqt.weight" => (rows * PSQT_BUCKETS, Range::ALL, scales.psqt),
+                "psqt.weight" => (rows * PSQT_BUCKETS, ClampRange::UNBOUNDED, scales.psqt),
                 other => {
                     let layer = (tensors.len() - 2 - usize::from(architecture.psqt)) / 2 % layers.len();
                     let (weight, bias) = scales.layers[layer];
                     let is_bias = other.ends_with("bias");
-                    let range = if is_bias { Range::ALL } else { within(most(weight)) };
+                    let range = if is_bias { ClampRange::UNBOUNDED } else { within(most(weight)) };
                     (shape.iter().product(), range, if is_bias { bias } else { weight })
                 }
             };
-            tensors.push(Tensor { name, start: len, len: count, range, grid: grid as f32 });
+            tensors.push(TensorInfo { name, start: len, len: count, clamp: range, quant_scale: grid as f32 });
             len = (len + count).next_multiple_of(ALIGNMENT);
         }
-        Self { architecture, shape, tensors, len }
+        Self { architecture, options, tensors, len }
     }
 
-    /// The architecture.
+    /// Architecture that is laid out, as given to [`Layout::new`].
     pub fn architecture(&self) -> &Architecture<I> {
         &self.architecture
     }
 
-    /// What the network is trained as.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    /// Options of training, such as the factoriser and rounding.
+    pub fn options(&self) -> LayoutOptions {
+        self.options
     }
 
-    /// How many numbers there are, and the gaps between tensors.
-    pub fn numbers(&self) -> usize {
+    /// Length of the flat buffer: all parameters and the gaps between tensors.
+    pub fn num_parameters(&self) -> usize {
         self.len
     }
 
-    /// The tensors in their order.
-    pub fn tensors(&self) -> &[Tensor] {
+    /// The tensors in the order in which they lie, which is that of network files.
+    pub fn tensors(&self) -> &[TensorInfo] {
         &self.tensors
     }
 
-    /// Rows of the first layer, those that all kings share among them.
-    pub fn rows(&self) -> usize {
+    /// Number of weight rows of the first layer, one for each feature, including the factoriser's.
+    pub fn num_weight_rows(&self) -> usize {
         self.weights().len / self.architecture.width()
     }
 
-    /// The most rows that are on at once for one side.
+    /// Greatest number of features that are active at once for one side, including the factoriser's.
     pub fn max_active(&self) -> usize {
-        self.architecture.features.max_active() * if self.shape.factoriser { 2 } else { 1 }
+        self.architecture.features.max_active() * if self.options.factoriser { 2 } else { 1 }
     }
 
-    /// The row that all kings share with an input, if there is one.
+    /// The factoriser's weight row for a feature, or `None` without a factoriser.
     pub fn shared_row(&self, input: usize) -> Option<usize> {
         let features = &self.architecture.features;
-        self.shape.factoriser.then(|| features.inputs() + input % features.stride())
+        self.options.factoriser.then(|| features.num_inputs() + input % features.stride())
     }
 
-    /// The first layer's weights.
-    pub fn weights(&self) -> &Tensor {
+    /// Weights of the first layer, one row for each feature.
+    pub fn weights(&self) -> &TensorInfo {
         &self.tensors[0]
     }
 
-    /// The first layer's biases.
-    pub fn bias(&self) -> &Tensor {
+    /// Biases of the first layer, the initial value of each accumulator.
+    pub fn bias(&self) -> &TensorInfo {
         &self.tensors[1]
     }
 
-    /// The piece squares, if there are any.
-    pub fn psqt(&self) -> Option<&Tensor> {
+    /// Piece-square values, if the architecture has them.
+    pub fn psqt(&self) -> Option<&TensorInfo> {
         self.architecture.psqt.then(|| &self.tensors[2])
     }
 
-    /// The tensors of the layers after the accumulators, one stack after the other, weights and biases in turn.
-    pub fn stacks(&self) -> &[Tensor] {
+    /// Tensors of the layers after the accumulators, one stack after the other, weights and biases in turn.
+    pub fn stacks(&self) -> &[TensorInfo] {
         &self.tensors[2 + usize::from(self.architecture.psqt)..]
     }
 
-    /// Weights and biases of one layer of one stack.
-    pub fn layer(&self, stack: usize, layer: usize) -> (&Tensor, &Tensor) {
+    /// Weights and biases of one layer of one stack; both are counted from zero.
+    pub fn layer(&self, stack: usize, layer: usize) -> (&TensorInfo, &TensorInfo) {
         let layers = self.architecture.layers().len();
         let at = 2 * (stack * layers + layer);
         (&self.stacks()[at], &self.stacks()[at + 1])
     }
 
-    /// Numbers to begin with.
-    pub fn start(&self, seed: u64) -> Vec<f32> {
+    /// Random initial parameters; the same seed gives the same ones. Weights are uniform within 1/√inputs,
+    /// biases and the factoriser zero.
+    pub fn random_parameters(&self, seed: u64) -> Vec<f32> {
         let mut random = SplitMix::new(seed);
-        let mut numbers = vec![0.0; self.len];
+        let mut parameters = vec![0.0; self.len];
         let mut fill = |place: std::ops::Range<usize>, inputs: usize| {
             let size = 1.0 / (inputs as f64).sqrt();
-            for number in &mut numbers[place] {
+            for number in &mut parameters[place] {
                 *number = ((random.unit() * 2.0 - 1.0) * size) as f32;
             }
         };
-        // Small against what is learnt: a row that hardly ever is on keeps what chance gave it. Shared rows begin at zero.
-        let inputs = self.architecture.features.inputs();
+        // Small compared with what is learnt, because rarely active rows keep their random values. Shared
+        // rows begin at zero.
+        let inputs = self.architecture.features.num_inputs();
         fill(0..inputs * self.architecture.width(), inputs);
         let layers = self.architecture.layers();
         for stack in 0..self.architecture.buckets().count {
             for (layer, &(inputs, _)) in layers.iter().enumerate() {
-                fill(self.layer(stack, layer).0.place(), inputs);
+                fill(self.layer(stack, layer).0.span(), inputs);
             }
         }
-        // Stacks that begin alike differ only by what they learn.
+        // All stacks begin alike and differ only by what they learn.
         let first: Vec<f32> = self.stacks()[..2 * layers.len()]
             .iter()
-            .flat_map(|tensor| &numbers[tensor.place()])
+            .flat_map(|tensor| &parameters[tensor.span()])
             .copied()
             .collect();
         for stack in self.stacks().chunks_exact(2 * layers.len()).skip(1) {
             let mut values = first.iter();
             for tensor in stack {
-                numbers[tensor.place()].iter_mut().zip(&mut values).for_each(|(to, from)| *to = *from);
+                parameters[tensor.span()].iter_mut().zip(&mut values).for_each(|(to, from)| *to = *from);
             }
         }
-        numbers
+        parameters
     }
 
-    /// The numbers as a network: shared rows are added to those of each king.
-    pub fn network(&self, numbers: &[f32], description: &str, scale: i32, pawn: i32) -> FloatNetwork<I> {
+    /// Converts flat parameters to a network; the factoriser's rows are added to those of each king bucket.
+    pub fn network(&self, parameters: &[f32], description: &str, scale: i32, pawn: i32) -> FloatNetwork<I> {
         let mut network = FloatNetwork::zeroed(self.architecture.clone(), scale, pawn);
         network.description = description.into();
-        for (tensor, values) in self.tensors.iter().zip(network.numbers_mut()) {
+        for (tensor, values) in self.tensors.iter().zip(network.parameters_mut()) {
             let len = values.len();
-            values.copy_from_slice(&numbers[tensor.start..tensor.start + len]);
+            values.copy_from_slice(&parameters[tensor.start..tensor.start + len]);
         }
-        if self.shape.factoriser {
+        if self.options.factoriser {
             let round =
-                |number: f32, grid: f32| if self.shape.rounded { round_to(number, grid) } else { number };
-            let add = |tensor: &Tensor, values: &mut [f32]| {
-                let shared = &numbers[tensor.place()][values.len()..];
+                |number: f32, grid: f32| if self.options.qat { round_to(number, grid) } else { number };
+            let add = |tensor: &TensorInfo, values: &mut [f32]| {
+                let shared = &parameters[tensor.span()][values.len()..];
                 for row in values.chunks_exact_mut(shared.len()) {
                     for (value, extra) in row.iter_mut().zip(shared) {
-                        *value = round(*value, tensor.grid) + round(*extra, tensor.grid);
+                        *value = round(*value, tensor.quant_scale) + round(*extra, tensor.quant_scale);
                     }
                 }
             };
@@ -231,43 +240,45 @@ impl<I: Inputs> Layout<I> {
         network
     }
 
-    /// The numbers of a network: what all kings' rows have in common lies in the rows that they share.
-    pub fn numbers_of(&self, network: &FloatNetwork<I>) -> Vec<f32> {
-        let mut numbers = vec![0.0; self.len];
-        for (tensor, values) in self.tensors.iter().zip(network.numbers()) {
-            numbers[tensor.start..tensor.start + values.len()].copy_from_slice(values);
+    /// Converts a network to flat parameters; what all king buckets have in common becomes the factoriser's
+    /// rows.
+    pub fn parameters_of(&self, network: &FloatNetwork<I>) -> Vec<f32> {
+        let mut parameters = vec![0.0; self.len];
+        for (tensor, values) in self.tensors.iter().zip(network.parameters()) {
+            parameters[tensor.start..tensor.start + values.len()].copy_from_slice(values);
         }
-        if self.shape.factoriser {
-            share(self.weights(), network.weights.len(), &mut numbers);
+        if self.options.factoriser {
+            factor_out_shared(self.weights(), network.weights.len(), &mut parameters);
             if let Some(psqt) = self.psqt() {
-                share(psqt, network.psqt.len(), &mut numbers);
+                factor_out_shared(psqt, network.psqt.len(), &mut parameters);
             }
         }
-        numbers
+        parameters
     }
 }
 
-/// Takes out of the first `own` numbers of a tensor, the kings' rows, what they have in common, into the shared rows behind them.
-/// That is halfway between the least and the greatest: so both parts stay within their range wherever they can.
-fn share(tensor: &Tensor, own: usize, numbers: &mut [f32]) {
-    let (own, shared) = numbers[tensor.place()].split_at_mut(own);
+/// Moves what the king buckets' rows, the first `own` values of a tensor, have in common into the shared rows
+/// behind them. That is the midpoint of the least and the greatest value, so that both parts stay within
+/// their range if at all possible.
+fn factor_out_shared(tensor: &TensorInfo, own: usize, parameters: &mut [f32]) {
+    let (own, shared) = parameters[tensor.span()].split_at_mut(own);
     let mut least = vec![f32::INFINITY; shared.len()];
     let mut greatest = vec![f32::NEG_INFINITY; shared.len()];
     for row in own.chunks_exact(shared.len()) {
         least.iter_mut().zip(row).for_each(|(least, number)| *least = least.min(*number));
         greatest.iter_mut().zip(row).for_each(|(greatest, number)| *greatest = greatest.max(*number));
     }
-    // On the grid, so that what is left of a number that lies there lies there too.
-    let most = (tensor.range.most * tensor.grid).floor() / tensor.grid;
+    // On the quantised grid, so that a difference of two values on the grid is on it too.
+    let most = (tensor.clamp.max * tensor.quant_scale).floor() / tensor.quant_scale;
     for ((common, least), greatest) in shared.iter_mut().zip(least).zip(greatest) {
-        *common = round_to((least + greatest) / 2.0, tensor.grid).clamp(-most, most);
+        *common = round_to((least + greatest) / 2.0, tensor.quant_scale).clamp(-most, most);
     }
     for row in own.chunks_exact_mut(shared.len()) {
         row.iter_mut().zip(&*shared).for_each(|(number, common)| *number -= common);
     }
 }
 
-/// The nearest number that the quantised network tells apart.
+/// Rounds to the nearest value that the quantised network can represent.
 #[inline(always)]
 pub(crate) fn round_to(number: f32, grid: f32) -> f32 {
     (number * grid).round_ties_even() / grid
@@ -283,9 +294,9 @@ mod tests {
         let mut random = SplitMix::new(3);
         for architecture in architectures() {
             let network = random_network(architecture.clone(), &mut random);
-            let layout = Layout::new(architecture, Quantisation::default(), Shape::default());
-            let numbers = layout.numbers_of(&network);
-            assert_eq!(layout.network(&numbers, "", network.scale, network.pawn), network);
+            let layout = Layout::new(architecture, Quantisation::default(), LayoutOptions::default());
+            let parameters = layout.parameters_of(&network);
+            assert_eq!(layout.network(&parameters, "", network.scale, network.pawn), network);
             for tensor in layout.tensors() {
                 assert_eq!(tensor.start % ALIGNMENT, 0, "{}", tensor.name);
             }
@@ -297,42 +308,42 @@ mod tests {
         let mut random = SplitMix::new(4);
         for mut architecture in architectures() {
             architecture.features = tandem_nnue::FeatureSet::half_ka_v2_hm();
-            let shape = Shape { factoriser: true, clipped: true, rounded: false };
+            let shape = LayoutOptions { factoriser: true, clip_weights: true, qat: false };
             let layout = Layout::new(architecture.clone(), Quantisation::default(), shape);
-            let mut numbers = layout.numbers_of(&random_network(architecture.clone(), &mut random));
+            let mut parameters = layout.parameters_of(&random_network(architecture.clone(), &mut random));
             let width = architecture.width();
             let input = 5 * 704 + 77;
             let row = layout.shared_row(input).unwrap();
             assert_eq!(row, 22_528 + 77);
-            numbers[row * width + 3] = 0.5;
-            numbers[row * width + 4] = 0.0;
-            let before = numbers[input * width + 3];
-            let network = layout.network(&numbers, "", 600, 361);
+            parameters[row * width + 3] = 0.5;
+            parameters[row * width + 4] = 0.0;
+            let before = parameters[input * width + 3];
+            let network = layout.network(&parameters, "", 600, 361);
             assert_eq!(network.weights[input * width + 3], before + 0.5);
-            assert_eq!(network.weights[input * width + 4], numbers[input * width + 4]);
-            assert!(layout.weights().range.most < 1.0, "both together must fit");
+            assert_eq!(network.weights[input * width + 4], parameters[input * width + 4]);
+            assert!(layout.weights().clamp.max < 1.0, "both together must fit");
         }
     }
 
-    /// A network to begin with must be the same after its numbers were held to their ranges, as every step does.
+    /// A starting network must survive the clamping of every step unchanged.
     #[test]
     fn a_network_is_parted_within_the_ranges() {
         let mut random = SplitMix::new(5);
         for mut architecture in architectures() {
             architecture.features = tandem_nnue::FeatureSet::half_ka_v2_hm();
-            let shape = Shape { factoriser: true, clipped: true, rounded: false };
+            let shape = LayoutOptions { factoriser: true, clip_weights: true, qat: false };
             let layout = Layout::new(architecture.clone(), Quantisation::default(), shape);
             let mut network = random_network(architecture, &mut random);
             // From 0.9 to 1.5, which is more than one part alone can hold.
             network.weights.iter_mut().for_each(|weight| *weight = *weight * 2.0 + 1.2);
-            let mut numbers = layout.numbers_of(&network);
+            let mut parameters = layout.parameters_of(&network);
             let weights = layout.weights();
-            let range = weights.range;
-            numbers[weights.place()]
+            let range = weights.clamp;
+            parameters[weights.span()]
                 .iter_mut()
-                .for_each(|number| *number = number.clamp(range.least, range.most));
-            let back = layout.network(&numbers, "", network.scale, network.pawn);
-            for (found, expected) in back.numbers().into_iter().zip(network.numbers()) {
+                .for_each(|number| *number = number.clamp(range.min, range.max));
+            let back = layout.network(&parameters, "", network.scale, network.pawn);
+            for (found, expected) in back.parameters().into_iter().zip(network.parameters()) {
                 assert!(found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6));
             }
         }
@@ -341,12 +352,12 @@ mod tests {
     #[test]
     fn what_a_start_quantises_to_is_clipped_nowhere() {
         for architecture in architectures() {
-            let shape = Shape { clipped: true, ..Shape::default() };
+            let shape = LayoutOptions { clip_weights: true, ..LayoutOptions::default() };
             let layout = Layout::new(architecture, Quantisation::default(), shape);
-            let numbers = layout.start(7);
-            assert_eq!(numbers, layout.start(7));
+            let parameters = layout.random_parameters(7);
+            assert_eq!(parameters, layout.random_parameters(7));
             let (_, report) =
-                layout.network(&numbers, "", 600, 361).quantise(Quantisation::default()).unwrap();
+                layout.network(&parameters, "", 600, 361).quantise(Quantisation::default()).unwrap();
             assert!(report.iter().all(|layer| layer.clipped == 0), "{report:?}");
         }
     }

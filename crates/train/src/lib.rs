@@ -1,10 +1,23 @@
-//! Trains Tandem's networks.
+//! Trains Tandem's networks: recipes, data loading, losses, optimisers, schedules, checkpoints and logs.
 //!
-//! A [`Recipe`] says everything about a run: data, network, loss, optimiser, schedules. [`run()`] follows it with a
-//! [`Trainer`], on processors ([`CpuTrainer`]) or a card ([`CudaTrainer`]), and writes checkpoints from which it can go on. All trainers
-//! compute with the same [`Loss`], [`Optimiser`] and [`Schedule`], and are measured by the plain definition of all slopes
-//! ([`reference`](mod@reference)); [`Metrics`] say what a network is worth. What a run tells of itself is in [`log`]; what a transformer's
-//! training needs before any tensor is in [`transformer`], what a selector's needs in [`selector`].
+//! A [`Recipe`] describes a whole run in TOML: data, network, loss, optimiser and schedules. [`run()`]
+//! follows it with a [`Trainer`], which is [`CpuTrainer`] or, on an NVIDIA GPU, [`CudaTrainer`], and writes
+//! checkpoints from which an interrupted run is resumed to the same network. All trainers share [`Loss`],
+//! [`Optimiser`] and [`Schedule`], and are tested against a plain double-precision backward pass
+//! ([`reference`](mod@reference)).
+//!
+//! Use this crate to train an NNUE from Rust, or to add a trainer. To train from the command line use
+//! `tandem-lab train`; to evaluate positions with a finished network use `tandem-nnue`, which does not need
+//! this crate. Networks that are not chess are trained by [`CpuTrainer`] alone, from [`ActiveFeatures`].
+//!
+//! | What | Where |
+//! |---|---|
+//! | Recipes and their old keys | [`Recipe`], [`SourceRecipe`], [`Schedule`], [`old_keys`] |
+//! | Data loading | [`Loader`], [`Batch`], [`ActiveFeatures`], [`DataCursor`] |
+//! | Training | [`Trainer`], [`Job`], [`State`], [`Layout`], [`Optimiser`], [`Loss`] |
+//! | Runs | [`run()`], [`RunOptions`], [`Event`], [`Checkpoint`], [`RunProgress`] |
+//! | Validation metrics and logs | [`Metrics`], [`Saturation`], [`log`] |
+//! | Transformers and selectors, up to the tensors | [`transformer`], [`selector`] |
 //!
 //! ```
 //! let recipe = tandem_train::Recipe::parse(
@@ -32,8 +45,8 @@ mod loader;
 pub mod log;
 mod loss;
 mod metrics;
+pub mod old_keys;
 mod optimiser;
-mod pace;
 mod pool;
 mod recipe;
 pub mod reference;
@@ -44,23 +57,24 @@ mod scores;
 pub mod selector;
 pub mod speed;
 mod state;
+mod throughput;
 mod trainer;
 pub mod transformer;
 
 pub use base::BaseNetwork;
-pub use batch::{Batch, Rows};
-pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
+pub use batch::{ActiveFeatures, Batch};
+pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, StoredCheckpoint};
 pub use cpu::CpuTrainer;
-pub use cuda::{CudaTrainer, cards};
-pub use layout::{Layout, Shape, Tensor};
-pub use loader::{Loader, load_some};
+pub use cuda::{CudaTrainer, gpus};
+pub use layout::{Layout, LayoutOptions, TensorInfo};
+pub use loader::{Loader, load_validation};
 pub use loss::{Loss, Target, sigmoid};
 pub use metrics::*;
-pub use optimiser::{Needs, Optimiser, Range, Update};
-pub use pool::{DataCursor, LoadDataError, Loaded, Skipped};
+pub use optimiser::{ClampRange, Optimiser, OptimiserBuffers, Update};
+pub use pool::{DataCursor, LoadDataError, LoadedBatch, Skipped};
 pub use recipe::*;
 pub use run::{Event, MakeTrainer, Outcome as RunOutcome, RunError, RunOptions, run};
 pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;
-pub use trainer::{Job, Told, TrainError, Trainer};
+pub use trainer::{Job, StepMetrics, TrainError, Trainer};

@@ -1,138 +1,147 @@
-//! Batches for an NNUE, made by threads of their own while the trainer works: see [`pool`](crate::pool) for how.
+//! Batches for NNUE training, made by background threads while the trainer works; [`pool`](crate::pool) does
+//! the work.
 
 use crate::batch::Batch;
 use crate::loss::Target;
-use crate::pool::{Batches, DataCursor, Feed, LoadDataError, Loaded, Maker, Piece, Plan, Streams, Taken};
+use crate::pool::{
+    BatchBuilder, BatchQueue, BlockSlice, DataCursor, LoadDataError, LoadedBatch, OpenSource, PoolPlan,
+    SampledRecord, Streams,
+};
 use crate::recipe::{Recipe, SourceRecipe, TargetRecipe};
 use crate::schedule::Schedule;
 use crate::scores::check_scores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tandem_data::{OnError, Record, Sieve};
+use tandem_data::{OnError, Record, RecordFilter};
 
-/// What a record must have.
+/// Fields that a record must have to give a training target.
 #[derive(Clone, Copy, Debug)]
-struct Needs {
+struct NeededFields {
     score: bool,
     result: bool,
 }
 
-const NEEDED: &str = "a score is needed, and a result where `target.result_share` is above zero";
+const NEEDED: &str = "a score is needed, and a result where `target.wdl` is above zero";
 
-impl Needs {
-    fn of(result_share: &Schedule) -> Self {
-        Self { score: !result_share.is_always(1.0), result: !result_share.is_always(0.0) }
+impl NeededFields {
+    fn of(wdl: &Schedule) -> Self {
+        Self { score: !wdl.is_always(1.0), result: !wdl.is_always(0.0) }
     }
 
-    fn are_met_by(self, record: &Record) -> bool {
+    fn are_in(self, record: &Record) -> bool {
         (record.score.is_some() || !self.score)
             && (record.result.is_some() || !self.result)
             && record.position.has_kings()
     }
 
-    /// Leaves out what cannot be learnt from, after a recipe's own rules, where records are decoded. All are counted.
-    fn sieve(self, rules: Option<Sieve>, seen: Arc<AtomicU64>) -> Sieve {
+    /// Drops records without a usable target while they are decoded, after the recipe's own filter. All records
+    /// are counted in `seen`.
+    fn filter(self, rules: Option<RecordFilter>, seen: Arc<AtomicU64>) -> RecordFilter {
         Arc::new(move |records, cursor| {
             seen.fetch_add(records.len() as u64, Ordering::Relaxed);
             if let Some(rules) = &rules {
                 rules(records, cursor);
             }
-            records.retain(|record| self.are_met_by(record));
+            records.retain(|record| self.are_in(record));
         })
     }
 }
 
-fn feed(source: &SourceRecipe, target: &TargetRecipe) -> Result<Feed, LoadDataError> {
+fn open_source(source: &SourceRecipe, target: &TargetRecipe) -> Result<OpenSource, LoadDataError> {
     let (files, filter) = source.open()?;
     let seen = Arc::new(AtomicU64::new(0));
-    let sieve = Needs::of(source.share(&target.result_share)).sieve(filter.sieve(), Arc::clone(&seen));
-    Ok(Feed {
+    let sieve =
+        NeededFields::of(source.wdl_or(&target.wdl)).filter(filter.record_filter(), Arc::clone(&seen));
+    Ok(OpenSource {
         path: source.path.clone(),
         weight: source.weight,
         files,
         on_error: OnError::Stop,
-        sieve: Some(sieve),
-        choose: None,
+        filter: Some(sieve),
+        select: None,
         seen,
         needed: source.needed(NEEDED),
         skipped: Arc::default(),
     })
 }
 
-/// The sources that are read at all.
+/// Sources with a weight above zero, the only ones that are read.
 fn read_sources(sources: &[SourceRecipe]) -> impl Iterator<Item = &SourceRecipe> {
     sources.iter().filter(|source| source.weight > 0.0)
 }
 
-fn feeds(sources: &[SourceRecipe], target: &TargetRecipe) -> Result<Vec<Feed>, LoadDataError> {
-    read_sources(sources).map(|source| feed(source, target)).collect()
+fn open_sources(sources: &[SourceRecipe], target: &TargetRecipe) -> Result<Vec<OpenSource>, LoadDataError> {
+    read_sources(sources).map(|source| open_source(source, target)).collect()
 }
 
-/// Puts positions together with their targets.
-struct BatchMaker {
+/// Builds batches of positions with their targets.
+struct NnueBatchBuilder {
     recipe: Recipe,
-    /// Where they come from.
+    /// Sources of the records, which have their own weights of the game result.
     sources: Vec<SourceRecipe>,
 }
 
-impl BatchMaker {
-    /// The share of the result in the targets of each source that is read, at a step.
-    fn shares(&self, step: u64) -> Vec<f64> {
-        let share = |source: &SourceRecipe| {
-            source.share(&self.recipe.target.result_share).at(step, self.recipe.steps())
-        };
-        read_sources(&self.sources).map(share).collect()
+impl NnueBatchBuilder {
+    /// Weight of the game result in the targets of each source that is read, at a step.
+    fn wdl_weights(&self, step: u64) -> Vec<f64> {
+        let wdl =
+            |source: &SourceRecipe| source.wdl_or(&self.recipe.target.wdl).at(step, self.recipe.steps());
+        read_sources(&self.sources).map(wdl).collect()
     }
 }
 
-impl Maker for BatchMaker {
+impl BatchBuilder for NnueBatchBuilder {
     type Batch = Batch;
 
-    fn look(&self, pieces: &[Piece]) -> Result<(), LoadDataError> {
+    fn check(&self, pieces: &[BlockSlice]) -> Result<(), LoadDataError> {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        // Scores that are read later are looked at now.
+        // Scores that only a later part of the schedule reads are checked as well.
         let reads_scores =
-            |source: &SourceRecipe| Needs::of(source.share(&self.recipe.target.result_share)).score;
+            |source: &SourceRecipe| NeededFields::of(source.wdl_or(&self.recipe.target.wdl)).score;
         let reads: Vec<bool> = read_sources(&self.sources).map(reads_scores).collect();
-        // Where a source has a share of its own, that is what would have to change.
+        // A source with its own weight of the result is reported under its own key.
         let mixed = |own: bool| {
             let mut sources = read_sources(&self.sources).zip(&reads);
-            sources.any(|(source, reads)| source.result_share.is_some() == own && *reads)
+            sources.any(|(source, reads)| source.wdl.is_some() == own && *reads)
         };
-        let keys = [(false, "target.result_share"), (true, "data.train.result_share")];
+        let keys = [(false, "target.wdl"), (true, "data.train.wdl")];
         let keys: Vec<&str> = keys.into_iter().filter(|(own, _)| mixed(*own)).map(|(_, key)| key).collect();
         check_scores(pieces, |_, source| reads[source], &keys)
     }
 
-    fn make<'a>(
+    fn build<'a>(
         &self,
         step: u64,
         _first_row: usize,
-        records: impl Iterator<Item = Taken<'a>>,
+        records: impl Iterator<Item = SampledRecord<'a>>,
         batch: &mut Batch,
     ) -> Result<(), LoadDataError> {
-        let shares = self.shares(step);
+        let wdl_weights = self.wdl_weights(step);
         batch.clear();
-        for taken in records {
-            let record = taken.record();
-            batch.push(record.position, Target::new(record, self.recipe.target.scale, shares[taken.source]));
+        for sampled in records {
+            let record = sampled.record();
+            batch.push(
+                record.position,
+                Target::new(record, self.recipe.target.scale, wdl_weights[sampled.source]),
+            );
         }
         Ok(())
     }
 }
 
-/// Batches without end. The same recipe gives the same batches.
+/// An endless sequence of batches. The same recipe gives the same batches, whatever the number of threads.
 pub struct Loader {
-    batches: Batches<Batch>,
+    batches: BatchQueue<Batch>,
 }
 
 impl Loader {
-    /// Begins with the batch of a step, in the pool that a cursor of that run led to, or from the start of the data.
+    /// Starts with the batch of a step, from the pool that a cursor of the same run points to, or from the
+    /// start of the data.
     pub fn new(recipe: &Recipe, threads: usize, first_step: u64, cursor: Option<DataCursor>) -> Self {
-        let plan = Plan {
+        let plan = PoolPlan {
             batch: recipe.training.batch,
             rows: 0..recipe.training.batch,
             shuffle_buffer: recipe.data.shuffle_buffer,
@@ -141,43 +150,51 @@ impl Loader {
             ahead: 4 * threads.max(1),
             first_step,
         };
-        let maker = BatchMaker { recipe: recipe.clone(), sources: recipe.data.train.clone() };
+        let maker = NnueBatchBuilder { recipe: recipe.clone(), sources: recipe.data.train.clone() };
         let (sources, target) = (recipe.data.train.clone(), recipe.target.clone());
-        let feeds = move || feeds(&sources, &target);
-        Self { batches: Batches::new(plan, feeds, maker, cursor.unwrap_or_default()) }
+        let feeds = move || open_sources(&sources, &target);
+        Self { batches: BatchQueue::new(plan, feeds, maker, cursor.unwrap_or_default()) }
     }
 
-    /// Takes back a batch that nobody needs any more: the next is made in its place.
+    /// Returns a used batch, whose memory the next one reuses.
     pub fn recycle(&mut self, batch: Batch) {
         self.batches.recycle(batch);
     }
 
-    /// The next batch.
-    pub fn next_batch(&mut self) -> Result<Loaded, LoadDataError> {
+    /// The next batch, waiting for it if necessary.
+    ///
+    /// # Errors
+    ///
+    /// If the data cannot be read, or contains nothing to train on.
+    pub fn next_batch(&mut self) -> Result<LoadedBatch, LoadDataError> {
         self.batches.next_batch()
     }
 
-    /// The time that was spent in waiting for batches.
+    /// Total time spent in waiting for batches, the figure behind `speed/data_wait`.
     pub fn waited(&self) -> Duration {
         self.batches.waited()
     }
 }
 
-/// The first positions of some sources as batches, in their order, for validation: with the targets of the last step.
-pub fn load_some(
+/// The first records of some sources as validation batches in their order, with the targets of the last step.
+///
+/// # Errors
+///
+/// If the data cannot be read, or contains nothing to validate with.
+pub fn load_validation(
     sources: &[SourceRecipe],
     recipe: &Recipe,
     threads: usize,
     positions: u64,
 ) -> Result<Vec<(Batch, Vec<Record>)>, LoadDataError> {
-    let streams = Streams::new(feeds(sources, &recipe.target)?, threads, &DataCursor::default());
+    let streams = Streams::new(open_sources(sources, &recipe.target)?, threads, &DataCursor::default());
     let first = streams.first(positions)?;
-    let maker = BatchMaker { recipe: recipe.clone(), sources: sources.to_vec() };
+    let maker = NnueBatchBuilder { recipe: recipe.clone(), sources: sources.to_vec() };
     let last_step = recipe.steps().saturating_sub(1);
     let batches = first.batches(recipe.training.batch).map(|places| {
         let mut batch = Batch::default();
-        maker.make(last_step, 0, first.records(places), &mut batch)?;
-        Ok((batch, first.records(places).map(|taken| *taken.record()).collect()))
+        maker.build(last_step, 0, first.records(places), &mut batch)?;
+        Ok((batch, first.records(places).map(|sampled| *sampled.record()).collect()))
     });
     batches.collect()
 }
@@ -218,16 +235,16 @@ mod tests {
     fn batches_are_the_same_and_go_on_from_any_step() {
         let path = std::env::temp_dir().join(format!("tandem-loader-{}.csv", std::process::id()));
         write(&path, "fen,score,result", |score| format!(",{score},1-0"));
-        let mut recipe =
-            recipe(&path, "[target]\nresult_share = { kind = \"linear\", start = 0.0, end = 1.0 }\n");
-        // Two sources, of which one is read twice as often, and learns from scores alone.
-        let result_share = Some(Schedule::Constant { value: 0.0 });
-        let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
+        let mut recipe = recipe(&path, "[target]\nwdl = { kind = \"linear\", start = 0.0, end = 1.0 }\n");
+        // Two sources, of which one has twice the weight of the other and learns from scores alone.
+        let wdl = Some(Schedule::Constant { value: 0.0 });
+        let second = SourceRecipe { weight: 2.0, wdl, ..recipe.data.train[0].clone() };
         recipe.data.train.push(second);
-        let batches = |threads: usize, first: u64, cursor: Option<DataCursor>, count: usize| -> Vec<Loaded> {
-            let mut loader = Loader::new(&recipe, threads, first, cursor);
-            (0..count).map(|_| loader.next_batch().unwrap()).collect()
-        };
+        let batches =
+            |threads: usize, first: u64, cursor: Option<DataCursor>, count: usize| -> Vec<LoadedBatch> {
+                let mut loader = Loader::new(&recipe, threads, first, cursor);
+                (0..count).map(|_| loader.next_batch().unwrap()).collect()
+            };
         let all = batches(1, 0, None, 40);
         assert!(all.iter().all(|loaded| loaded.batch.len() == 100));
         assert_eq!(batches(3, 17, None, 23), all[17..]);
@@ -236,60 +253,65 @@ mod tests {
             let cursor = serde_json::from_str(&text).unwrap();
             assert_eq!(batches(2, step as u64, Some(cursor), 40 - step), all[step..], "step {step}");
         }
-        assert_ne!(all[0], all[30], "another reading, another order");
-        // At the last step one learns from results alone, which are all won, the other from scores alone.
-        let both = load_some(&recipe.data.train, &recipe, 1, 200).unwrap();
-        let chances = both.iter().flat_map(|(batch, _)| &batch.targets).map(|target| target.chance);
-        let sure = |chance: &f32| *chance == 0.0 || *chance == 1.0;
+        assert_ne!(all[0], all[30], "another pass, another order");
+        // At the last step the first source learns from results alone, which are all wins, the other from
+        // scores alone.
+        let both = load_validation(&recipe.data.train, &recipe, 1, 200).unwrap();
+        let probabilities =
+            both.iter().flat_map(|(batch, _)| &batch.targets).map(|target| target.win_probability);
+        let is_result = |probability: &f32| *probability == 0.0 || *probability == 1.0;
         let (first, second): (Vec<f32>, Vec<f32>) =
-            (chances.clone().take(100).collect(), chances.skip(100).collect());
-        assert!(first.iter().all(sure) && !second.iter().any(sure) && second.len() == 100);
-        let some = load_some(&recipe.data.train[..1], &recipe, 1, 250).unwrap();
+            (probabilities.clone().take(100).collect(), probabilities.skip(100).collect());
+        assert!(first.iter().all(is_result) && !second.iter().any(is_result) && second.len() == 100);
+        let some = load_validation(&recipe.data.train[..1], &recipe, 1, 250).unwrap();
         assert_eq!(some.iter().map(|(batch, _)| batch.len()).collect::<Vec<_>>(), [100, 100, 50]);
-        let some = load_some(&recipe.data.train[..1], &recipe, 1, 10_000).unwrap();
+        let some = load_validation(&recipe.data.train[..1], &recipe, 1, 10_000).unwrap();
         assert_eq!(some.iter().map(|(batch, _)| batch.len()).sum::<usize>(), 950, "each record once");
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn every_pool_has_its_share_of_every_source() {
-        let path = std::env::temp_dir().join(format!("tandem-shares-{}.csv", std::process::id()));
+    fn every_pool_has_the_weighted_part_of_every_source() {
+        let path = std::env::temp_dir().join(format!("tandem-wdl_weights-{}.csv", std::process::id()));
         write(&path, "fen,score,result", |score| format!(",{},1-0", score + 10));
-        let mut recipe = recipe(&path, "[target]\nresult_share = 1.0\n");
-        let result_share = Some(Schedule::Constant { value: 0.0 });
-        let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
+        let mut recipe = recipe(&path, "[target]\nwdl = 1.0\n");
+        let wdl = Some(Schedule::Constant { value: 0.0 });
+        let second = SourceRecipe { weight: 2.0, wdl, ..recipe.data.train[0].clone() };
         recipe.data.train.push(second);
         let mut loader = Loader::new(&recipe, 1, 0, None);
-        // Three batches are a pool, and a block has more records than that.
+        // A pool holds three batches, and a block has more records than that.
         for pool in 0..4 {
-            let batches: Vec<Loaded> = (0..3).map(|_| loader.next_batch().unwrap()).collect();
-            let chances = batches.iter().flat_map(|loaded| &loaded.batch.targets).map(|target| target.chance);
-            let first = chances.filter(|chance| *chance == 0.0 || *chance == 1.0).count();
+            let batches: Vec<LoadedBatch> = (0..3).map(|_| loader.next_batch().unwrap()).collect();
+            let probabilities =
+                batches.iter().flat_map(|loaded| &loaded.batch.targets).map(|target| target.win_probability);
+            let first =
+                probabilities.filter(|probability| *probability == 0.0 || *probability == 1.0).count();
             assert!((90..=110).contains(&first), "{first} of 300 in pool {pool}");
         }
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn data_without_what_is_needed_is_told() {
+    fn data_without_the_needed_fields_is_reported() {
         let path = std::env::temp_dir().join(format!("tandem-useless-{}.csv", std::process::id()));
-        let told = |recipe: &Recipe| Loader::new(recipe, 1, 0, None).next_batch().unwrap_err().to_string();
+        let error_of =
+            |recipe: &Recipe| Loader::new(recipe, 1, 0, None).next_batch().unwrap_err().to_string();
         write(&path, "fen", |_| String::new());
-        let error = told(&recipe(&path, ""));
+        let error = error_of(&recipe(&path, ""));
         assert!(error.contains("none of 950 records can be learnt from"), "{error}");
         write(&path, "fen,score", |_| ",0".into());
-        let error = told(&recipe(&path, ""));
+        let error = error_of(&recipe(&path, ""));
         assert!(error.starts_with("all scores are zero") && error.contains("from them; label"), "{error}");
         write(&path, "fen,score,result", |_| ",0,1-0".into());
-        let error = told(&recipe(&path, ""));
-        assert!(error.contains("set `target.result_share` to 1 to learn from results, or label"), "{error}");
-        // Scores that are read later are looked at now.
-        let later = "[target]\nresult_share = { kind = \"linear\", start = 1.0, end = 0.0 }\n";
-        assert!(told(&recipe(&path, later)).starts_with("all scores are zero"));
+        let error = error_of(&recipe(&path, ""));
+        assert!(error.contains("set `target.wdl` to 1 to learn from results, or label"), "{error}");
+        // Scores that only a later part of the schedule reads are checked as well.
+        let later = "[target]\nwdl = { kind = \"linear\", start = 1.0, end = 0.0 }\n";
+        assert!(error_of(&recipe(&path, later)).starts_with("all scores are zero"));
         write(&path, "fen,score", |score| format!(",{}", score / 100));
-        let error = told(&recipe(&path, ""));
+        let error = error_of(&recipe(&path, ""));
         assert!(error.contains("are they pawns?"), "{error}");
         std::fs::remove_file(&path).unwrap();
-        assert!(told(&recipe(&path, "")).contains("No such file"));
+        assert!(error_of(&recipe(&path, "")).contains("No such file"));
     }
 }

@@ -1,15 +1,16 @@
-//! What a run tells of itself while it learns, and keeps.
+//! Logs of runs: JSON lines, TensorBoard event files, and an SVG of the loss curves.
 //!
-//! A [`RunLog`] writes into a run's folder: `log.jsonl`, the history that all else can be made from; event files, which
-//! TensorBoard shows; and `loss.svg`, the curves at a glance. A run that was killed goes on from its last checkpoint, and
-//! its log with it: what was written after the checkpoint is taken back, since it will be written again.
+//! A [`RunLog`] writes three things into a run's folder: `log.jsonl`, the history from which everything else
+//! can be derived; event files for TensorBoard; and `loss.svg`, the curves at a glance. The log of a resumed
+//! run is cut back to the run's checkpoint first, because the steps after it are logged again. Logs that were
+//! begun with older names of the scalars are read under the present names.
 //!
 //! ```
 //! use tandem_train::log::{RunLog, read_history};
 //!
 //! # let folder = std::env::temp_dir().join(format!("tandem-log-doc-{}", std::process::id()));
 //! let mut log = RunLog::resume(&folder, 0)?;
-//! log.scalars(100, 1_638_400, &[("train/loss", 0.0712), ("rate", 1e-3)])?;
+//! log.scalars(100, 1_638_400, &[("train/loss", 0.0712), ("train/lr", 1e-3)])?;
 //! log.scalars(200, 3_276_800, &[("train/loss", 0.0645), ("validation/loss", 0.0671)])?;
 //! log.histogram(200, "weights/first", &[-0.5, 0.25, 0.0])?;
 //! log.draw()?;
@@ -26,6 +27,7 @@ mod append;
 mod curves;
 mod histogram;
 mod json_lines;
+mod old_tags;
 mod tensorboard;
 
 pub use curves::draw;
@@ -41,39 +43,39 @@ use tandem_chess::output;
 use tensorboard::EventWriter;
 use thiserror::Error;
 
-/// The history within a run's folder.
+/// File name of the history within a run's folder.
 pub const HISTORY: &str = "log.jsonl";
-/// The curves within a run's folder.
+/// File name of the loss curves within a run's folder.
 pub const CURVES: &str = "loss.svg";
 
-/// Bars of a histogram: enough to see a shape, few enough for a file that grows by one for every layer.
+/// Bins of a histogram: enough to see a shape, and few because every tensor adds one at each validation.
 const BINS: usize = 64;
 
-/// A log that cannot be written or gone on with.
+/// A log that cannot be written, read or continued.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// The file system's word.
+    /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file of the log.
         path: PathBuf,
-        /// Why.
+        /// The file system's reason.
         source: io::Error,
     },
-    /// The history is not one.
+    /// A line of the history is not a JSON object with the expected fields.
     #[error(
-        "{}, line {line}: {problem}; mend or delete that line, or move the file away to begin another",
+        "{}, line {line}: {problem}; repair or delete that line, or move the file away to begin another",
         path.display()
     )]
     Line {
-        /// The history.
+        /// Path of the history.
         path: PathBuf,
-        /// Counted from one.
+        /// Number of the line, counted from one.
         line: usize,
-        /// What is wrong with it.
+        /// The parser's message.
         problem: String,
     },
-    /// A scalar whose name means something else.
+    /// A scalar has the name of a field that every line has, such as `step`.
     #[error("a scalar cannot be called {0:?}: every line of the history has that already")]
     Name(String),
 }
@@ -85,62 +87,84 @@ impl LogError {
     }
 }
 
-/// The log of a run. Every line is in the file when the call returns, so a killed run loses none.
+/// The log of a run. Every line is in the file when a call returns, so that a killed run loses none.
 #[derive(Debug)]
 pub struct RunLog {
     folder: PathBuf,
     lines: JsonLines,
     events: EventWriter,
     start: Instant,
-    /// Taken by the run before it was resumed.
+    /// Seconds that the run had taken before it was resumed.
     seconds_before: f64,
 }
 
 impl RunLog {
-    /// Goes on with the log of a run that stands after `step`. What was logged of later steps is taken back. Where there
-    /// is no log, one begins; where there is no folder, it is made.
+    /// Continues the log of a run that is resumed after `step`: entries of later steps are removed. A missing
+    /// log or folder is created.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written, or if a line of the history is damaged.
     pub fn resume(folder: &Path, step: u64) -> Result<Self, LogError> {
         fs::create_dir_all(folder).map_err(LogError::io(folder))?;
         let (lines, seconds_before) = JsonLines::resume(&folder.join(HISTORY), step)?;
-        // Even from the beginning: a run that was killed before its first checkpoint has told of steps too.
+        // Even at step 0, because a run that was killed before its first checkpoint has logged steps too.
         let events = EventWriter::create(folder, step.saturating_add(1)).map_err(LogError::io(folder))?;
         Ok(Self { folder: folder.into(), lines, events, start: Instant::now(), seconds_before })
     }
 
-    /// Seconds that the run has taken, with those before it was resumed.
+    /// Seconds that the run has taken, including the time before it was resumed.
     pub fn seconds(&self) -> f64 {
         self.seconds_before + self.start.elapsed().as_secs_f64()
     }
 
-    /// Logs numbers by their names, such as `train/loss`, after a step and so many positions.
+    /// Logs scalars by their names, such as `train/loss`, after a step and a number of positions. Values that
+    /// are not finite are stored as null.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written, or if a scalar is named `step`, `positions` or `seconds`.
     pub fn scalars(&mut self, step: u64, positions: u64, scalars: &[(&str, f64)]) -> Result<(), LogError> {
         self.lines.add(&Entry::new(step, positions, self.seconds(), scalars))?;
         self.events.scalars(step, scalars).map_err(LogError::io(self.events.path()))
     }
 
-    /// Logs how weights are spread, and as scalars of TensorBoard's how many are at either end: those are held back by
-    /// the range that they may be in.
+    /// Logs a histogram of weights for TensorBoard, with the fractions of weights exactly at the minimum and
+    /// the maximum as scalars, since those are held back by clamping.
+    ///
+    /// # Errors
+    ///
+    /// If the event file cannot be written.
     pub fn histogram(&mut self, step: u64, tag: &str, values: &[f32]) -> Result<Histogram, LogError> {
         let histogram = Histogram::new(values, BINS);
-        let [least, most] = histogram.ends;
-        let ends = [(format!("{tag}/at_least"), least), (format!("{tag}/at_most"), most)];
+        let [at_min, at_max] = histogram.fraction_at_bounds;
+        let ends = [(format!("{tag}/at_min"), at_min), (format!("{tag}/at_max"), at_max)];
         self.events
             .histogram(step, tag, &histogram)
             .and_then(|()| {
-                self.events.scalars(step, &ends.each_ref().map(|(tag, share)| (tag.as_str(), *share)))
+                self.events.scalars(step, &ends.each_ref().map(|(tag, value)| (tag.as_str(), *value)))
             })
             .map_err(LogError::io(self.events.path()))?;
         Ok(histogram)
     }
 
-    /// Draws the curves of the whole history.
+    /// Draws the curves of the whole history into `loss.svg`.
+    ///
+    /// # Errors
+    ///
+    /// If the history cannot be read or the drawing cannot be written.
     pub fn draw(&self) -> Result<(), LogError> {
         let path = self.folder.join(CURVES);
-        output::write_whole(&path, draw(&read_history(&self.folder)?).as_bytes()).map_err(LogError::io(&path))
+        output::write_atomically(&path, draw(&read_history(&self.folder)?).as_bytes())
+            .map_err(LogError::io(&path))
     }
 }
 
-/// The history of the run in a folder, be it finished, killed or still going on.
+/// Reads the history of the run in a folder, whether it is finished, killed or still running.
+///
+/// # Errors
+///
+/// If there is no history, or if a line other than the last is damaged.
 pub fn read_history(folder: &Path) -> Result<Vec<Entry>, LogError> {
     json_lines::read(&folder.join(HISTORY))
 }
@@ -149,7 +173,7 @@ pub fn read_history(folder: &Path) -> Result<Vec<Entry>, LogError> {
 mod tests {
     use super::*;
 
-    /// An empty folder for a test.
+    /// Creates an empty folder for a test.
     pub(super) fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("tandem-log-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
@@ -163,20 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_log_reads_like_one_that_was_never_broken_off() {
+    fn a_resumed_log_reads_like_an_uninterrupted_one() {
         let folder = folder("resumed");
-        let told = |log: &mut RunLog, steps: std::ops::RangeInclusive<u64>| {
+        let log_steps = |log: &mut RunLog, steps: std::ops::RangeInclusive<u64>| {
             for step in steps {
                 log.scalars(step, step * 100, &[("train/loss", 1.0 / step as f64)]).unwrap();
             }
         };
         let mut log = RunLog::resume(&folder, 0).unwrap();
-        told(&mut log, 1..=7);
+        log_steps(&mut log, 1..=7);
         drop(log);
         let mut log = RunLog::resume(&folder, 4).unwrap();
         let before = read_history(&folder).unwrap()[3].seconds;
         assert!(log.seconds() >= before);
-        told(&mut log, 5..=9);
+        log_steps(&mut log, 5..=9);
         log.draw().unwrap();
         let history = read_history(&folder).unwrap();
         assert_eq!(history.iter().map(|entry| entry.step).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
@@ -198,12 +222,12 @@ mod tests {
     fn a_run_that_diverges_is_logged_to_its_end() {
         let folder = folder("diverged");
         let mut log = RunLog::resume(&folder, 0).unwrap();
-        log.scalars(1, 100, &[("train/loss", f64::NAN), ("rate", f64::INFINITY)]).unwrap();
+        log.scalars(1, 100, &[("train/loss", f64::NAN), ("train/lr", f64::INFINITY)]).unwrap();
         let histogram = log.histogram(1, "weights/first", &[f32::NAN, f32::INFINITY]).unwrap();
         assert_eq!((histogram.count, histogram.not_finite), (0, 2));
         log.draw().unwrap();
         let text = fs::read_to_string(folder.join(HISTORY)).unwrap();
-        assert!(text.contains("\"train/loss\":null") && text.contains("\"rate\":null"), "{text}");
+        assert!(text.contains("\"train/loss\":null") && text.contains("\"train/lr\":null"), "{text}");
         let svg = fs::read_to_string(folder.join(CURVES)).unwrap();
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
         fs::remove_dir_all(folder).unwrap();

@@ -1,25 +1,27 @@
-//! How wrong a network is about a position, and which way is better.
+//! Loss functions of NNUE training with their gradients, and the targets that they compare outputs with.
 
 use serde::{Deserialize, Serialize};
 use tandem_data::Record;
 
-/// What is compared, and how.
+/// A loss function; the tag `kind` of a recipe names it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Loss {
-    /// Chances to win: the difference to some power.
+    /// Difference of win probabilities, raised to a power.
     Power {
-        /// 2 for the square; leading engines use 2.5.
-        #[serde(default = "two")]
+        /// Exponent; default 2, the mean squared error. Several engines use about 2.5, so that large errors
+        /// count more.
+        #[serde(default = "default_power")]
         power: f64,
     },
-    /// Chances to win: what it costs in surprise. The slope does not fade where the network is sure and wrong.
+    /// Cross-entropy of win probabilities. Its gradient does not vanish if the network is confident and
+    /// wrong, unlike that of powers.
     CrossEntropy,
-    /// Scores as they are, in units of the scale: the square of the difference.
+    /// Squared difference of scores, in units of the target's scale, without a sigmoid.
     Score,
 }
 
-fn two() -> f64 {
+fn default_power() -> f64 {
     2.0
 }
 
@@ -29,61 +31,65 @@ impl Default for Loss {
     }
 }
 
-/// What the network should say of a position.
+/// Training target of a position, seen by the side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// The score in units of the scale.
+    /// Score in units of the target's scale, clamped to 30 pawns.
     pub score: f32,
-    /// The chance to win: the score's and the result's, by the share of the result.
-    pub chance: f32,
+    /// Win probability: the score's and the game result's, mixed by the weight of the result.
+    pub win_probability: f32,
 }
 
-/// Scores beyond this are all the same to a loss that compares them as they are: a mate is no 320 pawns.
-const MOST_CENTIPAWNS: f64 = 3000.0;
+/// Clamp of scores in centipawns, because a mate must not outweigh everything else if scores are compared
+/// directly.
+const MAX_CENTIPAWNS: f64 = 3000.0;
 
-/// The chance to win that a score in units of the scale stands for.
+/// Win probability of a score in units of the target's scale: 1 / (1 + e^-x).
 pub fn sigmoid(value: f64) -> f64 {
     1.0 / (1.0 + (-value).exp())
 }
 
 impl Target {
-    /// For a record: `scale` centipawns are one, and `result_share` is the share of the game's result. What a record lacks
-    /// counts as nothing and as a draw.
-    pub fn new(record: &Record, scale: f64, result_share: f64) -> Self {
+    /// Target of a record: `scale` centipawns are 1.0, and `wdl` is the weight of the game result. A missing
+    /// score counts as zero, a missing result as a draw.
+    pub fn new(record: &Record, scale: f64, wdl: f64) -> Self {
         let score = record.score.map_or(0.0, |score| f64::from(score.centipawns()));
         let points = record.result.map_or(0.5, |result| f64::from(result.points()));
-        let chance = (1.0 - result_share) * sigmoid(score / scale) + result_share * points;
-        let held = score.clamp(-MOST_CENTIPAWNS, MOST_CENTIPAWNS) / scale;
-        Self { score: held as f32, chance: chance as f32 }
+        let probability = (1.0 - wdl) * sigmoid(score / scale) + wdl * points;
+        let clamped = score.clamp(-MAX_CENTIPAWNS, MAX_CENTIPAWNS) / scale;
+        Self { score: clamped as f32, win_probability: probability as f32 }
     }
 
-    /// The same, if the record has what it takes.
-    pub fn known(record: &Record, scale: f64, result_share: f64) -> Option<Self> {
-        let scored = record.score.is_some() || result_share >= 1.0;
-        let ended = record.result.is_some() || result_share <= 0.0;
-        (scored && ended).then(|| Self::new(record, scale, result_share))
+    /// Target of a record, or `None` if it lacks a field that has a weight above zero.
+    pub fn known(record: &Record, scale: f64, wdl: f64) -> Option<Self> {
+        let has_score = record.score.is_some() || wdl >= 1.0;
+        let has_result = record.result.is_some() || wdl <= 0.0;
+        (has_score && has_result).then(|| Self::new(record, scale, wdl))
     }
 }
 
 impl Loss {
-    /// The loss for an output, in units of the scale, and its slope by the output.
-    pub fn of(self, output: f64, target: Target) -> (f64, f64) {
-        let (wanted, wanted_chance) = (f64::from(target.score), f64::from(target.chance));
+    /// Loss of an output in units of the target's scale, and its gradient with respect to that output.
+    pub fn value_and_grad(self, output: f64, target: Target) -> (f64, f64) {
+        let (target_score, target_probability) = (f64::from(target.score), f64::from(target.win_probability));
         match self {
             Self::Power { power } => {
-                let chance = sigmoid(output);
-                let error = chance - wanted_chance;
+                let probability = sigmoid(output);
+                let error = probability - target_probability;
                 let size = error.abs();
-                let by_chance = power * size.powf(power - 1.0) * error.signum();
-                (size.powf(power), if size == 0.0 { 0.0 } else { by_chance * chance * (1.0 - chance) })
+                let by_probability = power * size.powf(power - 1.0) * error.signum();
+                (
+                    size.powf(power),
+                    if size == 0.0 { 0.0 } else { by_probability * probability * (1.0 - probability) },
+                )
             }
             Self::CrossEntropy => {
                 // ln(1 + e^x) without overflow.
                 let soft = output.max(0.0) + (-output.abs()).exp().ln_1p();
-                (soft - wanted_chance * output, sigmoid(output) - wanted_chance)
+                (soft - target_probability * output, sigmoid(output) - target_probability)
             }
             Self::Score => {
-                let error = output - wanted;
+                let error = output - target_score;
                 (error * error, 2.0 * error)
             }
         }
@@ -95,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slopes_are_those_of_finite_differences() {
+    fn gradients_match_finite_differences() {
         const STEP: f64 = 1e-6;
         for loss in [
             Loss::Power { power: 2.0 },
@@ -106,13 +112,15 @@ mod tests {
         ] {
             for output in [-6.0, -1.3, 0.01, 0.7, 5.0] {
                 for score in [-3.0, 0.2, 2.0] {
-                    let target = Target { score: score as f32, chance: (sigmoid(score) * 0.7 + 0.3) as f32 };
-                    let (_, slope) = loss.of(output, target);
-                    let difference = loss.of(output + STEP, target).0 - loss.of(output - STEP, target).0;
+                    let target =
+                        Target { score: score as f32, win_probability: (sigmoid(score) * 0.7 + 0.3) as f32 };
+                    let (_, grad) = loss.value_and_grad(output, target);
+                    let difference = loss.value_and_grad(output + STEP, target).0
+                        - loss.value_and_grad(output - STEP, target).0;
                     let measured = difference / (2.0 * STEP);
                     assert!(
-                        (slope - measured).abs() < 1e-6 * measured.abs().max(1.0),
-                        "{loss:?} {slope} {measured}"
+                        (grad - measured).abs() < 1e-6 * measured.abs().max(1.0),
+                        "{loss:?} {grad} {measured}"
                     );
                 }
             }
@@ -122,17 +130,17 @@ mod tests {
     #[test]
     fn nothing_is_lost_where_the_network_is_right() {
         let output = f64::from(0.8f32);
-        let target = Target { score: 0.8, chance: sigmoid(output) as f32 };
+        let target = Target { score: 0.8, win_probability: sigmoid(output) as f32 };
         for loss in [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::Score] {
-            let (value, slope) = loss.of(output, target);
-            assert!(value < 1e-12 && slope.abs() < 1e-7, "{loss:?} {value} {slope}");
+            let (value, grad) = loss.value_and_grad(output, target);
+            assert!(value < 1e-12 && grad.abs() < 1e-7, "{loss:?} {value} {grad}");
         }
-        let (_, slope) = Loss::CrossEntropy.of(output, target);
-        assert!(slope.abs() < 1e-7);
+        let (_, grad) = Loss::CrossEntropy.value_and_grad(output, target);
+        assert!(grad.abs() < 1e-7);
         for output in [-1e6, 1e6] {
             for loss in [Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score] {
-                let (value, slope) = loss.of(output, target);
-                assert!(value.is_finite() && slope.is_finite(), "{loss:?}");
+                let (value, grad) = loss.value_and_grad(output, target);
+                assert!(value.is_finite() && grad.is_finite(), "{loss:?}");
             }
         }
     }

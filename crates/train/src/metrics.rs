@@ -1,34 +1,36 @@
-//! What a network's judgements are worth against data.
+//! Metrics of a network against labelled data: loss, error, accuracy, correlation and calibration, for all
+//! positions and for groups of them.
 
 use tandem_chess::Piece;
 use tandem_data::{Outcome, Packed};
-use tandem_transformer::encoding::outcomes::chances_of_outcomes;
+use tandem_transformer::encoding::wdl::wdl_of_centipawns;
 
-/// Labels further from zero than this, in centipawns, are left out of the mean error and of the correlation: mates and won
-/// games would outweigh everything that a search has to decide.
+/// Labels beyond this many centipawns are left out of the mean error and the correlation, because mates and
+/// won games would outweigh everything that a search has to decide.
 pub const CLEAR_LABEL: f64 = 2000.0;
 
-/// How much of the game is left, by pieces that are no pawns, kings among them.
+/// Phase of the game by the number of pieces that are not pawns, kings included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// 13 and more.
+    /// 13 or more pieces that are not pawns, of the 16 that a game begins with.
     Opening,
-    /// 7 to 12.
+    /// 7 to 12 pieces that are not pawns, kings included.
     Middlegame,
-    /// At most 6.
+    /// At most 6 pieces that are not pawns, kings included, for example two rooks and a minor piece against a
+    /// rook.
     Endgame,
 }
 
 impl Phase {
-    /// All of them, in their order.
+    /// All phases, from the opening to the endgame, in the order of the indices of [`Metrics::phases`].
     pub const ALL: [Self; 3] = [Self::Opening, Self::Middlegame, Self::Endgame];
 
-    /// That of a position.
+    /// Phase of a position, by the pieces on its board.
     pub fn of(position: &Packed) -> Self {
         Self::of_pieces(position.pieces().filter(|(_, _, piece)| *piece != Piece::Pawn).count())
     }
 
-    /// That of so many pieces that are no pawns.
+    /// Phase with this number of pieces that are not pawns.
     pub fn of_pieces(pieces: usize) -> Self {
         match pieces {
             0..=6 => Self::Endgame,
@@ -37,7 +39,7 @@ impl Phase {
         }
     }
 
-    /// Its name.
+    /// Name in lower case, for tables and for the names of logged scalars.
     pub fn name(self) -> &'static str {
         match self {
             Self::Opening => "opening",
@@ -47,31 +49,31 @@ impl Phase {
     }
 }
 
-/// The groups that positions are put in by the number of their pieces.
+/// Names of the groups by the number of pieces on the board, kings and pawns included.
 pub const PIECE_GROUPS: [&str; 4] = ["2 to 8", "9 to 16", "17 to 24", "25 to 32"];
 
-/// What a network says of a position, and what is known of it. Everything is seen by the side to move.
+/// A network's output for a position together with its labels, all from the side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judgement {
-    /// The network's score.
+pub struct LabelledPrediction {
+    /// Score by the network, in centipawns from the side to move.
     pub centipawns: f64,
-    /// The network's chance to win, on the target's scale.
-    pub chance: f64,
-    /// The label's score in centipawns; a mate is whatever the caller takes it for.
+    /// Win probability by the network, on the target's scale.
+    pub win_probability: f64,
+    /// Label's score in centipawns, with mates converted by the caller; `None` if it has none.
     pub score: Option<f64>,
-    /// The loss for it.
+    /// Loss of this prediction, if the record has what its target needs.
     pub loss: Option<f64>,
-    /// How the game ended.
+    /// Game result, if it is known; without it, accuracies and calibration leave the position out.
     pub result: Option<Outcome>,
-    /// Pieces on the board.
+    /// Number of pieces on the board, kings and pawns included.
     pub pieces: usize,
-    /// How much of the game is left.
+    /// Phase of the game, which decides the group that it is counted in.
     pub phase: Phase,
 }
 
-/// The most likely end of a game at a score in centipawns, by [`chances_of_outcomes`].
+/// Most likely result at a score in centipawns, by [`wdl_of_centipawns`].
 pub fn likely_outcome(centipawns: f64) -> Outcome {
-    let [win, draw, loss] = chances_of_outcomes(centipawns);
+    let [win, draw, loss] = wdl_of_centipawns(centipawns);
     if draw >= win && draw >= loss {
         Outcome::Draw
     } else if win > loss {
@@ -81,7 +83,7 @@ pub fn likely_outcome(centipawns: f64) -> Outcome {
     }
 }
 
-/// A sum, and of how many.
+/// A running mean: the sum and the number of its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Mean {
     pub(crate) sum: f64,
@@ -104,14 +106,14 @@ impl Mean {
     }
 }
 
-/// What a correlation is made of: the sums of both numbers, of their squares and of their product.
+/// Sums for a correlation: of both values, of their squares and of their product.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Pairs {
+struct CorrelationSums {
     count: u64,
     sums: [f64; 5],
 }
 
-impl Pairs {
+impl CorrelationSums {
     fn add(&mut self, x: f64, y: f64) {
         self.count += 1;
         for (sum, value) in self.sums.iter_mut().zip([x, y, x * x, y * y, x * y]) {
@@ -133,18 +135,19 @@ impl Pairs {
     }
 }
 
-/// The figures of some positions. Each is of those positions that have what it needs, and missing if none has.
+/// Metrics of a group of positions. Each covers the positions that have the labels it needs, and is `None` if
+/// there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct GroupMetrics {
     count: u64,
     loss: Mean,
     error: Mean,
     sign: Mean,
     wdl: Mean,
-    pairs: Pairs,
+    pairs: CorrelationSums,
 }
 
-impl Figures {
+impl GroupMetrics {
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.loss.merge(&other.loss);
@@ -154,67 +157,69 @@ impl Figures {
         self.pairs.merge(&other.pairs);
     }
 
-    /// Positions that were judged.
+    /// Number of positions in the group, with and without labels.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean loss.
+    /// Mean loss of the positions with a target, the figure that decides which checkpoint is best.
     pub fn loss(&self) -> Option<f64> {
         self.loss.value()
     }
 
-    /// How far the network's score is from the label's on average, in centipawns. Labels beyond [`CLEAR_LABEL`] are left out.
+    /// Mean absolute error of the network's scores in centipawns. Labels beyond [`CLEAR_LABEL`] are left out.
     pub fn mae(&self) -> Option<f64> {
         self.error.value()
     }
 
-    /// In games that somebody won: how often the score's sign is on the winner's side. A score of exactly zero counts half.
+    /// Fraction of decisive games in which the sign of the score favours the winner; a score of exactly zero
+    /// counts half.
     pub fn sign_accuracy(&self) -> Option<f64> {
         self.sign.value()
     }
 
-    /// How often the game ended as [`likely_outcome`] says for the network's score.
+    /// Fraction of games that ended as [`likely_outcome`] predicts from the network's score.
     pub fn wdl_accuracy(&self) -> Option<f64> {
         self.wdl.value()
     }
 
-    /// The correlation of the network's scores with the labels', both in centipawns. Labels beyond [`CLEAR_LABEL`] are left
-    /// out.
+    /// Pearson correlation of the network's scores with the labels', both in centipawns. Labels beyond
+    /// [`CLEAR_LABEL`] are left out.
     pub fn correlation(&self) -> Option<f64> {
         self.pairs.correlation()
     }
 }
 
-/// Bins of the calibration.
+/// Number of bins of the calibration, equal steps of win probability.
 pub const BINS: usize = 20;
 
-/// Positions for which the network gave about the same chance to win.
+/// One bin of the calibration: positions with about the same predicted win probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bin {
-    /// Of games whose end is known.
+    /// Number of positions with a known result in this bin.
     pub count: u64,
-    /// The mean of the chances that the network gave.
+    /// Mean predicted win probability of its positions.
     pub predicted: f64,
-    /// The mean of the points that were made.
+    /// Mean points scored: 1 for a win, 0.5 for a draw.
     pub actual: f64,
 }
 
-/// What a network's judgements are worth, over all positions and in groups of them.
+/// Metrics over all positions, by phase and by number of pieces, with the calibration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metrics {
-    whole: Figures,
-    phases: [Figures; 3],
-    pieces: [Figures; 4],
-    /// Chances given, and points made.
+    whole: GroupMetrics,
+    phases: [GroupMetrics; 3],
+    pieces: [GroupMetrics; 4],
+    /// Predicted win probabilities and points scored, for each bin of the calibration.
     bins: [(Mean, Mean); BINS],
 }
 
 impl Metrics {
-    /// Counts a judgement.
-    pub fn add(&mut self, judgement: &Judgement) {
-        let &Judgement { centipawns, chance, score, loss, result, pieces, phase, .. } = judgement;
-        let mut one = Figures { count: 1, ..Figures::default() };
+    /// Adds one prediction to all groups that it belongs to.
+    pub fn add(&mut self, prediction: &LabelledPrediction) {
+        let &LabelledPrediction { centipawns, win_probability, score, loss, result, pieces, phase, .. } =
+            prediction;
+        let mut one = GroupMetrics { count: 1, ..GroupMetrics::default() };
         if let Some(loss) = loss {
             one.loss.add(loss);
         }
@@ -228,9 +233,10 @@ impl Metrics {
                 one.sign.add(if side == 0.0 { 0.5 } else { f64::from(u8::from(side > 0.0)) });
             }
             one.wdl.add(f64::from(u8::from(likely_outcome(centipawns) == result)));
-            // A chance that is no number goes to the first bin, where it shows.
-            let (predicted, actual) = &mut self.bins[((chance * BINS as f64) as usize).min(BINS - 1)];
-            predicted.add(chance);
+            // NaN goes to the first bin, where it shows.
+            let (predicted, actual) =
+                &mut self.bins[((win_probability * BINS as f64) as usize).min(BINS - 1)];
+            predicted.add(win_probability);
             actual.add(f64::from(result.points()));
         }
         self.whole.merge(&one);
@@ -238,8 +244,8 @@ impl Metrics {
         self.pieces[(pieces.saturating_sub(1) / 8).min(3)].merge(&one);
     }
 
-    /// Counts what another has counted. Sums depend on the order in which parts come together: who merges the same parts in
-    /// the same order has the same figures, whatever the threads did.
+    /// Adds everything that another instance has counted. Floating-point sums depend on the order of merging,
+    /// so merge in a fixed order to get the same metrics whatever the number of threads.
     pub fn merge(&mut self, other: &Self) {
         self.whole.merge(&other.whole);
         self.phases.iter_mut().zip(&other.phases).for_each(|(own, more)| own.merge(more));
@@ -250,52 +256,53 @@ impl Metrics {
         }
     }
 
-    /// The figures of all positions.
-    pub fn whole(&self) -> &Figures {
+    /// Metrics of all positions together.
+    pub fn whole(&self) -> &GroupMetrics {
         &self.whole
     }
 
-    /// Those of each phase, in the order of [`Phase::ALL`].
-    pub fn phases(&self) -> &[Figures; 3] {
+    /// Metrics of each phase, in the order of [`Phase::ALL`].
+    pub fn phases(&self) -> &[GroupMetrics; 3] {
         &self.phases
     }
 
-    /// Those of positions with so many pieces, in the order of [`PIECE_GROUPS`].
-    pub fn pieces(&self) -> &[Figures; 4] {
+    /// Metrics by number of pieces, in the order of [`PIECE_GROUPS`].
+    pub fn pieces(&self) -> &[GroupMetrics; 4] {
         &self.pieces
     }
 
-    /// Positions that were judged.
+    /// Number of positions counted so far, over all groups.
     pub fn count(&self) -> u64 {
         self.whole.count()
     }
 
-    /// See [`Figures::loss`].
+    /// Mean loss over all positions: see [`GroupMetrics::loss`].
     pub fn loss(&self) -> Option<f64> {
         self.whole.loss()
     }
 
-    /// See [`Figures::mae`].
+    /// Mean absolute error over all positions: see [`GroupMetrics::mae`].
     pub fn mae(&self) -> Option<f64> {
         self.whole.mae()
     }
 
-    /// See [`Figures::sign_accuracy`].
+    /// Sign accuracy over all positions: see [`GroupMetrics::sign_accuracy`].
     pub fn sign_accuracy(&self) -> Option<f64> {
         self.whole.sign_accuracy()
     }
 
-    /// See [`Figures::wdl_accuracy`].
+    /// WDL accuracy over all positions: see [`GroupMetrics::wdl_accuracy`].
     pub fn wdl_accuracy(&self) -> Option<f64> {
         self.whole.wdl_accuracy()
     }
 
-    /// See [`Figures::correlation`].
+    /// Correlation over all positions: see [`GroupMetrics::correlation`].
     pub fn correlation(&self) -> Option<f64> {
         self.whole.correlation()
     }
 
-    /// What came of the chances that the network gave: [`BINS`] equal steps from 0 to 1, those without positions left out.
+    /// Calibration of the predicted win probabilities: [`BINS`] equal steps from 0 to 1, without the empty
+    /// ones.
     pub fn calibration(&self) -> Vec<Bin> {
         let bin = |(predicted, actual): &(Mean, Mean)| {
             let (predicted, actual) = (predicted.value()?, actual.value()?);
@@ -311,14 +318,14 @@ mod tests {
     use super::*;
     use crate::loss::sigmoid;
 
-    fn judgement(centipawns: f64, score: f64, result: Outcome, pieces: usize) -> Judgement {
-        let chance = sigmoid(centipawns / 400.0);
+    fn prediction(centipawns: f64, score: f64, result: Outcome, pieces: usize) -> LabelledPrediction {
+        let win_probability = sigmoid(centipawns / 400.0);
         let target = sigmoid(score / 400.0);
-        Judgement {
+        LabelledPrediction {
             centipawns,
-            chance,
+            win_probability,
             score: Some(score),
-            loss: Some((chance - target).powi(2)),
+            loss: Some((win_probability - target).powi(2)),
             result: Some(result),
             pieces,
             phase: Phase::of_pieces(pieces / 2),
@@ -326,21 +333,21 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_those_of_a_calculation_by_hand() {
+    fn metrics_match_a_calculation_by_hand() {
         let mut metrics = Metrics::default();
-        for judgement in [
-            judgement(100.0, 150.0, Outcome::Win, 32),
-            judgement(-50.0, -20.0, Outcome::Win, 20),
-            judgement(0.0, 10.0, Outcome::Loss, 10),
-            judgement(10.0, 0.0, Outcome::Draw, 4),
+        for prediction in [
+            prediction(100.0, 150.0, Outcome::Win, 32),
+            prediction(-50.0, -20.0, Outcome::Win, 20),
+            prediction(0.0, 10.0, Outcome::Loss, 10),
+            prediction(10.0, 0.0, Outcome::Draw, 4),
             // Too clear a label for the mean error, but a result like any other.
-            judgement(1500.0, 31_990.0, Outcome::Win, 4),
+            prediction(1500.0, 31_990.0, Outcome::Win, 4),
         ] {
-            metrics.add(&judgement);
+            metrics.add(&prediction);
         }
         assert_eq!((metrics.count(), metrics.mae()), (5, Some((50.0 + 30.0 + 10.0 + 10.0) / 4.0)));
         assert_eq!(metrics.sign_accuracy(), Some(2.5 / 4.0));
-        // A small advantage is most likely a draw: right once, and for the won game.
+        // A small advantage is most likely a draw: correct once, and for the won game.
         assert_eq!(metrics.wdl_accuracy(), Some(2.0 / 5.0));
         let (x, y) = ([100.0, -50.0, 0.0, 10.0], [150.0, -20.0, 10.0, 0.0]);
         let mean = |values: [f64; 4]| values.iter().sum::<f64>() / 4.0;
@@ -356,30 +363,30 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_gives_no_figures() {
+    fn without_labels_there_are_no_metrics() {
         let metrics = Metrics::default();
         assert_eq!((metrics.loss(), metrics.mae(), metrics.correlation()), (None, None, None));
         assert_eq!((metrics.sign_accuracy(), metrics.wdl_accuracy()), (None, None));
         assert!(metrics.calibration().is_empty());
         // One position has no correlation.
         let mut metrics = Metrics::default();
-        metrics.add(&judgement(5.0, 5.0, Outcome::Draw, 32));
+        metrics.add(&prediction(5.0, 5.0, Outcome::Draw, 32));
         assert_eq!((metrics.correlation(), metrics.mae()), (None, Some(0.0)));
         assert_eq!((metrics.sign_accuracy(), metrics.wdl_accuracy()), (None, Some(1.0)));
     }
 
     #[test]
-    fn parts_come_together() {
-        let judgements: Vec<Judgement> = (0..200)
+    fn merging_parts_gives_the_metrics_of_the_whole() {
+        let predictions: Vec<LabelledPrediction> = (0..200)
             .map(|n| {
                 let result = [Outcome::Loss, Outcome::Draw, Outcome::Win][n % 3];
-                judgement((n as f64 * 37.0) % 900.0 - 450.0, n as f64 * 5.0 - 500.0, result, 2 + n % 31)
+                prediction((n as f64 * 37.0) % 900.0 - 450.0, n as f64 * 5.0 - 500.0, result, 2 + n % 31)
             })
             .collect();
         let (mut whole, mut left, mut right) = (Metrics::default(), Metrics::default(), Metrics::default());
-        judgements.iter().for_each(|judgement| whole.add(judgement));
-        judgements[..77].iter().for_each(|judgement| left.add(judgement));
-        judgements[77..].iter().for_each(|judgement| right.add(judgement));
+        predictions.iter().for_each(|prediction| whole.add(prediction));
+        predictions[..77].iter().for_each(|prediction| left.add(prediction));
+        predictions[77..].iter().for_each(|prediction| right.add(prediction));
         left.merge(&right);
         assert_eq!(left.count(), whole.count());
         for (a, b) in [
@@ -397,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_likely_end_follows_the_score() {
+    fn the_likely_outcome_follows_the_score() {
         for (centipawns, outcome) in [
             (0.0, Outcome::Draw),
             (100.0, Outcome::Draw),

@@ -1,75 +1,85 @@
-//! How weights follow their slopes.
+//! Optimisers: the update rules of the parameters, with the names and formulas of their papers and of
+//! PyTorch.
+//!
+//! One step is computed in two parts: [`Optimiser::update`] finds the coefficients of the step once, and
+//! [`Update::apply`] is called for each slice of the parameters. `cuda/step.cu` has the same formulas for
+//! GPUs.
 
 use serde::{Deserialize, Serialize};
 
-/// A rule for the next step.
+/// An optimiser with its hyperparameters; the tag `kind` of a recipe names it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Optimiser {
-    /// Down the slope, with momentum.
+    /// Stochastic gradient descent (SGD) with momentum, mostly useful for tests, because its step is easy to
+    /// compute by hand.
     Sgd {
-        /// The share of the last step that is kept.
+        /// Momentum, from 0 to below 1; default 0, plain gradient descent.
         #[serde(default)]
         momentum: f64,
     },
-    /// Adam (Kingma and Ba, 2014), and AdamW (Loshchilov and Hutter, 2017) where weights decay.
+    /// Adam (Kingma and Ba, 2014), and AdamW (Loshchilov and Hutter, 2017) if the weight decay is not zero.
     Adam {
-        /// How long slopes are remembered.
+        /// Decay of the first moment, the running mean of gradients; default 0.9.
         #[serde(default = "beta1")]
         beta1: f64,
-        /// How long their squares are.
+        /// Decay of the second moment, the running mean of squared gradients; default 0.999.
         #[serde(default = "beta2")]
         beta2: f64,
-        /// So much of each weight is lost at every step, times the learning rate.
+        /// Decoupled weight decay: each step multiplies weights by 1 − lr × this; default 0.
         #[serde(default)]
-        decay: f64,
-        /// Slopes that are smaller than this move a weight less than others do. Rows of the first layer that are hardly ever
-        /// on have such slopes: with little data, 1e-6 keeps them from learning single positions by heart.
+        weight_decay: f64,
+        /// Added to the root of the second moment; default 1e-8. It damps weights whose gradients are smaller
+        /// than that, which are those of rarely active features: with little data, 1e-6 keeps them from
+        /// memorising single positions.
         #[serde(default = "adam_epsilon")]
         epsilon: f64,
     },
-    /// Adam that waits until it knows how much slopes vary (Liu and others, 2019).
+    /// RAdam (Liu and others, 2019): Adam whose step is corrected for the variance of its early estimates.
+    #[serde(rename = "radam")]
     RAdam {
-        /// How long slopes are remembered.
+        /// Decay of the first moment, the running mean of gradients; default 0.9, as in the paper.
         #[serde(default = "beta1")]
         beta1: f64,
-        /// How long their squares are.
+        /// Decay of the second moment, the running mean of squared gradients; default 0.999, as in the paper.
         #[serde(default = "beta2")]
         beta2: f64,
-        /// As for Adam.
+        /// Decoupled weight decay as for Adam: each step multiplies weights by 1 − lr × this; default 0.
         #[serde(default)]
-        decay: f64,
-        /// As for Adam.
+        weight_decay: f64,
+        /// Added to the root of the second moment, as for Adam; default 1e-8.
         #[serde(default = "adam_epsilon")]
         epsilon: f64,
     },
-    /// RAdam with slow weights that every so often meet the fast ones half-way (Zhang and others, 2019).
+    /// Ranger: RAdam with Lookahead (Zhang and others, 2019), whose slow weights move towards the fast ones
+    /// at intervals.
     Ranger {
-        /// How long slopes are remembered.
+        /// Decay of the first moment; default 0.99, higher than Adam's, as in Stockfish's training.
         #[serde(default = "ranger_beta1")]
         beta1: f64,
-        /// How long their squares are.
+        /// Decay of the second moment, the running mean of squared gradients; default 0.999.
         #[serde(default = "beta2")]
         beta2: f64,
-        /// As for Adam.
+        /// Decoupled weight decay as for Adam: each step multiplies weights by 1 − lr × this; default 0.
         #[serde(default)]
-        decay: f64,
-        /// As for Adam.
+        weight_decay: f64,
+        /// Added to the root of the second moment, as for Adam; default 1e-8.
         #[serde(default = "adam_epsilon")]
         epsilon: f64,
-        /// Steps between two meetings.
-        #[serde(default = "six")]
-        every: u64,
-        /// How far the slow weights come.
-        #[serde(default = "half")]
-        pull: f64,
+        /// Steps between two synchronisations of slow and fast weights (k in the paper); default 6.
+        #[serde(default = "default_lookahead_steps")]
+        lookahead_steps: u64,
+        /// Fraction of the way that the slow weights move towards the fast ones (alpha in the paper); default
+        /// 0.5.
+        #[serde(default = "default_lookahead_alpha")]
+        lookahead_alpha: f64,
     },
-    /// Steps as large as the last ones were (Zeiler, 2012).
+    /// Adadelta (Zeiler, 2012), whose step size follows the size of the previous steps.
     Adadelta {
-        /// How long squares are remembered.
+        /// Decay of the running means of squared gradients and of squared steps; default 0.9.
         #[serde(default = "rho")]
         rho: f64,
-        /// What keeps the first steps from being nothing.
+        /// Added to both means before the root, so that the first steps are not zero; default 1e-6.
         #[serde(default = "adadelta_epsilon")]
         epsilon: f64,
     },
@@ -87,11 +97,11 @@ fn beta2() -> f64 {
     0.999
 }
 
-fn six() -> u64 {
+fn default_lookahead_steps() -> u64 {
     6
 }
 
-fn half() -> f64 {
+fn default_lookahead_alpha() -> f64 {
     0.5
 }
 
@@ -105,7 +115,7 @@ fn adadelta_epsilon() -> f64 {
 
 impl Default for Optimiser {
     fn default() -> Self {
-        Self::Adam { beta1: beta1(), beta2: beta2(), decay: 0.01, epsilon: adam_epsilon() }
+        Self::Adam { beta1: beta1(), beta2: beta2(), weight_decay: 0.01, epsilon: adam_epsilon() }
     }
 }
 
@@ -113,159 +123,165 @@ fn adam_epsilon() -> f64 {
     1e-8
 }
 
-/// What is remembered of each weight.
+/// Optimiser state of each parameter: the buffers that a [`State`](crate::State) has to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// Slopes, or steps.
-    pub first: bool,
-    /// Their squares.
-    pub second: bool,
-    /// Weights that follow slowly.
-    pub slow: bool,
+pub struct OptimiserBuffers {
+    /// `exp_avg`: running mean of gradients; momentum for SGD, and squared steps for Adadelta.
+    pub exp_avg: bool,
+    /// `exp_avg_sq`: running mean of squared gradients, for all but SGD.
+    pub exp_avg_sq: bool,
+    /// `slow_weights`: a second copy of the parameters for Lookahead, which only Ranger has.
+    pub slow_weights: bool,
 }
 
-/// Where weights may be: what the quantised network can hold.
+/// Range that parameters are clamped to after each step: the one that the quantised network can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// No less.
-    pub least: f32,
-    /// No more.
-    pub most: f32,
+pub struct ClampRange {
+    /// Lower bound, possibly minus infinity if there is none.
+    pub min: f32,
+    /// Upper bound, possibly infinity if there is none.
+    pub max: f32,
 }
 
-impl Range {
-    /// Anywhere.
-    pub const ALL: Self = Self { least: f32::NEG_INFINITY, most: f32::INFINITY };
+impl ClampRange {
+    /// No clamping, for parameters whose quantised form has bits to spare.
+    pub const UNBOUNDED: Self = Self { min: f32::NEG_INFINITY, max: f32::INFINITY };
 
-    /// As far from zero as this.
-    pub fn within(most: f32) -> Self {
-        Self { least: -most, most }
+    /// The symmetric range from `-max` to `max`, which weights of a quantised layer have.
+    pub fn symmetric(max: f32) -> Self {
+        Self { min: -max, max }
     }
 }
 
-/// One step's numbers, found once for all weights.
+/// Coefficients of one step, computed once for all parameters because they do not depend on the gradient.
 #[derive(Clone, Copy, Debug)]
 pub struct Update {
     pub(crate) optimiser: Optimiser,
-    pub(crate) rate: f32,
+    pub(crate) lr: f32,
     pub(crate) beta1: f32,
     pub(crate) beta2: f32,
-    /// What the first and second moments are multiplied by, because they began at zero.
-    pub(crate) mend1: f32,
-    pub(crate) mend2: f32,
-    /// What is left of a weight after its decay.
-    pub(crate) keep: f32,
-    /// The trust in the second moment: all of it but for RAdam, which has none yet where it is absent.
-    pub(crate) trust: Option<f32>,
-    /// The slow weights meet the fast ones after this step.
-    pub(crate) meet: bool,
-    /// What slopes are multiplied by first.
-    pub(crate) factor: f32,
+    /// Factors that correct the bias of the moments towards zero, their initial value: 1 / (1 − beta^t).
+    pub(crate) bias_correction1: f32,
+    pub(crate) bias_correction2: f32,
+    /// Factor that the decoupled weight decay applies to each weight.
+    pub(crate) decay_factor: f32,
+    /// Rectification of RAdam's step; 1 for other optimisers, and `None` in RAdam's first steps, which ignore
+    /// the second moment.
+    pub(crate) rectification: Option<f32>,
+    /// True if Lookahead synchronises slow and fast weights after this step.
+    pub(crate) sync_slow: bool,
+    /// Factor of all gradients, below 1 if their norm is clipped.
+    pub(crate) grad_scale: f32,
     pub(crate) epsilon: f32,
 }
 
 impl Optimiser {
-    /// What it remembers of each weight.
-    pub fn needs(self) -> Needs {
-        Needs {
-            first: !matches!(self, Self::Sgd { momentum: 0.0 }),
-            second: !matches!(self, Self::Sgd { .. }),
-            slow: matches!(self, Self::Ranger { .. }),
+    /// Buffers that the optimiser keeps for each parameter; plain SGD needs none of them.
+    pub fn buffers(self) -> OptimiserBuffers {
+        OptimiserBuffers {
+            exp_avg: !matches!(self, Self::Sgd { momentum: 0.0 }),
+            exp_avg_sq: !matches!(self, Self::Sgd { .. }),
+            slow_weights: matches!(self, Self::Ranger { .. }),
         }
     }
 
-    /// The step with this number, counted from zero, at a learning rate.
-    pub fn update(self, step: u64, rate: f64) -> Update {
+    /// Coefficients of a step, counted from zero, at a learning rate.
+    pub fn update(self, step: u64, lr: f64) -> Update {
         let count = (step + 1) as f64;
-        let (beta1, beta2, decay, epsilon) = match self {
+        let (beta1, beta2, weight_decay, epsilon) = match self {
             Self::Sgd { momentum } => (momentum, 0.0, 0.0, 0.0),
-            Self::Adam { beta1, beta2, decay, epsilon }
-            | Self::RAdam { beta1, beta2, decay, epsilon }
-            | Self::Ranger { beta1, beta2, decay, epsilon, .. } => (beta1, beta2, decay, epsilon),
+            Self::Adam { beta1, beta2, weight_decay, epsilon }
+            | Self::RAdam { beta1, beta2, weight_decay, epsilon }
+            | Self::Ranger { beta1, beta2, weight_decay, epsilon, .. } => {
+                (beta1, beta2, weight_decay, epsilon)
+            }
             Self::Adadelta { rho, epsilon } => (rho, rho, 0.0, epsilon),
         };
-        let (left1, left2) = (beta1.powf(count), beta2.powf(count));
-        let trust = match self {
+        let (beta1_power, beta2_power) = (beta1.powf(count), beta2.powf(count));
+        let rectification = match self {
             Self::RAdam { .. } | Self::Ranger { .. } => {
-                let most = 2.0 / (1.0 - beta2) - 1.0;
-                let known = most - 2.0 * count * left2 / (1.0 - left2);
-                // With five or fewer effective samples the variance cannot be told.
-                (known > 5.0).then(|| {
-                    let ratio = (known - 4.0) * (known - 2.0) * most / ((most - 4.0) * (most - 2.0) * known);
+                let rho_max = 2.0 / (1.0 - beta2) - 1.0;
+                let rho_t = rho_max - 2.0 * count * beta2_power / (1.0 - beta2_power);
+                // With five or fewer effective samples the variance is not tractable (section 4 of the
+                // paper).
+                (rho_t > 5.0).then(|| {
+                    let ratio =
+                        (rho_t - 4.0) * (rho_t - 2.0) * rho_max / ((rho_max - 4.0) * (rho_max - 2.0) * rho_t);
                     ratio.sqrt() as f32
                 })
             }
             _ => Some(1.0),
         };
-        let meet = matches!(self, Self::Ranger { every, .. } if (step + 1).is_multiple_of(every.max(1)));
+        let sync_slow = matches!(self, Self::Ranger { lookahead_steps, .. } if (step + 1).is_multiple_of(lookahead_steps.max(1)));
         Update {
             optimiser: self,
-            rate: rate as f32,
+            lr: lr as f32,
             beta1: beta1 as f32,
             beta2: beta2 as f32,
-            mend1: (1.0 / (1.0 - left1)) as f32,
-            mend2: (1.0 / (1.0 - left2)) as f32,
-            keep: (1.0 - rate * decay) as f32,
-            trust,
-            meet,
-            factor: 1.0,
+            bias_correction1: (1.0 / (1.0 - beta1_power)) as f32,
+            bias_correction2: (1.0 / (1.0 - beta2_power)) as f32,
+            decay_factor: (1.0 - lr * weight_decay) as f32,
+            rectification,
+            sync_slow,
+            grad_scale: 1.0,
             epsilon: epsilon as f32,
         }
     }
 }
 
 impl Update {
-    /// With all slopes multiplied by a factor first.
-    pub fn times(self, factor: f32) -> Self {
-        Self { factor, ..self }
+    /// The same step with all gradients multiplied by a factor first, which clips their norm.
+    pub fn with_grad_scale(self, grad_scale: f32) -> Self {
+        Self { grad_scale, ..self }
     }
 
-    /// Moves weights against their slopes. What is remembered may be a part of a whole, as the weights are.
+    /// Updates parameters in place. The slices may be any part of the whole, as long as all of them are the
+    /// same part; buffers that the optimiser does not need are empty.
     #[inline(always)]
     pub fn apply(
         &self,
         weights: &mut [f32],
-        slopes: &[f32],
-        first: &mut [f32],
-        second: &mut [f32],
-        slow: &mut [f32],
-        range: Range,
+        grads: &[f32],
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
+        slow_weights: &mut [f32],
+        range: ClampRange,
     ) {
-        let held = |weight: f32| weight.clamp(range.least, range.most);
-        let factor = self.factor;
+        let clamped = |weight: f32| weight.clamp(range.min, range.max);
+        let grad_scale = self.grad_scale;
         match self.optimiser {
-            Optimiser::Sgd { .. } if first.is_empty() => {
-                for (weight, slope) in weights.iter_mut().zip(slopes) {
-                    *weight = held(*weight - self.rate * (factor * slope));
+            Optimiser::Sgd { .. } if exp_avg.is_empty() => {
+                for (weight, grad) in weights.iter_mut().zip(grads) {
+                    *weight = clamped(*weight - self.lr * (grad_scale * grad));
                 }
             }
             Optimiser::Sgd { .. } => {
-                for ((weight, slope), first) in weights.iter_mut().zip(slopes).zip(first) {
-                    *first = self.beta1 * *first + factor * slope;
-                    *weight = held(*weight - self.rate * *first);
+                for ((weight, grad), exp_avg) in weights.iter_mut().zip(grads).zip(exp_avg) {
+                    *exp_avg = self.beta1 * *exp_avg + grad_scale * grad;
+                    *weight = clamped(*weight - self.lr * *exp_avg);
                 }
             }
             Optimiser::Adadelta { .. } => {
                 let epsilon = self.epsilon;
-                for (((weight, slope), first), second) in
-                    weights.iter_mut().zip(slopes).zip(first).zip(second)
+                for (((weight, grad), exp_avg), exp_avg_sq) in
+                    weights.iter_mut().zip(grads).zip(exp_avg).zip(exp_avg_sq)
                 {
-                    let slope = factor * slope;
-                    *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
-                    let step = ((*first + epsilon) / (*second + epsilon)).sqrt() * slope;
-                    *first = self.beta1 * *first + (1.0 - self.beta1) * step * step;
-                    *weight = held(*weight - self.rate * step);
+                    let grad = grad_scale * grad;
+                    *exp_avg_sq = self.beta2 * *exp_avg_sq + (1.0 - self.beta2) * grad * grad;
+                    let step = ((*exp_avg + epsilon) / (*exp_avg_sq + epsilon)).sqrt() * grad;
+                    *exp_avg = self.beta1 * *exp_avg + (1.0 - self.beta1) * step * step;
+                    *weight = clamped(*weight - self.lr * step);
                 }
             }
             Optimiser::Adam { .. } | Optimiser::RAdam { .. } => {
-                self.adam(weights, slopes, first, second, held);
+                self.adam(weights, grads, exp_avg, exp_avg_sq, clamped);
             }
-            Optimiser::Ranger { pull, .. } => {
-                self.adam(weights, slopes, first, second, held);
-                if self.meet {
-                    for (weight, slow) in weights.iter_mut().zip(slow) {
-                        *slow += pull as f32 * (*weight - *slow);
-                        *weight = *slow;
+            Optimiser::Ranger { lookahead_alpha, .. } => {
+                self.adam(weights, grads, exp_avg, exp_avg_sq, clamped);
+                if self.sync_slow {
+                    for (weight, slow_weight) in weights.iter_mut().zip(slow_weights) {
+                        *slow_weight += lookahead_alpha as f32 * (*weight - *slow_weight);
+                        *weight = *slow_weight;
                     }
                 }
             }
@@ -276,18 +292,24 @@ impl Update {
     fn adam(
         &self,
         weights: &mut [f32],
-        slopes: &[f32],
-        first: &mut [f32],
-        second: &mut [f32],
-        held: impl Fn(f32) -> f32,
+        grads: &[f32],
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
+        clamped: impl Fn(f32) -> f32,
     ) {
-        let rate = self.rate * self.mend1 * self.trust.unwrap_or(1.0);
-        for (((weight, slope), first), second) in weights.iter_mut().zip(slopes).zip(first).zip(second) {
-            let slope = self.factor * slope;
-            *first = self.beta1 * *first + (1.0 - self.beta1) * slope;
-            *second = self.beta2 * *second + (1.0 - self.beta2) * slope * slope;
-            let scale = if self.trust.is_some() { (*second * self.mend2).sqrt() + self.epsilon } else { 1.0 };
-            *weight = held(*weight * self.keep - rate * *first / scale);
+        let lr = self.lr * self.bias_correction1 * self.rectification.unwrap_or(1.0);
+        for (((weight, grad), exp_avg), exp_avg_sq) in
+            weights.iter_mut().zip(grads).zip(exp_avg).zip(exp_avg_sq)
+        {
+            let grad = self.grad_scale * grad;
+            *exp_avg = self.beta1 * *exp_avg + (1.0 - self.beta1) * grad;
+            *exp_avg_sq = self.beta2 * *exp_avg_sq + (1.0 - self.beta2) * grad * grad;
+            let scale = if self.rectification.is_some() {
+                (*exp_avg_sq * self.bias_correction2).sqrt() + self.epsilon
+            } else {
+                1.0
+            };
+            *weight = clamped(*weight * self.decay_factor - lr * *exp_avg / scale);
         }
     }
 }
@@ -300,25 +322,32 @@ pub(crate) mod tests {
     pub(crate) const ALL: [Optimiser; 6] = [
         Optimiser::Sgd { momentum: 0.0 },
         Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
-        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
-        Optimiser::Ranger { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8, every: 6, pull: 0.5 },
+        Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
+        Optimiser::RAdam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
+        Optimiser::Ranger {
+            beta1: 0.9,
+            beta2: 0.999,
+            weight_decay: 0.0,
+            epsilon: 1e-8,
+            lookahead_steps: 6,
+            lookahead_alpha: 0.5,
+        },
         Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
     ];
 
     fn run(
         optimiser: Optimiser,
-        rate: f64,
+        lr: f64,
         steps: u64,
         weights: &mut [f32],
-        slope: impl Fn(f32) -> f32,
-        range: Range,
+        grad: impl Fn(f32) -> f32,
+        range: ClampRange,
     ) {
         let mut state = State::new(weights.to_vec(), optimiser, false);
         for step in 0..steps {
-            let slopes: Vec<f32> = weights.iter().map(|&weight| slope(weight)).collect();
-            let State { first, second, slow, .. } = &mut state;
-            optimiser.update(step, rate).apply(weights, &slopes, first, second, slow, range);
+            let grads: Vec<f32> = weights.iter().map(|&weight| grad(weight)).collect();
+            let State { exp_avg, exp_avg_sq, slow_weights, .. } = &mut state;
+            optimiser.update(step, lr).apply(weights, &grads, exp_avg, exp_avg_sq, slow_weights, range);
         }
     }
 
@@ -331,7 +360,7 @@ pub(crate) mod tests {
                 _ => 0.02,
             };
             let mut weights = [3.0, -2.0, 0.5];
-            run(optimiser, rate, 2000, &mut weights, |weight| 2.0 * (weight - 1.0), Range::ALL);
+            run(optimiser, rate, 2000, &mut weights, |weight| 2.0 * (weight - 1.0), ClampRange::UNBOUNDED);
             assert!(weights.iter().all(|weight| (weight - 1.0).abs() < 0.05), "{optimiser:?} {weights:?}");
         }
     }
@@ -339,30 +368,37 @@ pub(crate) mod tests {
     /// The first steps follow from the papers' formulas by hand.
     #[test]
     fn first_steps_are_those_of_the_papers() {
-        let first = |optimiser: Optimiser, rate: f64| {
+        let first = |optimiser: Optimiser, lr: f64| {
             let mut weights = [1.0f32];
-            run(optimiser, rate, 1, &mut weights, |_| 0.3, Range::ALL);
+            run(optimiser, lr, 1, &mut weights, |_| 0.3, ClampRange::UNBOUNDED);
             1.0 - weights[0]
         };
         let near = |left: f32, right: f64| assert!((f64::from(left) - right).abs() < 1e-6, "{left} {right}");
         near(first(Optimiser::Sgd { momentum: 0.9 }, 0.1), 0.03);
-        // Adam's first step is the learning rate, whatever the slope; decay takes its share of the weight.
-        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 }, 0.1), 0.1);
-        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.5, epsilon: 1e-8 }, 0.1), 0.15);
+        // Adam's first step is the learning rate, whatever the gradient; weight decay takes its part of the
+        // weight.
+        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 }, 0.1), 0.1);
+        near(
+            first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.5, epsilon: 1e-8 }, 0.1),
+            0.15,
+        );
         // RAdam's is plain momentum.
-        near(first(Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 }, 0.1), 0.03);
+        near(
+            first(Optimiser::RAdam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 }, 0.1),
+            0.03,
+        );
         let step = (1e-6f64 / (0.1 * 0.09 + 1e-6)).sqrt() * 0.3;
         near(first(Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 }, 1.0), step);
-        // And RAdam trusts the variance from the sixth step on.
-        let radam = Optimiser::RAdam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 };
-        assert!(radam.update(4, 0.1).trust.is_none() && radam.update(5, 0.1).trust.is_some());
+        // RAdam uses the variance from the sixth step on.
+        let radam = Optimiser::RAdam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 };
+        assert!(radam.update(4, 0.1).rectification.is_none() && radam.update(5, 0.1).rectification.is_some());
     }
 
     #[test]
     fn weights_stay_within_their_range() {
         for optimiser in ALL {
             let mut weights = [0.0; 4];
-            run(optimiser, 1.0, 200, &mut weights, |_| -1.0, Range::within(0.5));
+            run(optimiser, 1.0, 200, &mut weights, |_| -1.0, ClampRange::symmetric(0.5));
             assert!(weights.iter().all(|weight| *weight <= 0.5), "{optimiser:?} {weights:?}");
         }
     }

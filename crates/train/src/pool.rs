@@ -1,16 +1,16 @@
-//! Batches from data sets, made by threads of their own while a trainer works.
+//! Batches from data sets, made by background threads while a trainer works.
 //!
-//! Records are read into a pool, as many from each source as its weight says; a source that ends begins again. A full pool
-//! is put in random order and cut into batches, while the next one fills. The same recipe gives the same batches, however
-//! many threads there are, and a [`DataCursor`] says where a pool begins, so that a run can go on from any step without
-//! reading everything before it.
+//! Records are read into a pool, from each source in proportion to its weight; a source that ends begins
+//! again. A full pool is shuffled and cut into batches while the next one fills. The same recipe gives the
+//! same batches, whatever the number of threads. A [`DataCursor`] stores the address where a pool begins, so
+//! that a run can be resumed at any step without reading everything before it.
 //!
-//! What a batch is made of is up to a [`Maker`]: positions of an NNUE, or samples of a transformer.
+//! A [`BatchBuilder`] decides what a batch consists of: positions for an NNUE, or samples for a transformer.
 
 mod streams;
 
 pub use streams::Skipped;
-pub(crate) use streams::{Choose, Chosen, Feed, Piece, Streams};
+pub(crate) use streams::{BlockSlice, OpenSource, SelectRecords, SelectedRecords, Streams};
 
 use crate::recipe::RecipeError;
 use rayon::prelude::*;
@@ -25,184 +25,189 @@ use tandem_chess::random::SplitMix;
 use tandem_data::{DataError, Record};
 use thiserror::Error;
 
-/// Data that cannot be trained with.
+/// Data that cannot be trained on, with the reason and usually a remedy.
 #[derive(Debug, Error)]
 pub enum LoadDataError {
-    /// It cannot be read.
+    /// A file cannot be read or decoded; the message names the record.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// What a recipe says of it is wrong.
+    /// The recipe's description of a source is not valid, for example its filter.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// There is nothing to learn from.
+    /// A source was read to its end without a single usable record.
     #[error(
         "{path}: none of {records} records can be learnt from: {needed}; `tandem-lab data head` shows what they have"
     )]
     Useless {
-        /// The source.
+        /// Path of the source, as in the recipe.
         path: String,
-        /// What it has.
+        /// Number of records that the source has in all its files.
         records: u64,
-        /// What a record must have.
+        /// The fields that a record must have, and the filter that may have removed them.
         needed: String,
     },
-    /// A record that is read, but makes no sense.
+    /// A record that was decoded but contradicts itself, for example a move that is not legal.
     #[error("{}: record {record}: {problem}", path.display())]
     Nonsense {
-        /// The file.
+        /// Path of the file with the record.
         path: PathBuf,
-        /// Which record, from one.
+        /// Number of the record in the file, from one.
         record: u64,
-        /// What is wrong with it.
+        /// The contradiction, for example the move that is not legal.
         problem: String,
     },
-    /// The scores mean nothing.
+    /// The scores are all zero or in an unexpected unit.
     #[error("{problem}; `data.any_scores = true` trains all the same")]
     Scores {
-        /// What is wrong with them and what to change.
+        /// The evidence, for example the median score, and what to change.
         problem: String,
     },
-    /// The threads that load have ended.
+    /// The threads that load data have ended unexpectedly.
     #[error("the loader has stopped")]
     Stopped,
 }
 
-/// Where a pool begins: everything that is needed to make it again.
+/// Place in the data where a pool begins, from which the same pool can be made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataCursor {
-    /// The step that its first batch is for.
+    /// Step of the run for which the pool's first batch is.
     first_step: u64,
     sources: Vec<SourceCursor>,
 }
 
-/// A record of a batch.
+/// A record that was sampled for a batch, with its neighbours in the file.
 #[derive(Clone, Copy)]
-pub(crate) struct Taken<'a> {
-    /// It and those that were read with it.
+pub(crate) struct SampledRecord<'a> {
+    /// The block of records that was read with it, in the order of the file.
     pub(crate) records: &'a [Record],
-    /// Which of them.
+    /// Index of the record within the block.
     pub(crate) at: usize,
-    /// The last of them ends a game.
+    /// True if the last record of the block ends a game.
     pub(crate) ends_game: bool,
-    /// Which of the sources that are read it is from.
+    /// Index of its source, among those with a weight above zero.
     pub(crate) source: usize,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> SampledRecord<'a> {
     pub(crate) fn record(self) -> &'a Record {
         &self.records[self.at]
     }
 }
 
-/// Where a record of a pool is.
+/// Address of a record in a pool: a slice and an index.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    piece: u32,
-    /// Within the piece's block.
-    at: u32,
+pub(crate) struct RecordAddress {
+    slice: u32,
+    /// Index within the slice's block.
+    index: u32,
 }
 
-/// Records in some order.
-pub(crate) struct Ordered {
-    pieces: Vec<Piece>,
-    order: Vec<Place>,
+/// Records of several blocks, in shuffled or original order.
+pub(crate) struct OrderedRecords {
+    slices: Vec<BlockSlice>,
+    order: Vec<RecordAddress>,
 }
 
-impl Ordered {
-    /// Where they are.
-    pub(crate) fn places(&self) -> &[Place] {
+impl OrderedRecords {
+    /// Addresses of the records, in order.
+    pub(crate) fn addresses(&self) -> &[RecordAddress] {
         &self.order
     }
 
-    /// The order cut into batches, the last of which may be shorter.
-    pub(crate) fn batches(&self, size: usize) -> impl ExactSizeIterator<Item = &[Place]> {
+    /// Addresses cut into batches, the last of which may be shorter.
+    pub(crate) fn batches(&self, size: usize) -> impl ExactSizeIterator<Item = &[RecordAddress]> {
         self.order.chunks(size)
     }
 
-    /// The records of a batch.
-    pub(crate) fn records<'a>(&'a self, places: &'a [Place]) -> impl Iterator<Item = Taken<'a>> {
-        places.iter().map(|place| {
-            let piece = &self.pieces[place.piece as usize];
-            let Chosen { records, ends_game, .. } = &*piece.block;
-            Taken { records, at: place.at as usize, ends_game: *ends_game, source: piece.source }
+    /// The records at some addresses, with their blocks.
+    pub(crate) fn records<'a>(
+        &'a self,
+        addresses: &'a [RecordAddress],
+    ) -> impl Iterator<Item = SampledRecord<'a>> {
+        addresses.iter().map(|address| {
+            let slice = &self.slices[address.slice as usize];
+            let SelectedRecords { records, ends_game, .. } = &*slice.block;
+            SampledRecord { records, at: address.index as usize, ends_game: *ends_game, source: slice.source }
         })
     }
 }
 
 impl Streams {
-    /// The first records in their order: every source once, or as many of each as their number allows.
-    pub(crate) fn first(self, count: u64) -> Result<Ordered, LoadDataError> {
-        let pieces = self.first_pieces(count)?;
-        let order = in_order(&pieces);
-        Ok(Ordered { pieces, order })
+    /// The first records in their order: each source at most once, and at most an equal part of `count` from
+    /// each.
+    pub(crate) fn first(self, count: u64) -> Result<OrderedRecords, LoadDataError> {
+        let slices = self.first_slices(count)?;
+        let order = in_order(&slices);
+        Ok(OrderedRecords { slices: slices, order })
     }
 }
 
-/// Records of a pool in random order, and where it begins.
+/// Records in shuffled order, with the cursor from which the same pool is made again.
 struct Pool {
-    ordered: Ordered,
+    ordered: OrderedRecords,
     cursor: Arc<DataCursor>,
 }
 
-/// A batch, and what is needed to make it again.
+/// A batch, with the cursor of its pool for a checkpoint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<B = crate::batch::Batch> {
-    /// The batch.
+pub struct LoadedBatch<B = crate::batch::Batch> {
+    /// The batch, to be given back to the loader after its step.
     pub batch: B,
-    /// Where its pool begins.
+    /// Beginning of the pool that the batch was cut from.
     pub cursor: Arc<DataCursor>,
 }
 
-/// Makes batches of records.
-pub(crate) trait Maker: Send + Sync + 'static {
-    /// What is made.
+/// Builds batches from sampled records; implemented for NNUEs and transformers.
+pub(crate) trait BatchBuilder: Send + Sync + 'static {
+    /// Type of the batches; reused, so that memory is allocated only once.
     type Batch: Default + Send + 'static;
 
-    /// Looks at the first pool of a run before anything is made of it.
-    fn look(&self, _pieces: &[Piece]) -> Result<(), LoadDataError> {
+    /// Checks the first pool of a run before any batch is built from it.
+    fn check(&self, _pieces: &[BlockSlice]) -> Result<(), LoadDataError> {
         Ok(())
     }
 
-    /// Makes the batch of a step, whose first row is that of a joint batch, in the place of an old one.
-    fn make<'a>(
+    /// Builds the batch of a step into an old batch. `first_row` is the index of its first record in the
+    /// batch of all processes together.
+    fn build<'a>(
         &self,
         step: u64,
         first_row: usize,
-        records: impl Iterator<Item = Taken<'a>>,
+        records: impl Iterator<Item = SampledRecord<'a>>,
         batch: &mut Self::Batch,
     ) -> Result<(), LoadDataError>;
 }
 
-/// How pools are filled and cut.
+/// Sizes and seeds by which pools are filled and cut into batches.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    /// Records of a batch.
+pub(crate) struct PoolPlan {
+    /// Records of a batch, over all processes together.
     pub(crate) batch: usize,
-    /// Those of them that are made here; the rest is made elsewhere.
+    /// Records of each batch that this process builds; other processes build the rest.
     pub(crate) rows: Range<usize>,
-    /// Records that are mixed at a time.
+    /// Records that are shuffled together: the size of a pool, rounded down to whole batches.
     pub(crate) shuffle_buffer: usize,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
-    /// Batches that wait to be used.
+    /// Finished batches that may wait in the queue before the threads pause.
     pub(crate) ahead: usize,
-    /// The step of the first batch that is wanted.
+    /// Step of the first batch that is needed, since earlier ones of the pool are skipped on resuming.
     pub(crate) first_step: u64,
 }
 
-/// Batches without end.
-pub(crate) struct Batches<B> {
-    batches: Receiver<Result<Loaded<B>, LoadDataError>>,
+/// An endless queue of batches and the threads that fill it.
+pub(crate) struct BatchQueue<B> {
+    batches: Receiver<Result<LoadedBatch<B>, LoadDataError>>,
     used: SyncSender<B>,
     waited: Duration,
 }
 
-impl<B: Default + Send + 'static> Batches<B> {
-    /// Begins with the pool that a cursor leads to. Sources are opened by the thread that reads them.
-    pub(crate) fn new<M: Maker<Batch = B>>(
-        plan: Plan,
-        feeds: impl FnOnce() -> Result<Vec<Feed>, LoadDataError> + Send + 'static,
+impl<B: Default + Send + 'static> BatchQueue<B> {
+    /// Starts the threads, with the pool at a cursor. Sources are opened in the reading thread.
+    pub(crate) fn new<M: BatchBuilder<Batch = B>>(
+        plan: PoolPlan,
+        open_sources: impl FnOnce() -> Result<Vec<OpenSource>, LoadDataError> + Send + 'static,
         maker: M,
         start: DataCursor,
     ) -> Self {
@@ -211,9 +216,10 @@ impl<B: Default + Send + 'static> Batches<B> {
         let (used, empty) = sync_channel(2 * plan.ahead + 64);
         let failed = sender.clone();
         let maker = Arc::new(maker);
-        let (filler, looker) = (plan.clone(), Arc::clone(&maker));
+        let (filler, checker) = (plan.clone(), Arc::clone(&maker));
         std::thread::spawn(move || {
-            let outcome = feeds().and_then(|feeds| fill_pools(&filler, feeds, &*looker, &start, &pools));
+            let outcome =
+                open_sources().and_then(|sources| fill_pools(&filler, sources, &*checker, &start, &pools));
             if let Err(error) = outcome {
                 let _ = failed.send(Err(error));
             }
@@ -226,72 +232,72 @@ impl<B: Default + Send + 'static> Batches<B> {
         Self { batches, used, waited: Duration::ZERO }
     }
 
-    /// Takes back a batch that nobody needs any more: the next is made in its place.
+    /// Returns a used batch, whose memory the next one reuses.
     pub(crate) fn recycle(&mut self, batch: B) {
-        // Where there is no room for it, it goes the usual way.
+        // If the queue is full, the batch is simply dropped.
         let _ = self.used.try_send(batch);
     }
 
-    /// The next batch.
-    pub(crate) fn next_batch(&mut self) -> Result<Loaded<B>, LoadDataError> {
+    /// The next batch, waiting for it if necessary; an error ends the queue.
+    pub(crate) fn next_batch(&mut self) -> Result<LoadedBatch<B>, LoadDataError> {
         let since = Instant::now();
         let next = self.batches.recv().unwrap_or(Err(LoadDataError::Stopped));
         self.waited += since.elapsed();
         next
     }
 
-    /// The time that was spent in waiting for batches.
+    /// Total time that the trainer spent in waiting for batches.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
 }
 
 fn fill_pools(
-    plan: &Plan,
-    feeds: Vec<Feed>,
-    maker: &impl Maker,
+    plan: &PoolPlan,
+    sources: Vec<OpenSource>,
+    maker: &impl BatchBuilder,
     start: &DataCursor,
     pools: &SyncSender<Pool>,
 ) -> Result<(), LoadDataError> {
-    let mut streams = Streams::new(feeds, plan.threads, start);
+    let mut streams = Streams::new(sources, plan.threads, start);
     let batches = (plan.shuffle_buffer / plan.batch).max(1);
     let mut first_step = start.first_step;
     loop {
         let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
-        let pieces = streams.fill(batches * plan.batch)?;
-        // Once is enough: a run that goes on has been looked at when it began.
+        let slices = streams.fill(batches * plan.batch)?;
+        // A resumed run was checked when it began.
         if first_step == 0 {
-            maker.look(&pieces)?;
+            maker.check(&slices)?;
         }
-        let order = random_order(&pieces, plan.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let order = random_order(&slices, plan.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         first_step += batches as u64;
-        if pools.send(Pool { ordered: Ordered { pieces, order }, cursor }).is_err() {
+        if pools.send(Pool { ordered: OrderedRecords { slices: slices, order }, cursor }).is_err() {
             return Ok(());
         }
     }
 }
 
-/// Cuts each pool, several batches at a time, until nobody takes them.
-fn cut_pools<M: Maker>(
-    plan: &Plan,
+/// Cuts each pool into batches, `threads` at a time, until the receiver is gone.
+fn cut_pools<M: BatchBuilder>(
+    plan: &PoolPlan,
     maker: &M,
     pools: &Receiver<Pool>,
     empty: &Receiver<M::Batch>,
-    sender: &SyncSender<Result<Loaded<M::Batch>, LoadDataError>>,
+    sender: &SyncSender<Result<LoadedBatch<M::Batch>, LoadDataError>>,
 ) -> Result<(), LoadDataError> {
     while let Ok(Pool { ordered, cursor }) = pools.recv() {
         let numbered = (cursor.first_step..).zip(ordered.batches(plan.batch));
         let wanted: Vec<_> = numbered.filter(|&(step, _)| step >= plan.first_step).collect();
         for together in wanted.chunks(plan.threads.max(1)) {
-            let places: Vec<M::Batch> =
+            let addresses: Vec<M::Batch> =
                 together.iter().map(|_| empty.try_recv().unwrap_or_default()).collect();
-            let make = |((step, places), mut batch): (&(u64, &[Place]), M::Batch)| {
-                let records = ordered.records(&places[plan.rows.clone()]);
-                maker.make(*step, plan.rows.start, records, &mut batch).map(|()| batch)
+            let make = |((step, addresses), mut batch): (&(u64, &[RecordAddress]), M::Batch)| {
+                let records = ordered.records(&addresses[plan.rows.clone()]);
+                maker.build(*step, plan.rows.start, records, &mut batch).map(|()| batch)
             };
-            let batches: Vec<Result<M::Batch, _>> = together.par_iter().zip(places).map(make).collect();
+            let batches: Vec<Result<M::Batch, _>> = together.par_iter().zip(addresses).map(make).collect();
             for batch in batches {
-                if sender.send(Ok(Loaded { batch: batch?, cursor: Arc::clone(&cursor) })).is_err() {
+                if sender.send(Ok(LoadedBatch { batch: batch?, cursor: Arc::clone(&cursor) })).is_err() {
                     return Ok(());
                 }
             }
@@ -300,17 +306,17 @@ fn cut_pools<M: Maker>(
     Ok(())
 }
 
-fn in_order(pieces: &[Piece]) -> Vec<Place> {
-    let mut order = Vec::with_capacity(pieces.iter().map(|piece| piece.place.len()).sum());
-    for (number, piece) in (0..).zip(pieces) {
-        order.extend(piece.places().map(|at| Place { piece: number, at }));
+fn in_order(slices: &[BlockSlice]) -> Vec<RecordAddress> {
+    let mut order = Vec::with_capacity(slices.iter().map(|slice| slice.range.len()).sum());
+    for (number, slice) in (0..).zip(slices) {
+        order.extend(slice.indices().map(|at| RecordAddress { slice: number, index: at }));
     }
     order
 }
 
-fn random_order(pieces: &[Piece], seed: u64) -> Vec<Place> {
+fn random_order(slices: &[BlockSlice], seed: u64) -> Vec<RecordAddress> {
     let mut random = SplitMix::new(seed);
-    let mut order = in_order(pieces);
+    let mut order = in_order(slices);
     for at in (1..order.len()).rev() {
         order.swap(at, random.below(at as u32 + 1) as usize);
     }

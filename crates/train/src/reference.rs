@@ -1,45 +1,48 @@
-//! The plain definition of what trainers compute: loss and slopes of a network, one position after the other, in 64 bits.
-//! Slow, and the measure for everything fast.
+//! A plain definition of what trainers compute: the loss of a network and its gradients, one position after
+//! the other, in double precision.
+//!
+//! It is slow and simple, written to be compared with: every trainer is tested against it, and it against
+//! finite differences.
 
 use crate::loss::{Loss, Target};
 use tandem_chess::Board;
 use tandem_nnue::{Activation, Architecture, FloatLayer, FloatNetwork, HeadShape, PSQT_BUCKETS, StackShape};
 
-/// A position as a network sees it.
+/// A position as active features of both sides, with its target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Inputs that are on for the side to move.
+    /// Active features of the side to move.
     pub own: Vec<usize>,
-    /// Inputs that are on for the other side.
+    /// Active features of the other side.
     pub other: Vec<usize>,
-    /// Which output or stack judges.
+    /// Output bucket, which selects the stack of dense layers.
     pub bucket: usize,
-    /// What it should say.
+    /// Training target, from the side to move.
     pub target: Target,
 }
 
 impl Sample {
-    /// A position with its target.
+    /// Finds the active features and the bucket of a position.
     pub fn new(architecture: &Architecture, board: &Board, target: Target) -> Self {
         let us = board.side_to_move();
         let active = |side| architecture.features.active(board, side).collect();
-        let bucket = architecture.buckets().of(board.occupied().len() as usize);
+        let bucket = architecture.buckets().index(board.occupied().len() as usize);
         Self { own: active(us), other: active(!us), bucket, target }
     }
 }
 
-/// The loss of some positions together, and its slope by every weight.
+/// Mean loss of some positions, and its gradient with respect to every parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slopes {
-    /// The mean loss.
+pub struct Gradients {
+    /// Mean loss over the positions, in units of the loss function.
     pub loss: f64,
-    /// By the first layer's weights.
+    /// Gradients of the first layer's weights, in the order of the network.
     pub weights: Vec<f64>,
-    /// By its biases.
+    /// Gradients of the first layer's biases, in the order of the network.
     pub bias: Vec<f64>,
-    /// By piece squares.
+    /// Gradients of the piece-square values; empty if there are none.
     pub psqt: Vec<f64>,
-    /// By the weights and biases of each layer of each stack.
+    /// Gradients of weights and biases, for each layer of each stack.
     pub stacks: Vec<Vec<(Vec<f64>, Vec<f64>)>>,
 }
 
@@ -47,19 +50,19 @@ fn zeros(count: usize) -> Vec<f64> {
     vec![0.0; count]
 }
 
-/// A value held between zero and one, and its slope. On the edges there is none.
+/// A value clamped to 0 and 1, and its derivative, which is zero at both bounds.
 fn clip(value: f64) -> (f64, f64) {
     (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })
 }
 
-/// What a value becomes before it meets the output weights, and the slope of that.
+/// Activation of an accumulator value, and its derivative.
 fn activate(activation: Activation, value: f64) -> (f64, f64) {
     match activation {
         Activation::Relu => (value.max(0.0), if value > 0.0 { 1.0 } else { 0.0 }),
         Activation::Crelu => clip(value),
         Activation::Screlu => {
-            let (held, slope) = clip(value);
-            (held * held, 2.0 * held * slope)
+            let (clipped, grad) = clip(value);
+            (clipped * clipped, 2.0 * clipped * grad)
         }
     }
 }
@@ -71,30 +74,31 @@ fn forward(layer: &FloatLayer, inputs: &[f64]) -> Vec<f64> {
     rows.map(|(row, &bias)| f64::from(bias) + sum(row)).collect()
 }
 
-/// Adds the slopes of a layer's weights and biases, and returns those of its inputs.
+/// Adds the gradients of a layer's weights and biases to `sums`, and returns those of its inputs.
 fn backward(
     layer: &FloatLayer,
     inputs: &[f64],
     outputs: &[f64],
     sums: &mut (Vec<f64>, Vec<f64>),
 ) -> Vec<f64> {
-    let mut slopes = zeros(inputs.len());
-    for (output, &slope) in outputs.iter().enumerate() {
+    let mut grads = zeros(inputs.len());
+    for (output, &grad) in outputs.iter().enumerate() {
         let row = output * inputs.len()..(output + 1) * inputs.len();
-        sums.1[output] += slope;
+        sums.1[output] += grad;
         for (((sum, input), &weight), by_input) in
-            sums.0[row.clone()].iter_mut().zip(inputs).zip(&layer.weights[row]).zip(&mut slopes)
+            sums.0[row.clone()].iter_mut().zip(inputs).zip(&layer.weights[row]).zip(&mut grads)
         {
-            *sum += slope * input;
-            *by_input += slope * f64::from(weight);
+            *sum += grad * input;
+            *by_input += grad * f64::from(weight);
         }
     }
-    slopes
+    grads
 }
 
-/// The loss of a network on some positions, and its slopes. An output of one is `unit` of the target's scale.
-pub fn slopes(network: &FloatNetwork, samples: &[Sample], loss: Loss, unit: f64) -> Slopes {
-    let mut sums = Slopes {
+/// Mean loss of a network on some positions, and its gradients. An output is multiplied by `output_scale`
+/// before the loss.
+pub fn gradients(network: &FloatNetwork, samples: &[Sample], loss: Loss, output_scale: f64) -> Gradients {
+    let mut sums = Gradients {
         loss: 0.0,
         weights: zeros(network.weights.len()),
         bias: zeros(network.bias.len()),
@@ -107,17 +111,24 @@ pub fn slopes(network: &FloatNetwork, samples: &[Sample], loss: Loss, unit: f64)
             })
             .collect(),
     };
-    let share = 1.0 / samples.len().max(1) as f64;
+    let inv_count = 1.0 / samples.len().max(1) as f64;
     for sample in samples {
-        add_sample(network, sample, loss, unit, share, &mut sums);
+        add_sample(network, sample, loss, output_scale, inv_count, &mut sums);
     }
     sums
 }
 
-fn add_sample(network: &FloatNetwork, sample: &Sample, loss: Loss, unit: f64, share: f64, sums: &mut Slopes) {
+fn add_sample(
+    network: &FloatNetwork,
+    sample: &Sample,
+    loss: Loss,
+    output_scale: f64,
+    inv_count: f64,
+    sums: &mut Gradients,
+) {
     let architecture = &network.architecture;
     let (width, outputs) = (architecture.width(), architecture.outputs);
-    // Where the perspectives have weights of their own, the other's columns follow those of the side to move.
+    // With separate weights for each perspective, the other side's columns follow those of the side to move.
     let starts = [0, width - outputs];
     let sides = [&sample.own, &sample.other];
     let accumulators = [0, 1].map(|side| {
@@ -140,26 +151,27 @@ fn add_sample(network: &FloatNetwork, sample: &Sample, loss: Loss, unit: f64, sh
 
     let stack = &network.stacks[sample.bucket];
     let sums_of_stack = &mut sums.stacks[sample.bucket];
-    let judge = |output: f64| {
-        let (value, slope) = loss.of((output + psqt) * unit, sample.target);
-        (value * share, slope * share * unit)
+    let loss_grad = |output: f64| {
+        let (value, grad) = loss.value_and_grad((output + psqt) * output_scale, sample.target);
+        (value * inv_count, grad * inv_count * output_scale)
     };
-    // Forth to the output and back to the accumulators.
-    let (slope, by_values) = match architecture.head {
+    // Forward to the output and back to the accumulators.
+    let (grad, by_values) = match architecture.head {
         HeadShape::Flat { activation, .. } => {
             let both: Vec<(f64, f64)> =
                 accumulators.iter().flatten().map(|&value| activate(activation, value)).collect();
             let inputs: Vec<f64> = both.iter().map(|&(value, _)| value).collect();
-            let (value, slope) = judge(forward(&stack[0], &inputs)[0]);
+            let (value, grad) = loss_grad(forward(&stack[0], &inputs)[0]);
             sums.loss += value;
-            let by_inputs = backward(&stack[0], &inputs, &[slope], &mut sums_of_stack[0]);
-            let by_values = by_inputs.iter().zip(&both).map(|(by, (_, slope))| by * slope).collect();
-            (slope, by_values)
+            let by_inputs = backward(&stack[0], &inputs, &[grad], &mut sums_of_stack[0]);
+            let by_values = by_inputs.iter().zip(&both).map(|(by, (_, grad))| by * grad).collect();
+            (grad, by_values)
         }
         HeadShape::Stacks(shape) => {
-            let (value, slope, by_values) = through_stack(stack, &accumulators, shape, judge, sums_of_stack);
+            let (value, grad, by_values) =
+                through_stack(stack, &accumulators, shape, loss_grad, sums_of_stack);
             sums.loss += value;
-            (slope, by_values)
+            (grad, by_values)
         }
     };
     let by_values: Vec<f64> = by_values;
@@ -171,25 +183,26 @@ fn add_sample(network: &FloatNetwork, sample: &Sample, loss: Loss, unit: f64, sh
             let row = &mut sums.weights[input * width..][columns.clone()];
             row.iter_mut().zip(by_side).for_each(|(sum, by)| *sum += by);
             if !network.psqt.is_empty() {
-                sums.psqt[column(input)] += if side == 0 { slope / 2.0 } else { -slope / 2.0 };
+                sums.psqt[column(input)] += if side == 0 { grad / 2.0 } else { -grad / 2.0 };
             }
         }
     }
 }
 
-/// Through three dense layers and back: the loss, the slope by the output, and those by the accumulators.
+/// Forward and backward through three dense layers: the loss, the gradient of the output, and those of the
+/// accumulators.
 fn through_stack(
     stack: &[FloatLayer],
     accumulators: &[Vec<f64>; 2],
     shape: StackShape,
-    judge: impl Fn(f64) -> (f64, f64),
+    loss_grad: impl Fn(f64) -> (f64, f64),
     sums: &mut [(Vec<f64>, Vec<f64>)],
 ) -> (f64, f64, Vec<f64>) {
-    // What a product of two ones becomes in the integers that this stands for.
-    let product = shape.squeeze.product();
+    // Value of a product of two ones in the integer arithmetic that this imitates.
+    let product = shape.input_activation.product_of_ones();
     let clipped: [Vec<(f64, f64)>; 2] =
         [0, 1].map(|side| accumulators[side].iter().map(|&value| clip(value)).collect());
-    let inputs: Vec<f64> = if shape.squeeze.is_pairwise() {
+    let inputs: Vec<f64> = if shape.input_activation.is_pairwise() {
         let pairs = |values: &Vec<(f64, f64)>| {
             let (left, right) = values.split_at(values.len() / 2);
             left.iter().zip(right).map(|(a, b)| a.0 * b.0 * product).collect::<Vec<f64>>()
@@ -201,7 +214,7 @@ fn through_stack(
     let first = forward(&stack[0], &inputs);
     let kept = shape.hidden - usize::from(shape.skip);
     const SQUARE: f64 = 127.0 / 128.0;
-    let squares = first[..kept].iter().filter(|_| shape.dual).map(|&value| {
+    let squares = first[..kept].iter().filter(|_| shape.squared_clipped).map(|&value| {
         let square = value * value * SQUARE;
         (square.min(1.0), if square < 1.0 { 2.0 * value * SQUARE } else { 0.0 })
     });
@@ -210,26 +223,26 @@ fn through_stack(
     let second: Vec<(f64, f64)> = forward(&stack[1], &hidden_values).into_iter().map(clip).collect();
     let second_values: Vec<f64> = second.iter().map(|&(value, _)| value).collect();
     let skipped = if shape.skip { first[kept] } else { 0.0 };
-    let (value, slope) = judge(forward(&stack[2], &second_values)[0] + skipped);
+    let (value, grad) = loss_grad(forward(&stack[2], &second_values)[0] + skipped);
 
-    let by_second = backward(&stack[2], &second_values, &[slope], &mut sums[2]);
-    let by_second: Vec<f64> = by_second.iter().zip(&second).map(|(by, (_, slope))| by * slope).collect();
+    let by_second = backward(&stack[2], &second_values, &[grad], &mut sums[2]);
+    let by_second: Vec<f64> = by_second.iter().zip(&second).map(|(by, (_, grad))| by * grad).collect();
     let by_hidden = backward(&stack[1], &hidden_values, &by_second, &mut sums[1]);
     let mut by_first = zeros(shape.hidden);
-    for (at, (by, (_, slope))) in by_hidden.iter().zip(&hidden).enumerate() {
-        by_first[at % kept] += by * slope;
+    for (at, (by, (_, grad))) in by_hidden.iter().zip(&hidden).enumerate() {
+        by_first[at % kept] += by * grad;
     }
     if shape.skip {
-        by_first[kept] = slope;
+        by_first[kept] = grad;
     }
     let by_inputs = backward(&stack[0], &inputs, &by_first, &mut sums[0]);
     let len = accumulators[0].len();
     let mut by_values = zeros(2 * len);
     for side in [0, 1] {
         for at in 0..len {
-            let (_, slope) = clipped[side][at];
-            by_values[side * len + at] = slope
-                * if shape.squeeze.is_pairwise() {
+            let (_, grad) = clipped[side][at];
+            by_values[side * len + at] = grad
+                * if shape.input_activation.is_pairwise() {
                     let half = len / 2;
                     let partner = clipped[side][(at + half) % len].0;
                     by_inputs[side * half + at % half] * partner * product
@@ -238,7 +251,7 @@ fn through_stack(
                 };
         }
     }
-    (value, slope, by_values)
+    (value, grad, by_values)
 }
 
 #[cfg(test)]
@@ -246,7 +259,7 @@ pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
     use tandem_chess::random::SplitMix;
-    use tandem_nnue::{Buckets, FeatureSet, Squeeze};
+    use tandem_nnue::{FeatureSet, InputActivation, OutputBuckets};
 
     pub(crate) fn architectures() -> Vec<Architecture> {
         let flat = |activation, tied| Architecture {
@@ -254,36 +267,36 @@ pub(crate) mod tests {
             outputs: 32,
             tied,
             psqt: false,
-            head: HeadShape::Flat { activation, buckets: Buckets::bullet(4) },
+            head: HeadShape::Flat { activation, buckets: OutputBuckets::bullet(4) },
         };
-        let stacks = |squeeze, dual, skip, psqt| Architecture {
+        let stacks = |input_activation, squared_clipped, skip, psqt| Architecture {
             features: FeatureSet::plain(),
             outputs: 32,
             tied: true,
             psqt,
             head: HeadShape::Stacks(StackShape {
-                squeeze,
-                dual,
+                input_activation,
+                squared_clipped,
                 skip,
                 hidden: 8,
                 second: 6,
-                buckets: Buckets::STOCKFISH,
+                buckets: OutputBuckets::STOCKFISH,
             }),
         };
         vec![
             flat(Activation::Relu, true),
             flat(Activation::Crelu, false),
             flat(Activation::Screlu, true),
-            stacks(Squeeze::Clip, false, false, false),
-            stacks(Squeeze::Pairwise127, true, true, true),
-            stacks(Squeeze::Pairwise255, true, false, true),
+            stacks(InputActivation::Clipped, false, false, false),
+            stacks(InputActivation::PairwiseMul127, true, true, true),
+            stacks(InputActivation::PairwiseMul255, true, false, true),
         ]
     }
 
     pub(crate) fn random_network(architecture: Architecture, random: &mut SplitMix) -> FloatNetwork {
         let mut network = FloatNetwork::zeroed(architecture, 600, 100);
-        let mut fill = |numbers: &mut [f32], size: f64| {
-            numbers.iter_mut().for_each(|number| *number = ((random.unit() * 2.0 - 1.0) * size) as f32);
+        let mut fill = |values: &mut [f32], size: f64| {
+            values.iter_mut().for_each(|number| *number = ((random.unit() * 2.0 - 1.0) * size) as f32);
         };
         fill(&mut network.weights, 0.15);
         fill(&mut network.bias, 0.5);
@@ -295,7 +308,7 @@ pub(crate) mod tests {
         network
     }
 
-    /// A position of a random game, and something to say of it.
+    /// A position of a random game with a random target.
     pub(crate) fn random_position(random: &mut SplitMix) -> (Position, Target) {
         let mut position = Position::startpos();
         for _ in 0..random.below(70) {
@@ -305,7 +318,10 @@ pub(crate) mod tests {
             }
             position.play(moves[random.below(moves.len() as u32) as usize]);
         }
-        (position, Target { score: (random.unit() * 4.0 - 2.0) as f32, chance: random.unit() as f32 })
+        (
+            position,
+            Target { score: (random.unit() * 4.0 - 2.0) as f32, win_probability: random.unit() as f32 },
+        )
     }
 
     fn samples(architecture: &Architecture, random: &mut SplitMix) -> Vec<Sample> {
@@ -317,9 +333,9 @@ pub(crate) mod tests {
         samples
     }
 
-    /// Every kind of weight, by finite differences.
+    /// Every kind of weight is compared with finite differences.
     #[test]
-    fn slopes_are_those_of_finite_differences() {
+    fn gradients_match_finite_differences() {
         let mut random = SplitMix::new(11);
         for architecture in architectures() {
             let network = random_network(architecture.clone(), &mut random);
@@ -327,22 +343,23 @@ pub(crate) mod tests {
             for loss in
                 [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::CrossEntropy, Loss::Score]
             {
-                let sums = slopes(&network, &samples, loss, 1.5);
+                let sums = gradients(&network, &samples, loss, 1.5);
                 let mut checked = 0;
-                let mut check = |slope: f64, change: &dyn Fn(&mut FloatNetwork, f32) -> f64| {
+                let mut check = |grad: f64, change: &dyn Fn(&mut FloatNetwork, f32) -> f64| {
                     const STEP: f32 = 1.0 / 65_536.0;
                     let at = |step: f32| {
                         let mut changed = network.clone();
                         let moved = change(&mut changed, step);
-                        (slopes(&changed, &samples, loss, 1.5).loss, moved)
+                        (gradients(&changed, &samples, loss, 1.5).loss, moved)
                     };
                     let ((high, up), (low, down)) = (at(STEP), at(-STEP));
                     let measured = (high - low) / (up - down);
                     let slack = 2e-3 * measured.abs().max(0.02);
-                    assert!((slope - measured).abs() < slack, "{architecture} {loss:?}: {slope} {measured}");
-                    checked += usize::from(slope != 0.0);
+                    assert!((grad - measured).abs() < slack, "{architecture} {loss:?}: {grad} {measured}");
+                    checked += usize::from(grad != 0.0);
                 };
-                // The change that was really made: weights have 32 bits.
+                // Returns the value after rounding to 32 bits, because that is the change that was really
+                // made.
                 fn nudge(number: &mut f32, step: f32) -> f64 {
                     *number += step;
                     f64::from(*number)
@@ -372,7 +389,7 @@ pub(crate) mod tests {
                         nudge(&mut network.stacks[bucket][layer].bias[at], step)
                     });
                 }
-                assert!(checked > 10, "most slopes should not be nothing: {checked}");
+                assert!(checked > 10, "most gradients should not be zero: {checked}");
             }
         }
     }
@@ -384,10 +401,10 @@ pub(crate) mod tests {
             let network = random_network(architecture.clone(), &mut random);
             let position = Position::startpos();
             let output = network.evaluate(position.board()) / f64::from(network.scale);
-            let target = Target { score: 0.7, chance: 0.6 };
+            let target = Target { score: 0.7, win_probability: 0.6 };
             let sample = Sample::new(&architecture, position.board(), target);
-            let sums = slopes(&network, &[sample], Loss::Score, 2.0);
-            let expected = Loss::Score.of(2.0 * output, target).0;
+            let sums = gradients(&network, &[sample], Loss::Score, 2.0);
+            let expected = Loss::Score.value_and_grad(2.0 * output, target).0;
             assert!((sums.loss - expected).abs() < 1e-9 * expected.max(1.0), "{architecture}");
         }
     }

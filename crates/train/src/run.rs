@@ -1,21 +1,24 @@
-//! A run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
+//! A run from a recipe to a network: training steps, validation, checkpoints and a log.
+//!
+//! The result does not depend on interruptions: a run that is stopped and resumed gives the same network, on
+//! the CPU to the bit.
 
 mod folder;
 
-pub(crate) use folder::{OTHER_RECIPE, claim, keep_recipe, to_go_on_from};
+pub(crate) use folder::{RECIPE_CHANGED, lock_folder, resume_point, write_recipe};
 
 use crate::batch::Batch;
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, Kept, Standing};
-use crate::loader::{Loader, load_some};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, StoredCheckpoint};
+use crate::loader::{Loader, load_validation};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
-use crate::metrics::{Judgement, Metrics, Phase};
-use crate::pace::Pace;
+use crate::metrics::{LabelledPrediction, Metrics, Phase};
 use crate::pool::LoadDataError;
 use crate::recipe::{Averaging, Recipe, RecipeError};
 use crate::saturation::saturation;
 use crate::state::State;
-use crate::trainer::{Job, Told, TrainError, Trainer};
+use crate::throughput::Throughput;
+use crate::trainer::{Job, StepMetrics, TrainError, Trainer};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,165 +29,172 @@ use tandem_data::Record;
 use tandem_nnue::{FloatNetwork, NetworkError};
 use thiserror::Error;
 
-/// A run that cannot begin or go on.
+/// A run that cannot begin or continue, with what to do about it.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The recipe cannot be followed.
+    /// The recipe describes a run that is not possible, for example an unknown feature set.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// The data cannot be used.
+    /// The training or validation data cannot be used, for example because it has no scores.
     #[error(transparent)]
     Data(#[from] LoadDataError),
-    /// The trainer has failed.
+    /// The trainer has failed, for example because the GPU has.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// A checkpoint cannot be written or read.
+    /// A checkpoint cannot be written or read, for example because the disk is full.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The log cannot be written.
+    /// The log cannot be written, or an old one cannot be continued.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The network to begin with cannot be read.
+    /// The network to start from cannot be read, or is not a float network.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// The folder is not as it should be.
+    /// The run's folder is locked, belongs to another run, or cannot be written.
     #[error("{}: {problem}", path.display())]
     Folder {
-        /// The folder or file.
+        /// Path of the folder, or of the file within it.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The problem with it, and what to do.
         problem: String,
     },
-    /// A loss is no number.
+    /// The loss or the gradient norm of an NNUE's step is infinite or not a number.
     #[error(
-        "the loss of step {step} is {loss}: the learning rate may be too high, or a number of the network too great; its batch \
+        "the loss of step {step} is {loss}: the learning rate may be too high, or a parameter of the network too large; its batch \
          is in {}", batch.display()
     )]
-    NotANumber {
-        /// The step.
+    NonFiniteLoss {
+        /// Step whose loss it is, counted from one.
         step: u64,
-        /// What it said.
+        /// Loss of that step, possibly finite if only the gradient norm is not.
         loss: f32,
-        /// Where the positions of that step are.
+        /// CSV file with the positions and targets of that step, written for inspection.
         batch: PathBuf,
     },
-    /// A transformer's loss is no number.
+    /// The loss of a transformer's step is infinite or not a number.
     #[error(
-        "the loss of step {step} is {loss}: the learning rate may be too high, or `training.clip` too high or zero"
+        "the loss of step {step} is {loss}: the learning rate may be too high, or `training.max_grad_norm` too high or zero"
     )]
     Diverged {
-        /// The step.
+        /// Step whose loss it is, counted from one.
         step: u64,
-        /// What it said.
+        /// Loss of that step, infinite or not a number.
         loss: f32,
     },
-    /// A network that should stay as it is did not.
+    /// A frozen network was changed by training, which would be a bug.
     #[error("the network under the bridge has changed, which must not be: please report this")]
-    Changed,
-    /// No head that counts has a target in the validation data.
+    BaseChanged,
+    /// The validation data has no target for any head with a weight above zero.
     #[error(
         "the validation data has no target for any head that counts: choose data with what they learn (moves, results, scores), or \
          give weights to heads that it has targets for"
     )]
-    NothingToJudge,
-    /// The validation loss is no number.
+    NoValidationTargets,
+    /// The validation loss is infinite or not a number, although the training loss was finite.
     #[error("the validation loss after step {step} is {loss}: the learning rate may be too high")]
-    Validation {
-        /// The step.
+    NonFiniteValidationLoss {
+        /// Number of steps done before that validation.
         step: u64,
-        /// What it is.
+        /// Validation loss, averaged over the positions with a target.
         loss: f64,
     },
 }
 
-/// How a run is made.
+/// Options of a run that do not change its result: where it is stored, and how it is executed.
 pub struct RunOptions<'a> {
-    /// Where everything of it is kept.
+    /// Folder of the run's checkpoints, log and networks; created if it does not exist.
     pub folder: &'a Path,
-    /// It goes on from the newest checkpoint.
+    /// Resumes from the newest checkpoint in the folder; if false, a checkpoint there is an error.
     pub resume: bool,
-    /// Threads that load data.
+    /// Number of threads that load data; the result does not depend on it.
     pub threads: usize,
-    /// It ends after the step at hand when this becomes true.
+    /// Ends the run after the current step, with a checkpoint, once another thread sets this.
     pub stop: &'a AtomicBool,
 }
 
-/// What happens in a run.
+/// Progress of a run, reported to the caller while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// It begins, or goes on, at a step of so many.
+    /// The run begins or is resumed; the first event of every run.
     Begin {
-        /// Steps that are done.
+        /// Steps done so far; zero unless the run is resumed.
         step: u64,
-        /// Steps of the whole run.
+        /// Steps of the whole run, as [`Recipe::steps`] gives them.
         steps: u64,
     },
-    /// Some steps are done.
+    /// Some steps were done since the last event, at most as many as metrics are collected for at once.
     Steps {
-        /// All that are done.
+        /// Steps done so far, including these.
         step: u64,
-        /// The mean loss of the last few.
+        /// Mean training loss of the steps since the last event.
         loss: f64,
-        /// The learning rate.
-        rate: f64,
-        /// Positions a second, since the last look.
-        speed: f64,
-        /// The share of the time in which the trainer waited for data, since the last look.
-        waiting: f64,
+        /// Learning rate of the last of these steps.
+        lr: f64,
+        /// Positions trained on per second since the last event.
+        positions_per_second: f64,
+        /// Fraction of the time since the last event that was spent in waiting for data, from 0 to 1.
+        data_wait: f64,
     },
-    /// A look at the validation data.
+    /// The network was evaluated on the validation data, and a checkpoint follows.
     Validated {
-        /// Steps that are done.
+        /// Steps done so far, after which it was evaluated.
         step: u64,
-        /// What it showed.
+        /// Loss and accuracy on the validation data, as a whole and by groups.
         metrics: &'a Metrics,
-        /// It is the best so far.
+        /// True if the loss is the lowest so far, so that the checkpoint becomes the best one.
         is_best: bool,
     },
 }
 
-/// How a run ended.
+/// Result of a run that came to its end or was stopped.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The network.
+    /// The network: the average if the recipe asks for one, the best checkpoint with patience, or the last
+    /// weights.
     pub network: FloatNetwork,
-    /// The job it was trained by.
+    /// Job of the training, with the scales of the quantisation.
     pub job: Job,
-    /// Steps that were made.
+    /// Number of steps done, including those before a resumption.
     pub steps: u64,
-    /// Whether it came to its end; else it was stopped and can go on.
+    /// True if the run came to its end; false if it was stopped and can be resumed.
     pub finished: bool,
-    /// The last look at the validation data.
+    /// Metrics of the returned network on the validation data; absent if stopped, or without such data.
     pub metrics: Option<Metrics>,
 }
 
-/// Steps between two looks at the losses, which a trainer on another machine must be waited for.
-const LOOK: usize = 64;
+/// Steps between two collections of their metrics, because a GPU has to be waited for each time.
+const LOG_INTERVAL: usize = 64;
 
-/// Positions that saturation is told from.
-const PROBED: usize = 512;
+/// Validation positions on which saturation is measured; a few hundred give stable fractions.
+const SATURATION_POSITIONS: usize = 512;
 
-/// Makes a trainer for a job that begins with a state.
+/// Creates a trainer for a job, starting from a state.
 pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
 
-/// Makes a run. `trainer` begins with a state; `watch` is told what happens.
+/// Trains a network by a recipe. `trainer` creates the trainer from a state; `watch` is called with every
+/// event.
+///
+/// # Errors
+///
+/// If the folder holds another run, if data, recipe or starting network cannot be used, if a file cannot be
+/// written, or if the loss stops being finite.
 pub fn run(
     recipe: &Recipe,
     options: &RunOptions<'_>,
     trainer: &MakeTrainer,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<Outcome, RunError> {
-    let _lock = claim(options.folder)?;
+    let _lock = lock_folder(options.folder)?;
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
-    let numbers = run.numbers(finished)?;
-    let network = run.job.network(&numbers, &recipe.name);
+    let parameters = run.final_parameters(finished)?;
+    let network = run.job.network(&parameters, &recipe.name);
     let metrics = match finished && !run.validation.is_empty() {
-        // What is told of the network is of the one that is handed out, whichever that is.
+        // These metrics are of the returned network, which may be an average or an earlier checkpoint.
         true => {
-            // A card may have no room for two.
+            // GPU memory may not hold two trainers.
             drop(run.trainer);
-            let mut last = trainer(&run.job, State::new(numbers, run.job.optimiser, false))?;
+            let mut last = trainer(&run.job, State::new(parameters, run.job.optimiser, false))?;
             Some(measure(last.as_mut(), recipe, &run.job, &run.validation)?)
         }
         false => None,
@@ -200,9 +210,10 @@ struct Run<'a> {
     validation: Vec<(Batch, Vec<Record>)>,
     checkpoints: Checkpoints,
     log: RunLog,
-    standing: Standing,
+    progress: RunProgress,
     step: u64,
-    /// The batches of the steps whose losses are not known yet.
+    /// Batches of the steps whose metrics are not collected yet, kept to be written to a file if one
+    /// diverges.
     recent: VecDeque<Batch>,
     folder: PathBuf,
 }
@@ -211,27 +222,27 @@ impl<'a> Run<'a> {
     fn begin(recipe: &'a Recipe, options: &RunOptions<'_>, trainer: &MakeTrainer) -> Result<Self, RunError> {
         let job = Job::of(recipe)?;
         let folder = options.folder;
-        let wrong = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
+        let folder_error = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let (state, standing) = match to_go_on_from::<Checkpoint>(folder, &checkpoints, options.resume)? {
-            None => (first_state(&job, recipe)?, Standing::default()),
+        let (state, progress) = match resume_point::<Checkpoint>(folder, &checkpoints, options.resume)? {
+            None => (initial_state(&job, recipe)?, RunProgress::default()),
             Some(found) => {
                 if found.recipe != *recipe {
-                    return Err(wrong(OTHER_RECIPE));
+                    return Err(folder_error(RECIPE_CHANGED));
                 }
                 if !found.state.fits(&job.layout, job.optimiser, job.is_averaged()) {
-                    return Err(wrong("its newest checkpoint is of another network"));
+                    return Err(folder_error("its newest checkpoint is of another network"));
                 }
-                (found.state, found.standing)
+                (found.state, found.progress)
             }
         };
         let step = state.step;
-        keep_recipe(folder, &recipe.explain())?;
-        let cursor = (step > 0).then(|| standing.cursor.clone());
+        write_recipe(folder, &recipe.explain())?;
+        let cursor = (step > 0).then(|| progress.cursor.clone());
         let loader = Loader::new(recipe, options.threads, step, cursor);
         let positions = recipe.training.validation_positions;
-        let validation = load_some(&recipe.data.validation, recipe, options.threads, positions)?;
-        // What a run left behind that came to no checkpoint is nothing to keep.
+        let validation = load_validation(&recipe.data.validation, recipe, options.threads, positions)?;
+        // Log entries after the last checkpoint are dropped, because their steps are done again.
         let log = RunLog::resume(folder, step)?;
         Ok(Self {
             trainer: trainer(&job, state)?,
@@ -241,14 +252,14 @@ impl<'a> Run<'a> {
             validation,
             checkpoints,
             log,
-            standing,
+            progress,
             step,
             recent: VecDeque::new(),
             folder: folder.into(),
         })
     }
 
-    /// Makes steps to the end, or until told to stop. Returns whether it came to the end.
+    /// Trains to the end, or until stopped. Returns true if the run came to its end.
     fn steps(
         &mut self,
         options: &RunOptions<'_>,
@@ -258,30 +269,31 @@ impl<'a> Run<'a> {
         let steps = self.recipe.steps();
         let pause = training.validate_every.div_ceil(training.batch as u64);
         watch(Event::Begin { step: self.step, steps });
-        let mut pace = Pace::new(self.step, self.loader.waited());
-        while self.step < steps && !self.standing.is_stale(training.patience) {
+        let mut throughput = Throughput::new(self.step, self.loader.waited());
+        while self.step < steps && !self.progress.patience_exhausted(training.patience) {
             let loaded = self.loader.next_batch()?;
-            let rate = self.recipe.rate.at(self.step, steps);
-            self.trainer.learn(&loaded.batch, rate)?;
-            if self.standing.cursor != *loaded.cursor {
-                self.standing.cursor = Arc::unwrap_or_clone(loaded.cursor);
+            let lr = self.recipe.lr.at(self.step, steps);
+            self.trainer.train_step(&loaded.batch, lr)?;
+            if self.progress.cursor != *loaded.cursor {
+                self.progress.cursor = Arc::unwrap_or_clone(loaded.cursor);
             }
             self.recent.push_back(loaded.batch);
             self.step += 1;
             let stopped = options.stop.load(Ordering::Relaxed);
             let validates = self.step.is_multiple_of(pause) || self.step == steps;
-            if self.recent.len() == LOOK || validates || stopped {
-                let told = self.look()?;
-                let (speed, waiting) = pace.tell(self.step, self.loader.waited(), training.batch);
-                let loss =
-                    told.iter().map(|told| f64::from(told.loss)).sum::<f64>() / told.len().max(1) as f64;
-                watch(Event::Steps { step: self.step, loss, rate, speed, waiting });
-                self.tell(&told, loss, rate, speed, waiting)?;
-                pace = Pace::new(self.step, self.loader.waited());
+            if self.recent.len() == LOG_INTERVAL || validates || stopped {
+                let metrics = self.collect_metrics()?;
+                let (positions_per_second, data_wait) =
+                    throughput.measure(self.step, self.loader.waited(), training.batch);
+                let loss = metrics.iter().map(|metrics| f64::from(metrics.loss)).sum::<f64>()
+                    / metrics.len().max(1) as f64;
+                watch(Event::Steps { step: self.step, loss, lr, positions_per_second, data_wait });
+                self.log_steps(&metrics, loss, lr, positions_per_second, data_wait)?;
+                throughput = Throughput::new(self.step, self.loader.waited());
             }
             if validates {
                 self.validate(watch)?;
-                pace = Pace::new(self.step, self.loader.waited());
+                throughput = Throughput::new(self.step, self.loader.waited());
             } else if stopped {
                 let checkpoint = self.checkpoint()?;
                 self.checkpoints.save_stopped(&checkpoint)?;
@@ -293,53 +305,55 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Waits for the steps under way, and stops if one of them said no number.
-    fn look(&mut self) -> Result<Vec<Told>, RunError> {
-        let told = self.trainer.told()?;
-        let first = self.step - told.len() as u64;
-        if let Some(at) = told.iter().position(|told| !(told.loss.is_finite() && told.slope.is_finite())) {
+    /// Waits for the queued steps, and fails if the loss or gradient norm of one is not finite.
+    fn collect_metrics(&mut self) -> Result<Vec<StepMetrics>, RunError> {
+        let metrics = self.trainer.take_metrics()?;
+        let first = self.step - metrics.len() as u64;
+        if let Some(at) =
+            metrics.iter().position(|metrics| !(metrics.loss.is_finite() && metrics.grad_norm.is_finite()))
+        {
             let step = first + at as u64 + 1;
             let path = self.folder.join(format!("bad-batch-{step:09}.csv"));
-            let mut text = "fen,score,chance\n".to_owned();
+            let mut text = "fen,score,win_probability\n".to_owned();
             let batch = &self.recent[at];
             for (position, target) in batch.positions.iter().zip(&batch.targets) {
                 let fen = position.board().map_or_else(|error| error.to_string(), |board| board.to_string());
-                let _ = writeln!(text, "{fen},{},{}", target.score, target.chance);
+                let _ = writeln!(text, "{fen},{},{}", target.score, target.win_probability);
             }
-            output::write_whole(&path, text.as_bytes())
+            output::write_atomically(&path, text.as_bytes())
                 .map_err(|error| RunError::Folder { path: path.clone(), problem: error.to_string() })?;
-            return Err(RunError::NotANumber { step, loss: told[at].loss, batch: path });
+            return Err(RunError::NonFiniteLoss { step, loss: metrics[at].loss, batch: path });
         }
         self.recent.drain(..).for_each(|batch| self.loader.recycle(batch));
-        Ok(told)
+        Ok(metrics)
     }
 
     fn positions(&self) -> u64 {
         self.step * self.recipe.training.batch as u64
     }
 
-    fn tell(
+    fn log_steps(
         &mut self,
-        told: &[Told],
+        metrics: &[StepMetrics],
         loss: f64,
-        rate: f64,
-        speed: f64,
-        waiting: f64,
+        lr: f64,
+        positions_per_second: f64,
+        data_wait: f64,
     ) -> Result<(), RunError> {
-        let slope = told.iter().map(|told| f64::from(told.slope)).fold(0.0, f64::max);
-        let share = self.recipe.target.result_share.at(self.step.saturating_sub(1), self.recipe.steps());
+        let grad_norm = metrics.iter().map(|metrics| f64::from(metrics.grad_norm)).fold(0.0, f64::max);
+        let wdl = self.recipe.target.wdl.at(self.step.saturating_sub(1), self.recipe.steps());
         let scalars = [
             ("train/loss", loss),
-            ("train/slope", slope),
-            ("rate", rate),
-            ("train/result_share", share),
-            ("speed/positions", speed),
-            ("speed/waiting", waiting),
+            ("train/grad_norm", grad_norm),
+            ("train/lr", lr),
+            ("train/wdl", wdl),
+            ("speed/positions", positions_per_second),
+            ("speed/data_wait", data_wait),
         ];
         Ok(self.log.scalars(self.step, self.positions(), &scalars)?)
     }
 
-    /// Looks at the validation data, writes a checkpoint, and draws the curves.
+    /// Evaluates the network on the validation data, writes a checkpoint, and draws the curves.
     fn validate(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
         if !self.validation.is_empty() {
@@ -347,43 +361,46 @@ impl<'a> Run<'a> {
             let whole = metrics.whole();
             let loss = whole.loss().unwrap_or(f64::NAN);
             if !loss.is_finite() {
-                return Err(RunError::Validation { step: self.step, loss });
+                return Err(RunError::NonFiniteValidationLoss { step: self.step, loss });
             }
-            is_best = self.standing.look(loss, self.step);
+            is_best = self.progress.record_validation(loss, self.step);
             let mut scalars = vec![("validation/loss", loss)];
-            let figures = [
+            let scalar_metrics = [
                 ("validation/mae", whole.mae()),
                 ("validation/sign_accuracy", whole.sign_accuracy()),
                 ("validation/wdl_accuracy", whole.wdl_accuracy()),
                 ("validation/correlation", whole.correlation()),
             ];
-            scalars.extend(figures.into_iter().filter_map(|(name, value)| Some((name, value?))));
+            scalars.extend(scalar_metrics.into_iter().filter_map(|(name, value)| Some((name, value?))));
             self.log.scalars(self.step, self.positions(), &scalars)?;
             watch(Event::Validated { step: self.step, metrics: &metrics, is_best });
         }
         let checkpoint = self.checkpoint()?;
         self.checkpoints.save(&checkpoint, is_best)?;
-        self.tell_numbers(&checkpoint.state)?;
+        self.log_weights(&checkpoint.state)?;
         self.log.draw()?;
         Ok(())
     }
 
     fn checkpoint(&mut self) -> Result<Checkpoint, RunError> {
         let state = self.trainer.state()?;
-        Ok(Checkpoint { recipe: self.recipe.clone(), state, standing: self.standing.clone() })
+        Ok(Checkpoint { recipe: self.recipe.clone(), state, progress: self.progress.clone() })
     }
 
-    /// Histograms of the numbers, and how many values are held at their edges.
-    fn tell_numbers(&mut self, state: &State) -> Result<(), RunError> {
+    /// Logs histograms of the weights, and the saturation of the activations.
+    fn log_weights(&mut self, state: &State) -> Result<(), RunError> {
         for tensor in self.job.layout.tensors() {
-            // A stack tells enough of all stacks.
+            // The first stack represents all of them, to keep the log small.
             if !tensor.name.starts_with("stack.") || tensor.name.starts_with("stack.0.") {
                 let tag = format!("weights/{}", tensor.name);
-                self.log.histogram(self.step, &tag, &state.numbers[tensor.place()])?;
+                self.log.histogram(self.step, &tag, &state.parameters[tensor.span()])?;
             }
         }
-        let probed = self.validation.first().map(|(batch, _)| &batch.positions[..batch.len().min(PROBED)]);
-        let found = saturation(&self.job.layout, &state.numbers, probed.unwrap_or_default());
+        let probed = self
+            .validation
+            .first()
+            .map(|(batch, _)| &batch.positions[..batch.len().min(SATURATION_POSITIONS)]);
+        let found = saturation(&self.job.layout, &state.parameters, probed.unwrap_or_default());
         let named: Vec<(String, f64)> = found
             .iter()
             .flat_map(|found| {
@@ -395,36 +412,36 @@ impl<'a> Run<'a> {
         Ok(self.log.scalars(self.step, self.positions(), &scalars)?)
     }
 
-    /// The numbers of the network that comes of the run.
-    fn numbers(&mut self, finished: bool) -> Result<Vec<f32>, RunError> {
+    /// Parameters of the network that the run returns: averaged, best, or last.
+    fn final_parameters(&mut self, finished: bool) -> Result<Vec<f32>, RunError> {
         let training = &self.recipe.training;
-        if let Averaging::Last { checkpoints } = training.average
+        if let Averaging::Checkpoints { count } = training.averaging()
             && finished
         {
-            return self.mean_of_last(checkpoints);
+            return self.mean_of_checkpoints(count);
         }
-        let keeps_best = training.patience > 0 && self.standing.best.is_some();
+        let keeps_best = training.patience > 0 && self.progress.best.is_some();
         let state = match keeps_best {
             true => Checkpoint::load(&self.checkpoints.best())?.state,
             false => self.trainer.state()?,
         };
-        Ok(if state.average.is_empty() { state.numbers } else { state.average })
+        Ok(if state.ema.is_empty() { state.parameters } else { state.ema })
     }
 
-    fn mean_of_last(&self, count: usize) -> Result<Vec<f32>, RunError> {
+    fn mean_of_checkpoints(&self, count: usize) -> Result<Vec<f32>, RunError> {
         let all = self.checkpoints.list();
         let last = &all[all.len().saturating_sub(count)..];
-        let mut sums = vec![0f32; self.job.layout.numbers()];
+        let mut sums = vec![0f32; self.job.layout.num_parameters()];
         for (_, path) in last {
-            let numbers = Checkpoint::load(path)?.state.numbers;
-            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+            let parameters = Checkpoint::load(path)?.state.parameters;
+            sums.iter_mut().zip(parameters).for_each(|(sum, number)| *sum += number);
         }
         sums.iter_mut().for_each(|sum| *sum /= last.len().max(1) as f32);
         Ok(sums)
     }
 }
 
-/// How a network does on the validation data.
+/// Metrics of the network on the validation data, with the moving average if there is one.
 fn measure(
     trainer: &mut dyn Trainer,
     recipe: &Recipe,
@@ -433,14 +450,14 @@ fn measure(
 ) -> Result<Metrics, RunError> {
     let mut metrics = Metrics::default();
     for (batch, records) in validation {
-        let outputs = trainer.outputs(batch, true)?;
+        let outputs = trainer.predict(batch, true)?;
         for ((&output, record), &target) in outputs.iter().zip(records).zip(&batch.targets) {
             let output = f64::from(output);
-            metrics.add(&Judgement {
+            metrics.add(&LabelledPrediction {
                 centipawns: output * recipe.target.scale,
-                chance: sigmoid(output),
+                win_probability: sigmoid(output),
                 score: record.score.map(|score| f64::from(score.centipawns())),
-                loss: Some(job.loss.of(output, target).0),
+                loss: Some(job.loss.value_and_grad(output, target).0),
                 result: record.result,
                 pieces: record.position.piece_count(),
                 phase: Phase::of(&record.position),
@@ -450,24 +467,24 @@ fn measure(
     Ok(metrics)
 }
 
-/// Chance, or a network that is there already.
-fn first_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
-    let Some(path) = &recipe.network.start else { return Ok(job.start(recipe.seed)) };
+/// State before the first step: randomly initialised, or from the recipe's starting network.
+fn initial_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
+    let Some(path) = &recipe.network.init_from else { return Ok(job.initial_state(recipe.seed)) };
     let network = FloatNetwork::load(path)?;
     if network.architecture != *job.layout.architecture() {
         let problem =
             format!("{path} is {}, the recipe asks for {}", network.architecture, job.layout.architecture());
-        return Err(RecipeError::Wrong { key: "network.start", problem }.into());
+        return Err(RecipeError::Invalid { key: "network.init_from", problem }.into());
     }
-    // Its outputs would mean other centipawns from the first step on.
+    // Another scale would change what every output means from the first step on.
     if (network.scale, network.pawn) != (job.scale, job.pawn) {
         let problem = format!(
             "{path} says {} for an output of one and {} for a pawn, the recipe's network {} and {}",
             network.scale, network.pawn, job.scale, job.pawn
         );
-        return Err(RecipeError::Wrong { key: "network.start", problem }.into());
+        return Err(RecipeError::Invalid { key: "network.init_from", problem }.into());
     }
-    Ok(State::new(job.layout.numbers_of(&network), job.optimiser, job.is_averaged()))
+    Ok(State::new(job.layout.parameters_of(&network), job.optimiser, job.is_averaged()))
 }
 
 #[cfg(test)]
@@ -476,27 +493,27 @@ mod tests {
     use std::cell::RefCell;
     use std::rc::Rc;
 
-    /// Learns nothing: all its numbers are the steps that were made, and what it says is wrong by how far they are from the
-    /// thirtieth.
+    /// A trainer that learns nothing: all its parameters are the number of steps, and its error is the
+    /// distance from the thirtieth step.
     struct Counter {
         state: State,
-        untold: usize,
+        pending_steps: usize,
     }
 
     impl Trainer for Counter {
-        fn learn(&mut self, _: &Batch, _: f64) -> Result<(), TrainError> {
+        fn train_step(&mut self, _: &Batch, _: f64) -> Result<(), TrainError> {
             self.state.step += 1;
-            self.state.numbers.fill(self.state.step as f32);
-            self.untold += 1;
+            self.state.parameters.fill(self.state.step as f32);
+            self.pending_steps += 1;
             Ok(())
         }
 
-        fn told(&mut self) -> Result<Vec<Told>, TrainError> {
-            Ok(vec![Told::default(); std::mem::take(&mut self.untold)])
+        fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError> {
+            Ok(vec![StepMetrics::default(); std::mem::take(&mut self.pending_steps)])
         }
 
-        fn outputs(&mut self, batch: &Batch, _: bool) -> Result<Vec<f32>, TrainError> {
-            Ok(vec![(self.state.numbers[0] - 30.0).abs() / 10.0; batch.len()])
+        fn predict(&mut self, batch: &Batch, _: bool) -> Result<Vec<f32>, TrainError> {
+            Ok(vec![(self.state.parameters[0] - 30.0).abs() / 10.0; batch.len()])
         }
 
         fn state(&mut self) -> Result<State, TrainError> {
@@ -505,10 +522,10 @@ mod tests {
     }
 
     fn count(_: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
-        Ok(Box::new(Counter { state, untold: 0 }))
+        Ok(Box::new(Counter { state, pending_steps: 0 }))
     }
 
-    /// A folder with drawn games, gone when the test is.
+    /// A temporary folder with drawn positions, removed when it is dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -520,13 +537,13 @@ mod tests {
             Self(path)
         }
 
-        /// A hundred steps, with a look after every tenth.
+        /// A recipe of a hundred steps with a validation after every tenth.
         fn recipe(&self, network: &str, training: &str) -> Recipe {
             let data = self.0.join("draws.csv");
             let text = format!(
                 "name = \"x\"\n[data]\nshuffle_buffer = 50\ntrain = [{{ path = {data:?} }}]\n\
                  validation = [{{ path = {data:?} }}]\n[network]\nfeatures = \"768\"\n{network}\n[target]\n\
-                 result_share = 1.0\n[training]\nbatch = 10\npositions = 1000\nvalidate_every = 100\n{training}\n"
+                 wdl = 1.0\n[training]\nbatch = 10\npositions = 1000\nvalidate_every = 100\n{training}\n"
             );
             Recipe::parse(&text).unwrap()
         }
@@ -550,44 +567,44 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_a_run_and_the_best_network_comes_of_it() {
+    fn patience_ends_a_run_and_gives_the_best_network() {
         let folder = Folder::new("patience");
         let outcome = folder.run(&folder.recipe("accumulator = 32", "patience = 2"), &count).unwrap();
         assert!(outcome.finished);
         assert_eq!((outcome.steps, outcome.network.bias[0]), (50, 30.0));
         let loss = outcome.metrics.unwrap().whole().loss().unwrap();
-        assert!(loss < 1e-12, "what is told is of that network: {loss}");
+        assert!(loss < 1e-12, "the metrics are of that network: {loss}");
     }
 
     #[test]
-    fn the_mean_of_the_last_checkpoints_comes_of_a_run() {
+    fn a_run_can_give_the_mean_of_its_last_checkpoints() {
         let folder = Folder::new("mean");
-        let training = "average = { kind = \"last\", checkpoints = 3 }\nkeep = 4";
+        let training = "average_checkpoints = 3\nkeep = 4";
         let outcome = folder.run(&folder.recipe("accumulator = 32", training), &count).unwrap();
         assert_eq!((outcome.steps, outcome.network.bias[0]), (100, 90.0));
     }
 
     #[test]
-    fn a_run_begins_with_the_network_that_it_is_given() {
+    fn a_run_starts_from_the_given_network() {
         let folder = Folder::new("start");
         let path = folder.0.join("start.safetensors");
-        let recipe = |network: &str| folder.recipe(&format!("{network}\nstart = {path:?}"), "");
+        let recipe = |network: &str| folder.recipe(&format!("{network}\ninit_from = {path:?}"), "");
         let job = Job::of(&recipe("accumulator = 32")).unwrap();
-        let network = job.network(&job.layout.start(5), "start");
+        let network = job.network(&job.layout.random_parameters(5), "start");
         std::fs::write(&path, network.to_safetensors().unwrap()).unwrap();
         let begun = Rc::new(RefCell::new(None));
         let seen = Rc::clone(&begun);
         let trainer = move |job: &Job, state: State| {
-            *seen.borrow_mut() = Some(job.network(&state.numbers, "start"));
+            *seen.borrow_mut() = Some(job.network(&state.parameters, "start"));
             Err(TrainError("enough".into()))
         };
-        let told = |network: &str| folder.run(&recipe(network), &trainer).unwrap_err().to_string();
-        assert_eq!(told("accumulator = 32"), "enough");
+        let error_of = |network: &str| folder.run(&recipe(network), &trainer).unwrap_err().to_string();
+        assert_eq!(error_of("accumulator = 32"), "enough");
         assert_eq!(begun.take(), Some(network));
-        // One of another shape, or whose outputs mean other centipawns, is no beginning.
+        // A network of another shape or scale is not accepted.
         for other in ["accumulator = 64", "accumulator = 32\nscale = 300"] {
-            let error = told(other);
-            assert!(error.contains("network.start"), "{error}");
+            let error = error_of(other);
+            assert!(error.contains("network.init_from"), "{error}");
             assert_eq!(begun.take(), None);
         }
     }

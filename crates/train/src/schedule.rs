@@ -1,118 +1,124 @@
-//! Numbers that change in the course of a run: learning rates, shares of the result.
+//! Schedules: values that change over a run, such as the learning rate and the weight of the game result.
+//!
+//! A schedule is written in a recipe as a plain number, or as a table with its kind: `{ kind = "cosine",
+//! start = 1e-3, end = 1e-5 }`.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// How a number changes from the first step to the last.
+/// A value as a function of the step, from the first step of a run to the last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Schedule {
-    /// Always the same.
+    /// The same value at every step; a plain number in a recipe means this.
     Constant {
-        /// The number.
+        /// The value, for example a learning rate of 1e-3.
         value: f64,
     },
-    /// Along a line.
+    /// Linear interpolation from start to end, with equal changes from step to step.
     Linear {
-        /// At first.
+        /// Value at the first step of the run.
         start: f64,
-        /// At last.
+        /// Value at the last step, which is reached exactly.
         end: f64,
     },
-    /// By the same factor with every step.
+    /// Exponential decay or growth: each step multiplies the value by the same factor.
     Exponential {
-        /// At first.
+        /// Value at the first step, above zero since it is divided by.
         start: f64,
-        /// At last.
+        /// Value at the last step, above zero since no factor leads to zero.
         end: f64,
     },
-    /// Along half a wave: slow, fast, slow.
+    /// Half a cosine wave from start to end (cosine annealing), flat at both ends.
     Cosine {
-        /// At first.
+        /// Value at the first step, usually the greatest.
         start: f64,
-        /// At last.
+        /// Value at the last step, usually near zero.
         end: f64,
     },
-    /// Times a factor after every so many steps.
+    /// Step decay: multiplied by a factor at regular intervals, as PyTorch's `StepLR`.
     Step {
-        /// At first.
+        /// Value at the first step, until the first decay.
         start: f64,
-        /// The factor.
+        /// Factor of each decay, from 0 to 1, for example 0.8.
         gamma: f64,
-        /// The steps.
+        /// Steps between two decays, above zero; counted in optimiser steps and not in epochs.
         every: u64,
     },
-    /// Up to a peak along half a wave, and down again to almost nothing.
+    /// One cycle (Smith, 2018), as PyTorch's `OneCycleLR`: up to a peak along half a cosine, and down to
+    /// almost zero.
     OneCycle {
-        /// The peak.
+        /// Greatest value, reached at the end of the rise, for example the greatest learning rate at which
+        /// training is stable.
         peak: f64,
-        /// The share of the run that goes up.
-        #[serde(default = "quarter")]
+        /// Fraction of the run that rises, from 0 to 1; default 0.25.
+        #[serde(default = "default_rise")]
         rise: f64,
-        /// The peak is so many times the start.
-        #[serde(default = "twenty_five")]
+        /// Peak divided by the first value, which is where the rise begins; default 25.
+        #[serde(default = "default_start_divisor")]
         start_divisor: f64,
-        /// And so many times the end.
-        #[serde(default = "ten_thousand")]
+        /// Peak divided by the last value, where the fall ends; default 10,000.
+        #[serde(default = "default_end_divisor")]
         end_divisor: f64,
     },
-    /// From nothing up to where another schedule begins, along a line, for so many steps.
+    /// Linear warm-up from almost zero to the first value of another schedule, which takes the remaining
+    /// steps.
     WarmUp {
-        /// The steps.
+        /// Number of warm-up steps; the rest of the run belongs to `then`.
         steps: u64,
-        /// What follows.
+        /// Schedule after the warm-up, which begins at its own first value.
         then: Box<Schedule>,
     },
-    /// Up along a line, held for most of the run, and down along a line at its end (warm-up, stable, decay).
+    /// Warm-up, stable, decay (WSD): a linear rise, a constant peak for most of the run, and a linear fall.
     Wsd {
-        /// Where it is held.
+        /// Value during the stable part, between the rise and the fall.
         peak: f64,
-        /// Steps up to there.
+        /// Warm-up steps; default 0, which begins at the peak.
         #[serde(default)]
         warm_up: u64,
-        /// The share of the run that goes down.
-        #[serde(default = "fifth")]
+        /// Fraction of the run that falls, at its end; default 0.2.
+        #[serde(default = "default_decay")]
         decay: f64,
-        /// At last.
+        /// Value at the last step; default 0, so that the last steps change almost nothing.
         #[serde(default)]
         end: f64,
     },
-    /// One after the other.
+    /// Several schedules one after the other, each over its part of the run.
     Sequence {
-        /// Each with its share of the run; the shares add up to 1.
-        parts: Vec<Part>,
+        /// Parts in order; their fractions of the run add up to 1.
+        parts: Vec<SchedulePart>,
     },
 }
 
-/// A part of a sequence.
+/// One part of a [`Schedule::Sequence`], with a schedule of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
-    /// Its share of the run.
+pub struct SchedulePart {
+    /// Fraction of the run that this part takes, from 0 to 1.
     pub share: f64,
-    /// How the number changes in it.
+    /// Schedule within the part, from its first step to its last.
     pub schedule: Schedule,
 }
 
-fn quarter() -> f64 {
+fn default_rise() -> f64 {
     0.25
 }
 
-fn fifth() -> f64 {
+fn default_decay() -> f64 {
     0.2
 }
 
-fn twenty_five() -> f64 {
+fn default_start_divisor() -> f64 {
     25.0
 }
 
-fn ten_thousand() -> f64 {
+fn default_end_divisor() -> f64 {
     10_000.0
 }
 
-/// Reads a schedule, or a number that is always the same.
+/// Deserialises a schedule from a table, or a constant one from a number.
 pub(crate) fn number_or_schedule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Schedule, D::Error> {
     struct Either;
 
@@ -139,32 +145,32 @@ pub(crate) fn number_or_schedule<'de, D: Deserializer<'de>>(deserializer: D) -> 
     deserializer.deserialize_any(Either)
 }
 
-/// The same, where there may be none.
-pub(crate) fn some_schedule<'de, D: Deserializer<'de>>(
+/// Deserialises an optional schedule, for fields whose key may be absent.
+pub(crate) fn optional_schedule<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Schedule>, D::Error> {
     number_or_schedule(deserializer).map(Some)
 }
 
-fn half_wave(start: f64, end: f64, share: f64) -> f64 {
-    end + (start - end) * (1.0 + (std::f64::consts::PI * share).cos()) / 2.0
+fn half_cosine(start: f64, end: f64, progress: f64) -> f64 {
+    end + (start - end) * (1.0 + (std::f64::consts::PI * progress).cos()) / 2.0
 }
 
 impl Schedule {
-    /// The number at a step, counted from zero, of so many.
+    /// Value at a step, counted from zero, in a run of `steps` steps; later steps give the last value.
     pub fn at(&self, step: u64, steps: u64) -> f64 {
-        let share = if steps <= 1 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
+        let progress = if steps <= 1 { 0.0 } else { step.min(steps - 1) as f64 / (steps - 1) as f64 };
         match *self {
             Self::Constant { value } => value,
-            Self::Linear { start, end } => start + (end - start) * share,
-            Self::Exponential { start, end } => start * (end / start).powf(share),
-            Self::Cosine { start, end } => half_wave(start, end, share),
+            Self::Linear { start, end } => start + (end - start) * progress,
+            Self::Exponential { start, end } => start * (end / start).powf(progress),
+            Self::Cosine { start, end } => half_cosine(start, end, progress),
             Self::Step { start, gamma, every } => start * gamma.powf((step / every.max(1)) as f64),
             Self::OneCycle { peak, rise, start_divisor, end_divisor } => {
-                if share < rise {
-                    half_wave(peak / start_divisor, peak, share / rise)
+                if progress < rise {
+                    half_cosine(peak / start_divisor, peak, progress / rise)
                 } else {
-                    half_wave(peak, peak / end_divisor, (share - rise) / (1.0 - rise).max(1e-9))
+                    half_cosine(peak, peak / end_divisor, (progress - rise) / (1.0 - rise).max(1e-9))
                 }
             }
             Self::WarmUp { steps: warm, ref then } => {
@@ -179,16 +185,16 @@ impl Schedule {
                 let (left, falling) = (steps.saturating_sub(step), (decay * steps as f64).round());
                 let risen = (step + 1) as f64 / (warm_up + 1) as f64;
                 let fallen = if falling > 0.0 { 1.0 - (left as f64 - 1.0).max(0.0) / falling } else { 0.0 };
-                // In a run that is too short for both, whichever is lower.
+                // In a run too short for both, the lower of the rise and the fall counts.
                 (peak * risen.min(1.0)).min(peak + (end - peak) * fallen.clamp(0.0, 1.0))
             }
             Self::Sequence { ref parts } => {
                 let mut from = 0;
-                let mut shares = 0.0;
+                let mut fractions = 0.0;
                 for (number, part) in parts.iter().enumerate() {
-                    shares += part.share;
+                    fractions += part.share;
                     let last = number + 1 == parts.len();
-                    let to = if last { steps } else { (shares * steps as f64).round() as u64 };
+                    let to = if last { steps } else { (fractions * steps as f64).round() as u64 };
                     if step < to || last {
                         return part.schedule.at(step.saturating_sub(from), to.saturating_sub(from));
                     }
@@ -199,7 +205,7 @@ impl Schedule {
         }
     }
 
-    /// Whether it is this number from the first step to the last.
+    /// True if the value is this one at every step of any run.
     pub fn is_always(&self, number: f64) -> bool {
         match self {
             Self::Constant { value } => *value == number,
@@ -207,13 +213,13 @@ impl Schedule {
                 *start == number && *end == number
             }
             Self::Sequence { parts } => parts.iter().all(|part| part.schedule.is_always(number)),
-            // Nobody writes a number that never changes in these ways.
+            // These kinds exist to change a value: a constant one is not recognised as such.
             Self::Step { .. } | Self::OneCycle { .. } | Self::WarmUp { .. } | Self::Wsd { .. } => false,
         }
     }
 
-    /// Every number that it is made of.
-    pub fn numbers(&self) -> Vec<f64> {
+    /// Values that bound the schedule: its start, its end and its peak, for checks of ranges.
+    pub fn values(&self) -> Vec<f64> {
         match self {
             Self::Constant { value } => vec![*value],
             Self::Linear { start, end } | Self::Exponential { start, end } | Self::Cosine { start, end } => {
@@ -224,39 +230,42 @@ impl Schedule {
                 vec![*peak, peak / start_divisor, peak / end_divisor]
             }
             Self::Wsd { peak, end, .. } => vec![*peak, *end],
-            Self::WarmUp { then, .. } => then.numbers(),
-            Self::Sequence { parts } => parts.iter().flat_map(|part| part.schedule.numbers()).collect(),
+            Self::WarmUp { then, .. } => then.values(),
+            Self::Sequence { parts } => parts.iter().flat_map(|part| part.schedule.values()).collect(),
         }
     }
 
-    /// What is wrong with it, if anything is.
+    /// Describes the first invalid parameter, for example a fraction above 1; `None` if the schedule is
+    /// valid.
     pub fn problem(&self) -> Option<String> {
-        let wrong = |text: &str| Some(text.to_owned());
+        let invalid = |text: &str| Some(text.to_owned());
         match self {
             Self::Exponential { start, end } if *start <= 0.0 || *end <= 0.0 => {
-                wrong("an exponential schedule needs a start and an end above zero")
+                invalid("an exponential schedule needs a start and an end above zero")
             }
-            Self::Step { every: 0, .. } => wrong("a step schedule needs `every` above zero"),
+            Self::Step { every: 0, .. } => invalid("a step schedule needs `every` above zero"),
             Self::Step { gamma, .. } if !(0.0..=1.0).contains(gamma) => {
-                wrong("a step schedule needs `gamma` from 0 to 1")
+                invalid("a step schedule needs `gamma` from 0 to 1")
             }
             Self::OneCycle { rise, start_divisor, end_divisor, .. } => {
-                let fair = (0.0..=1.0).contains(rise) && *start_divisor > 0.0 && *end_divisor > 0.0;
-                if fair {
+                let valid = (0.0..=1.0).contains(rise) && *start_divisor > 0.0 && *end_divisor > 0.0;
+                if valid {
                     None
                 } else {
-                    wrong("a one-cycle needs `rise` from 0 to 1 and divisors above zero")
+                    invalid("a one-cycle needs `rise` from 0 to 1 and divisors above zero")
                 }
             }
             Self::Wsd { decay, .. } if !(0.0..=1.0).contains(decay) => {
-                wrong("the share of the run that goes down, `decay`, is from 0 to 1")
+                invalid("`decay`, the fraction of the run that falls, must be from 0 to 1")
             }
             Self::WarmUp { then, .. } => then.problem(),
             Self::Sequence { parts } => {
                 let sum: f64 = parts.iter().map(|part| part.share).sum();
                 let adds_up = (sum - 1.0).abs() <= 1e-6;
                 if parts.is_empty() || !adds_up || parts.iter().any(|part| part.share < 0.0) {
-                    return Some(format!("the shares of a sequence must add up to 1; they add up to {sum}"));
+                    return Some(format!(
+                        "the values of `share` in a sequence must add up to 1; they add up to {sum}"
+                    ));
                 }
                 parts.iter().find_map(|part| part.schedule.problem())
             }
@@ -274,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn what_never_changes_is_always_the_same() {
+    fn a_schedule_is_constant_if_all_its_parts_are() {
         let line = |start, end| Schedule::Linear { start, end };
         let parts = |last| {
-            let part = |schedule| Part { share: 0.5, schedule };
+            let part = |schedule| SchedulePart { share: 0.5, schedule };
             Schedule::Sequence { parts: vec![part(Schedule::Constant { value: 1.0 }), part(last)] }
         };
         assert!(line(1.0, 1.0).is_always(1.0) && parts(line(1.0, 1.0)).is_always(1.0));
@@ -286,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_begin_and_end_where_they_should() {
+    fn schedules_begin_and_end_at_their_bounds() {
         for (schedule, first, middle, last) in [
             (Schedule::Constant { value: 3.0 }, 3.0, 3.0, 3.0),
             (Schedule::Linear { start: 1.0, end: 0.0 }, 1.0, 0.5, 0.0),
@@ -306,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_are_put_together() {
+    fn schedules_can_be_combined() {
         let warm = Schedule::WarmUp { steps: 9, then: Box::new(Schedule::Linear { start: 1.0, end: 0.0 }) };
         near(warm.at(0, 20), 0.1);
         near(warm.at(8, 20), 0.9);
@@ -316,7 +325,7 @@ mod tests {
         for (step, value) in [(0, 0.1), (8, 0.9), (9, 1.0), (79, 1.0), (89, 0.5), (99, 0.0), (500, 0.0)] {
             near(held.at(step, 100), value);
         }
-        let part = |share, value| Part { share, schedule: Schedule::Constant { value } };
+        let part = |share, value| SchedulePart { share, schedule: Schedule::Constant { value } };
         let row = Schedule::Sequence { parts: vec![part(0.3, 1.0), part(0.7, 2.0)] };
         near(row.at(29, 100), 1.0);
         near(row.at(30, 100), 2.0);
@@ -324,12 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told() {
+    fn invalid_schedules_are_reported() {
         assert!(Schedule::Exponential { start: 1.0, end: 0.0 }.problem().is_some());
         assert!(Schedule::Step { start: 1.0, gamma: 0.5, every: 0 }.problem().is_some());
         assert!(Schedule::Wsd { peak: 1.0, warm_up: 0, decay: 2.0, end: 0.0 }.problem().is_some());
         let sequence = |share| Schedule::Sequence {
-            parts: vec![Part { share, schedule: Schedule::Constant { value: 1.0 } }],
+            parts: vec![SchedulePart { share, schedule: Schedule::Constant { value: 1.0 } }],
         };
         assert!(sequence(f64::NAN).problem().is_some());
         let half = sequence(0.5);

@@ -1,125 +1,137 @@
-//! Teaches a selector where the strategist knows better.
+//! Trains a selector, which predicts where the strategist's evaluation is better than the NNUE's.
 //!
-//! - [`SelectorRecipe`]: everything about it, in a file;
-//! - [`Case`]: a position that both minds have judged, and whose deep value is known;
-//! - [`teach_selector`]: cases, epochs, the best of them kept, and a [`Hybrid`](tandem_hybrid::Hybrid) with its threshold;
-//! - [`Report`]: what it is worth on cases, beside rules that anybody would think of;
-//! - [`Judges`]: both minds, which judge records, and with them a selector that was taught before.
+//! - [`SelectorRecipe`]: a selector's training in one TOML file;
+//! - [`Case`]: a position with both evaluations and the value of a deep search;
+//! - [`train_selector`]: training on cases, which keeps the best epoch and returns a [`Hybrid`](tandem_hybrid::Hybrid) with its threshold;
+//! - [`SelectorReport`]: precision, recall and value error on cases, compared with simple rules;
+//! - [`EvaluatorPair`]: both networks, for evaluating records, and for measuring a selector that was trained before.
 //!
-//! It needs no training framework: 3,457 numbers and some thousands of cases take a minute.
+//! No training framework is needed: 3,457 parameters and some 100,000 cases take a minute on a CPU.
 
 mod cases;
-mod judgement;
+mod evaluation;
 mod learner;
 mod recipe;
 
-pub use cases::{Case, Judges, Weighed};
-pub use judgement::{Curve, Report, Rule, SHARES};
-pub use recipe::{CaseData, MARGIN, Pair, SelectorRecipe, SelectorTraining};
+pub use cases::{Case, EvaluatorPair, LabelledCase};
+pub use evaluation::{ErrorCurve, FRACTIONS, Rule, SelectorReport};
+pub use recipe::{CaseData, DEFAULT_MARGIN, NetworkPair, SelectorRecipe, SelectorTraining};
 
 use crate::pool::LoadDataError;
 use crate::recipe::RecipeError;
 use learner::Learner;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::random::SplitMix;
-use tandem_hybrid::{Hybrid, Selector, UnfitMinds, threshold_for};
+use tandem_hybrid::{Hybrid, IncompatibleNetworks, Selector, threshold_for};
 use thiserror::Error;
 
-/// Why a selector was not taught.
+/// Reason for which a selector was not trained, or not evaluated.
 #[derive(Debug, Error)]
 pub enum SelectorError {
-    /// The recipe cannot be followed.
+    /// The recipe is not valid, or a file that it names cannot be loaded.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
-    /// The data cannot be used.
+    /// The data cannot be read, or has no usable records.
     #[error(transparent)]
     Data(#[from] LoadDataError),
-    /// The networks are no pair.
+    /// The networks do not fit together, for example because the hybrid names other files.
     #[error(transparent)]
-    Minds(#[from] UnfitMinds),
-    /// Nothing can be learnt from the cases.
+    HybridNetworks(#[from] IncompatibleNetworks),
+    /// There are no cases to train on, or training failed on them.
     #[error("{0}")]
     Cases(String),
-    /// It was told to stop.
+    /// The caller set `stop`; a selector's training has no checkpoints to resume from.
     #[error("stopped; nothing was written")]
     Stopped,
 }
 
-/// What happens.
+/// Progress of a selector's training, passed to the caller for display.
 #[derive(Clone, Copy, Debug)]
 pub enum SelectorEvent {
-    /// So many cases of so many are there.
+    /// Cases evaluated so far by both networks, and their total number.
     Cases(usize, usize),
-    /// An epoch is over, from one on: its loss, and that on the validation cases.
+    /// An epoch is over: its number, counted from 1, its training loss, and the loss on the validation cases.
     Epoch(u64, f64, f64),
 }
 
-/// What came of it.
+/// Result of a selector's training: a hybrid file's content, and its evaluation.
 #[derive(Clone, Debug)]
-pub struct Taught {
-    /// The pair with its selector, threshold and blend.
+pub struct TrainedSelector {
+    /// The networks with the selector, its threshold and its blend.
     pub hybrid: Hybrid,
-    /// What it is worth on the validation cases, by which its epoch was chosen: [`Judges::judge`] tells it of others.
-    pub report: Report,
-    /// The epoch that was best, from one on.
+    /// Metrics on the validation cases, by which the epoch was chosen; [`EvaluatorPair::evaluate_selector`]
+    /// measures it on other data.
+    pub report: SelectorReport,
+    /// The epoch with the lowest validation loss, counted from 1.
     pub epoch: u64,
 }
 
-/// Teaches a selector. `watch` is told what happens.
-pub fn teach_selector(
+/// Trains a selector. `watch` receives every event.
+///
+/// # Errors
+/// If the recipe, the networks or the data cannot be used, if no case is left, if no loss is finite, or after
+/// `stop`.
+pub fn train_selector(
     recipe: &SelectorRecipe,
     threads: usize,
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SelectorEvent),
-) -> Result<Taught, SelectorError> {
-    let judges = Judges::of(&recipe.selector)?;
+) -> Result<TrainedSelector, SelectorError> {
+    let evaluators = EvaluatorPair::of(&recipe.selector)?;
     let data = &recipe.data;
     let (train, validation) = data.records(recipe.seed, threads)?;
     let all = train.len() + validation.len();
     let mut done = 0;
-    let mut judged = |records: &[_], seed: u64| {
-        judges.cases(records, seed, stop, &mut |count| {
+    let mut evaluate = |records: &[_], seed: u64| {
+        evaluators.cases(records, seed, stop, &mut |count| {
             done += count;
             watch(SelectorEvent::Cases(done, all));
         })
     };
-    let train = judged(&train, recipe.seed)?;
-    let validation = judged(&validation, recipe.seed ^ 1)?;
+    let train = evaluate(&train, recipe.seed)?;
+    let validation = evaluate(&validation, recipe.seed ^ 1)?;
     if train.is_empty() || validation.is_empty() {
         return Err(SelectorError::Cases(
-            "there are no cases to learn from or none to judge by: `tandem-lab data head` shows what the data has".into(),
+            "there are no cases to train on, or none for validation: `tandem-lab data head` shows what the data has".into(),
         ));
     }
     let scale = cases::fitted_scale(&train);
     let [train, validation] = [train, validation].map(|cases| {
-        cases.into_iter().map(|case| Weighed::new(case, scale, recipe.selector.margin)).collect::<Vec<_>>()
+        cases
+            .into_iter()
+            .map(|case| LabelledCase::new(case, scale, recipe.selector.margin))
+            .collect::<Vec<_>>()
     });
-    let (selector, epoch) = teach(recipe, &train, &validation, stop, watch)?;
-    let probabilities = |cases: &[Weighed]| -> Vec<f32> {
+    let (selector, epoch) = train_epochs(recipe, &train, &validation, stop, watch)?;
+    let probabilities = |cases: &[LabelledCase]| -> Vec<f32> {
         cases.iter().map(|case| selector.probability(&case.features)).collect()
     };
-    let learnt = probabilities(&train);
-    let threshold = threshold_for(&learnt, recipe.selector.usage).probability();
-    let asked: Vec<&Weighed> =
-        train.iter().zip(&learnt).filter(|&(_, &share)| share >= threshold).map(|(case, _)| case).collect();
-    let blend = judgement::fitted_blend(&asked).unwrap_or(f64::from(judges.hybrid().blend));
-    let report = Report::of(&validation, &probabilities(&validation), threshold, blend, scale);
+    let train_probabilities = probabilities(&train);
+    let threshold = threshold_for(&train_probabilities, recipe.selector.usage).probability();
+    let queried: Vec<&LabelledCase> = train
+        .iter()
+        .zip(&train_probabilities)
+        .filter(|&(_, &p)| p >= threshold)
+        .map(|(case, _)| case)
+        .collect();
+    let blend = evaluation::fitted_blend(&queried).unwrap_or(f64::from(evaluators.hybrid().blend));
+    let report = SelectorReport::of(&validation, &probabilities(&validation), threshold, blend, scale);
     let hybrid = Hybrid {
         selector: Some(selector),
         threshold,
         blend: blend as f32,
         scale: scale as f32,
         description: recipe.name.clone(),
-        ..judges.hybrid().clone()
+        ..evaluators.hybrid().clone()
     };
-    Ok(Taught { hybrid, report, epoch })
+    Ok(TrainedSelector { hybrid, report, epoch })
 }
 
-/// Epochs, of which the one with the least loss on the validation cases is kept.
-fn teach(
+/// Trains all epochs and returns the selector of the one with the lowest validation loss.
+fn train_epochs(
     recipe: &SelectorRecipe,
-    train: &[Weighed],
-    validation: &[Weighed],
+    train: &[LabelledCase],
+    validation: &[LabelledCase],
     stop: &AtomicBool,
     watch: &mut dyn FnMut(SelectorEvent),
 ) -> Result<(Selector, u64), SelectorError> {
@@ -134,21 +146,21 @@ fn teach(
         random.shuffle(&mut order);
         let mut sum = 0.0;
         for batch in order.chunks(training.batch) {
-            let cases: Vec<&Weighed> = batch.iter().map(|&at| &train[at]).collect();
-            sum += learner.learn(&cases, training.rate.at(learner.steps(), steps)) * batch.len() as f64;
+            let cases: Vec<&LabelledCase> = batch.iter().map(|&at| &train[at]).collect();
+            sum += learner.train_step(&cases, training.lr.at(learner.steps(), steps)) * batch.len() as f64;
         }
         if stop.load(Ordering::Relaxed) {
             return Err(SelectorError::Stopped);
         }
         let selector = learner.selector();
-        let loss = judgement::loss(&selector, validation, training.by_gain);
+        let loss = evaluation::loss(&selector, validation, training.by_gain);
         watch(SelectorEvent::Epoch(epoch, sum / train.len() as f64, loss));
-        if loss.is_finite() && best.as_ref().is_none_or(|(least, ..)| loss < *least) {
+        if loss.is_finite() && best.as_ref().is_none_or(|(lowest, ..)| loss < *lowest) {
             best = Some((loss, selector, epoch));
         }
     }
     let (_, selector, epoch) = best.ok_or_else(|| {
-        SelectorError::Cases("no loss was a number: the learning rate may be too high".into())
+        SelectorError::Cases("no loss was finite: the learning rate may be too high".into())
     })?;
     Ok((selector, epoch))
 }

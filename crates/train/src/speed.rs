@@ -1,20 +1,21 @@
-//! How fast steps are, on positions made up for it.
+//! Random batches for measuring the speed of training steps without any data.
 
-use crate::batch::{Batch, Rows};
+use crate::batch::{ActiveFeatures, Batch};
 use crate::loss::Target;
 use crate::trainer::Job;
 use tandem_chess::random::SplitMix;
 use tandem_chess::{BoardBuilder, CastleRights, Color, Piece, Square};
 use tandem_data::Packed;
 
-/// Positions with so many pieces on squares that chance has chosen, and targets.
+/// Random positions with `pieces` pieces on random squares, and random targets; the same seed gives the same
+/// batch.
 pub fn random_batch(positions: usize, pieces: usize, seed: u64) -> Batch {
     let mut random = SplitMix::new(seed);
     let mut batch = Batch::default();
     while batch.len() < positions {
         if let Some(position) = random_position(pieces, &mut random) {
-            let chance = random.unit() as f32;
-            batch.push(position, Target { score: 2.0 * chance - 1.0, chance });
+            let win_probability = random.unit() as f32;
+            batch.push(position, Target { score: 2.0 * win_probability - 1.0, win_probability });
         }
     }
     batch
@@ -41,13 +42,14 @@ fn random_position(pieces: usize, random: &mut SplitMix) -> Option<Packed> {
     Packed::new(&builder.build().ok()?)
 }
 
-/// Sides with so many rows each, all of one king, which no real position may have.
-pub fn random_rows(job: &Job, positions: usize, active: usize, seed: u64) -> Rows {
+/// Random features, `active` for each side and all of one king bucket, including combinations that no real
+/// position has.
+pub fn random_features(job: &Job, positions: usize, active: usize, seed: u64) -> ActiveFeatures {
     let mut random = SplitMix::new(seed);
     let features = &job.layout.architecture().features;
     let (kings, stride) = (features.king_bucket_count() as u32, features.stride() as u32);
     let buckets = job.layout.architecture().buckets().count as u32;
-    let mut rows = Rows::new(2, active);
+    let mut batch = ActiveFeatures::new(2, active);
     for _ in 0..positions {
         let mut side = || -> Vec<u32> {
             // Kings stay near their corner, as they do in games.
@@ -55,8 +57,12 @@ pub fn random_rows(job: &Job, positions: usize, active: usize, seed: u64) -> Row
             (0..active).map(|_| king * stride + random.below(stride)).collect()
         };
         let (own, other) = (side(), side());
-        let chance = random.unit() as f32;
-        rows.push(&[&own, &other], random.below(buckets) as u8, Target { score: 2.0 * chance - 1.0, chance });
+        let win_probability = random.unit() as f32;
+        batch.push(
+            &[&own, &other],
+            random.below(buckets) as u8,
+            Target { score: 2.0 * win_probability - 1.0, win_probability },
+        );
     }
-    rows
+    batch
 }

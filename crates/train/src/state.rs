@@ -1,66 +1,68 @@
-//! What a network in training remembers from one step to the next.
+//! Training state: the parameters with the optimiser's buffers, which a checkpoint stores and a trainer
+//! continues from.
 
 use crate::layout::Layout;
 use crate::optimiser::Optimiser;
 use tandem_nnue::Inputs;
 
-/// What a network in training remembers from one step to the next. Every part is as long as [`Layout::numbers`] says, or
-/// empty where nobody needs it.
+/// Parameters and optimiser buffers between two steps. Each buffer is as long as [`Layout::num_parameters`],
+/// or empty if the optimiser does not use it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Steps that were made.
+    /// Number of steps done so far, which also corrects the bias of the moments.
     pub step: u64,
-    /// The weights and biases.
-    pub numbers: Vec<f32>,
-    /// The optimiser's memory of slopes, or of steps.
-    pub first: Vec<f32>,
-    /// Its memory of their squares.
-    pub second: Vec<f32>,
-    /// Numbers that follow slowly.
-    pub slow: Vec<f32>,
-    /// Their moving average.
-    pub average: Vec<f32>,
+    /// Weights and biases of the network, in the order of the [`Layout`].
+    pub parameters: Vec<f32>,
+    /// Running mean of gradients; momentum for SGD, squared steps for Adadelta.
+    pub exp_avg: Vec<f32>,
+    /// Running mean of squared gradients, for all optimisers but SGD.
+    pub exp_avg_sq: Vec<f32>,
+    /// Slow weights of Lookahead, which only Ranger has.
+    pub slow_weights: Vec<f32>,
+    /// Exponential moving average of the parameters, if the recipe asks for one.
+    pub ema: Vec<f32>,
 }
 
 impl State {
-    /// Before the first step.
-    pub fn new(numbers: Vec<f32>, optimiser: Optimiser, averaged: bool) -> Self {
-        let needs = optimiser.needs();
-        let zeros = |needed: bool| vec![0.0; if needed { numbers.len() } else { 0 }];
+    /// The state before the first step, with moments of zero; `averaged` adds a moving average that begins at
+    /// the parameters.
+    pub fn new(parameters: Vec<f32>, optimiser: Optimiser, averaged: bool) -> Self {
+        let needs = optimiser.buffers();
+        let zeros = |needed: bool| vec![0.0; if needed { parameters.len() } else { 0 }];
         Self {
             step: 0,
-            first: zeros(needs.first),
-            second: zeros(needs.second),
-            slow: if needs.slow { numbers.clone() } else { Vec::new() },
-            average: if averaged { numbers.clone() } else { Vec::new() },
-            numbers,
+            exp_avg: zeros(needs.exp_avg),
+            exp_avg_sq: zeros(needs.exp_avg_sq),
+            slow_weights: if needs.slow_weights { parameters.clone() } else { Vec::new() },
+            ema: if averaged { parameters.clone() } else { Vec::new() },
+            parameters,
         }
     }
 
-    /// Its parts with their names.
-    pub fn parts(&self) -> [(&'static str, &Vec<f32>); 5] {
+    /// All buffers with the names under which checkpoints store them.
+    pub fn buffers(&self) -> [(&'static str, &Vec<f32>); 5] {
         [
-            ("numbers", &self.numbers),
-            ("first", &self.first),
-            ("second", &self.second),
-            ("slow", &self.slow),
-            ("average", &self.average),
+            ("numbers", &self.parameters),
+            ("first", &self.exp_avg),
+            ("second", &self.exp_avg_sq),
+            ("slow", &self.slow_weights),
+            ("average", &self.ema),
         ]
     }
 
-    /// The parts, to be written, in the same order.
-    pub fn parts_mut(&mut self) -> [&mut Vec<f32>; 5] {
-        [&mut self.numbers, &mut self.first, &mut self.second, &mut self.slow, &mut self.average]
+    /// All buffers for writing, in the order of [`State::buffers`].
+    pub fn buffers_mut(&mut self) -> [&mut Vec<f32>; 5] {
+        [&mut self.parameters, &mut self.exp_avg, &mut self.exp_avg_sq, &mut self.slow_weights, &mut self.ema]
     }
 
-    /// Whether it is one of a layout and an optimiser.
+    /// True if the buffers have the lengths that a layout and an optimiser require.
     pub fn fits<I: Inputs>(&self, layout: &Layout<I>, optimiser: Optimiser, averaged: bool) -> bool {
-        let needs = optimiser.needs();
-        let len = |needed: bool| if needed { layout.numbers() } else { 0 };
-        self.numbers.len() == layout.numbers()
-            && self.first.len() == len(needs.first)
-            && self.second.len() == len(needs.second)
-            && self.slow.len() == len(needs.slow)
-            && self.average.len() == len(averaged)
+        let needs = optimiser.buffers();
+        let len = |needed: bool| if needed { layout.num_parameters() } else { 0 };
+        self.parameters.len() == layout.num_parameters()
+            && self.exp_avg.len() == len(needs.exp_avg)
+            && self.exp_avg_sq.len() == len(needs.exp_avg_sq)
+            && self.slow_weights.len() == len(needs.slow_weights)
+            && self.ema.len() == len(averaged)
     }
 }

@@ -1,7 +1,7 @@
-//! What every trainer does, on whatever machine.
+//! The interface of all trainers, on the CPU or a GPU, and the job that a recipe gives them.
 
 use crate::batch::Batch;
-use crate::layout::{Layout, Shape};
+use crate::layout::{Layout, LayoutOptions};
 use crate::loss::Loss;
 use crate::optimiser::Optimiser;
 use crate::recipe::{Averaging, Recipe, RecipeError, STACK_PAWN};
@@ -9,57 +9,61 @@ use crate::state::State;
 use tandem_nnue::{FeatureSet, FloatNetwork, HeadShape, Inputs, Quantisation};
 use thiserror::Error;
 
-/// A trainer that cannot go on.
+/// A trainer that cannot continue, for example because the GPU is out of memory.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct TrainError(pub String);
 
-/// What a trainer is to do, found once from a recipe.
+/// Everything that a trainer needs to know, derived once from a recipe.
 #[derive(Clone, Debug)]
 pub struct Job<I = FeatureSet> {
-    /// Where the numbers of the network lie.
+    /// Architecture of the network, and the place of each tensor in the flat parameter buffer.
     pub layout: Layout<I>,
-    /// How they follow their slopes.
+    /// Update rule with its hyperparameters, except for the learning rate.
     pub optimiser: Optimiser,
-    /// What is to become small.
+    /// Loss function to minimise, averaged over the positions of a batch.
     pub loss: Loss,
-    /// An output of one is so much of the target's scale.
-    pub unit: f32,
-    /// Slopes are held to this length all together; zero for any.
-    pub clip_slopes: f32,
-    /// Which average is kept while training.
+    /// Factor from the network's raw output to the scale of the targets, where the sigmoid is applied.
+    pub output_scale: f32,
+    /// Maximum gradient norm over all parameters; 0 disables clipping.
+    pub max_grad_norm: f32,
+    /// Average of the weights that becomes the network.
     pub averaging: Averaging,
-    /// How the network will be quantised.
+    /// Scales of the later quantisation, which bound the weights.
     pub quantisation: Quantisation,
-    /// What an output of one is worth in the network's units.
+    /// Value of a raw output of one in the network's units.
     pub scale: i32,
-    /// What a pawn is worth in them.
+    /// Value of a pawn in the network's units, 100 for centipawns.
     pub pawn: i32,
 }
 
 impl Job {
     /// The job that a recipe describes.
+    ///
+    /// # Errors
+    ///
+    /// If the architecture is not possible.
     pub fn of(recipe: &Recipe) -> Result<Self, RecipeError> {
         let architecture = recipe.network.architecture()?;
         let quantisation = Quantisation { qa: recipe.network.qa, qb: recipe.network.qb };
-        // The units of stacks are fixed: 600 for an output of one.
+        // Networks with stacks have fixed units: 600 for an output of one.
         let (scale, pawn) = match architecture.head {
             HeadShape::Flat { .. } => (recipe.network.scale, 100),
             HeadShape::Stacks(_) => (600, STACK_PAWN),
         };
-        let shape = Shape {
+        let shape = LayoutOptions {
             factoriser: recipe.network.factoriser,
-            clipped: recipe.training.clip_weights,
-            rounded: recipe.training.round_weights,
+            clip_weights: recipe.training.clip_weights,
+            qat: recipe.training.qat,
         };
         let centipawns = f64::from(scale) * 100.0 / f64::from(pawn);
         Ok(Self {
             layout: Layout::new(architecture, quantisation, shape),
             optimiser: recipe.optimiser,
             loss: recipe.target.loss,
-            unit: (centipawns / recipe.target.scale) as f32,
-            clip_slopes: recipe.training.clip_slopes as f32,
-            averaging: recipe.training.average,
+            output_scale: (centipawns / recipe.target.scale) as f32,
+            max_grad_norm: recipe.training.max_grad_norm as f32,
+            averaging: recipe.training.averaging(),
             quantisation,
             scale,
             pawn,
@@ -68,51 +72,68 @@ impl Job {
 }
 
 impl<I: Inputs> Job<I> {
-    /// Whether a moving average is kept.
+    /// True if a moving average is updated during training.
     pub fn is_averaged(&self) -> bool {
-        matches!(self.averaging, Averaging::Moving { .. })
+        matches!(self.averaging, Averaging::Ema { .. })
     }
 
-    /// Whether the average moves after this step, and the share of it that stays.
-    pub(crate) fn average_after(&self, steps: u64) -> Option<f32> {
+    /// The decay to apply to the moving average after `steps` steps, if it is updated then.
+    pub(crate) fn ema_decay_after(&self, steps: u64) -> Option<f32> {
         match self.averaging {
-            Averaging::Moving { share, every } if steps.is_multiple_of(every) => Some(share as f32),
+            Averaging::Ema { decay, every } if steps.is_multiple_of(every) => Some(decay as f32),
             _ => None,
         }
     }
 
-    /// Before the first step.
-    pub fn start(&self, seed: u64) -> State {
-        State::new(self.layout.start(seed), self.optimiser, self.is_averaged())
+    /// State before the first step, randomly initialised from a seed.
+    pub fn initial_state(&self, seed: u64) -> State {
+        State::new(self.layout.random_parameters(seed), self.optimiser, self.is_averaged())
     }
 
-    /// Numbers as a network.
-    pub fn network(&self, numbers: &[f32], description: &str) -> FloatNetwork<I> {
-        self.layout.network(numbers, description, self.scale, self.pawn)
+    /// Converts the flat parameters to a network, with the factoriser folded in.
+    pub fn network(&self, parameters: &[f32], description: &str) -> FloatNetwork<I> {
+        self.layout.network(parameters, description, self.scale, self.pawn)
     }
 }
 
-/// What a step said.
+/// Metrics of one training step, as it was before the update.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
-    /// The mean loss of its batch, before it.
+pub struct StepMetrics {
+    /// Mean loss over the batch, with the parameters before the update.
     pub loss: f32,
-    /// The length of all slopes together, before they are held to any.
-    pub slope: f32,
+    /// Gradient norm over all parameters, before clipping.
+    pub grad_norm: f32,
 }
 
-/// A network in training.
+/// A network in training: it takes batches and holds the parameters and the optimiser state.
 pub trait Trainer {
-    /// Learns from a batch at a learning rate. It may still be under way when this returns.
-    fn learn(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError>;
+    /// Trains on one batch at a learning rate. May return before the step is complete, since a GPU works
+    /// asynchronously.
+    ///
+    /// # Errors
+    ///
+    /// If the batch exceeds the trainer's capacity, or if the device fails.
+    fn train_step(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError>;
 
-    /// Waits for all steps, and says what those since the last time said.
-    fn told(&mut self) -> Result<Vec<Told>, TrainError>;
+    /// Waits for all queued steps and returns the metrics of those since the previous call, in order.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError>;
 
-    /// What the network says of positions, on the target's scale. With `averaged`, what the moving average of its numbers
-    /// says, where one is kept.
-    fn outputs(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError>;
+    /// Outputs of the network for the positions of a batch, on the scale of the targets. With `averaged`, the
+    /// moving average of the parameters is used, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
+    fn predict(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError>;
 
-    /// Everything that is remembered.
+    /// Copies the parameters and the optimiser buffers to the host, for a checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails.
     fn state(&mut self) -> Result<State, TrainError>;
 }

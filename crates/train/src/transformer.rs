@@ -1,49 +1,52 @@
-//! What a transformer's training needs before any tensor: everything about a run, what it learns from, and what came of it.
+//! Everything that training a transformer needs apart from tensors: the recipe, the data, the metrics and the
+//! run.
 //!
-//! - [`TransformerRecipe`]: a run in a file;
-//! - [`SampleLoader`]: batches without end, as [`Samples`], plain arrays that are small enough to be sent to a card;
-//! - [`Answers`] and [`TransformerMetrics`]: what a network says of samples, and what that is worth; [`judge_samples`] asks it
-//!   on the processor;
-//! - [`Join`]: a bridge from an NNUE, which is learnt while both networks stay as they are;
-//! - [`run_transformer`]: steps, looks at the validation data and checkpoints, with whatever [`TransformerTrainer`] computes.
+//! - [`TransformerRecipe`]: a run described in one TOML file;
+//! - [`SampleLoader`]: an endless stream of batches, as [`Samples`]: plain arrays, small enough to be copied to a GPU;
+//! - [`HeadOutputs`] and [`TransformerMetrics`]: the outputs of a network for samples, and its losses and accuracies on them;
+//!   [`predict_samples`] computes the outputs on the CPU with our own inference;
+//! - [`BridgeSetup`]: a bridge from an NNUE, which is trained while both networks stay frozen;
+//! - [`run_transformer`]: the training loop with validation and checkpoints, over any [`TransformerTrainer`].
 //!
-//! Nothing here knows of a training framework.
+//! Nothing here depends on a training framework: `tandem-torch` implements [`TransformerTrainer`] with
+//! libtorch. Because of that, recipes, loaders and metrics are built and tested on machines that have neither
+//! libtorch nor a GPU.
 
-mod agreement;
 mod any_recipe;
-mod blind;
+mod baseline;
+mod bridge_setup;
 mod checkpoint;
-mod figures;
-mod join;
+mod game_context;
 mod loader;
+mod metric;
 mod metrics;
-mod neighbours;
 mod optimiser;
-mod processor;
+mod predict;
+mod rank_correlation;
 mod recipe;
 mod run;
 mod samples;
-mod select;
+mod selection;
 mod targets;
 mod trainer;
 
 pub use any_recipe::AnyRecipe;
+pub use bridge_setup::{BridgeRecipe, BridgeSetup, InitialNetworks, SampleSpec};
 pub use checkpoint::TransformerCheckpoint;
-pub use figures::{Figure, Head};
-pub use join::{BridgeRecipe, Join, Reading, Start};
 pub(crate) use loader::first_records;
-pub use loader::{SampleLoader, Share, load_samples};
+pub use loader::{ProcessRank, SampleLoader, load_samples};
+pub use metric::{Head, Metric};
 pub use metrics::{
-    Answers, MOVES_LEFT_BEND, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, TransformerFigures, TransformerMetrics,
-    ValueAnswers,
+    HeadOutputs, MOVES_LEFT_HUBER_DELTA, MOVES_LEFT_UNIT, MetricMeans, SOFT_TEMPERATURE, TransformerMetrics,
+    ValueHeadOutputs,
 };
 pub use optimiser::TransformerOptimiser;
-pub use processor::{judge_joined, judge_samples};
+pub use predict::{predict_samples, predict_samples_with_bridge};
 pub use recipe::*;
 pub use run::{
-    MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, answers_of,
+    MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, head_outputs,
     run_transformer,
 };
-pub use samples::{Aim, NO_MOVE, SampleShape, Samples, View};
+pub use samples::{Augmentation, LabelConfig, NO_MOVE, SampleShape, Samples};
 pub use targets::{BucketTarget, HeadWeights, Targets};
-pub use trainer::{Judged, StepTold, TransformerState, TransformerTrainer};
+pub use trainer::{OutputsByHead, TransformerState, TransformerStepMetrics, TransformerTrainer};

@@ -1,30 +1,32 @@
-//! How long a network takes for a position, on one core: for each precision and instruction set, alone and in a batch.
+//! Measures the time of a forward pass for each position, on one core: for each precision and instruction
+//! set, with one position and in batches.
 //!
-//! Time is what the system has given to this process, so that others on the machine do not count. The best run is told.
+//! CPU time of this process is measured, so that other processes do not count, and the fastest run is
+//! reported.
 
 use tandem_transformer::*;
 
 const NETWORK: &str = include_str!("speed.toml");
 const BATCHES: [usize; 2] = [1, 16];
-/// How long each is measured.
+/// Duration of each measurement.
 const SECONDS: f64 = 0.5;
 
-/// Seconds that this process has computed.
+/// CPU time of this process in seconds.
 fn time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place to write to is good.
+    // SAFETY: the pointer is valid for writing.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 fn milliseconds(network: &Network, batch: usize) -> Result<f64, InputError> {
     let channels = network.architecture().input.channels().unwrap_or(0);
-    let numbers: Vec<f32> = (0..batch * 64 * channels).map(|index| f32::from(index % 7 == 0)).collect();
+    let values: Vec<f32> = (0..batch * 64 * channels).map(|index| f32::from(index % 7 == 0)).collect();
     let mut scratch = Scratch::default();
-    let inputs = Inputs::Squares(&numbers);
+    let inputs = Inputs::Squares(&values);
     network.run(&inputs, &mut scratch)?;
     let (begin, mut best) = (time(), f64::MAX);
-    // Each run alone: one that is not interrupted finds in the caches what the one before has left there.
+    // The fastest single run: if it is not interrupted, it finds the caches as the run before left them.
     while time() - begin < SECONDS {
         let start = time();
         network.run(&inputs, &mut scratch)?;
@@ -33,8 +35,8 @@ fn milliseconds(network: &Network, batch: usize) -> Result<f64, InputError> {
     Ok(best * 1e3)
 }
 
-/// Arguments name a preset or the file of an architecture that reads squares or planes, instruction sets, precisions and sizes
-/// of batches; without them, all are measured.
+/// Arguments select a preset or an architecture file (for squares or planes), instruction sets, precisions
+/// and batch sizes; without any, all are measured.
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let preset = arguments.iter().find_map(|name| Preset::named(name));

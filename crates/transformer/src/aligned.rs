@@ -1,4 +1,4 @@
-//! Arrays that begin on a cache line, where vector loads are cheapest.
+//! Buffers that begin on a cache line, because aligned vector loads are cheapest.
 
 use bytemuck::{Pod, Zeroable};
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-/// Plain numbers, the first of them on a cache line.
+/// A growable buffer of plain values whose first element is aligned to 64 bytes.
 pub(crate) struct Aligned<T> {
     lines: Vec<Line>,
     len: usize,
@@ -16,15 +16,15 @@ pub(crate) struct Aligned<T> {
 }
 
 impl<T: Pod> Aligned<T> {
-    /// So many zeros.
     pub(crate) fn zeroed(len: usize) -> Self {
         let mut aligned = Self::default();
         aligned.grow(len);
         aligned
     }
 
-    /// So many numbers to write to, whatever is in them. Memory is taken only when there was never so much.
-    pub(crate) fn room(&mut self, len: usize) -> &mut [T] {
+    /// The first `len` elements for writing, with unspecified contents. Allocates only if the buffer never
+    /// was this long.
+    pub(crate) fn buffer(&mut self, len: usize) -> &mut [T] {
         self.grow(len);
         &mut self[..len]
     }
@@ -69,7 +69,7 @@ impl<T: Pod> DerefMut for Aligned<T> {
 
 impl<T: Pod> std::fmt::Debug for Aligned<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "[{} numbers]", self.len)
+        write!(f, "[{} values]", self.len)
     }
 }
 
@@ -78,12 +78,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn begins_on_a_cache_line_and_keeps_what_it_holds() {
+    fn begins_on_a_cache_line_and_keeps_its_contents() {
         let mut aligned = Aligned::from(&[1.0f32, 2.0, 3.0][..]);
-        assert_eq!(aligned.room(1000)[..3], [1.0, 2.0, 3.0]);
+        assert_eq!(aligned.buffer(1000)[..3], [1.0, 2.0, 3.0]);
         assert_eq!(aligned.as_ptr() as usize % 64, 0);
         let before = aligned.as_ptr();
-        assert_eq!(aligned.room(7).len(), 7);
+        assert_eq!(aligned.buffer(7).len(), 7);
         assert_eq!((aligned.len(), aligned.as_ptr()), (1000, before));
     }
 }

@@ -1,7 +1,8 @@
-//! What a network is made of, as data.
+//! The architecture of a network, as data that is read from and written to TOML.
 //!
-//! One set of blocks makes both families: networks that read a position as text and a move, and answer with the chance
-//! to win (`searchless-9m`), and networks with a token for each square, smolgen and a policy (`bt3`, `bt4`).
+//! One set of blocks makes both families: networks that read a position and a move as text and return a win
+//! probability (`searchless-9m`), and networks with a token for each square, smolgen and a policy head
+//! (`bt3`, `bt4`).
 
 mod check;
 mod presets;
@@ -15,142 +16,149 @@ use serde::{Deserialize, Serialize};
 use tandem_chess::move_map::searchless;
 use thiserror::Error;
 
-/// Squares of a board.
+/// Squares of a board, and tokens of a network that reads squares.
 pub(crate) const SQUARES: usize = 64;
-/// Channels of a square that say which piece stands on it, which the layer over the whole board sees.
+/// Leading channels of a square that encode its piece; the dense-board embedding reads only these.
 pub const PIECE_CHANNELS: usize = 12;
-/// What smolgen's norms add to the variance.
+/// Epsilon that smolgen's layer norms add to the variance, fixed as in lc0.
 pub const SMOLGEN_EPSILON: f32 = 1e-3;
-/// Tokens of a position as text, with the zero before them.
+/// Tokens of a position as text: 77 characters of the FEN after a leading zero token.
 pub(crate) const TEXT_TOKENS: usize = 78;
-/// Entries of the table that text tokens, actions and buckets share.
+/// Entries of the embedding table that text tokens, actions and buckets share.
 pub(crate) const VOCABULARY: usize = searchless::COUNT;
 
-/// What a network is made of.
+/// Sizes and kinds of all layers of a network. Parsed by [`Self::from_toml`], which also checks that the
+/// parts fit together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architecture {
-    /// What it reads.
+    /// Encoding of the position that the network reads.
     pub input: Input,
-    /// How that becomes rows of numbers.
+    /// First layers, which turn the input into one vector for each token.
     pub embedding: Embedding,
-    /// What they pass through.
+    /// The transformer blocks, of which all have the same sizes.
     pub body: Body,
-    /// What is read off at the end.
+    /// Output heads; at least one is needed. Those of text and of squares cannot be mixed.
     pub heads: Heads,
 }
 
-/// What a network reads.
+/// Encoding of the position that a network reads. See [`crate::encoding`] for the exact layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
-    /// A FEN as 77 tokens, and a move for a network of action values.
+    /// A FEN as 77 tokens; a network with an action-value head also reads a move as one more token.
     Text,
-    /// A token for each square of the board as the side to move sees it: pieces, castling, en passant, clock.
+    /// A token for each square as the side to move sees it: pieces, castling, en passant, clock (19
+    /// channels).
     Squares,
     /// A token for each square with lc0's 112 planes: eight positions of the game, castling, clock.
     Planes,
-    /// The same planes of the position alone: those of the game before it are empty.
-    LonePlanes,
+    /// The same 112 planes for a single position: the planes of the seven positions before it and of
+    /// repetitions are zero.
+    #[serde(alias = "lone-planes")] // language: old name
+    PlanesSingle,
 }
 
 impl Input {
-    /// Numbers that a square has, for networks with a token for each square.
+    /// Input channels of a square, for networks with a token for each square; `None` for text.
     pub fn channels(self) -> Option<usize> {
         match self {
             Self::Text => None,
             Self::Squares => Some(squares::CHANNELS),
-            Self::Planes | Self::LonePlanes => Some(planes::CHANNELS),
+            Self::Planes | Self::PlanesSingle => Some(planes::CHANNELS),
         }
     }
 }
 
-/// How the input becomes rows of numbers.
+/// First layers of a network, which turn the input into one vector for each token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Embedding {
-    /// A row for each token, times the root of the width, or a layer on each square; and a learned row for each place.
+    /// A table lookup for each token, times the square root of the width, or a linear layer on each square; a
+    /// learned vector for each position in the sequence is added.
     Positions,
-    /// BT3's: the whole board is seen by one layer, whose outputs are joined to each square; then gates and a
-    /// feed-forward layer.
+    /// BT3's embedding: one dense layer reads the pieces of the whole board, and its outputs are concatenated
+    /// to the channels of each square; a gate for each square and a feed-forward layer follow.
     DenseBoard(DenseBoard),
 }
 
-/// The sizes of BT3's embedding.
+/// Sizes of BT3's dense-board embedding, which reads the whole board before the first block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseBoard {
-    /// Numbers that the layer over the whole board makes for each square.
+    /// Outputs of the dense layer over the whole board, for each square.
     pub channels: usize,
-    /// Width of the feed-forward layer.
+    /// Hidden width of the embedding's feed-forward layer, which is dense and has biases.
     pub feed_forward: usize,
 }
 
-/// What the rows pass through.
+/// Transformer blocks: attention and a feed-forward layer, each with a norm and a residual connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
-    /// Numbers in a row.
+    /// Model width: values of the residual stream for each token.
     pub width: usize,
-    /// Blocks of attention and feed-forward.
+    /// Number of transformer blocks, from 1 to 256.
     pub layers: usize,
-    /// Attention heads; they share the width.
+    /// Number of attention heads, which must divide the width.
     pub heads: usize,
-    /// Which tokens see which.
+    /// Attention mask; full attention by default. `prefix` needs an action-value head.
     #[serde(default)]
     pub mask: Mask,
-    /// What bends the feed-forward layers, the embedding and the heads.
+    /// Activation function of the feed-forward layers, the embedding and the heads.
     pub activation: Activation,
-    /// What keeps rows in bounds, and where.
+    /// Normalisation layers of the blocks and of the embedding.
     pub norm: Norm,
-    /// How tokens see each other.
+    /// Attention layers, with or without additional logits for pairs of squares.
     pub attention: Attention,
-    /// What happens to each token alone.
+    /// Feed-forward layers, dense, gated, or a mixture of experts.
     pub feed_forward: FeedForward,
 }
 
-/// Which tokens see which.
+/// Attention mask: the set of tokens that each token attends to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mask {
-    /// All see all.
+    /// Every token attends to every token, in both directions. The only mask for squares.
     #[default]
     Full,
-    /// The position does not see the move, so it is computed once for all moves.
+    /// The tokens of the position do not attend to the move, so they are computed once for all moves.
     Prefix,
 }
 
-/// A curve between layers.
+/// Activation function. Kernels approximate it within 4e-7 of the larger of |x| and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
-    /// x times the logistic curve of x; also called swish.
+    /// SiLU or swish: x times the logistic function of x.
     Silu,
-    /// x times tanh of log(1 + e^x).
+    /// Mish: x times tanh(log(1 + e^x)).
     Mish,
-    /// x times the normal distribution's curve.
+    /// GELU: x times the cumulative normal distribution at x (exact, not the tanh approximation).
     Gelu,
-    /// The square of the positive part.
+    /// The square of ReLU: max(x, 0)². Cheap, and sparse like ReLU.
     SquaredRelu,
-    /// The positive part.
+    /// Rectified linear unit: max(x, 0). Exact in every precision.
     Relu,
 }
 
-/// What keeps rows in bounds.
+/// Normalisation layers: one kind and one position for the embedding and all blocks. Smolgen has layer norms
+/// of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Norm {
-    /// Which.
+    /// Layer norm, which lc0 uses, or RMS norm, which is cheaper.
     pub kind: NormKind,
-    /// Where.
+    /// Position relative to the residual branch: `pre` or `post`.
     pub place: NormPlace,
-    /// What is added to the variance.
+    /// Added to the variance before its square root is taken, from 0 to 1 exclusive; 1e-5 by default.
     #[serde(default = "default_epsilon")]
     pub epsilon: f32,
-    /// With `post`: each branch is weighted by (2 layers)^-1/4 before it joins the row.
+    /// DeepNorm, only with `post`: each branch is scaled by (2 layers)^-1/4 before it is added to the
+    /// residual stream.
     #[serde(default)]
     pub deepnorm: bool,
-    /// Another one after the last block.
+    /// Adds another norm after the last block, as pre-norm networks usually have it.
     #[serde(default)]
     pub last: bool,
 }
@@ -159,57 +167,57 @@ fn default_epsilon() -> f32 {
     1e-5
 }
 
-/// A kind of norm.
+/// Kind of normalisation. Statistics are taken over the width of each token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NormKind {
-    /// Less the mean, over the deviation, times a scale, plus an offset.
+    /// Layer norm: subtract the mean, divide by the standard deviation, multiply by a scale, add an offset.
     Layer,
-    /// Over the root of the mean square, times a scale.
+    /// RMS norm: divide by the root mean square, multiply by a scale.
     Rms,
 }
 
-/// Where norms stand.
+/// Position of a norm relative to the branch that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NormPlace {
-    /// Before a branch.
+    /// Pre-norm: before attention or the feed-forward layer, on a copy of the residual stream.
     Pre,
-    /// After the branch has joined the row.
+    /// Post-norm: after the branch has been added to the residual stream.
     Post,
 }
 
-/// How tokens see each other.
+/// Multi-head attention, by the logits that are added to the products of queries and keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Attention {
-    /// By keys and queries alone.
+    /// Scaled dot products of queries and keys, without a bias of the logits. The only kind for text.
     Plain {
-        /// Whether the four layers have biases.
+        /// Adds biases to the query, key, value and output projections.
         biases: bool,
     },
-    /// With learned logits for each pair of squares and each head.
+    /// With a learned logit for each pair of squares and each head.
     Bias {
-        /// Whether the four layers have biases.
+        /// Adds biases to the query, key, value and output projections.
         biases: bool,
     },
-    /// With logits for each pair of squares that the position itself makes.
+    /// With smolgen: logits for each pair of squares, generated from the position itself.
     Smolgen(Smolgen),
 }
 
-/// The sizes of smolgen.
+/// Sizes of smolgen, lc0's generator of position-dependent attention logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smolgen {
-    /// Whether the four layers of attention have biases.
+    /// Adds biases to the query, key, value and output projections of attention.
     pub biases: bool,
-    /// Numbers that each square is pressed into.
+    /// Values that each square is compressed to, by a layer without biases.
     pub compressed: usize,
-    /// Numbers that the board is pressed into.
+    /// Values that the compressed squares of the whole board are projected to.
     pub hidden: usize,
-    /// Numbers from which a head's logits are made, by one layer that all blocks share.
+    /// Values for each head, from which one layer that all blocks share generates 64 × 64 logits.
     pub generated: usize,
-    /// What bends its layers.
+    /// Activation function of smolgen's layers; SiLU by default.
     #[serde(default = "default_smolgen_activation")]
     pub activation: Activation,
 }
@@ -219,7 +227,7 @@ fn default_smolgen_activation() -> Activation {
 }
 
 impl Attention {
-    /// Whether queries, keys, values and outputs have biases.
+    /// True if the query, key, value and output projections have biases.
     pub fn biases(&self) -> bool {
         match self {
             Self::Plain { biases } | Self::Bias { biases } => *biases,
@@ -228,88 +236,90 @@ impl Attention {
     }
 }
 
-/// What happens to each token alone.
+/// Feed-forward layer of a block, applied to each token separately.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum FeedForward {
-    /// Two layers.
+    /// Two linear layers with an activation between them.
     Dense {
-        /// Numbers between them.
+        /// Hidden width: values between the two layers. Usually two to four times the model width.
         width: usize,
-        /// Whether they have biases.
+        /// Adds biases to both layers, as lc0's networks have them.
         biases: bool,
     },
-    /// Two layers side by side, the bent one times the other, and a third.
+    /// Gated linear unit: two layers side by side, the activated one times the other, and an output layer.
     Gated {
-        /// Numbers between them.
+        /// Hidden width: values of the gate, and between the layers.
         width: usize,
-        /// Whether they have biases.
+        /// Adds biases to all three layers; searchless chess has none.
         biases: bool,
     },
-    /// Several of one kind, of which a router chooses a few for each token.
+    /// Mixture of experts: a router chooses a few feed-forward layers for each token.
     Experts(Experts),
 }
 
-/// Feed-forward layers to choose from.
+/// Sizes of a mixture of experts. Each token only pays for the experts that it is routed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experts {
-    /// How many there are.
+    /// Number of experts in each block, from 1 to 256.
     pub count: usize,
-    /// How many a token passes through.
+    /// Experts that a token passes through (top-k routing), from 1 to `count`.
     pub chosen: usize,
-    /// Numbers between the layers of one.
+    /// Hidden width of one expert: values between its two layers.
     pub width: usize,
-    /// Whether each is gated.
+    /// Makes each expert a gated linear unit; a dense pair of layers by default.
     #[serde(default)]
     pub gated: bool,
-    /// Whether the layers have biases.
+    /// Adds biases to the experts' layers; the router never has any.
     #[serde(default)]
     pub biases: bool,
 }
 
-/// What is read off at the end.
+/// Output heads of a network. Heads that are absent from the TOML are not built; at least one must be
+/// present.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heads {
-    /// The chance to win after a move, in buckets. For text alone.
+    /// Win probability after a move, in buckets. Only for text, and then the only head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_value: Option<BucketHead>,
-    /// The chance to win, in buckets. For text alone; [`ValueHead::buckets`] is its like for squares.
+    /// Win probability of the position, in buckets. Only for text; [`ValueHead::buckets`] does the same for
+    /// squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_value: Option<BucketHead>,
-    /// Moves.
+    /// Policy: a logit for each move, legal or not, which [`crate::legal`] turns into probabilities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyHead>,
-    /// How the game ends.
+    /// Game result: logits of win, draw and loss for the side to move, from all squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<ValueHead>,
-    /// What a search finds.
+    /// Search result: win, draw and loss as a search of the position estimates them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_value: Option<ValueHead>,
-    /// How the next moves go: the value, averaged over the near future.
+    /// Short-term value: win, draw and loss, averaged over the positions of the near future.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_term: Option<ValueHead>,
-    /// How many plies the game has left.
+    /// Expected number of plies until the end of the game, from all squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_left: Option<MovesLeftHead>,
-    /// The value after each move.
+    /// Value of the position after each move, from -1 to 1, in a single forward pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub move_value: Option<MoveValueHead>,
 }
 
 impl Heads {
-    /// The heads that say win, draw and loss, with the names of their tensors.
+    /// The three value heads (game result, search result, short-term), with the names of their tensors.
     pub fn values(&self) -> [(&'static str, Option<ValueHead>); 3] {
         [("value", self.value), ("search_value", self.search_value), ("short_term", self.short_term)]
     }
 }
 
-/// A distribution over equal parts of what lies between losing and winning.
+/// A distribution over equal intervals of win probability, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BucketHead {
-    /// How many parts.
+    /// Number of buckets, from 2 to 1968; 128 by default.
     #[serde(default = "default_buckets")]
     pub buckets: usize,
 }
@@ -318,37 +328,38 @@ fn default_buckets() -> usize {
     128
 }
 
-/// Logits of moves.
+/// Policy head: logits of moves for the main target and for optional auxiliary ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyHead {
-    /// Which moves.
+    /// Move encoding, which also decides how the logits are computed.
     pub kind: PolicyKind,
-    /// With `attention`: numbers of a square, of its query and of its key.
+    /// With `attention`: values of a square's query and of its key; 0 otherwise.
     #[serde(default)]
     pub width: usize,
-    /// With `attention`: further ones on the same squares, for other targets.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<PolicyTarget>,
+    /// With `attention`: auxiliary policies on the same squares, trained on other targets. Empty by default.
+    /// The old key `beside` of earlier files and recipes is still read.
+    #[serde(default, alias = "beside", skip_serializing_if = "Vec::is_empty")] // language: old name
+    pub aux_targets: Vec<PolicyTarget>,
 }
 
-/// What a policy beside the first one is taught.
+/// Target of an auxiliary policy head. Moves are chosen by the main policy alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyTarget {
-    /// The same, softened.
+    /// The same target as the main policy, softened by a temperature.
     Soft,
-    /// Moves of games that went better than thought.
+    /// Moves of games that went better than the value head expected.
     Optimistic,
-    /// The opponent's answer.
+    /// The opponent's reply to the move of the game.
     Opponent,
 }
 
 impl PolicyTarget {
-    /// All of them.
+    /// All targets, in the order in which lc0's files are searched for them.
     pub const ALL: [Self; 3] = [Self::Soft, Self::Optimistic, Self::Opponent];
 
-    /// What its tensors are called.
+    /// Prefix of the names of this head's tensors, for example `soft_policy`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Soft => "soft_policy",
@@ -358,68 +369,71 @@ impl PolicyTarget {
     }
 }
 
-/// Which moves a policy numbers.
+/// Move encoding of a policy head. Each kind goes with one kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
-    /// lc0's 1858, from pairs of squares.
+    /// lc0's 1858 moves, from the products of a query and a key for each pair of squares.
     Attention,
-    /// The 1968 of searchless chess, from the last token.
+    /// The 1968 moves of searchless chess, from one linear layer on the last token.
     Actions,
 }
 
-/// Win, draw and loss, and what else is known of them, from all squares.
+/// Value head over all squares: win, draw and loss, with an optional error estimate and value distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValueHead {
-    /// Numbers that each square is pressed into.
+    /// Values that each square is compressed to, before the squares are concatenated.
     pub channels: usize,
-    /// Numbers that the board is pressed into.
+    /// Hidden width, after the compressed squares of the board are concatenated.
     pub hidden: usize,
-    /// The square of the error that the value will have, as a chance from 0 to 1.
+    /// Adds an output for the expected squared error of the value, from 0 to 1.
     #[serde(default)]
     pub error: bool,
-    /// The value again, in so many buckets; none if zero.
+    /// Adds a distribution of the value over this number of buckets; 0 for none, at most 1968.
     #[serde(default)]
     pub buckets: usize,
 }
 
-/// Plies that are left, from all squares.
+/// Moves-left head: plies until the end of the game, computed from all squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovesLeftHead {
-    /// Numbers that each square is pressed into.
+    /// Values that each square is compressed to, before the squares are concatenated.
     pub channels: usize,
-    /// Numbers that the board is pressed into.
+    /// Hidden width, after the compressed squares of the board are concatenated.
     pub hidden: usize,
 }
 
-/// A value for each of lc0's 1858 moves, from pairs of squares.
+/// A value for each of lc0's 1858 moves, from the products of a query and a key for each pair of squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveValueHead {
-    /// Numbers of a square, of its query and of its key.
+    /// Values of a square's query and of its key.
     pub width: usize,
 }
 
-/// Why a description is no architecture.
+/// A description that is not a valid architecture.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArchitectureError {
-    /// It cannot be read.
+    /// The text is not TOML, or has an unknown key or a value of the wrong type.
     #[error("{0}")]
     Text(String),
-    /// A number or a combination that makes no network.
+    /// A value, or a combination of values, of which no network can be built.
     #[error("{key}: {problem}")]
     Impossible {
-        /// Which key.
+        /// The key as a path in the TOML, for example `body.heads`.
         key: &'static str,
-        /// What is wrong with it.
+        /// The reason, which follows the key in the message.
         problem: String,
     },
 }
 
 impl Architecture {
-    /// Reads a description in TOML.
+    /// Parses a description in TOML and checks it.
+    ///
+    /// # Errors
+    /// If the text cannot be parsed or has an unknown key, or if [`Self::check`] refuses the result.
     pub fn from_toml(text: &str) -> Result<Self, ArchitectureError> {
         let architecture: Self =
             toml::from_str(text).map_err(|error| ArchitectureError::Text(error.to_string()))?;
@@ -427,23 +441,24 @@ impl Architecture {
         Ok(architecture)
     }
 
-    /// The description in TOML.
+    /// The description in TOML, which [`Self::from_toml`] reads back to an equal architecture.
     pub fn to_toml(&self) -> String {
-        // Every value of these types has a form in TOML; the round trip is tested.
+        // Every value of these types can be written as TOML; a test covers the round trip.
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Tokens that pass through the body.
+    /// Sequence length of the body: 64 for squares, 78 for text, 79 for text with a move.
     pub fn tokens(&self) -> usize {
         match self.input {
             Input::Text if self.heads.action_value.is_some() => TEXT_TOKENS + 1,
             Input::Text => TEXT_TOKENS,
-            Input::Squares | Input::Planes | Input::LonePlanes => SQUARES,
+            Input::Squares | Input::Planes | Input::PlanesSingle => SQUARES,
         }
     }
 
-    /// Numbers of the code of the whole board that the embedding joins to the squares: somebody else's can be added to it
-    /// ([`crate::Inputs::Coded`]). None where the embedding looks at each square alone.
+    /// Length of the board code: the outputs of the dense-board layer for all squares. A code that was
+    /// computed elsewhere, for example from an NNUE accumulator, can be added to it
+    /// ([`crate::Inputs::Coded`]). `None` if the embedding reads each square alone.
     pub fn board_code(&self) -> Option<usize> {
         match self.embedding {
             Embedding::DenseBoard(board) => Some(SQUARES * board.channels),
@@ -451,7 +466,7 @@ impl Architecture {
         }
     }
 
-    /// The factor of each branch before it joins the row.
+    /// Factor of each residual branch before it is added to the stream: DeepNorm's, or 1.
     pub fn branch_factor(&self) -> f32 {
         if self.body.norm.deepnorm { (2.0 * self.body.layers as f32).powf(-0.25) } else { 1.0 }
     }
@@ -462,10 +477,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_description_goes_to_text_and_back() {
+    fn descriptions_survive_a_round_trip_through_toml() {
         for preset in Preset::ALL {
             let architecture = preset.architecture();
             assert_eq!(Architecture::from_toml(&architecture.to_toml()).unwrap(), architecture);
         }
+    }
+
+    #[test]
+    fn old_spellings_are_read_and_both_at_once_are_refused() {
+        let new = Preset::Bt4.toml().replace("\"planes\"", "\"planes-single\"");
+        let old = new
+            .replace("aux_targets", "beside") // language: old name
+            .replace("planes-single", "lone-planes"); // language: old name
+        assert_ne!(old, new);
+        assert_eq!(Architecture::from_toml(&old).unwrap(), Architecture::from_toml(&new).unwrap());
+        let both = new.replace("aux_targets =", "beside = [], aux_targets ="); // language: old name
+        let error = Architecture::from_toml(&both).unwrap_err().to_string();
+        assert!(error.contains("duplicate"), "{error}");
     }
 }

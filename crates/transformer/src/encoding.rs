@@ -1,13 +1,14 @@
-//! Positions as networks read them, and chances to win as networks tell them.
+//! Positions as network inputs, and win probabilities as network outputs and targets.
 //!
 //! - [`text`]: the 77 tokens of searchless chess;
-//! - [`squares`]: 19 numbers for each square;
-//! - [`planes`]: lc0's 112 planes, as so many numbers for each square;
-//! - [`buckets`]: chances to win as equal parts of what lies between losing and winning;
-//! - [`outcomes`]: scores as chances of a win, a draw and a loss.
+//! - [`squares`]: 19 channels for each square;
+//! - [`planes`]: lc0's 112 planes, as channels of each square;
+//! - [`buckets`]: win probabilities as a distribution over equal intervals;
+//! - [`wdl`]: scores in centipawns as probabilities of win, draw and loss.
 //!
-//! All write into memory of the caller's, every number of it. What has numbers for each square can also be written as
-//! [`Masks`], a twentieth of the size: a set of squares and one number for each channel.
+//! All encoders write every element of a buffer of the caller's. Encodings with channels for each square can
+//! also be written as [`Masks`], which take a twentieth of the memory: a set of squares and one value for
+//! each channel.
 //!
 //! ```
 //! use tandem_chess::Position;
@@ -19,63 +20,62 @@
 //! ```
 
 pub mod buckets;
-pub mod outcomes;
 pub mod planes;
 pub mod squares;
 pub mod text;
+pub mod wdl;
 
 use crate::architecture::SQUARES;
 use tandem_chess::BitBoard;
 
-/// Channels of the squares from a1 to h8 as the side to move sees the board: for Black the ranks are flipped, the files are
-/// not. An encoding says what is on; how it is kept is the business of whoever implements this.
+/// Destination of an encoding: channels of the squares a1 to h8 as the side to move sees the board (for Black
+/// the ranks are flipped, the files are not). It separates what is encoded from the memory layout.
 trait Channels {
-    /// Writes ones into a channel of some squares.
+    /// Sets a channel to one on some squares.
     fn mark(&mut self, channel: usize, squares: BitBoard);
 
-    /// Writes one number into a channel of all squares.
+    /// Sets a channel to one value on all squares.
     fn broadcast(&mut self, channel: usize, number: f32);
 }
 
-/// A row of numbers for each square.
-struct Rows<'a> {
-    numbers: &'a mut [f32],
+/// Dense layout: all channels of a square, then those of the next square.
+struct DenseChannels<'a> {
+    values: &'a mut [f32],
     channels: usize,
 }
 
-impl<'a> Rows<'a> {
-    /// Rows of zeros.
-    fn new(numbers: &'a mut [f32], channels: usize) -> Self {
-        assert_eq!(numbers.len(), SQUARES * channels, "64 squares of {channels} numbers");
-        numbers.fill(0.0);
-        Self { numbers, channels }
+impl<'a> DenseChannels<'a> {
+    fn new(values: &'a mut [f32], channels: usize) -> Self {
+        assert_eq!(values.len(), SQUARES * channels, "64 squares of {channels} values");
+        values.fill(0.0);
+        Self { values, channels }
     }
 }
 
-impl Channels for Rows<'_> {
+impl Channels for DenseChannels<'_> {
     fn mark(&mut self, channel: usize, squares: BitBoard) {
         for square in squares {
-            self.numbers[square as usize * self.channels + channel] = 1.0;
+            self.values[square as usize * self.channels + channel] = 1.0;
         }
     }
 
     fn broadcast(&mut self, channel: usize, number: f32) {
-        self.numbers.iter_mut().skip(channel).step_by(self.channels).for_each(|place| *place = number);
+        self.values.iter_mut().skip(channel).step_by(self.channels).for_each(|place| *place = number);
     }
 }
 
-/// The same in less room: for each channel the squares on which it is not zero, a1 in the lowest bit, and the number that
-/// it has there.
+/// Sparse layout of the same encoding: for each channel the squares on which it is not zero, a1 in the lowest
+/// bit, and the value that it has on them.
 #[derive(Debug)]
 pub struct Masks<'a> {
-    /// The squares of each channel.
+    /// Bitboard of each channel, for the side to move.
     pub squares: &'a mut [u64],
-    /// The number of each channel.
+    /// Value of each channel on the squares of its bitboard.
     pub levels: &'a mut [f32],
 }
 
 impl<'a> Masks<'a> {
-    /// Channels without a square.
+    /// Clears the bitboards and sets all values to one.
     fn new(squares: &'a mut [u64], levels: &'a mut [f32], channels: usize) -> Self {
         assert_eq!(
             (squares.len(), levels.len()),
@@ -87,13 +87,13 @@ impl<'a> Masks<'a> {
         Self { squares, levels }
     }
 
-    /// The rows of numbers that the masks stand for, those of a1 first.
+    /// Expands masks to the dense layout, the channels of a1 first.
     ///
     /// # Panics
-    /// If there is no room for 64 rows of a number for each channel.
+    /// If `out` does not have 64 values for each channel.
     pub fn expand(squares: &[u64], levels: &[f32], out: &mut [f32]) {
         let channels = squares.len();
-        assert_eq!(out.len(), SQUARES * channels, "64 squares of {channels} numbers");
+        assert_eq!(out.len(), SQUARES * channels, "64 squares of {channels} values");
         for (square, row) in out.chunks_exact_mut(channels).enumerate() {
             for ((number, mask), level) in row.iter_mut().zip(squares).zip(levels) {
                 *number = (mask >> square & 1) as f32 * level;
@@ -121,7 +121,7 @@ mod tests {
     use tandem_chess::random::SplitMix;
     use tandem_chess::{Board, Position};
 
-    /// A file of the data for tests, where it is at hand: set `TANDEM_DATA` to a folder that has it, or put it at
+    /// Path of a test data file, if it is available: set `TANDEM_DATA` to a folder that has it, or put it at
     /// `../shared/data` beside the repository.
     pub(super) fn data(name: &str) -> Option<PathBuf> {
         let data = std::env::var_os("TANDEM_DATA")
@@ -135,13 +135,13 @@ mod tests {
         Some(path)
     }
 
-    /// What was written down from searchless chess itself.
+    /// Reference values that were recorded from the code of searchless chess.
     pub(super) fn golden() -> Option<serde_json::Value> {
         let text = std::fs::read(data("../reference/golden/golden_searchless.json")?).unwrap();
         Some(serde_json::from_slice(&text).unwrap())
     }
 
-    /// Plays by chance: from the usual position, or one of Chess960 for each side.
+    /// Plays random moves, from the standard position or a random one of Chess960.
     pub(super) fn random_game(seed: u64, plies: usize, mut visit: impl FnMut(&mut Position)) {
         let mut random = SplitMix::new(seed);
         let mut position = match seed % 2 {
@@ -161,9 +161,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Masks and rows are two ways to keep the same numbers.
+        /// Masks and dense rows are two layouts of the same encoding.
         #[test]
-        fn masks_stand_for_the_same_rows(seed: u64) {
+        fn masks_expand_to_the_dense_encoding(seed: u64) {
             let mut masks = [0x5A; planes::CHANNELS];
             let mut levels = [f32::NAN; planes::CHANNELS];
             let mut rows = vec![0.0; SQUARES * planes::CHANNELS];
@@ -182,26 +182,26 @@ mod tests {
             });
         }
 
-        /// A lone position is a game's with everything but the board itself left out.
+        /// A single position is encoded as the game is, with all but the current board left out.
         #[test]
-        fn a_lone_position_has_no_history(seed: u64) {
+        fn a_single_position_has_no_history(seed: u64) {
             let mut masks = [0x5A; planes::CHANNELS];
             let mut levels = [f32::NAN; planes::CHANNELS];
             let [mut rows, mut lone, mut expanded] = [(); 3].map(|()| vec![0.0; SQUARES * planes::CHANNELS]);
             random_game(seed, 200, |position| {
                 planes::encode(position, planes::HistoryFill::Always, &mut rows);
                 rows.chunks_exact_mut(planes::CHANNELS).for_each(|row| row[planes::HISTORY].fill(0.0));
-                planes::encode_lone(position.board(), &mut lone);
+                planes::encode_single(position.board(), &mut lone);
                 assert_eq!(lone, rows, "{}", position.fen());
-                planes::encode_lone_masks(position.board(), &mut masks, &mut levels);
+                planes::encode_single_masks(position.board(), &mut masks, &mut levels);
                 Masks::expand(&masks, &levels, &mut expanded);
                 assert_eq!(expanded, rows, "{}", position.fen());
             });
         }
 
-        /// Whatever was in memory before, all of it is written, with numbers a network can read.
+        /// All of the buffer is overwritten, with values in the range that a network expects.
         #[test]
-        fn every_position_of_every_game_is_encoded(seed: u64) {
+        fn encoders_overwrite_the_whole_buffer(seed: u64) {
             let mut tokens = [0; text::TOKENS];
             let mut rows = vec![f32::NAN; SQUARES * planes::CHANNELS];
             random_game(seed, 200, |position| {

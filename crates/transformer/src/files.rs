@@ -1,11 +1,11 @@
-//! Network files: what each format is, and how to read and write it.
+//! Network files: detection of their format, reading and writing.
 
 mod description;
 mod lc0;
 mod onnx;
-mod own;
 #[cfg(feature = "safetensors")]
 mod safetensors;
+mod ttn;
 mod wire;
 
 use crate::{Architecture, Isa, Network, Precision, Weights, WeightsError};
@@ -16,22 +16,22 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use description::FileDescription;
-pub use own::{NetworkFile, Storage, Stored, reseal};
+pub use ttn::{NetworkFile, Storage, Stored, reseal};
 
-/// A file that is no network, or a damaged one.
+/// Bytes that are not a valid network file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
-    /// A part of the file makes no sense.
+    /// A field of the file is malformed or has an unsupported value.
     #[error("{field} at byte {offset}: {problem}")]
-    Part {
-        /// What was being read.
+    Malformed {
+        /// Name of the field or tensor that was being read.
         field: String,
-        /// Where it begins.
+        /// Byte offset in the file at which it begins.
         offset: usize,
-        /// What is wrong with it.
+        /// Reason, which follows the field and offset in the message.
         problem: String,
     },
-    /// Its tensors are not those of its architecture.
+    /// The tensors are not those of the architecture.
     #[error(transparent)]
     Weights(#[from] WeightsError),
 }
@@ -39,65 +39,65 @@ pub enum LoadError {
 impl LoadError {
     /// An error about the field that begins at `offset`.
     fn new(field: impl Into<String>, offset: usize, problem: impl Into<String>) -> Self {
-        Self::Part { field: field.into(), offset, problem: problem.into() }
+        Self::Malformed { field: field.into(), offset, problem: problem.into() }
     }
 }
 
-/// A network file that could not be read.
+/// A network file that could not be loaded.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// The file system's word.
+    /// The operating system could not open or map the file.
     #[error("{path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the file, as it was given.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// Error of the operating system, for example that the file does not exist.
         source: io::Error,
     },
-    /// What is in the file is no network we know.
+    /// The file was read, but its contents are not a valid network.
     #[error("{path}: {source}")]
     Load {
-        /// The file.
+        /// Path of the file, as it was given.
         path: PathBuf,
-        /// Where and why.
+        /// Field or tensor, byte offset and reason.
         source: LoadError,
     },
 }
 
-/// A network that a file format has no place for.
+/// A network that cannot be stored in a file format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{format} has no place for {what}")]
-pub struct UnfitNetwork {
-    /// The format.
+#[error("{format} does not support {what}")]
+pub struct UnsupportedNetwork {
+    /// Name of the format as it begins the message.
     pub format: &'static str,
-    /// What does not fit.
+    /// MessageView of the architecture that the format does not support.
     pub what: String,
 }
 
-/// A kind of network file that says what it is.
+/// Format of a network file, which its first bytes identify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Ours, `.ttn`.
+    /// This project's own format, `.ttn`, which is used in place.
     Tandem,
-    /// lc0's, `.pb.gz`.
+    /// lc0's protocol buffers, `.pb.gz`; only networks of the BT family.
     Lc0,
-    /// Tensors with a description, as the rest of the world keeps them.
+    /// Safetensors with the architecture in its metadata, as PyTorch and Hugging Face tools read it.
     Safetensors,
-    /// A graph that other programs run, `.onnx`.
+    /// ONNX graph for other inference engines, `.onnx`; it is only written.
     Onnx,
 }
 
 impl Format {
-    /// The format of a file, by its first bytes.
+    /// Detects the format from the first bytes of a file; `None` if they belong to no known format.
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        if bytes.starts_with(own::MAGIC) {
+        if bytes.starts_with(ttn::MAGIC) {
             return Some(Self::Tandem);
         }
-        // Of the files that we know, only lc0's networks are packed.
+        // Of all known formats only lc0's is compressed.
         if bytes.starts_with(lc0::GZIP) || bytes.starts_with(lc0::UNPACKED) {
             return Some(Self::Lc0);
         }
-        // Version and maker are a graph's first fields, whoever wrote it.
+        // An ONNX file begins with the fields version and producer, in any program that writes it.
         if bytes.len() > 2 && bytes[0] == 0x08 && bytes[1] < 32 && bytes[2] == 0x12 {
             return Some(Self::Onnx);
         }
@@ -105,7 +105,7 @@ impl Format {
         (bytes.get(4..9)? == b"\0\0\0\0{").then_some(Self::Safetensors)
     }
 
-    /// What it is called.
+    /// Description of the format for messages, for example `ONNX graph`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tandem => "Tandem transformer",
@@ -116,9 +116,10 @@ impl Format {
     }
 }
 
-/// No format that we know.
+/// Error for bytes of no known format.
 fn unknown() -> LoadError {
-    let problem = "these bytes begin no network file that we know (our own .ttn, .safetensors, lc0's .pb.gz)";
+    let problem =
+        "these bytes do not begin any known network file (our own .ttn, .safetensors, lc0's .pb.gz)";
     LoadError::new("magic", 0, problem)
 }
 
@@ -128,22 +129,28 @@ fn without_safetensors() -> LoadError {
 }
 
 impl Weights {
-    /// Reads a network file of any format that says what it is. An architecture must be given where the file has none,
-    /// and be the file's own where it has one.
+    /// Reads a network file of any format. `given` is needed if the file does not contain its architecture,
+    /// and must be equal to the file's own if it does.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, is malformed, or does not match `given`; the message names the path.
     pub fn load(path: impl AsRef<Path>, given: Option<&Architecture>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let bytes = map(path)?;
         Self::from_bytes(&bytes, given).map_err(|source| FileError::Load { path: path.into(), source })
     }
 
-    /// Reads a network from memory.
+    /// Reads a network from the bytes of a file, as [`Self::load`] does.
+    ///
+    /// # Errors
+    /// If the bytes are malformed or do not match `given`; the message names the field and its offset.
     pub fn from_bytes(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
         let checked = |weights: Self| -> Result<Self, LoadError> {
             check_architecture(weights.architecture(), given, usize::MAX, 0)?;
             Ok(weights)
         };
         match Format::of(bytes) {
-            Some(Format::Tandem) => checked(own::read(bytes)?),
+            Some(Format::Tandem) => checked(ttn::read(bytes)?),
             Some(Format::Lc0) => checked(Self::from_lc0(bytes)?),
             #[cfg(feature = "safetensors")]
             Some(Format::Safetensors) => Self::from_safetensors(bytes, given),
@@ -158,21 +165,27 @@ impl Weights {
 }
 
 impl Network {
-    /// Reads a network file of any format that says what it is, and packs it for an instruction set. It computes in bytes or
-    /// 16 bits where a file of our own has its layers in them, and else in full.
+    /// Reads a network file of any format, and packs it for an instruction set. It computes in int8 or
+    /// bfloat16 if the layers of a `.ttn` file are stored so, and otherwise in full precision.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or is malformed; the message names the path.
     pub fn load(path: impl AsRef<Path>, isa: Isa) -> Result<Self, FileError> {
         let path = path.as_ref();
         let bytes = map(path)?;
         Self::from_bytes(&bytes, isa).map_err(|source| FileError::Load { path: path.into(), source })
     }
 
-    /// The same from memory, wherever the bytes begin.
+    /// Reads a network from memory, at any alignment, as [`Self::load`] does.
+    ///
+    /// # Errors
+    /// If the bytes are malformed; the message names the field and its offset.
     pub fn from_bytes(bytes: &[u8], isa: Isa) -> Result<Self, LoadError> {
         if Format::of(bytes) != Some(Format::Tandem) {
             return Ok(Self::new(&Weights::from_bytes(bytes, None)?, Precision::F32, isa));
         }
         let mut copy = Vec::new();
-        let file = NetworkFile::new(own::in_place(bytes, &mut copy))?;
+        let file = NetworkFile::new(ttn::in_place(bytes, &mut copy))?;
         let precision = file.iter().find_map(|(_, stored)| match stored {
             Stored::F32(_) => None,
             Stored::Bf16(_) => Some(Precision::Bf16),
@@ -182,24 +195,24 @@ impl Network {
     }
 }
 
-/// A file as memory: nothing is read before it is looked at.
+/// Maps a file into memory, so that pages are only read when they are used.
 fn map(path: &Path) -> Result<Mmap, FileError> {
     let mapped = || {
-        // Before it is opened: a pipe would let us wait.
+        // Checked before opening, because opening a pipe would block.
         if !path.metadata()?.is_file() {
             return Err(io::Error::other("not a file"));
         }
         let file = File::open(path)?;
-        // SAFETY: the bytes are only read, and nothing is taken for granted that was not checked. Network files are
-        // written aside and moved into their place, never changed in it; who cuts one short while it is in use ends
+        // SAFETY: the bytes are only read, and nothing is assumed that was not checked. Network files are
+        // written aside and moved into place, never changed in place; truncating one while it is in use ends
         // the program, as with every mapped file.
         unsafe { Mmap::map(&file) }
     };
     mapped().map_err(|source| FileError::Io { path: path.into(), source })
 }
 
-/// Whether the architecture is small enough for a file of so many tensors, and the one that was given. The list of its
-/// tensors, which a few bytes could make enormous, is made only after the first of these is known.
+/// Checks that the architecture is small enough for a file with this number of tensors, and that it is the
+/// given one. The tensor list, which a few bytes could make enormous, is only built after the first check.
 fn check_architecture(
     own: &Architecture,
     given: Option<&Architecture>,
@@ -220,7 +233,7 @@ fn check_architecture(
     }
 }
 
-/// The first tensor in which two architectures differ.
+/// Describes the first difference between two architectures.
 fn difference(own: &Architecture, given: &Architecture) -> String {
     let texts = [own.to_toml(), given.to_toml()];
     let [own, given] = [own.tensors(), given.tensors()];
@@ -244,7 +257,7 @@ fn difference(own: &Architecture, given: &Architecture) -> String {
 }
 
 impl Architecture {
-    /// No more tensors than the blocks have, found without a list of them.
+    /// Lower bound of the number of tensors, found without building their list.
     fn least_tensors(&self) -> usize {
         let experts = match &self.body.feed_forward {
             crate::FeedForward::Experts(experts) => 2 * experts.count,

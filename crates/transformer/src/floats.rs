@@ -1,31 +1,32 @@
-//! Numbers in floating point of 16 bits.
+//! Conversion of 16-bit floating-point formats, float16 and bfloat16.
 
-/// IEEE's half precision: 5 bits of exponent, 10 of precision.
+/// Converts IEEE half precision: 5 bits of exponent, 10 of mantissa.
 pub(crate) fn from_f16(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10 & 31);
     let fraction = u32::from(bits & 1023);
     match exponent {
-        // Steps of 2^-24, which are numbers of full precision like others.
+        // Subnormal: multiples of 2^-24, which are normal in f32.
         0 => f32::from_bits(sign | (fraction as f32 / (1 << 24) as f32).to_bits()),
         31 => f32::from_bits(sign | 0x7F80_0000 | fraction << 13),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
     }
 }
 
-/// The upper half of a number of full precision.
+/// Converts bfloat16, which is the upper half of an f32.
 pub(crate) fn from_bf16(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-/// The nearest such half, of two as near the even one. What is nearer to infinity than to the largest becomes infinite.
+/// Rounds to the nearest bfloat16, ties to even. Values nearer to infinity than to the largest finite value
+/// become infinite.
 #[inline(always)]
 pub(crate) fn to_bf16(number: f32) -> u16 {
     let bits = number.to_bits();
     (bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16) as u16
 }
 
-/// The largest number of them.
+/// The largest finite bfloat16.
 pub(crate) const LARGEST_BF16: f32 = f32::from_bits(0x7F7F_0000);
 
 #[cfg(test)]
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn halves_are_what_the_standard_says() {
+    fn float16_follows_the_standard() {
         let known = [
             (0x3C00, 1.0),
             (0xC000, -2.0),
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_upper_half_is_the_nearest() {
+    fn bfloat16_rounds_to_nearest() {
         for bits in 0..=u16::MAX {
             let number = from_bf16(bits);
             if number.is_finite() {

@@ -1,22 +1,24 @@
-//! The inner loops, in one small vocabulary for every instruction set.
+//! Kernels: matrix products and the operations between them, for every instruction set.
 //!
-//! Products are written by hand for each; what is done to rows between them ([`rows`], [`curves`]) is plain Rust,
-//! compiled again for each, with whole vectors by hand for AVX-512, and gives the same bits on all. So do the products
-//! of whole numbers. Products of floating point differ in how they round.
+//! Matrix products are written by hand for each instruction set. The operations between them ([`row_ops`],
+//! [`activations`]) are plain Rust, compiled again for each one, with hand-written vector code for AVX-512,
+//! and give the same bits everywhere. Integer products do so too; floating-point products differ in their
+//! rounding.
 //!
-//! Weights stand in panels of 32 outputs, in the order in which they are used; all instruction sets read the same ones.
+//! Weights are stored in panels of 32 outputs, in the order in which they are read; all instruction sets
+//! share this layout.
 
-#[cfg(target_arch = "x86_64")]
-mod ahead;
+mod activations;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod curves;
 mod portable;
-mod rows;
+#[cfg(target_arch = "x86_64")]
+mod prefetch;
+mod row_ops;
 #[cfg(test)]
 mod tests;
 
@@ -25,48 +27,49 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use thiserror::Error;
 
-pub(crate) use curves::{sigmoid, tanh};
-pub(crate) use rows::left_by_bytes;
+pub(crate) use activations::{sigmoid, tanh};
+pub(crate) use row_ops::quantisation_residual;
 
-/// Outputs of a panel of weights.
+/// Outputs of a panel of weights: two AVX-512 vectors of f32, or two AMX tiles.
 pub(crate) const PANEL: usize = 32;
-/// Bytes whose products with as many others are added up by one instruction.
+/// int8 values whose products with as many others are summed by one instruction.
 pub(crate) const GROUP: usize = 4;
-/// The same for numbers of 16 bits.
+/// The same for bfloat16 values.
 pub(crate) const PAIR: usize = 2;
-/// Rows of a tile of bytes or 16-bit numbers.
+/// Rows of a tile of input bytes or bfloat16 values, as AMX defines it.
 pub(crate) const TILE_ROWS: usize = 16;
-/// Bytes in each of them.
+/// Bytes in each row of a tile, a cache line.
 pub(crate) const TILE_BYTES: usize = 64;
 
-/// An instruction set.
+/// CPU instruction set of the kernels. By default [`Self::best`] is used; lower ones are for comparisons and
+/// tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// Whatever every processor of the target has.
+    /// The baseline of the compilation target, which works on every CPU.
     Portable,
-    /// 256-bit vectors, and products that are added at once.
+    /// AVX2 with FMA: 256-bit vectors. Most x86-64 CPUs since 2013 have them.
     Avx2,
-    /// 512-bit vectors with neural-network instructions.
+    /// AVX-512 with VNNI: 512-bit vectors and int8 dot products.
     Avx512,
-    /// Tiles: products of small matrices of bytes and of 16-bit numbers.
+    /// AMX: products of int8 and bfloat16 tiles; everything else as with AVX-512.
     Amx,
 }
 
 impl Isa {
-    /// All of them, the best last.
+    /// All instruction sets in ascending order, the fastest last.
     pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
 
-    /// The best that this processor has and the system lets us use.
+    /// The fastest one that this CPU and operating system support.
     pub fn best() -> Self {
         Self::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Self::Portable)
     }
 
-    /// Whether this processor has it and the system lets us use it.
+    /// True if this CPU has it and the operating system permits its use.
     pub fn is_available(self) -> bool {
         self == Self::Portable || hardware_has(self)
     }
 
-    /// The name, as [`Self::from_str`] reads it.
+    /// Name as [`Self::from_str`] parses it: `portable`, `avx2`, `avx512` or `amx`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
@@ -81,9 +84,9 @@ impl Isa {
 fn hardware_has(isa: Isa) -> bool {
     match isa {
         Isa::Portable => true,
-        Isa::Avx2 => avx2::is_here(),
-        Isa::Avx512 => avx512::is_here(),
-        Isa::Amx => amx::is_here(),
+        Isa::Avx2 => avx2::is_available(),
+        Isa::Avx512 => avx512::is_available(),
+        Isa::Amx => amx::is_available(),
     }
 }
 
@@ -95,49 +98,52 @@ fn hardware_has(isa: Isa) -> bool {
 impl FromStr for Isa {
     type Err = IsaError;
 
-    /// Reads a name that [`Self::name`] gives; the processor must have what it names.
+    /// Parses a name that [`Self::name`] returns.
+    ///
+    /// # Errors
+    /// If the name is unknown, or this CPU does not support the instruction set.
     fn from_str(text: &str) -> Result<Self, IsaError> {
         let found = Self::ALL.into_iter().find(|isa| isa.name() == text);
         let isa = found.ok_or_else(|| IsaError::Unknown(text.into()))?;
-        if isa.is_available() { Ok(isa) } else { Err(IsaError::NotHere(isa)) }
+        if isa.is_available() { Ok(isa) } else { Err(IsaError::Unavailable(isa)) }
     }
 }
 
-/// A name that is no instruction set to use.
+/// A name that does not select an instruction set of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IsaError {
-    /// There is none of that name.
+    /// The text does not name an instruction set; the message lists the names.
     #[error("no instruction set {0:?}; there are portable, avx2, avx512, amx")]
     Unknown(String),
-    /// This processor does not have it, or the system keeps it back.
+    /// The CPU does not have it, or the operating system does not permit it.
     #[error("this machine has no {}", .0.name())]
-    NotHere(Isa),
+    Unavailable(Isa),
 }
 
-/// What becomes of a layer's sums.
+/// Epilogue of a matrix product: the operation by which its results are stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Store {
-    /// They are the output.
-    Set,
-    /// They are, bent.
+pub(crate) enum Epilogue {
+    /// The result replaces the output.
+    Assign,
+    /// The activated result replaces the output.
     Activate(Activation),
-    /// They join what is there, times a factor.
-    Add(f32),
-    /// What is there is multiplied by them.
-    Times,
+    /// The result is multiplied by this factor and added to the output.
+    AddScaled(f32),
+    /// The output is multiplied by the result.
+    Multiply,
 }
 
-// What the arguments are is told at the methods of `Kernels`.
+// The arguments are documented at the methods of `Kernels`.
 type Multiply = unsafe fn(&mut [f32], usize, &[f32], usize, usize, &[f32]);
 type MultiplyInt8 = unsafe fn(&mut [i32], &[u8], usize, &[i8], &[i32; PANEL]);
 type Softmax = unsafe fn(&mut [f32], usize, usize, Option<&[f32]>, &mut [f32]);
-type Finish = unsafe fn(&mut [f32], usize, (usize, usize), Store, &[f32], &[f32; PANEL]);
-type FinishInt8 = unsafe fn(&mut [f32], usize, (usize, usize), Store, &[i32], Scales<'_>);
+type Finish = unsafe fn(&mut [f32], usize, (usize, usize), Epilogue, &[f32], &[f32; PANEL]);
+type FinishInt8 = unsafe fn(&mut [f32], usize, (usize, usize), Epilogue, &[i32], Scales<'_>);
 type Scales<'a> = (&'a [f32], &'a [f32; PANEL], &'a [f32; PANEL]);
 
-/// The kernels of one instruction set.
+/// Function pointers to the kernels of one instruction set.
 #[derive(Clone, Copy)]
-struct Table {
+struct KernelTable {
     isa: Isa,
     multiply: Multiply,
     multiply_int8: MultiplyInt8,
@@ -147,19 +153,19 @@ struct Table {
     finish: Finish,
     finish_int8: FinishInt8,
     quantise: unsafe fn(&mut [u8], &mut [f32], &[f32], usize, usize),
-    halve: unsafe fn(&mut [u16], usize, &[f32], usize, usize),
-    turn: unsafe fn(&mut [f32], &[f32], usize, usize, usize),
+    convert_bf16: unsafe fn(&mut [u16], usize, &[f32], usize, usize),
+    transpose: unsafe fn(&mut [f32], &[f32], usize, usize, usize),
 }
 
-/// The kernels of one instruction set, ready to be used by this thread.
+/// Kernels of one instruction set, set up for the current thread.
 pub(crate) struct Kernels {
-    table: Table,
-    /// Tiles belong to a thread.
+    table: KernelTable,
+    /// Makes the type `!Send`, because the configuration of AMX tiles belongs to a thread.
     thread: PhantomData<*const ()>,
 }
 
 impl Kernels {
-    /// Those of an instruction set, or the best ones below it where the machine does not have it.
+    /// Kernels of an instruction set, or of the best one below it if this machine does not have it.
     pub(crate) fn start(isa: Isa) -> Self {
         let best = Isa::ALL.into_iter().rfind(|other| *other <= isa && other.is_available());
         let table = match best {
@@ -177,13 +183,13 @@ impl Kernels {
         Self { table, thread: PhantomData }
     }
 
-    /// Which they are.
+    /// The instruction set in use, which may be lower than the requested one.
     pub(crate) fn isa(&self) -> Isa {
         self.table.isa
     }
 
-    /// Products of `count` rows of `x`, which begin `stride` apart, and a panel of weights (32 for each number of a
-    /// row). A row's sums are 32; they begin `width` apart.
+    /// Multiplies `count` rows of `x`, which begin `stride` apart, by a panel of weights (32 for each element
+    /// of a row). Each row has 32 sums; rows of sums begin `width` apart.
     #[inline]
     pub(crate) fn multiply(
         &self,
@@ -197,13 +203,14 @@ impl Kernels {
         let depth = panel.len() / PANEL;
         assert!(count > 0 && x.len() >= (count - 1) * stride + depth);
         assert!(width >= PANEL && sums.len() >= (count - 1) * width + PANEL);
-        // SAFETY: kernels are only handed out where the processor has their instructions; the lengths are checked.
+        // SAFETY: kernels are only handed out where the processor has their instructions; the lengths are
+        // checked.
         unsafe { (self.table.multiply)(sums, width, x, stride, count, panel) }
     }
 
-    /// Products of `count` rows of bytes in tiles, which [`Self::quantise`] makes, and a panel of weights in groups of
-    /// four. A byte's zero is 128; `start` is what 128 in every place sums up to, negated. There is room for sums of
-    /// whole tiles.
+    /// Multiplies `count` rows of bytes in tiles, which [`Self::quantise`] makes, by a panel of int8 weights
+    /// in groups of four. Zero is stored as 128 in a byte; `start` has the negated sums of a row of zeros.
+    /// `sums` has space for whole tiles.
     #[inline]
     pub(crate) fn multiply_int8(
         &self,
@@ -220,7 +227,7 @@ impl Kernels {
         unsafe { (self.table.multiply_int8)(sums, tiles, count, panel, start) }
     }
 
-    /// The same for numbers of 16 bits, which [`Self::halve`] makes, and weights in pairs.
+    /// The same for bfloat16 tiles, which [`Self::convert_bf16`] makes, and weights in pairs.
     #[inline]
     pub(crate) fn multiply_bf16(&self, sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
         let whole = count.next_multiple_of(TILE_ROWS);
@@ -230,7 +237,7 @@ impl Kernels {
         unsafe { (self.table.multiply_bf16)(sums, tiles, count, panel) }
     }
 
-    /// See [`rows::softmax`].
+    /// Dispatches to [`row_ops::softmax`].
     #[inline]
     pub(crate) fn softmax(
         &self,
@@ -244,44 +251,44 @@ impl Kernels {
         unsafe { (self.table.softmax)(scores, stride, columns, added, factors) }
     }
 
-    /// See [`rows::norm`].
+    /// Dispatches to [`row_ops::norm`].
     #[inline]
     pub(crate) fn norm(&self, rows: &mut [f32], kind: NormKind, epsilon: f32, scale: &[f32], offset: &[f32]) {
         // SAFETY: as above.
         unsafe { (self.table.norm)(rows, kind, epsilon, scale, offset) }
     }
 
-    /// See [`rows::finish`].
+    /// Dispatches to [`row_ops::finish`].
     #[inline]
     pub(crate) fn finish(
         &self,
         out: &mut [f32],
         stride: usize,
         size: (usize, usize),
-        store: Store,
+        epilogue: Epilogue,
         sums: &[f32],
         bias: &[f32; PANEL],
     ) {
         // SAFETY: as above.
-        unsafe { (self.table.finish)(out, stride, size, store, sums, bias) }
+        unsafe { (self.table.finish)(out, stride, size, epilogue, sums, bias) }
     }
 
-    /// See [`rows::finish_int8`].
+    /// Dispatches to [`row_ops::finish_int8`].
     #[inline]
     pub(crate) fn finish_int8(
         &self,
         out: &mut [f32],
         stride: usize,
         size: (usize, usize),
-        store: Store,
+        epilogue: Epilogue,
         sums: &[i32],
         scales: Scales<'_>,
     ) {
         // SAFETY: as above.
-        unsafe { (self.table.finish_int8)(out, stride, size, store, sums, scales) }
+        unsafe { (self.table.finish_int8)(out, stride, size, epilogue, sums, scales) }
     }
 
-    /// See [`rows::quantise`].
+    /// Dispatches to [`row_ops::quantise`].
     #[inline]
     pub(crate) fn quantise(
         &self,
@@ -295,18 +302,32 @@ impl Kernels {
         unsafe { (self.table.quantise)(tiles, scales, rows, stride, depth) }
     }
 
-    /// See [`rows::halve`].
+    /// Dispatches to [`row_ops::convert_bf16`].
     #[inline]
-    pub(crate) fn halve(&self, tiles: &mut [u16], count: usize, rows: &[f32], stride: usize, depth: usize) {
+    pub(crate) fn convert_bf16(
+        &self,
+        tiles: &mut [u16],
+        count: usize,
+        rows: &[f32],
+        stride: usize,
+        depth: usize,
+    ) {
         // SAFETY: as above.
-        unsafe { (self.table.halve)(tiles, count, rows, stride, depth) }
+        unsafe { (self.table.convert_bf16)(tiles, count, rows, stride, depth) }
     }
 
-    /// See [`rows::turn`].
+    /// Dispatches to [`row_ops::transpose`].
     #[inline]
-    pub(crate) fn turn(&self, panels: &mut [f32], rows: &[f32], stride: usize, count: usize, depth: usize) {
+    pub(crate) fn transpose(
+        &self,
+        panels: &mut [f32],
+        rows: &[f32],
+        stride: usize,
+        count: usize,
+        depth: usize,
+    ) {
         // SAFETY: as above.
-        unsafe { (self.table.turn)(panels, rows, stride, count, depth) }
+        unsafe { (self.table.transpose)(panels, rows, stride, count, depth) }
     }
 }
 
@@ -319,9 +340,9 @@ impl Drop for Kernels {
     }
 }
 
-/// Calls a block of rows as large as fits, until none are left.
+/// Calls a block kernel for the largest block of rows that fits, until all rows are done.
 #[cfg(target_arch = "x86_64")]
-macro_rules! by_rows {
+macro_rules! for_row_blocks {
     ($count:ident, [$($size:literal),*], |$row:ident| $block:ident $arguments:tt) => {
         let mut $row = 0;
         while $row < $count {
@@ -336,4 +357,4 @@ macro_rules! by_rows {
     };
 }
 #[cfg(target_arch = "x86_64")]
-use by_rows;
+use for_row_blocks;

@@ -1,4 +1,4 @@
-//! What a network says of the moves that can be played.
+//! Network outputs restricted to the legal moves of a position.
 
 mod repetition;
 
@@ -6,15 +6,16 @@ pub use crate::softmax::Temperature;
 pub use repetition::allows_repetition;
 
 use crate::PolicyKind;
-use crate::softmax::weights;
+use crate::softmax::unnormalised_softmax;
 use tandem_chess::move_map::{lc0, searchless};
 use tandem_chess::{Board, Move};
 
-/// The probabilities of the legal moves, in the board's order: what a policy gives to other moves is shared out among
-/// them. They add up to one whatever the logits are; [`Temperature`] says how.
+/// Policy probabilities of the legal moves, in the board's order: the softmax over the legal logits only.
+/// They add up to one whatever the logits are, even if some are infinite or NaN; see [`Temperature`].
 ///
-/// `logits` has a number for each of the moves that `kind` numbers. A legal move without a number, which is castling in
-/// Chess960 for [`PolicyKind::Actions`], counts as one of which the network says nothing.
+/// `logits` has a value for each move in the encoding of `kind`. A legal move without an index, which is
+/// castling in Chess960 for [`PolicyKind::Actions`], gets probability zero, or an equal one if no legal move
+/// has an index.
 ///
 /// # Panics
 /// If `logits` has another length.
@@ -24,11 +25,11 @@ pub fn probabilities(
     logits: &[f32],
     temperature: Temperature,
 ) -> Vec<(Move, f32)> {
-    let numbered = match kind {
+    let count = match kind {
         PolicyKind::Attention => lc0::COUNT,
         PolicyKind::Actions => searchless::COUNT,
     };
-    assert_eq!(logits.len(), numbered, "a logit for each move");
+    assert_eq!(logits.len(), count, "a logit for each move");
     let index = |mv| match kind {
         PolicyKind::Attention => Some(lc0::index_of(board, mv).get()),
         PolicyKind::Actions => searchless::index_of(board, mv).map(|index| index.get()),
@@ -38,17 +39,17 @@ pub fn probabilities(
         moves.extend(generated.into_iter().map(|mv| (mv, index(mv).map_or(f32::NAN, |index| logits[index]))));
         false
     });
-    share_out(&mut moves, temperature);
+    softmax_in_place(&mut moves, temperature);
     moves
 }
 
-/// Turns a number for each move into its probability: logits, or values such as the chance to win after the move, with
-/// which the temperature says how much a better chance counts.
-pub fn share_out(moves: &mut [(Move, f32)], temperature: Temperature) {
-    let shares: Vec<f64> = weights(moves.iter().map(|&(_, number)| number), temperature).collect();
-    let total: f64 = shares.iter().sum();
-    for ((_, number), share) in moves.iter_mut().zip(shares) {
-        *number = (share / total) as f32;
+/// Replaces the value of each move by its softmax probability. Values may be logits, or win probabilities
+/// after the moves; the temperature then decides how much a better one counts.
+pub fn softmax_in_place(moves: &mut [(Move, f32)], temperature: Temperature) {
+    let powers: Vec<f64> = unnormalised_softmax(moves.iter().map(|&(_, value)| value), temperature).collect();
+    let total: f64 = powers.iter().sum();
+    for ((_, value), power) in moves.iter_mut().zip(powers) {
+        *value = (power / total) as f32;
     }
 }
 
@@ -65,9 +66,9 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_read_by_the_numbers_of_its_moves() {
+    fn logits_are_read_by_the_index_of_each_move() {
         let board = fen::parse("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1").unwrap();
-        // Castling short, as each of the two numbers it; and a move that is not legal, for which the network is sure.
+        // Kingside castling by its index in each encoding; and an illegal move, of which the network is sure.
         for (kind, count, castling) in [(PolicyKind::Attention, 1858, 103), (PolicyKind::Actions, 1968, 1714)]
         {
             let mut logits = vec![0.0; count];
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_that_has_no_number_is_not_played() {
+    fn a_move_without_an_index_has_probability_zero() {
         let board = fen::parse("1rk1r3/8/8/8/8/8/8/1RK1R3 w EBeb - 0 1").unwrap();
         let moves = probabilities(&board, PolicyKind::Actions, &vec![0.0; 1968], Temperature::ONE);
         assert_eq!(of(&moves, &board, "c1b1"), 0.0);
@@ -92,15 +93,20 @@ mod tests {
     }
 
     #[test]
-    fn values_are_shared_out_by_their_differences() {
+    fn probabilities_follow_the_differences_of_values() {
         let moves = Position::startpos().legal_moves();
         let mut values = [(moves[0], 0.5), (moves[1], 0.6), (moves[2], 0.5)];
-        share_out(&mut values, Temperature::new(0.1).unwrap());
+        softmax_in_place(&mut values, Temperature::new(0.1).unwrap());
         let expected = [1.0, 1f32.exp(), 1.0].map(|weight| weight / (2.0 + 1f32.exp()));
-        assert!(values.iter().zip(expected).all(|((_, share), expected)| (share - expected).abs() < 1e-5));
+        assert!(
+            values
+                .iter()
+                .zip(expected)
+                .all(|((_, probability), expected)| (probability - expected).abs() < 1e-5)
+        );
     }
 
-    /// Numbers that no network should give.
+    /// Values that a trained network should not produce.
     fn hostile() -> impl Strategy<Value = f32> {
         prop_oneof![
             any::<f32>(),
@@ -122,7 +128,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn probabilities_add_up_whatever_the_logits(
+        fn probabilities_add_up_to_one_for_any_logits(
             few in prop::collection::vec(hostile(), 1..40),
             temperature in temperature(),
             seed: u64,
@@ -142,8 +148,8 @@ mod tests {
                 let moves = probabilities(position.board(), kind, &logits, temperature);
                 let order: Vec<Move> = moves.iter().map(|&(mv, _)| mv).collect();
                 prop_assert_eq!(&order[..], &position.legal_moves()[..]);
-                prop_assert!(moves.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
-                let sum: f64 = moves.iter().map(|&(_, share)| f64::from(share)).sum();
+                prop_assert!(moves.iter().all(|(_, probability)| (0.0..=1.0).contains(probability)));
+                let sum: f64 = moves.iter().map(|&(_, probability)| f64::from(probability)).sum();
                 prop_assert!(moves.is_empty() || (sum - 1.0).abs() < 1e-5, "{}", sum);
             }
         }

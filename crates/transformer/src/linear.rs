@@ -1,27 +1,28 @@
-//! Layers: products with weights, packed for the kernels in one of three precisions.
+//! Linear layers: weights packed into panels for the kernels, in one of three precisions.
 
 use crate::aligned::Aligned;
 use crate::floats::to_bf16;
-use crate::kernels::{GROUP, Kernels, PAIR, PANEL, Store, TILE_BYTES, TILE_ROWS, left_by_bytes};
-use crate::quantise::{MOST_INPUTS, quantise_row};
+use crate::kernels::{Epilogue, GROUP, Kernels, PAIR, PANEL, TILE_BYTES, TILE_ROWS, quantisation_residual};
+use crate::quantise::{MAX_INPUTS, quantise_row};
 
-/// In what numbers a network computes its products.
+/// Number format in which a network computes its matrix products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// Floating point of 32 bits.
+    /// 32-bit floating point: the reference, with outputs that only differ by rounding between instruction
+    /// sets.
     F32,
-    /// Bytes: a scale for each output of a layer, and one for each row that it reads. Where much depends on a row it is read
-    /// twice, as bytes and as what they leave.
+    /// int8 with a scale for each output of a layer, and uint8 with a scale for each input vector. Sensitive
+    /// layers read their input as two bytes: the quantised value and its quantised residual.
     Int8,
-    /// Floating point of 16 bits with 8 bits of precision; sums have 32 bits.
+    /// bfloat16 factors with 8 bits of precision, and 32-bit sums.
     Bf16,
 }
 
 impl Precision {
-    /// All of them.
+    /// All precisions, full precision first, in the order in which tools list them.
     pub const ALL: [Self; 3] = [Self::F32, Self::Int8, Self::Bf16];
 
-    /// What it is called.
+    /// Name on the command line and in messages: `f32`, `int8` or `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -31,63 +32,64 @@ impl Precision {
     }
 }
 
-/// Rows at a time, so that they stay near while all weights pass by.
+/// Input vectors that are multiplied at a time, so that they stay in cache while all weights are read.
 const ROWS: usize = 64;
 
-/// A layer: `x W^T + b`.
+/// A linear layer, `x W^T + b`, or several that read the same input.
 #[derive(Debug)]
 pub(crate) struct Linear {
     inputs: usize,
     outputs: usize,
     panels: Panels,
-    /// A number for each column of the panels.
+    /// A value for each column of the panels; zero where a layer has no bias.
     bias: Aligned<f32>,
-    /// Rows are read in two bytes where weights are bytes.
-    fine: bool,
+    /// int8 only: the input is quantised as two bytes, value and residual.
+    residual: bool,
 }
 
-/// Weights in panels of 32 outputs; what is missing in the last one is zero.
+/// Weights in panels of 32 outputs; the last panel is padded with zeros.
 #[derive(Debug)]
 enum Panels {
     F32(Aligned<f32>),
     Int8 {
         weights: Aligned<i8>,
-        /// What one is worth, for each output.
+        /// Weight scale of each output.
         scales: Aligned<f32>,
-        /// Rows are bytes whose zero is 128; this takes it away again.
+        /// Sum of each output for an input of zeros, negated: zero is stored as 128 in the unsigned input
+        /// bytes.
         starts: Aligned<i32>,
     },
     Bf16(Aligned<u16>),
 }
 
-/// The weights and biases of a layer as they are stored: a row of `inputs` numbers for each output.
+/// Weights and biases of a layer as they are stored: a row of `inputs` weights for each output.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain<'a> {
+pub(crate) struct UnpackedLinear<'a> {
     pub(crate) weights: &'a [f32],
     pub(crate) bias: Option<&'a [f32]>,
     pub(crate) inputs: usize,
-    /// What the outputs are multiplied by.
+    /// Factor that is folded into weights and biases, for example 1/√depth of queries.
     pub(crate) factor: f32,
 }
 
-/// Rows as layers of less than full precision read them, and room for their sums.
+/// Input vectors quantised for a layer, and buffers for its sums. Reused by all layers of a network.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct LinearScratch {
     bytes: Aligned<u8>,
     scales: Aligned<f32>,
-    /// What the bytes leave of the rows, and that as bytes.
-    rest: Aligned<f32>,
-    rest_bytes: Aligned<u8>,
-    rest_scales: Aligned<f32>,
-    halves: Aligned<u16>,
+    /// Residual of the quantised input, then its own quantised form.
+    residual: Aligned<f32>,
+    residual_bytes: Aligned<u8>,
+    residual_scales: Aligned<f32>,
+    bf16: Aligned<u16>,
     sums: Aligned<f32>,
-    whole_sums: Aligned<i32>,
-    rest_sums: Aligned<i32>,
+    int_sums: Aligned<i32>,
+    residual_sums: Aligned<i32>,
 }
 
 impl Linear {
-    /// Several layers that read the same rows, side by side.
-    pub(crate) fn new(layers: &[Plain<'_>], precision: Precision) -> Self {
+    /// Packs several layers that read the same input, side by side, as one.
+    pub(crate) fn new(layers: &[UnpackedLinear<'_>], precision: Precision) -> Self {
         let inputs = layers[0].inputs;
         let rows: Vec<(&[f32], f32)> = layers
             .iter()
@@ -104,80 +106,82 @@ impl Linear {
             at += count;
         }
         let panels = match precision {
-            Precision::Int8 if inputs <= MOST_INPUTS => Panels::int8(&rows, inputs),
+            Precision::Int8 if inputs <= MAX_INPUTS => Panels::int8(&rows, inputs),
             Precision::Bf16 => Panels::bf16(&rows, inputs),
             _ => Panels::f32(&rows, inputs),
         };
-        Self { inputs, outputs, panels, bias, fine: false }
+        Self { inputs, outputs, panels, bias, residual: false }
     }
 
-    /// The same layer, which reads rows in two bytes where its weights are bytes: twice the products, and hardly an error.
-    pub(crate) fn fine(self) -> Self {
-        Self { fine: true, ..self }
+    /// The same layer with a two-byte input if its weights are int8: twice the products, and hardly any
+    /// quantisation error.
+    pub(crate) fn with_residual(self) -> Self {
+        Self { residual: true, ..self }
     }
 
-    /// Numbers of a row that it makes.
+    /// Outputs for each input vector, over all joined layers.
     pub(crate) fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Numbers of a row that it reads.
     pub(crate) fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Makes rows ready to be read by this layer, and by others of its precision and as fine.
-    pub(crate) fn prepare(&self, kernels: &Kernels, x: &[f32], prepared: &mut Prepared) {
+    /// Quantises input vectors for this layer, and for others of the same precision that treat the residual
+    /// alike.
+    pub(crate) fn prepare(&self, kernels: &Kernels, x: &[f32], prepared: &mut LinearScratch) {
         let count = x.len() / self.inputs;
         let whole = count.next_multiple_of(TILE_ROWS);
         match &self.panels {
             Panels::F32(_) => {}
             Panels::Int8 { .. } => {
-                let bytes = prepared.bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
-                let scales = prepared.scales.room(count);
+                let bytes = prepared.bytes.buffer(whole * self.inputs.next_multiple_of(TILE_BYTES));
+                let scales = prepared.scales.buffer(count);
                 kernels.quantise(bytes, scales, x, self.inputs, self.inputs);
-                if self.fine {
-                    let rest = prepared.rest.room(x.len());
-                    left_by_bytes(rest, x, self.inputs);
-                    let bytes = prepared.rest_bytes.room(whole * self.inputs.next_multiple_of(TILE_BYTES));
-                    let scales = prepared.rest_scales.room(count);
-                    kernels.quantise(bytes, scales, rest, self.inputs, self.inputs);
+                if self.residual {
+                    let residual = prepared.residual.buffer(x.len());
+                    quantisation_residual(residual, x, self.inputs);
+                    let bytes =
+                        prepared.residual_bytes.buffer(whole * self.inputs.next_multiple_of(TILE_BYTES));
+                    let scales = prepared.residual_scales.buffer(count);
+                    kernels.quantise(bytes, scales, residual, self.inputs, self.inputs);
                 }
             }
             Panels::Bf16(_) => {
-                let halves = prepared.halves.room(whole * self.inputs.next_multiple_of(TILE_BYTES / 2));
-                kernels.halve(halves, count, x, self.inputs, self.inputs);
+                let bf16 = prepared.bf16.buffer(whole * self.inputs.next_multiple_of(TILE_BYTES / 2));
+                kernels.convert_bf16(bf16, count, x, self.inputs, self.inputs);
             }
         }
     }
 
-    /// Passes rows through the layer.
+    /// Multiplies input vectors by the layer and stores the results by an epilogue.
     pub(crate) fn apply(
         &self,
         kernels: &Kernels,
         x: &[f32],
-        prepared: &mut Prepared,
-        store: Store,
+        prepared: &mut LinearScratch,
+        epilogue: Epilogue,
         out: &mut [f32],
     ) {
         self.prepare(kernels, x, prepared);
-        self.apply_prepared(kernels, x, prepared, store, out);
+        self.apply_prepared(kernels, x, prepared, epilogue, out);
     }
 
-    /// The same for rows that were made ready before.
+    /// The same for input vectors that [`Self::prepare`] has already quantised.
     pub(crate) fn apply_prepared(
         &self,
         kernels: &Kernels,
         x: &[f32],
-        prepared: &mut Prepared,
-        store: Store,
+        prepared: &mut LinearScratch,
+        epilogue: Epilogue,
         out: &mut [f32],
     ) {
         let (inputs, stride) = (self.inputs, self.outputs);
         let count = x.len() / inputs;
-        let Prepared { bytes, scales: row_scales, halves, sums: float_sums, whole_sums, .. } = prepared;
-        let (rest_bytes, rest_scales, rest_sums) =
-            (&prepared.rest_bytes, &prepared.rest_scales, &mut prepared.rest_sums);
+        let LinearScratch { bytes, scales: row_scales, bf16, sums: float_sums, int_sums, .. } = prepared;
+        let (residual_bytes, residual_scales, residual_sums) =
+            (&prepared.residual_bytes, &prepared.residual_scales, &mut prepared.residual_sums);
         for first in (0..count).step_by(ROWS) {
             let rows = ROWS.min(count - first);
             for (panel, (bias, columns)) in self.columns().enumerate() {
@@ -185,62 +189,69 @@ impl Linear {
                 let out = &mut out[first * stride + panel * PANEL..];
                 match &self.panels {
                     Panels::F32(weights) => {
-                        let sums = float_sums.room(ROWS * PANEL);
+                        let sums = float_sums.buffer(ROWS * PANEL);
                         let weights = &weights[panel * inputs * PANEL..][..inputs * PANEL];
                         kernels.multiply(sums, PANEL, &x[first * inputs..], inputs, rows, weights);
-                        kernels.finish(out, stride, size, store, sums, bias);
+                        kernels.finish(out, stride, size, epilogue, sums, bias);
                     }
                     Panels::Int8 { weights, scales, starts } => {
-                        let sums = whole_sums.room(ROWS * PANEL);
+                        let sums = int_sums.buffer(ROWS * PANEL);
                         let depth = inputs.next_multiple_of(TILE_BYTES);
                         let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
                         let start = &starts.as_chunks().0[panel];
                         kernels.multiply_int8(sums, &bytes[first * depth..], rows, weights, start);
                         let scales = &scales.as_chunks().0[panel];
-                        if self.fine {
-                            let rest = rest_sums.room(ROWS * PANEL);
-                            kernels.multiply_int8(rest, &rest_bytes[first * depth..], rows, weights, start);
-                            let both = float_sums.room(ROWS * PANEL);
-                            let row_scales = row_scales[first..].iter().zip(&rest_scales[first..]);
-                            add_up(both, [sums, rest], row_scales.take(rows), scales);
-                            kernels.finish(out, stride, size, store, both, bias);
+                        if self.residual {
+                            let residual = residual_sums.buffer(ROWS * PANEL);
+                            kernels.multiply_int8(
+                                residual,
+                                &residual_bytes[first * depth..],
+                                rows,
+                                weights,
+                                start,
+                            );
+                            let both = float_sums.buffer(ROWS * PANEL);
+                            let row_scales = row_scales[first..].iter().zip(&residual_scales[first..]);
+                            add_residual_sums(both, [sums, residual], row_scales.take(rows), scales);
+                            kernels.finish(out, stride, size, epilogue, both, bias);
                         } else {
                             let scales = (&row_scales[first..], scales, bias);
-                            kernels.finish_int8(out, stride, size, store, sums, scales);
+                            kernels.finish_int8(out, stride, size, epilogue, sums, scales);
                         }
                     }
                     Panels::Bf16(weights) => {
-                        let sums = float_sums.room(ROWS * PANEL);
+                        let sums = float_sums.buffer(ROWS * PANEL);
                         let depth = inputs.next_multiple_of(TILE_BYTES / 2);
                         let weights = &weights[panel * depth * PANEL..][..depth * PANEL];
-                        kernels.multiply_bf16(sums, &halves[first * depth..], rows, weights);
-                        kernels.finish(out, stride, size, store, sums, bias);
+                        kernels.multiply_bf16(sums, &bf16[first * depth..], rows, weights);
+                        kernels.finish(out, stride, size, epilogue, sums, bias);
                     }
                 }
             }
         }
     }
 
-    /// The biases of each panel, and how many of its columns are outputs.
+    /// Biases of each panel, and the number of its columns that are outputs.
     fn columns(&self) -> impl Iterator<Item = (&[f32; PANEL], usize)> {
         let counts = (0..self.outputs).step_by(PANEL).map(|first| PANEL.min(self.outputs - first));
         self.bias.as_chunks::<PANEL>().0.iter().zip(counts)
     }
 }
 
-/// The sums of rows in bytes and of what those leave, with the scales of both for each row and those of the columns.
-fn add_up<'a>(
+/// Adds the sums of the quantised input and of its residual, with the input scales of both for each row and
+/// the weight scale of each column.
+fn add_residual_sums<'a>(
     to: &mut [f32],
-    [sums, rest]: [&[i32]; 2],
+    [sums, residual]: [&[i32]; 2],
     row_scales: impl Iterator<Item = (&'a f32, &'a f32)>,
     scales: &[f32; PANEL],
 ) {
-    let sums = sums.as_chunks::<PANEL>().0.iter().zip(rest.as_chunks::<PANEL>().0);
-    for ((to, (sums, rest)), (scale, rest_scale)) in
+    let sums = sums.as_chunks::<PANEL>().0.iter().zip(residual.as_chunks::<PANEL>().0);
+    for ((to, (sums, residual)), (scale, residual_scale)) in
         to.as_chunks_mut::<PANEL>().0.iter_mut().zip(sums).zip(row_scales)
     {
         for column in 0..PANEL {
-            let sum = sums[column] as f32 * scale + rest[column] as f32 * rest_scale;
+            let sum = sums[column] as f32 * scale + residual[column] as f32 * residual_scale;
             to[column] = sum * scales[column];
         }
     }
@@ -295,28 +306,33 @@ mod tests {
     use crate::Isa;
     use tandem_chess::random::SplitMix;
 
-    /// Two bytes for each number of a row leave next to nothing of the error that one leaves; what is left is the weights'.
+    /// A two-byte input leaves next to nothing of the error of a one-byte input; the residual is the error of the
+    /// weights.
     #[test]
-    fn rows_in_two_bytes_are_nearly_as_good_as_whole_numbers() {
+    fn two_byte_inputs_are_nearly_as_accurate_as_full_precision() {
         let mut random = SplitMix::new(5);
-        let mut numbers =
+        let mut values =
             |count: usize| -> Vec<f32> { (0..count).map(|_| random.unit() as f32 - 0.5).collect() };
         let (inputs, outputs, rows) = (100, 70, 83);
-        let (weights, bias, x) = (numbers(inputs * outputs), numbers(outputs), numbers(inputs * rows));
-        // Weights that are bytes already, so that rows alone are to blame.
+        let (weights, bias, x) = (values(inputs * outputs), values(outputs), values(inputs * rows));
+        // Weights that are int8 values already, so that only the input is quantised.
         let (bytes, scales) = crate::quantise_rows(&weights, outputs, inputs);
         let weights = crate::restore_rows(&bytes, &scales);
         let layer = |precision| {
-            let plain = Plain { weights: &weights, bias: Some(&bias), inputs, factor: 2.0 };
-            Linear::new(&[plain], precision)
+            let unpacked = UnpackedLinear { weights: &weights, bias: Some(&bias), inputs, factor: 2.0 };
+            Linear::new(&[unpacked], precision)
         };
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             let kernels = Kernels::start(isa);
-            for store in [Store::Set, Store::Activate(crate::Activation::Mish), Store::Add(0.5), Store::Times]
-            {
+            for epilogue in [
+                Epilogue::Assign,
+                Epilogue::Activate(crate::Activation::Mish),
+                Epilogue::AddScaled(0.5),
+                Epilogue::Multiply,
+            ] {
                 let run = |layer: Linear| {
                     let mut out = vec![0.25; rows * outputs];
-                    layer.apply(&kernels, &x, &mut Prepared::default(), store, &mut out);
+                    layer.apply(&kernels, &x, &mut LinearScratch::default(), epilogue, &mut out);
                     out
                 };
                 let exact = run(layer(Precision::F32));
@@ -325,8 +341,8 @@ mod tests {
                     off.fold(0f32, f32::max)
                 };
                 let (one, two) =
-                    (worst(run(layer(Precision::Int8))), worst(run(layer(Precision::Int8).fine())));
-                assert!(two < one / 60.0, "{}, {store:?}: {one} and {two}", isa.name());
+                    (worst(run(layer(Precision::Int8))), worst(run(layer(Precision::Int8).with_residual())));
+                assert!(two < one / 60.0, "{}, {epilogue:?}: {one} and {two}", isa.name());
             }
         }
     }

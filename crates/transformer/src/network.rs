@@ -1,4 +1,4 @@
-//! Networks that are run: weights packed for an instruction set, and the way of a position through them.
+//! Networks for inference: weights packed for an instruction set, and the forward forward_blocks.
 
 mod attention;
 mod builder;
@@ -11,11 +11,11 @@ mod observer;
 mod scratch;
 
 pub use inputs::{InputError, Inputs};
-pub use observer::{Look, Observer};
+pub use observer::{AttentionObserver, AttentionView};
 pub use scratch::Scratch;
 
 use crate::aligned::Aligned;
-use crate::kernels::{Kernels, Store};
+use crate::kernels::{Epilogue, Kernels};
 use crate::linear::Precision;
 use crate::{Architecture, Isa, NormPlace, Outputs, Weights};
 use attention::AttentionLayer;
@@ -24,12 +24,13 @@ use embedding::EmbeddingLayer;
 use feed_forward::FeedForwardLayer;
 use heads::HeadLayers;
 use norm::NormLayer;
-use scratch::{Cursor, Rows};
+use scratch::{Cursor, TokenBatch};
 
-/// A network that is run on processors.
+/// A network for inference on CPUs.
 ///
-/// Layers where little is computed and much depends on it stay in full precision whatever is asked for, as in files of
-/// bytes: see [`crate::is_quantised`].
+/// Sensitive layers that take little time stay in full precision in any [`Precision`], as they do in int8
+/// files: see [`crate::is_quantised`]. A network is immutable, so threads share it, each with a [`Scratch`]
+/// of its own.
 #[derive(Debug)]
 pub struct Network {
     architecture: Architecture,
@@ -41,7 +42,7 @@ pub struct Network {
     heads: HeadLayers,
 }
 
-/// Attention and a feed-forward layer, with their norms.
+/// A transformer block: attention and a feed-forward layer, with their norms.
 #[derive(Debug)]
 struct Block {
     attention: AttentionLayer,
@@ -51,7 +52,7 @@ struct Block {
 }
 
 impl Network {
-    /// Packs weights for an instruction set; where the machine does not have it, for the best one below it.
+    /// Packs weights for an instruction set, or for the best one below it if this CPU does not have it.
     pub fn new(weights: &Weights, precision: Precision, isa: Isa) -> Self {
         let builder = Builder::new(weights, precision);
         let architecture = weights.architecture().clone();
@@ -76,23 +77,27 @@ impl Network {
         }
     }
 
-    /// What it is made of.
+    /// The architecture of the weights that were packed.
     pub fn architecture(&self) -> &Architecture {
         &self.architecture
     }
 
-    /// In what numbers it computes.
+    /// Precision of the matrix products, except in sensitive layers.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// With which instructions.
+    /// Instruction set in use, which may be lower than the one that was asked for.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// What the network says of each position; with a head of action values, of each move of each position, one
-    /// position's moves after the other's. Takes no memory but where a larger input than any before needs it.
+    /// Runs the forward pass of a batch and returns the outputs of each position; with an action-value head, those of each
+    /// move, position after position. Allocates only if the input is larger than any before it with the same
+    /// scratch.
+    ///
+    /// # Errors
+    /// If the inputs are of another kind or length than the network reads, or contain an unknown token.
     pub fn run<'a>(
         &self,
         inputs: &Inputs<'_>,
@@ -101,69 +106,75 @@ impl Network {
         self.run_observed(inputs, scratch, &mut ())
     }
 
-    /// The same, and lets somebody look on.
+    /// The same, and calls an observer with the attention weights of each head.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
     pub fn run_observed<'a>(
         &self,
         inputs: &Inputs<'_>,
         scratch: &'a mut Scratch,
-        observer: &mut impl Observer,
+        observer: &mut impl AttentionObserver,
     ) -> Result<&'a [Outputs], InputError> {
         let positions = inputs.check(&self.architecture)?;
         let kernels = Kernels::start(self.isa);
-        let Scratch { rows, outputs } = scratch;
-        let (mut cursor, mut said) = (Cursor::default(), 0);
+        let Scratch { batch, outputs } = scratch;
+        let (mut cursor, mut done) = (Cursor::default(), 0);
         while cursor.position < positions {
-            cursor = rows.plan(inputs, &self.architecture, cursor, positions);
-            self.embedding.apply(&kernels, inputs, rows);
-            self.pass(&kernels, rows, observer);
-            let count = rows.answers();
-            if outputs.len() < said + count {
-                outputs.resize_with(said + count, Outputs::default);
+            cursor = batch.plan(inputs, &self.architecture, cursor, positions);
+            self.embedding.apply(&kernels, inputs, batch);
+            self.forward_blocks(&kernels, batch, observer);
+            let count = batch.num_outputs();
+            if outputs.len() < done + count {
+                outputs.resize_with(done + count, Outputs::default);
             }
-            self.heads.apply(&kernels, rows, &mut outputs[said..said + count]);
-            said += count;
+            self.heads.apply(&kernels, batch, &mut outputs[done..done + count]);
+            done += count;
         }
-        Ok(&outputs[..said])
+        Ok(&outputs[..done])
     }
 
-    /// Passes rows through the body.
-    fn pass(&self, kernels: &Kernels, rows: &mut Rows, observer: &mut impl Observer) {
+    fn forward_blocks(
+        &self,
+        kernels: &Kernels,
+        batch: &mut TokenBatch,
+        observer: &mut impl AttentionObserver,
+    ) {
         let factor = self.architecture.branch_factor();
         let before = self.architecture.body.norm.place == NormPlace::Pre;
         for (index, block) in self.blocks.iter().enumerate() {
             observer.layer(index);
-            // 1. Attention, on normed rows or to be normed after. What no head reads is left out of the last one.
-            let input = rows.branch(before.then_some(&block.attention_norm), kernels);
-            let only_read = rows.text && index + 1 == self.blocks.len();
-            block.attention.look(kernels, rows, input, only_read, observer);
+            // 1. Attention. In the last layer of a network that reads text, only the tokens that heads read are queries.
+            let input = batch.branch(before.then_some(&block.attention_norm), kernels);
+            let only_read = batch.text && index + 1 == self.blocks.len();
+            block.attention.attend(kernels, batch, input, only_read, observer);
             if only_read {
-                rows.keep_what_is_read();
+                batch.keep_read_tokens();
             }
-            block.attention.join(kernels, rows, Store::Add(factor));
+            block.attention.join(kernels, batch, Epilogue::AddScaled(factor));
             if !before {
-                block.attention_norm.apply(kernels, rows.x_mut());
+                block.attention_norm.apply(kernels, batch.x_mut());
             }
-            // 2. What happens to each row alone.
-            let input = rows.branch(before.then_some(&block.feed_forward_norm), kernels);
-            block.feed_forward.apply(kernels, rows, input, factor);
+            // 2. The feed-forward layer, on each token separately.
+            let input = batch.branch(before.then_some(&block.feed_forward_norm), kernels);
+            block.feed_forward.apply(kernels, batch, input, factor);
             if !before {
-                block.feed_forward_norm.apply(kernels, rows.x_mut());
+                block.feed_forward_norm.apply(kernels, batch.x_mut());
             }
         }
         if let Some(norm) = &self.last_norm {
-            norm.apply(kernels, rows.x_mut());
+            norm.apply(kernels, batch.x_mut());
         }
     }
 }
 
-/// Which rows a branch reads: those of the residual stream, or their normed copies.
+/// Input of a residual branch: the stream itself (post-norm), or its normalised copy (pre-norm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Stream,
     Normed,
 }
 
-/// A copy of a tensor.
-fn copied(numbers: &[f32]) -> Aligned<f32> {
-    Aligned::from(numbers)
+fn copied(values: &[f32]) -> Aligned<f32> {
+    Aligned::from(values)
 }

@@ -1,33 +1,36 @@
-//! What a network says of a position.
+//! Results of a forward pass, as plain values and logits; [`crate::legal`] and [`crate::encoding`] turn them
+//! into probabilities.
 
 use crate::PolicyTarget;
 
-/// What a network says of a position. Heads that it lacks are empty.
+/// Outputs of all heads for a position, or for a move of it. Fields of heads that the network lacks are
+/// empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
-    /// Logits of the chance to win after the move that was read.
+    /// Logits of the win probability after the move, over the buckets of the head.
     pub action_value: Vec<f32>,
-    /// Logits of the chance to win.
+    /// Logits of the win probability of the position, over the buckets of the head.
     pub state_value: Vec<f32>,
-    /// Logits of the moves, by their numbers in lc0's order or that of searchless chess.
+    /// Policy logits, by move index in lc0's order or in that of searchless chess (see
+    /// [`crate::PolicyKind`]).
     pub policy: Vec<f32>,
-    /// Policies for other targets, in the architecture's order.
-    pub beside: Vec<(PolicyTarget, Vec<f32>)>,
-    /// How the game ends, what a search finds, how the next moves go.
+    /// Logits of the auxiliary policies, in the architecture's order.
+    pub aux_policies: Vec<(PolicyTarget, Vec<f32>)>,
+    /// Value heads: game result, search result and short-term value.
     pub values: [Option<ValueOutput>; 3],
-    /// Plies that are left.
+    /// Expected number of plies until the end of the game, not negative.
     pub moves_left: Option<f32>,
-    /// For each of lc0's moves the value after it, from -1 to 1.
+    /// Value after each of lc0's 1858 moves, from -1 to 1.
     pub move_value: Vec<f32>,
 }
 
-/// What a head of values says.
+/// Outputs of one value head, for the side to move.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ValueOutput {
-    /// Logits of win, draw and loss.
+    /// Logits of win, draw and loss; their softmax are the probabilities.
     pub wdl: [f32; 3],
-    /// The square of the error that the value will have, as a chance from 0 to 1.
+    /// Expected squared error of the value, from 0 to 1.
     pub error: Option<f32>,
-    /// Logits of the value in buckets.
+    /// Logits of the value distribution over buckets; empty if the head has none.
     pub buckets: Vec<f32>,
 }

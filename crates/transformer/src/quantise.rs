@@ -1,41 +1,42 @@
-//! Weights as bytes: a scale for each output of a layer, and how far that is from the numbers that were.
+//! Quantisation of weights to int8: a scale for each output of a layer, and the error that this makes.
 
 use crate::{TensorSpec, Weights};
 
-/// The largest byte; the smallest is as far from zero on the other side.
-const MOST: f32 = 127.0;
+/// Largest int8 value in use; -128 is left out so that the range is symmetric.
+const MAX_INT8: f32 = 127.0;
 
-/// Inputs of which a sum of products of bytes surely fits into 32 bits: 65536 · 255 · 127 < 2^31.
-pub(crate) const MOST_INPUTS: usize = 1 << 16;
+/// Largest number of inputs for which an int8 dot product surely fits into an i32: 65536 · 255 · 127 < 2^31.
+pub(crate) const MAX_INPUTS: usize = 1 << 16;
 
-/// A row of numbers as bytes, and what one is worth: the largest number becomes 127 or -127. Files and layers that are
-/// run take their bytes from here, and numbers that were bytes before become the same ones again.
+/// Scale and int8 values of a weight row: the largest absolute value maps to 127 or -127. Files and packed
+/// layers both quantise here, and a row that was quantised before gives the same bytes again.
 pub(crate) fn quantise_row(row: &[f32]) -> (f32, impl Iterator<Item = i8>) {
     let largest = row.iter().fold(0f32, |largest, number| largest.max(number.abs()));
-    // Seven bits less than a number has, so that its product with a byte is exact.
-    let scale = f32::from_bits((largest / MOST).to_bits() & !0x7F);
-    let byte = move |&number: &f32| (number / scale).round_ties_even().clamp(-MOST, MOST) as i8;
-    // A row of zeros, or of numbers too small to be divided, is zero.
+    // Seven bits less than an f32 mantissa has, so that the product with an int8 value is exact.
+    let scale = f32::from_bits((largest / MAX_INT8).to_bits() & !0x7F);
+    let byte = move |&number: &f32| (number / scale).round_ties_even().clamp(-MAX_INT8, MAX_INT8) as i8;
+    // A row of zeros, or of values too small to be divided, becomes zero.
     (scale, row.iter().map(move |number| if scale > 0.0 { byte(number) } else { 0 }))
 }
 
-/// Rows of numbers as bytes, and what one is worth in each row: the largest number of a row becomes 127 or -127.
+/// Quantises a matrix row by row and returns its bytes and one scale for each row; the largest absolute value
+/// of a row becomes 127 or -127.
 ///
 /// # Panics
-/// If there are not `rows` times `columns` numbers.
-pub fn quantise_rows(numbers: &[f32], rows: usize, columns: usize) -> (Vec<i8>, Vec<f32>) {
-    assert_eq!(numbers.len(), rows * columns, "numbers of {rows} rows");
-    let mut bytes = Vec::with_capacity(numbers.len());
+/// If there are not `rows` times `columns` values.
+pub fn quantise_rows(values: &[f32], rows: usize, columns: usize) -> (Vec<i8>, Vec<f32>) {
+    assert_eq!(values.len(), rows * columns, "values of {rows} rows");
+    let mut bytes = Vec::with_capacity(values.len());
     let mut scales = Vec::with_capacity(rows);
     for row in 0..rows {
-        let (scale, row) = quantise_row(&numbers[row * columns..][..columns]);
+        let (scale, row) = quantise_row(&values[row * columns..][..columns]);
         scales.push(scale);
         bytes.extend(row);
     }
     (bytes, scales)
 }
 
-/// The numbers that bytes stand for.
+/// Dequantises: each byte times the scale of its row.
 ///
 /// # Panics
 /// If there are not as many rows of bytes as scales.
@@ -45,22 +46,22 @@ pub fn restore_rows(bytes: &[i8], scales: &[f32]) -> Vec<f32> {
     bytes.iter().enumerate().map(|(index, &byte)| f32::from(byte) * scales[index / columns.max(1)]).collect()
 }
 
-/// What bytes cost a tensor.
+/// Error that int8 quantisation makes in one tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantisationLoss {
-    /// Which tensor.
+    /// Name of the tensor, as in [`TensorSpec::name`].
     pub tensor: String,
-    /// Its largest number.
-    pub largest: f32,
-    /// How far one of its numbers is off at worst.
-    pub worst: f32,
-    /// The root of the mean square of how far they are off.
-    pub rms: f32,
+    /// Largest absolute value of the tensor before quantisation.
+    pub max_abs: f32,
+    /// Largest absolute error of any element, at most half a step of its row.
+    pub max_error: f32,
+    /// Root mean square error over all elements, in the unit of the weights.
+    pub rms_error: f32,
 }
 
-/// Whether a layer keeps its precision in every file and every network that is run, because little is computed there and
-/// much depends on it: the one that reads the input, whose clock is far larger than its other numbers, routers, and the
-/// last layers of heads.
+/// True for layers that stay in full precision in every file and every packed network, because they are cheap
+/// and the outputs are sensitive to them: the layer that reads the input, whose clock channel is far larger
+/// than the others, routers, and the last layers of heads.
 pub(crate) fn is_exact(layer: &str) -> bool {
     const EXACT: [&str; 10] = [
         "embedding.squares",
@@ -77,36 +78,38 @@ pub(crate) fn is_exact(layer: &str) -> bool {
     EXACT.iter().any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
 }
 
-/// Whether a layer whose weights are bytes reads its rows in two bytes. Of what bytes cost a network of 9.6 M numbers, half came
-/// from the rows that queries, keys and values read together, and a third from those that the first layer after attention
-/// reads. A policy's queries and keys choose the move, and cost little.
-pub(crate) fn reads_finely(layer: &str) -> bool {
+/// True for int8 layers that read their input as two bytes, the second one for the residual of the first. Of
+/// the loss that int8 cost a network of 9.6 M parameters, half came from the common input of queries, keys
+/// and values, and a third from the input of the first layer after attention. A policy's queries and keys
+/// choose the move, and cost little.
+pub(crate) fn reads_residual(layer: &str) -> bool {
     let is_mixed = layer.contains("feed_forward.") || layer.contains(".experts.");
     layer.ends_with(".query") || (is_mixed && (layer.ends_with(".in") || layer.ends_with(".gate")))
 }
 
-/// Whether a tensor is stored as bytes when a network is: the weights of layers are, but for the few where much depends
-/// on each number, and what has more inputs than sums of bytes have room for.
+/// True if a tensor is stored as int8 in quantised networks: weights of linear layers are, except the few
+/// sensitive ones that stay in full precision, and layers with more inputs than an i32 sum of int8 products
+/// can hold.
 pub fn is_quantised(spec: &TensorSpec) -> bool {
     let layer = spec.name.strip_suffix(".weight");
-    matches!(spec.shape[..], [_, inputs] if inputs <= MOST_INPUTS)
+    matches!(spec.shape[..], [_, inputs] if inputs <= MAX_INPUTS)
         && layer.is_some_and(|layer| !is_exact(layer))
 }
 
-/// What bytes would cost each tensor that [`is_quantised`].
+/// Error that int8 would make in each tensor for which [`is_quantised`] is true, in the architecture's order.
 pub fn quantisation_losses(weights: &Weights) -> Vec<QuantisationLoss> {
-    let of_tensor = |(spec, numbers): (TensorSpec, &[f32])| {
-        let (bytes, scales) = quantise_rows(numbers, spec.shape[0], spec.shape[1]);
+    let of_tensor = |(spec, values): (TensorSpec, &[f32])| {
+        let (bytes, scales) = quantise_rows(values, spec.shape[0], spec.shape[1]);
         let restored = restore_rows(&bytes, &scales);
-        let (mut largest, mut worst, mut squares) = (0f32, 0f32, 0f64);
-        for (number, restored) in numbers.iter().zip(restored) {
-            let off = number - restored;
-            largest = largest.max(number.abs());
-            worst = worst.max(off.abs());
-            squares += f64::from(off) * f64::from(off);
+        let (mut max_abs, mut max_error, mut squares) = (0f32, 0f32, 0f64);
+        for (number, restored) in values.iter().zip(restored) {
+            let error = number - restored;
+            max_abs = max_abs.max(number.abs());
+            max_error = max_error.max(error.abs());
+            squares += f64::from(error) * f64::from(error);
         }
-        let rms = (squares / numbers.len() as f64).sqrt() as f32;
-        QuantisationLoss { tensor: spec.name, largest, worst, rms }
+        let rms_error = (squares / values.len() as f64).sqrt() as f32;
+        QuantisationLoss { tensor: spec.name, max_abs, max_error, rms_error }
     };
     weights.iter().filter(|(spec, _)| is_quantised(spec)).map(of_tensor).collect()
 }
@@ -119,7 +122,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_largest_number_of_a_row_is_127() {
+    fn the_largest_value_of_a_row_becomes_127() {
         let (bytes, scales) = quantise_rows(&[0.5, -1.0, 0.004, 0.0, 0.0, 0.0, 1e-39, 254.0, -127.0], 3, 3);
         assert_eq!(bytes, [64, -127, 1, 0, 0, 0, 0, 127, -64]);
         assert!((scales[0] - 1.0 / 127.0).abs() < 1e-6 && scales[1..] == [0.0, 2.0], "{scales:?}");
@@ -131,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_become_the_same_bytes_again(row in vec(any::<f32>().prop_filter("finite", |x| x.is_finite()), 1..40)) {
+        fn quantising_again_gives_the_same_bytes(row in vec(any::<f32>().prop_filter("finite", |x| x.is_finite()), 1..40)) {
             let (bytes, scales) = quantise_rows(&row, 1, row.len());
             let restored = restore_rows(&bytes, &scales);
             prop_assert_eq!(quantise_rows(&restored, 1, row.len()), (bytes, scales));
@@ -139,37 +142,37 @@ mod tests {
     }
 
     #[test]
-    fn no_number_is_off_by_more_than_half_a_step() {
+    fn errors_are_at_most_half_a_step() {
         let weights = Weights::random(Preset::BtSmall.architecture(), 3);
         let losses = quantisation_losses(&weights);
         assert!(losses.iter().any(|loss| loss.tensor == "layers.7.feed_forward.in.weight"));
         assert!(!losses.iter().any(|loss| loss.tensor == "value.wdl.weight"));
         for loss in losses {
-            assert!(loss.worst <= loss.largest / 254.0 * 1.001, "{loss:?}");
-            assert!(loss.rms < loss.largest / 254.0 / 3f32.sqrt() * 1.1, "{loss:?}");
-            assert!(loss.rms > 0.0, "{loss:?}");
+            assert!(loss.max_error <= loss.max_abs / 254.0 * 1.001, "{loss:?}");
+            assert!(loss.rms_error < loss.max_abs / 254.0 / 3f32.sqrt() * 1.1, "{loss:?}");
+            assert!(loss.rms_error > 0.0, "{loss:?}");
         }
     }
 
     #[test]
-    fn rows_are_read_finely_where_they_cost_most() {
+    fn sensitive_layers_read_the_residual() {
         for name in [
             "layers.3.attention.query",
             "policy.query",
             "layers.0.feed_forward.in",
             "layers.1.experts.4.gate",
         ] {
-            assert!(reads_finely(name), "{name}");
+            assert!(reads_residual(name), "{name}");
         }
         for name in
             ["layers.3.attention.out", "layers.0.feed_forward.out", "layers.1.smolgen.board", "value.in"]
         {
-            assert!(!reads_finely(name), "{name}");
+            assert!(!reads_residual(name), "{name}");
         }
     }
 
     #[test]
-    fn what_much_depends_on_keeps_its_precision() {
+    fn sensitive_layers_keep_full_precision() {
         let named = |name: &str| is_quantised(&TensorSpec { name: name.into(), shape: vec![4, 4] });
         for name in
             ["layers.0.router.weight", "policy.weight", "value.wdl.weight", "embedding.squares.weight"]
@@ -180,7 +183,7 @@ mod tests {
             assert!(named(name), "{name}");
         }
         assert!(!named("embedding.table") && !named("last_norm.scale"));
-        let wide = TensorSpec { name: "value.board.weight".into(), shape: vec![1, MOST_INPUTS + 1] };
+        let wide = TensorSpec { name: "value.board.weight".into(), shape: vec![1, MAX_INPUTS + 1] };
         assert!(!is_quantised(&wide));
     }
 }

@@ -1,6 +1,6 @@
-//! Tiny networks that have every part once.
+//! Tiny architectures that together have every kind of layer and head, for tests.
 
-/// Their architectures.
+/// Descriptions in TOML: lc0's kind first, then squares, text, and text with action values.
 pub(crate) const ARCHITECTURES: [&str; 4] = [
     include_str!("../tests/architectures/board.toml"),
     include_str!("../tests/architectures/squares.toml"),

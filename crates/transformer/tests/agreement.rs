@@ -1,4 +1,5 @@
-//! Networks against themselves: in other precisions, on other instruction sets, alone and together, again and again.
+//! Compares networks with themselves: in other precisions, on other instruction sets, alone and in batches,
+//! with reused buffers.
 
 mod common;
 
@@ -9,7 +10,7 @@ fn available() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// How far answers are from others, in parts of how far those are from zero.
+/// Root mean square difference of outputs, relative to the size of `right`.
 fn distance(left: &[Outputs], right: &[Outputs]) -> f64 {
     let [left, right] = [left, right].map(|outputs| outputs.iter().flat_map(flat).collect::<Vec<f32>>());
     assert_eq!(left.len(), right.len());
@@ -18,9 +19,9 @@ fn distance(left: &[Outputs], right: &[Outputs]) -> f64 {
     (off / right.iter().map(|&x| square(x)).sum::<f64>()).sqrt()
 }
 
-/// To the bit: a row is computed in the same order whatever stands beside it.
+/// Bit-equal, because each token is computed in the same order whatever else is in the batch.
 #[test]
-fn a_position_alone_is_judged_as_among_others() {
+fn outputs_do_not_depend_on_the_batch() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 21);
         let positions = Positions::random(weights.architecture(), 18, 22);
@@ -33,26 +34,26 @@ fn a_position_alone_is_judged_as_among_others() {
             let network = Network::new(&weights, precision, isa);
             let together = run(&network, &positions);
             let mut scratch = Scratch::default();
-            let mut said = 0;
+            let mut done = 0;
             for position in 0..positions.len() {
                 let alone =
                     positions.with(position, 1, |inputs| network.run(inputs, &mut scratch).unwrap().to_vec());
                 assert_eq!(
                     alone,
-                    together[said..said + alone.len()],
+                    together[done..done + alone.len()],
                     "{name} {precision:?} {isa:?} {position}"
                 );
-                said += alone.len();
+                done += alone.len();
             }
-            assert_eq!(said, together.len());
+            assert_eq!(done, together.len());
         }
     }
 }
 
-/// The bounds are for weights by chance. Where a router is in doubt, less precision may choose another expert, which
-/// costs more.
+/// The bounds are for random weights. Where a router is nearly indifferent, lower precision may choose
+/// another expert, which costs more.
 #[test]
-fn less_precision_costs_little() {
+fn lower_precision_changes_outputs_little() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 31);
         let positions = Positions::random(weights.architecture(), 4, 32);
@@ -72,9 +73,9 @@ fn less_precision_costs_little() {
     }
 }
 
-/// A file of bytes and a network that is packed into bytes hold the same ones.
+/// An int8 file and a network that is quantised when it is packed hold the same bytes.
 #[test]
-fn bytes_of_a_file_run_as_bytes_made_of_it() {
+fn int8_files_run_like_weights_quantised_on_packing() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 35);
         let positions = Positions::random(weights.architecture(), 3, 36);
@@ -84,7 +85,7 @@ fn bytes_of_a_file_run_as_bytes_made_of_it() {
         let [read, packed] = [&stored, &weights]
             .map(|weights| run(&Network::new(weights, Precision::Int8, Isa::best()), &positions));
         assert_eq!(read, packed, "{name}");
-        // What is built into a program begins anywhere.
+        // Bytes that are compiled into a program may have any alignment.
         for shift in 0..4 {
             let shifted = [vec![0; shift], file.clone()].concat();
             let network = Network::from_bytes(&shifted[shift..], Isa::best()).unwrap();
@@ -93,9 +94,9 @@ fn bytes_of_a_file_run_as_bytes_made_of_it() {
     }
 }
 
-/// Memory that another network has used changes nothing.
+/// Scratch buffers that another network has used do not change the outputs.
 #[test]
-fn memory_goes_from_one_network_to_the_next() {
+fn scratch_is_reused_by_other_networks() {
     let mut scratch = Scratch::default();
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 41);
@@ -107,26 +108,26 @@ fn memory_goes_from_one_network_to_the_next() {
 }
 
 #[test]
-fn what_is_no_input_is_refused() {
+fn invalid_inputs_are_refused() {
     let network = |index: usize| {
         let weights = Weights::random(small()[index].1.clone(), 51);
         Network::new(&weights, Precision::F32, Isa::Portable)
     };
     let mut scratch = Scratch::default();
-    let mut told =
+    let mut error =
         |index: usize, inputs: &Inputs<'_>| network(index).run(inputs, &mut scratch).unwrap_err().to_string();
-    assert_eq!(told(0, &Inputs::Squares(&[])), "the network reads text");
-    assert_eq!(told(3, &Inputs::Text { tokens: &[], actions: &[] }), "the network reads squares");
-    assert_eq!(told(3, &Inputs::Squares(&[0.0; 65])), "65 numbers are no whole positions of 7168");
+    assert_eq!(error(0, &Inputs::Squares(&[])), "the network reads text");
+    assert_eq!(error(3, &Inputs::Text { tokens: &[], actions: &[] }), "the network reads squares");
+    assert_eq!(error(3, &Inputs::Squares(&[0.0; 65])), "65 values are not whole positions of 7168");
     let tokens = [0; 78];
-    let no_list = told(0, &Inputs::Text { tokens: &tokens, actions: &[] });
+    let no_list = error(0, &Inputs::Text { tokens: &tokens, actions: &[] });
     assert!(no_list.starts_with("0 lists of moves for 1 positions"), "{no_list}");
-    let far = told(0, &Inputs::Text { tokens: &tokens, actions: &[&[1968]] });
+    let far = error(0, &Inputs::Text { tokens: &tokens, actions: &[&[1968]] });
     assert_eq!(far, "token 1968 is not below 1968");
 }
 
 #[test]
-fn no_positions_are_no_answers() {
+fn an_empty_batch_has_no_outputs() {
     for (_, architecture) in small() {
         let text = architecture.input == Input::Text;
         let network = Network::new(&Weights::random(architecture, 61), Precision::Int8, Isa::best());

@@ -1,4 +1,4 @@
-//! After its first run a network takes no memory.
+//! A network does not allocate after its first forward pass.
 
 mod common;
 
@@ -7,17 +7,17 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use tandem_transformer::*;
 
-/// The system's allocator, which counts what this thread takes.
+/// The system's allocator, with a counter of the allocations of this thread.
 struct Counting;
 
 thread_local! {
-    static TAKEN: Cell<usize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all is handed on to the system's allocator as it came.
+// SAFETY: all calls are forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.set(TAKEN.get() + 1);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 #[test]
-fn a_second_run_takes_no_memory() {
+fn a_second_run_does_not_allocate() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 1);
         let positions = Positions::random(weights.architecture(), 18, 2);
@@ -41,10 +41,10 @@ fn a_second_run_takes_no_memory() {
             let mut scratch = Scratch::default();
             positions.with(0, 18, |inputs| {
                 network.run(inputs, &mut scratch).unwrap();
-                let before = TAKEN.get();
+                let before = ALLOCATIONS.get();
                 assert!(before > 0);
                 network.run(inputs, &mut scratch).unwrap();
-                assert_eq!(TAKEN.get(), before, "{name} {precision:?}");
+                assert_eq!(ALLOCATIONS.get(), before, "{name} {precision:?}");
             });
         }
     }

@@ -1,4 +1,4 @@
-//! Codes of the board that somebody else has made.
+//! External board codes, which are added to the outputs of a network's dense-board layer.
 
 mod common;
 
@@ -14,40 +14,40 @@ const FENS: [&str; 5] = [
     "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
 ];
 
-/// The network with a dense board, and what it is asked about.
-fn board(precision: Precision) -> (Network, Batch, usize) {
+/// The network with a dense-board embedding, and the positions it reads.
+fn board(precision: Precision) -> (Network, PositionBatch, usize) {
     let architecture = small().into_iter().find(|(name, _)| *name == "bt").unwrap().1;
     let code = architecture.board_code().unwrap();
     let network = Network::new(&Weights::random(architecture, 71), precision, Isa::best());
-    let mut batch = Batch::new(network.architecture().input);
+    let mut batch = PositionBatch::new(network.architecture().input);
     FENS.iter().for_each(|fen| batch.push(&Position::from_fen(fen).unwrap()));
     (network, batch, code)
 }
 
-fn said(network: &Network, inputs: &Inputs<'_>) -> Vec<Vec<u32>> {
+fn output_bits(network: &Network, inputs: &Inputs<'_>) -> Vec<Vec<u32>> {
     let mut scratch = Scratch::default();
     let outputs = network.run(inputs, &mut scratch).unwrap();
     outputs.iter().map(|outputs| flat(outputs).into_iter().map(f32::to_bits).collect()).collect()
 }
 
 #[test]
-fn a_code_of_zeros_changes_no_bit() {
+fn a_zero_code_changes_no_bit() {
     for precision in Precision::ALL {
         let (network, batch, code) = board(precision);
         let codes = vec![0.0; code * FENS.len()];
-        let plain = said(&network, &batch.inputs(&[]));
-        assert_eq!(said(&network, &batch.coded(&codes)), plain, "{precision:?}");
+        let plain = output_bits(&network, &batch.inputs(&[]));
+        assert_eq!(output_bits(&network, &batch.coded(&codes)), plain, "{precision:?}");
     }
 }
 
 #[test]
 fn each_position_reads_its_own_code() {
     let (network, batch, code) = board(Precision::F32);
-    let plain = said(&network, &batch.inputs(&[]));
+    let plain = output_bits(&network, &batch.inputs(&[]));
     for position in 0..FENS.len() {
         let mut codes = vec![0.0; code * FENS.len()];
         codes[position * code + 17] = 1.5;
-        let coded = said(&network, &batch.coded(&codes));
+        let coded = output_bits(&network, &batch.coded(&codes));
         for other in 0..FENS.len() {
             assert_eq!(coded[other] == plain[other], other != position, "{position} {other}");
         }
@@ -55,28 +55,28 @@ fn each_position_reads_its_own_code() {
 }
 
 #[test]
-fn a_code_alone_is_all_that_is_seen() {
+fn a_code_alone_determines_the_outputs() {
     let (network, batch, code) = board(Precision::F32);
     let codes: Vec<f32> = (0..code * FENS.len()).map(|index| (index % code % 7) as f32 / 7.0).collect();
-    let alone = said(&network, &Inputs::Codes(&codes));
-    // The same code is the same position, whatever stood on the board.
-    assert!(alone.iter().all(|said| *said == alone[0]));
-    assert_ne!(alone, said(&network, &batch.coded(&codes)));
+    let alone = output_bits(&network, &Inputs::Codes(&codes));
+    // The same code gives the same outputs, whatever was on the board.
+    assert!(alone.iter().all(|output| *output == alone[0]));
+    assert_ne!(alone, output_bits(&network, &batch.coded(&codes)));
     let mut other = codes;
     other[0] += 1.0;
-    assert_ne!(said(&network, &Inputs::Codes(&other))[0], alone[0]);
+    assert_ne!(output_bits(&network, &Inputs::Codes(&other))[0], alone[0]);
 }
 
 #[test]
-fn codes_that_do_not_fit_are_refused() {
+fn mismatched_codes_are_refused() {
     let (network, batch, code) = board(Precision::F32);
     assert_eq!(Preset::BtSmall.architecture().board_code(), Some(512));
     let mut scratch = Scratch::default();
-    let mut told = |inputs: &Inputs<'_>| network.run(inputs, &mut scratch).unwrap_err().to_string();
-    let numbers = vec![0.0; 4 * code];
-    assert_eq!(told(&batch.coded(&numbers)), "4 codes for 5 positions; each needs one");
-    let length = format!("{} numbers are no whole positions of {code}", code - 1);
-    assert_eq!(told(&Inputs::Codes(&numbers[1..code])), length);
+    let mut error = |inputs: &Inputs<'_>| network.run(inputs, &mut scratch).unwrap_err().to_string();
+    let values = vec![0.0; 4 * code];
+    assert_eq!(error(&batch.coded(&values)), "4 codes for 5 positions; each needs one");
+    let length = format!("{} values are not whole positions of {code}", code - 1);
+    assert_eq!(error(&Inputs::Codes(&values[1..code])), length);
     for (name, architecture) in small().into_iter().filter(|(name, _)| *name != "bt") {
         assert_eq!(architecture.board_code(), None, "{name}");
         let text = architecture.input == Input::Text;

@@ -1,4 +1,4 @@
-//! Who looks on sees what attention does, and changes nothing.
+//! An observer receives the attention weights, and does not change the outputs.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Positions, run, small};
 use std::collections::HashMap;
 use tandem_transformer::*;
 
-/// Rows of numbers by layer, head, position, move and token.
+/// Rows of weights by layer, head, position, move and token.
 type Seen = HashMap<(usize, usize, usize, Option<usize>, usize), Vec<f32>>;
 
 #[derive(Default)]
@@ -16,18 +16,18 @@ struct All {
     added: Seen,
 }
 
-impl Observer for All {
+impl AttentionObserver for All {
     fn layer(&mut self, layer: usize) {
         self.layer = layer;
     }
 
-    fn look(&mut self, look: &Look<'_>) {
-        let key = |token| (self.layer, look.head, look.position, look.action, token);
-        for (token, weights) in look.weights() {
+    fn attention(&mut self, view: &AttentionView<'_>) {
+        let key = |token| (self.layer, view.head, view.position, view.action, token);
+        for (token, weights) in view.weights() {
             let before = self.weights.insert(key(token), weights.collect());
             assert!(before.is_none(), "seen twice");
         }
-        for (token, logits) in look.added().into_iter().flatten() {
+        for (token, logits) in view.added_logits().into_iter().flatten() {
             self.added.insert(key(token), logits.to_vec());
         }
     }
@@ -44,7 +44,7 @@ fn observed(weights: &Weights, positions: &Positions) -> (All, Vec<Outputs>) {
 }
 
 #[test]
-fn every_token_that_looks_is_seen_and_its_weights_add_up_to_one() {
+fn attention_weights_of_every_query_add_up_to_one() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 1);
         let Architecture { body, heads, input, .. } = weights.architecture();
@@ -54,7 +54,7 @@ fn every_token_that_looks_is_seen_and_its_weights_add_up_to_one() {
             let sum: f32 = row.iter().sum();
             assert!((sum - 1.0).abs() < 1e-5 && row.iter().all(|weight| *weight >= 0.0), "{name} {key:?}");
         }
-        // Answers: of 4 positions, or of the 3 + 0 + 1 + 7 moves that they have.
+        // Outputs of 4 positions, or of the 3 + 0 + 1 + 7 moves that they have.
         let answers = answers.len();
         let [first, last] = match (input, body.mask, heads.action_value) {
             (Input::Text, Mask::Prefix, _) => [4 * 78 + answers, answers],
@@ -68,9 +68,9 @@ fn every_token_that_looks_is_seen_and_its_weights_add_up_to_one() {
     }
 }
 
-/// Without queries nothing counts but what is added.
+/// With zero queries the weights are the softmax of the added logits alone.
 #[test]
-fn what_is_added_is_what_weights_are_made_of() {
+fn added_logits_enter_the_softmax() {
     for (name, architecture) in small() {
         if matches!(architecture.body.attention, Attention::Plain { .. }) {
             continue;

@@ -1,5 +1,5 @@
-//! Real networks of lc0's, where they are at hand: set `TANDEM_DATA` to a folder that has them, or put it at
-//! `../shared/data` beside the repository.
+//! Published networks of lc0, if they are available: set `TANDEM_DATA` to a folder that has them, or put it
+//! at `../shared/data` beside the repository.
 
 use std::path::PathBuf;
 use tandem_transformer::Weights;
@@ -15,7 +15,7 @@ fn maia_is_refused_as_a_residual_network() {
             eprintln!("skipped: {} is missing", path.display());
             continue;
         }
-        let told = Weights::load(&path, None).unwrap_err().to_string();
-        assert!(told.contains("a residual network with squeeze and excitation"), "{told}");
+        let error = Weights::load(&path, None).unwrap_err().to_string();
+        assert!(error.contains("a residual network with squeeze and excitation"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Networks against a plain forward pass in double precision, written from the formulas.
+//! Compares networks with a reference forward pass in double precision, written directly from the formulas.
 
 mod common;
 
@@ -8,8 +8,8 @@ use tandem_transformer::*;
 
 type Matrix = Vec<Vec<f64>>;
 
-/// A network as formulas have it.
-struct Plain<'a>(&'a Weights);
+/// The reference forward pass of a network.
+struct Reference<'a>(&'a Weights);
 
 fn erfc(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
@@ -20,7 +20,7 @@ fn erfc(x: f64) -> f64 {
     1.0 - sum * 2.0 / std::f64::consts::PI.sqrt()
 }
 
-fn bent(x: f64, activation: Activation) -> f64 {
+fn activate(x: f64, activation: Activation) -> f64 {
     match activation {
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::Mish => x * (1.0 + x.exp()).ln().tanh(),
@@ -41,7 +41,7 @@ fn dot(left: &[f64], right: &[f64]) -> f64 {
     left.iter().zip(right).map(|(left, right)| left * right).sum()
 }
 
-impl Plain<'_> {
+impl Reference<'_> {
     fn tensor(&self, name: &str) -> Vec<f64> {
         self.0.get(name).unwrap_or_else(|| panic!("{name}")).iter().map(|&number| f64::from(number)).collect()
     }
@@ -59,9 +59,9 @@ impl Plain<'_> {
         rows.iter().map(|row| self.row(name, row)).collect()
     }
 
-    fn bent_layer(&self, name: &str, rows: &Matrix, activation: Activation) -> Matrix {
+    fn activated_layer(&self, name: &str, rows: &Matrix, activation: Activation) -> Matrix {
         let rows = self.layer(name, rows);
-        rows.into_iter().map(|row| row.into_iter().map(|x| bent(x, activation)).collect()).collect()
+        rows.into_iter().map(|row| row.into_iter().map(|x| activate(x, activation)).collect()).collect()
     }
 
     fn norm_row(&self, name: &str, row: &[f64], kind: NormKind, epsilon: f64) -> Vec<f64> {
@@ -87,10 +87,10 @@ impl Plain<'_> {
         rows.iter().map(|row| self.norm_row(name, row, norm.kind, f64::from(norm.epsilon))).collect()
     }
 
-    /// Two layers, or three with a gate.
+    /// A feed-forward layer: two linear layers, or three with a gate.
     fn two_layers(&self, name: &str, row: &[f64]) -> Vec<f64> {
         let mut hidden = self.row(&format!("{name}.in"), row);
-        hidden.iter_mut().for_each(|x| *x = bent(*x, self.0.architecture().body.activation));
+        hidden.iter_mut().for_each(|x| *x = activate(*x, self.0.architecture().body.activation));
         if self.0.get(&format!("{name}.gate.weight")).is_some() {
             let gate = self.row(&format!("{name}.gate"), row);
             hidden.iter_mut().zip(gate).for_each(|(x, gate)| *x *= gate);
@@ -98,7 +98,7 @@ impl Plain<'_> {
         self.row(&format!("{name}.out"), &hidden)
     }
 
-    /// All experts are computed, and weighted by zero where they are not chosen.
+    /// All experts are computed, and weighted by zero if they are not chosen.
     fn feed_forward(&self, block: &str, row: &[f64]) -> Vec<f64> {
         let FeedForward::Experts(experts) = self.0.architecture().body.feed_forward else {
             return self.two_layers(&format!("{block}.feed_forward"), row);
@@ -118,20 +118,20 @@ impl Plain<'_> {
         out
     }
 
-    /// Logits that are added, by head, from and to.
+    /// Biases of the attention logits, by head, query and key.
     fn added(&self, block: &str, rows: &Matrix) -> Option<Vec<f64>> {
         let smolgen = match self.0.architecture().body.attention {
             Attention::Plain { .. } => return None,
             Attention::Bias { .. } => return Some(self.tensor(&format!("{block}.attention.pairs"))),
             Attention::Smolgen(smolgen) => smolgen,
         };
-        let pressed = self.layer(&format!("{block}.smolgen.squares"), rows).concat();
+        let compressed = self.layer(&format!("{block}.smolgen.squares"), rows).concat();
         let step = |name: &str, row: &[f64]| {
             let row = self.row(&format!("{block}.smolgen.{name}"), row);
-            let row: Vec<f64> = row.into_iter().map(|x| bent(x, smolgen.activation)).collect();
+            let row: Vec<f64> = row.into_iter().map(|x| activate(x, smolgen.activation)).collect();
             self.norm_row(&format!("{block}.smolgen.{name}_norm"), &row, NormKind::Layer, 1e-3)
         };
-        let made = step("heads", &step("board", &pressed));
+        let made = step("heads", &step("board", &compressed));
         let heads = made.chunks(smolgen.generated).map(|head| self.row("smolgen.generator", head));
         Some(heads.collect::<Vec<_>>().concat())
     }
@@ -154,9 +154,9 @@ impl Plain<'_> {
                         if hidden { f64::NEG_INFINITY } else { logit + more }
                     })
                     .collect();
-                let shares = softmax(&logits);
+                let probabilities = softmax(&logits);
                 for column in 0..depth {
-                    let value = |to: usize| shares[to] * values[to][head * depth + column];
+                    let value = |to: usize| probabilities[to] * values[to][head * depth + column];
                     seen[from].push((0..rows.len()).map(value).sum());
                 }
             }
@@ -217,7 +217,7 @@ impl Plain<'_> {
         let pieces: Vec<f64> = rows.iter().flat_map(|row| row[..12].to_vec()).collect();
         let board = self.row("embedding.board", &pieces);
         rows.iter_mut().zip(board.chunks(dense.channels)).for_each(|(row, more)| row.extend(more));
-        let rows = self.bent_layer("embedding.squares", &rows, architecture.body.activation);
+        let rows = self.activated_layer("embedding.squares", &rows, architecture.body.activation);
         let mut rows = self.norm("embedding.norm", &rows).concat();
         let (scale, offset) = (self.tensor("embedding.gate.scale"), self.tensor("embedding.gate.offset"));
         (0..rows.len()).for_each(|index| rows[index] = rows[index] * scale[index] + offset[index]);
@@ -230,7 +230,7 @@ impl Plain<'_> {
         self.norm("embedding.feed_forward_norm", &fed.collect())
     }
 
-    /// Logits of lc0's moves.
+    /// Logits of lc0's moves, from pairs of squares.
     fn pairs(&self, name: &str, squares: &Matrix) -> Vec<f64> {
         let root = (squares[0].len() as f64).sqrt();
         let (queries, keys) =
@@ -250,13 +250,13 @@ impl Plain<'_> {
         lc0::PolicyIndex::all().map(logit).collect()
     }
 
-    fn pressed(&self, name: &str, rows: &Matrix) -> Vec<f64> {
+    fn compressed(&self, name: &str, rows: &Matrix) -> Vec<f64> {
         let activation = self.0.architecture().body.activation;
-        let squares = self.bent_layer(&format!("{name}.squares"), rows, activation).concat();
-        self.row(&format!("{name}.board"), &squares).into_iter().map(|x| bent(x, activation)).collect()
+        let squares = self.activated_layer(&format!("{name}.squares"), rows, activation).concat();
+        self.row(&format!("{name}.board"), &squares).into_iter().map(|x| activate(x, activation)).collect()
     }
 
-    /// In the order of [`flat`].
+    /// Outputs of all heads for the last layer's tokens, in the order of [`flat`].
     fn heads(&self, rows: &Matrix) -> Vec<f64> {
         let Architecture { heads, body, .. } = self.0.architecture();
         let last = rows.last().unwrap();
@@ -269,16 +269,16 @@ impl Plain<'_> {
         }
         match &heads.policy {
             Some(PolicyHead { kind: PolicyKind::Actions, .. }) => all.extend(self.row("policy", last)),
-            Some(PolicyHead { beside, .. }) => {
-                let squares = self.bent_layer("policy.squares", rows, body.activation);
+            Some(PolicyHead { aux_targets, .. }) => {
+                let squares = self.activated_layer("policy.squares", rows, body.activation);
                 all.extend(self.pairs("policy", &squares));
-                beside.iter().for_each(|target| all.extend(self.pairs(target.name(), &squares)));
+                aux_targets.iter().for_each(|target| all.extend(self.pairs(target.name(), &squares)));
             }
             None => {}
         }
         for (name, head) in heads.values() {
             let Some(head) = head else { continue };
-            let board = self.pressed(name, rows);
+            let board = self.compressed(name, rows);
             all.extend(self.row(&format!("{name}.wdl"), &board));
             if head.error {
                 all.push(1.0 / (1.0 + (-self.row(&format!("{name}.error"), &board)[0]).exp()));
@@ -288,17 +288,17 @@ impl Plain<'_> {
             }
         }
         if heads.moves_left.is_some() {
-            all.push(self.row("moves_left.plies", &self.pressed("moves_left", rows))[0].max(0.0));
+            all.push(self.row("moves_left.plies", &self.compressed("moves_left", rows))[0].max(0.0));
         }
         if heads.move_value.is_some() {
-            let squares = self.bent_layer("move_value.squares", rows, body.activation);
+            let squares = self.activated_layer("move_value.squares", rows, body.activation);
             all.extend(self.pairs("move_value", &squares).into_iter().map(f64::tanh));
         }
         all
     }
 
-    /// All answers, each as one row of numbers.
-    fn answers(&self, positions: &Positions) -> Matrix {
+    /// Outputs of all positions or moves, each as one row of values.
+    fn outputs(&self, positions: &Positions) -> Matrix {
         let architecture = self.0.architecture();
         let mut answers = vec![];
         for position in 0..positions.len() {
@@ -323,13 +323,14 @@ fn available() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Within 1e-4, on every instruction set: embeddings, masks, attention of all kinds, experts, norms, heads.
+/// Agreement within 1e-4 on every instruction set: embeddings, masks, all kinds of attention, experts, norms,
+/// heads.
 #[test]
-fn networks_compute_what_the_formulas_say() {
+fn networks_match_the_reference() {
     for (name, architecture) in small() {
         let weights = Weights::random(architecture, 11);
         let positions = Positions::random(weights.architecture(), 3, 12);
-        let expected = Plain(&weights).answers(&positions);
+        let expected = Reference(&weights).outputs(&positions);
         for isa in available() {
             let answers = run(&Network::new(&weights, Precision::F32, isa), &positions);
             assert_eq!(answers.len(), expected.len(), "{name}");

@@ -1,4 +1,4 @@
-//! The engine as a process that reads and writes lines.
+//! The engine as a process that reads and writes lines, for the tests of the protocol.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use tandem_transformer::{Architecture, Storage, Weights};
 /// Far longer than any answer should take, even unoptimised on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running engine.
+/// A running engine, killed when it is dropped.
 pub struct Engine {
     child: Child,
     pub input: Option<ChildStdin>,
@@ -48,7 +48,7 @@ impl Engine {
         input.flush().unwrap();
     }
 
-    /// Reads up to the first line that starts so, and returns all that came.
+    /// Reads up to the first line that starts with this text, and returns all lines read.
     pub fn until(&mut self, start: &str) -> Vec<String> {
         let mut seen = Vec::new();
         loop {
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Sends a line and returns what is said before the engine is ready for the next.
+    /// Sends a line and returns the answer, up to the `readyok` for the next.
     pub fn ask(&mut self, line: &str) -> Vec<String> {
         self.send(line);
         self.send("isready");
@@ -74,7 +74,7 @@ impl Engine {
         answer
     }
 
-    /// Waits for the process to end by itself.
+    /// Closes the input and waits for the process to end. Returns the time that took.
     pub fn wait_for_end(mut self) -> Duration {
         let start = Instant::now();
         drop(self.input.take());
@@ -96,26 +96,26 @@ impl Drop for Engine {
     }
 }
 
-/// The last line of an answer.
+/// The last line of an answer; empty if there is none.
 pub fn last(lines: &[String]) -> &str {
     lines.last().map_or("", String::as_str)
 }
 
-/// The word after another one.
+/// The word after the first occurrence of another one.
 pub fn after<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     line.split(' ').skip_while(|other| *other != word).nth(1)
 }
 
-/// A file that is gone after the test.
+/// A temporary file that is removed after the test.
 pub struct NetworkFile(pub PathBuf);
 
 impl NetworkFile {
-    /// A network by chance of an architecture in TOML.
+    /// A random network with this architecture in TOML.
     pub fn new(name: &str, architecture: &str) -> Self {
         Self::random(name, Architecture::from_toml(architecture).unwrap())
     }
 
-    /// A network by chance.
+    /// A random network with this architecture.
     pub fn random(name: &str, architecture: Architecture) -> Self {
         let weights = Weights::random(architecture, 7);
         Self::of_bytes(name, &weights.to_bytes(Storage::F32, "made for a test"))

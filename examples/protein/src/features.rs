@@ -39,7 +39,7 @@ impl Inputs for Contact {
         "protein-contacts-1"
     }
 
-    fn inputs(&self) -> usize {
+    fn num_inputs(&self) -> usize {
         CONTACTS + LONGEST + 1
     }
 
@@ -47,7 +47,7 @@ impl Inputs for Contact {
         MOST_CONTACTS + 1
     }
 
-    fn repeats(&self) -> bool {
+    fn may_repeat(&self) -> bool {
         true
     }
 }

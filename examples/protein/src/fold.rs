@@ -50,8 +50,8 @@ impl<'a> Judge<'a> {
                 let [_, tried, nothing] = &mut **accumulators;
                 added.clear();
                 add_rows(chain, added);
-                tried.follow(network, nothing, added, &[]);
-                i64::from(network.judge(&[tried], 0, scratch).value())
+                tried.update_from(network, nothing, added, &[]);
+                i64::from(network.forward(&[tried], 0, scratch).value())
             }
             Kind::Exact { energy, tallies: [_, tried] } => {
                 *tried = Tally::default();
@@ -74,8 +74,8 @@ impl<'a> Judge<'a> {
                 removed.clear();
                 added.extend(contacts.added.iter().map(row));
                 removed.extend(contacts.removed.iter().map(row));
-                tried.follow(network, kept, added, removed);
-                i64::from(network.judge(&[tried], 0, scratch).value())
+                tried.update_from(network, kept, added, removed);
+                i64::from(network.forward(&[tried], 0, scratch).value())
             }
             Kind::Exact { energy, tallies: [kept, tried] } => {
                 *tried = *kept;

@@ -190,7 +190,7 @@ fn evaluate(
     plot: Option<&Path>,
 ) -> Done {
     let network = load_network(network)?;
-    let sum = Sum::fit(&samples(energy, sequences, TRAIN), Contact.inputs());
+    let sum = Sum::fit(&samples(energy, sequences, TRAIN), Contact.num_inputs());
     let test = samples(energy, 200, TEST);
     let fit = |said: &[f64]| {
         let pairs = said.iter().zip(&test).map(|(&said, sample)| (said, sample.value));

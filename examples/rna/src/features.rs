@@ -60,7 +60,7 @@ impl Inputs for Loops {
         "rna-loops-1"
     }
 
-    fn inputs(&self) -> usize {
+    fn num_inputs(&self) -> usize {
         ROWS
     }
 
@@ -68,7 +68,7 @@ impl Inputs for Loops {
         MOST_ROWS
     }
 
-    fn repeats(&self) -> bool {
+    fn may_repeat(&self) -> bool {
         true
     }
 }

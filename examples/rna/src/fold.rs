@@ -107,8 +107,8 @@ impl<'a> Search<'a> {
     pub fn energy_from_nothing(&mut self) -> i32 {
         self.change.clear();
         add_rows(self.sequence, &self.structure, &mut self.change.added);
-        self.spare.follow(self.network, &self.nothing, &self.change.added, &[]);
-        self.tried = self.network.judge(&[&self.spare], 0, &mut self.scratch).value();
+        self.spare.update_from(self.network, &self.nothing, &self.change.added, &[]);
+        self.tried = self.network.forward(&[&self.spare], 0, &mut self.scratch).value();
         self.tried
     }
 
@@ -141,8 +141,8 @@ impl<'a> Search<'a> {
 
     fn judge(&mut self) -> i32 {
         self.change.reduce();
-        self.spare.follow(self.network, &self.accumulator, &self.change.added, &self.change.removed);
-        self.tried = self.network.judge(&[&self.spare], 0, &mut self.scratch).value();
+        self.spare.update_from(self.network, &self.accumulator, &self.change.added, &self.change.removed);
+        self.tried = self.network.forward(&[&self.spare], 0, &mut self.scratch).value();
         self.tried
     }
 

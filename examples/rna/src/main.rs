@@ -185,7 +185,7 @@ fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option
     let network = load_network(network)?;
     let (train, test) = (load_known(data)?, load_known(test)?);
     let train: Vec<Sample> = train.into_iter().map(|known| known.sample).collect();
-    let sum = Sum::fit(&train, Loops.inputs());
+    let sum = Sum::fit(&train, Loops.num_inputs());
     let samples: Vec<Sample> = test.iter().map(|known| known.sample.clone()).collect();
     let by_network = judge_all(&network, &samples);
     let by_sum: Vec<f64> = samples.iter().map(|sample| sum.of(&sample.rows)).collect();
@@ -358,7 +358,7 @@ fn by_sum(sum: &Sum, walk: &Walk) -> (f64, i64) {
 fn time(speed: &Speed) -> Done {
     let network = load_network(&speed.network)?;
     let samples: Vec<Sample> = load_known(&speed.data)?.into_iter().map(|known| known.sample).collect();
-    let sum = Sum::fit(&samples, Loops.inputs());
+    let sum = Sum::fit(&samples, Loops.num_inputs());
     let walks = load_walks(&speed.walks)?;
     let vienna = load(&speed.vienna, |line| {
         let [bases, way, taken] = fields(line)?;

@@ -2,10 +2,12 @@
 
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{
-    Activation, Architecture, ArchitectureError, Buckets, FloatNetwork, HeadShape, Inputs, Network,
+    Activation, Architecture, ArchitectureError, FloatNetwork, HeadShape, Inputs, Network, OutputBuckets,
     Quantisation, QuantiseError,
 };
-use tandem_train::{Averaging, CpuTrainer, Job, Layout, Loss, Optimiser, Rows, Shape, Target};
+use tandem_train::{
+    ActiveFeatures, Averaging, CpuTrainer, Job, Layout, LayoutOptions, Loss, Optimiser, Target,
+};
 use thiserror::Error;
 
 /// A thing: the rows that are on for it, as often as they are on, and the number to be learnt.
@@ -72,17 +74,17 @@ impl Recipe {
             outputs: self.width,
             tied: true,
             psqt: false,
-            head: HeadShape::Flat { activation: Activation::Relu, buckets: Buckets::ONE },
+            head: HeadShape::Flat { activation: Activation::Relu, buckets: OutputBuckets::ONE },
         };
         architecture.check()?;
         let quantisation = Quantisation { qa: 255, qb: 64 };
-        let shape = Shape { factoriser: false, clipped: true, rounded: true };
+        let shape = LayoutOptions { factoriser: false, clip_weights: true, qat: true };
         Ok(Job {
             layout: Layout::new(architecture, quantisation, shape),
-            optimiser: Optimiser::Adam { beta1: 0.9, beta2: 0.999, decay: 0.0, epsilon: 1e-8 },
+            optimiser: Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
             loss: Loss::Score,
-            unit: 1.0,
-            clip_slopes: 0.0,
+            output_scale: 1.0,
+            max_grad_norm: 0.0,
             averaging: Averaging::None,
             quantisation,
             scale: (self.unit * FINE) as i32,
@@ -100,10 +102,10 @@ pub fn learn<I: Inputs + Sync>(
 ) -> Result<(FloatNetwork<I>, Network<I>), LearnError> {
     let job = recipe.job(inputs)?;
     check(&job.layout, samples)?;
-    let mut trainer = CpuTrainer::new(job.clone(), job.start(recipe.seed));
+    let mut trainer = CpuTrainer::new(job.clone(), job.initial_state(recipe.seed));
     let mut random = SplitMix::new(recipe.seed);
     let mut order: Vec<usize> = (0..samples.len()).collect();
-    let mut rows = Rows::of(&job.layout);
+    let mut rows = ActiveFeatures::of(&job.layout);
     for epoch in 0..recipe.epochs {
         for last in (1..order.len()).rev() {
             order.swap(last, random.below(last as u32 + 1) as usize);
@@ -116,15 +118,15 @@ pub fn learn<I: Inputs + Sync>(
             for &number in batch {
                 let sample = &samples[number];
                 let score = (sample.value / recipe.unit) as f32;
-                rows.push(&[&sample.rows], 0, Target { score, chance: 0.5 });
+                rows.push(&[&sample.rows], 0, Target { score, win_probability: 0.5 });
             }
-            trainer.learn_rows(&rows, rate);
+            trainer.train_step_features(&rows, rate);
         }
-        let said = trainer.said();
+        let said = trainer.drain_metrics();
         let loss = said.iter().map(|told| f64::from(told.loss)).sum::<f64>() / said.len().max(1) as f64;
         tell(epoch + 1, loss.sqrt() * recipe.unit);
     }
-    let float = job.network(&trainer.remembered().numbers, "");
+    let float = job.network(&trainer.current_state().parameters, "");
     let (network, _) = float.quantise(job.quantisation)?;
     Ok((float, network))
 }
@@ -142,7 +144,7 @@ fn check<I: Inputs>(layout: &Layout<I>, samples: &[Sample]) -> Result<(), LearnE
             let problem = format!("{} rows are on, {} at most", rows.len(), inputs.max_active());
             return Err(LearnError::Sample { sample, problem });
         }
-        if let Some(row) = rows.iter().find(|&&row| row as usize >= inputs.inputs()) {
+        if let Some(row) = rows.iter().find(|&&row| row as usize >= inputs.num_inputs()) {
             return Err(LearnError::Sample { sample, problem: format!("there is no row {row}") });
         }
     }
@@ -155,8 +157,8 @@ pub fn judge_all<I: Inputs>(network: &Network<I>, samples: &[Sample]) -> Vec<f64
     let mut accumulator = nothing.clone();
     let mut scratch = network.scratch();
     let judge = |sample: &Sample| {
-        accumulator.follow(network, &nothing, &sample.rows, &[]);
-        f64::from(network.judge(&[&accumulator], 0, &mut scratch).value()) / FINE
+        accumulator.update_from(network, &nothing, &sample.rows, &[]);
+        f64::from(network.forward(&[&accumulator], 0, &mut scratch).value()) / FINE
     };
     samples.iter().map(judge).collect()
 }
@@ -175,7 +177,7 @@ mod tests {
             "marks"
         }
 
-        fn inputs(&self) -> usize {
+        fn num_inputs(&self) -> usize {
             30
         }
 
@@ -183,7 +185,7 @@ mod tests {
             12
         }
 
-        fn repeats(&self) -> bool {
+        fn may_repeat(&self) -> bool {
             true
         }
     }

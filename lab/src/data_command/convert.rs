@@ -1,39 +1,40 @@
-//! `tandem-lab data convert`.
+//! `tandem-lab data convert`: reads records in any format and writes them in another.
 
-use super::{FormatArgs, InputArgs, refuse_lost, tell_skips};
+use super::{FormatArgs, InputArgs, fail_on_lost_files, report_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
-use tandem_data::{DataError, OnError, Outcome, Record, Score, Unique, Writer};
+use tandem_data::{DataError, OnError, Outcome, Record, RecordWriter, Score, Unique};
 
-/// Turn data of one format into another
+/// Convert data from one format to another
 ///
-/// What a format has no place for is lost, and `tandem-lab data formats` tells what that is; a record that does not fit at all is an
-/// error, or left out and counted with --on-error skip. The output appears whole or not at all.
+/// What the output format cannot store is lost (see `tandem-lab data formats`). A record that does not fit at
+/// all is an error, or is skipped and counted with --on-error skip. The output appears complete or not at
+/// all.
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// The file to write
+    /// Output file
     #[arg(short, long)]
     out: String,
-    /// A result for positions that have none: win, draw or loss for the side to move
+    /// Result for positions that have none: win, draw or loss for the side to move
     #[arg(long)]
     fill_result: Option<String>,
-    /// A score in centipawns for positions that have none
+    /// Score in centipawns for positions that have none
     #[arg(long, allow_negative_numbers = true)]
     fill_score: Option<i16>,
-    /// Write every position once
+    /// Write each position only once
     #[arg(long)]
     unique: bool,
-    /// Where a position has several records that stand together, as with `label --all-moves`, write the one with the best
-    /// score: what a policy learns from
+    /// Of consecutive records of one position, as `label --all-moves` makes them, write only the one with the
+    /// best score, as training data for a policy
     #[arg(long)]
     best_moves: bool,
-    /// After each record, write it as the other side would see it
+    /// After each record, also write it with colours swapped
     #[arg(long)]
     add_flipped: bool,
-    /// After each record, write its mirror image where nobody may castle
+    /// After each record, also write its mirror image (files a to h swapped), unless castling is possible
     #[arg(long)]
     add_mirrored: bool,
 }
@@ -42,12 +43,12 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
     let fill_result = args.fill_result.as_deref().map(outcome).transpose()?;
     let target = FormatArgs::target(&args.input.options, &args.out)?;
     let mut reader = args.input.reader()?;
-    let mut writer = Writer::create(target.clone())?;
+    let mut writer = RecordWriter::create(target.clone())?;
     let on_error = args.input.on_error.choice();
     let mut unique = args.unique.then(Unique::default);
     let mut progress = Progress::new("records", None);
-    let (mut unfit, mut example) = (0u64, None);
-    let mut best = args.best_moves.then(Best::default);
+    let (mut unsupported, mut example) = (0u64, None);
+    let mut best = args.best_moves.then(BestRecord::default);
     loop {
         let block = reader.next_block().transpose()?;
         let is_last = block.is_none();
@@ -69,8 +70,8 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
             for record in [Some(record), flipped, mirrored].into_iter().flatten() {
                 match writer.write(&record) {
                     Ok(()) => written += 1,
-                    Err(error @ DataError::Unfit { .. }) if on_error == OnError::Skip => {
-                        unfit += 1;
+                    Err(error @ DataError::Unsupported { .. }) if on_error == OnError::Skip => {
+                        unsupported += 1;
                         example.get_or_insert(error);
                     }
                     Err(error) => return Err(error.into()),
@@ -83,28 +84,29 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
         }
     }
     writer.finish()?;
-    let told = progress.finish();
-    tell_skips(reader.skips());
+    let summary = progress.finish();
+    report_skips(reader.skips());
     if let Some(example) = example {
-        tellln!("{unfit} records have no place in {}; the first of them: {example}", target.format);
+        errln!("{unsupported} records cannot be stored as {}; the first of them: {example}", target.format);
     }
-    sayln!("{}: {told}", target.path.display());
-    refuse_lost(reader.skips().lost_files)
+    outln!("{}: {summary}", target.path.display());
+    fail_on_lost_files(reader.skips().lost_files)
 }
 
-/// Chooses of records of one position that stand together the one with the best score; the first of equals.
+/// Selects from consecutive records of one position the one with the best score; the first among equals.
 #[derive(Default)]
-struct Best {
+struct BestRecord {
     last: Option<Record>,
 }
 
-impl Best {
-    /// One more record; the best of the position before it, once that is known.
+impl BestRecord {
+    /// Takes the next record; returns the best one of the previous position when that is complete.
     fn next(&mut self, record: Record) -> Option<Record> {
-        let chance = |record: &Record| record.score.map_or(f64::NEG_INFINITY, Score::win_chance);
+        let win_probability =
+            |record: &Record| record.score.map_or(f64::NEG_INFINITY, Score::win_probability);
         match &mut self.last {
             Some(last) if last.position == record.position => {
-                if chance(&record) > chance(last) {
+                if win_probability(&record) > win_probability(last) {
                     *last = record;
                 }
                 None
@@ -119,7 +121,7 @@ fn outcome(text: &str) -> Result<Outcome, LabError> {
         "win" => Ok(Outcome::Win),
         "draw" => Ok(Outcome::Draw),
         "loss" => Ok(Outcome::Loss),
-        _ => Err(LabError::Usage(format!("{text:?} is none of win, draw, loss"))),
+        _ => Err(LabError::Usage(format!("{text:?} is not one of win, draw, loss"))),
     }
 }
 
@@ -136,13 +138,13 @@ mod tests {
         for scores in [[0.1, 0.7, 0.7], [0.5, 0.2, 0.3]] {
             let packed = Packed::new(position.board()).unwrap();
             let moves = position.legal_moves();
-            records.extend(scores.iter().zip(&moves).map(|(&chance, &mv)| {
-                let score = Some(Score::WinChance(chance));
+            records.extend(scores.iter().zip(&moves).map(|(&probability, &mv)| {
+                let score = Some(Score::WinProbability(probability));
                 Record { mv: Some(mv), score, ..Record::new(packed) }
             }));
             position.play(moves[0]);
         }
-        let mut best = Best::default();
+        let mut best = BestRecord::default();
         let mut kept: Vec<Record> = records.iter().filter_map(|&record| best.next(record)).collect();
         kept.extend(best.last);
         assert_eq!(kept, [records[1], records[3]]);

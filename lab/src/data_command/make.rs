@@ -1,10 +1,11 @@
-//! Commands that make data with our own search and our own networks.
+//! Subcommands that make data: `selfplay` plays games with our search, `label` scores positions with our
+//! search or a transformer.
 
-use super::{ErrorChoice, FormatArgs, and_rest, default_threads, refuse_lost, relabel};
+use super::{ErrorChoice, FormatArgs, default_threads, fail_on_lost_files, relabel, with_rest_remark};
 use crate::device::Device;
 use crate::error::LabError;
+use crate::evaluator::{ensemble, evaluator};
 use crate::interrupt;
-use crate::judge::{judge, judges};
 use crate::progress::Progress;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -13,32 +14,33 @@ use tandem_selfplay::*;
 
 /// Play games of the engine against itself
 ///
-/// Each worker writes a file of its own, STEM-W-of-N.vf, with .part at its end until all games are played. Killed or
-/// interrupted, the same command goes on where it was: at most the game in hand is lost. The same seed gives the same
-/// games.
+/// Each worker writes a file of its own, STEM-W-of-N.vf, with the extension .part until all games are played.
+/// When killed or interrupted, the same command resumes; at most the current game of each worker is lost. The
+/// same seed gives the same games.
 #[derive(Args, Debug)]
 pub(crate) struct SelfplayArgs {
-    /// How the files are to be called
+    /// Beginning of the names of the output files
     stem: PathBuf,
-    /// Games to play, of all workers together
+    /// Number of games of all workers together
     #[arg(long, default_value_t = 1000)]
     games: u64,
-    /// Nodes after which a search begins no new iteration
+    /// Soft node limit: a search starts no new iteration after this number
     #[arg(long, default_value_t = 5000)]
     nodes: u64,
-    /// What chance starts from
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in
+    /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
+    /// network)
     #[arg(long)]
     net: Option<String>,
-    /// Games at a time
+    /// Games played at once (default: one per core)
     #[arg(long)]
     workers: Option<usize>,
-    /// MiB of hash table for each worker
+    /// Hash table of each worker, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
-    /// Start from positions of this book (EPD or FEN lines)
+    /// Start from the positions of this book (EPD or FEN lines)
     #[arg(long)]
     book: Option<PathBuf>,
     /// Start from positions of double Chess960
@@ -47,53 +49,54 @@ pub(crate) struct SelfplayArgs {
     /// Random plies after the start, and one more for half of the games
     #[arg(long, default_value_t = 8)]
     random_plies: usize,
-    /// Do not play openings that are further from even than this
+    /// Discard openings whose score is further from 0 than this, in centipawns
     #[arg(long, default_value_t = 400)]
     max_opening_score: i32,
-    /// A side that is ahead by so much for four plies has won
+    /// Adjudicate a win when a side is ahead by this many centipawns for four plies
     #[arg(long, default_value_t = Adjudication::default().win_score)]
     win_score: i32,
 }
 
-/// Shows how far the work has come; what was there at first does not count for the rate.
-pub(super) struct Shown {
+/// Shows progress of work that may be resumed; earlier work does not count towards the speed.
+pub(super) struct LabelProgress {
     progress: Progress,
-    begun: bool,
+    started: bool,
 }
 
-impl Shown {
+impl LabelProgress {
     pub(super) fn new(what: &'static str, total: Option<u64>) -> Self {
-        Self { progress: Progress::new(what, total), begun: false }
+        Self { progress: Progress::new(what, total), started: false }
     }
 
-    /// So many are done, of which so many were done just now.
+    /// Sets the total that is done, `now` of which was done just now.
     pub(super) fn set(&mut self, done: u64, now: u64) {
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.started, true) {
             self.progress.resume(done.saturating_sub(now));
         }
         self.progress.set(done);
     }
 
-    /// Says what came of labelling.
-    pub(super) fn finish(self, judge: &str, target: &Path, report: &LabelReport) -> Result<(), LabError> {
-        sayln!("{}; {judge}", self.progress.finish());
+    /// Prints the summary of labelling. Fails if it was interrupted or some files could not be read to their
+    /// end.
+    pub(super) fn finish(self, method: &str, target: &Path, report: &LabelReport) -> Result<(), LabError> {
+        outln!("{}; {method}", self.progress.finish());
         if !report.finished {
             return Err(LabError::interrupted());
         }
-        let rest = and_rest(report.with_rest);
-        sayln!("{}: {} records, {} left out{rest}", target.display(), report.written, report.skipped);
-        refuse_lost(report.lost_files)
+        let rest = with_rest_remark(report.with_rest);
+        outln!("{}: {} records, {} skipped{rest}", target.display(), report.written, report.skipped);
+        fail_on_lost_files(report.lost_files)
     }
 }
 
-impl Watch for Shown {
-    fn played(&mut self, games: u64, _: u64, _: u64) {
+impl PlayObserver for LabelProgress {
+    fn on_game(&mut self, games: u64, _: u64, _: u64) {
         self.set(games, 1);
     }
 }
 
 pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
-    let (factory, told) = judge(args.net.as_deref())?;
+    let (factory, description) = evaluator(args.net.as_deref())?;
     let mut openings = Openings {
         chess960: args.dfrc,
         random_plies: args.random_plies,
@@ -105,7 +108,7 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
     }
     let settings = PlaySettings {
         factory,
-        judge: told.clone(),
+        evaluator: description.clone(),
         games: args.games,
         seed: args.seed,
         soft_nodes: args.nodes.max(1),
@@ -114,13 +117,13 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
         openings,
         adjudication: Adjudication { win_score: args.win_score, ..Adjudication::default() },
     };
-    let mut watch = Shown::new("games", Some(args.games));
+    let mut watch = LabelProgress::new("games", Some(args.games));
     let report = play(&settings, &args.stem, &interrupt::flag(), &mut watch)?;
-    let rate = watch.progress.finish();
-    let share = 100.0 * report.searching.as_secs_f64() / report.time.as_secs_f64().max(1e-9);
-    sayln!("{rate}; judged by {told}");
-    sayln!(
-        "{} games are there ({} of them from before), {} new positions; {share:.1} % of the time was spent in the search",
+    let summary = watch.progress.finish();
+    let percent = 100.0 * report.searching.as_secs_f64() / report.time.as_secs_f64().max(1e-9);
+    outln!("{summary}; evaluated by {description}");
+    outln!(
+        "{} games ({} of them from earlier runs), {} new positions; {percent:.1} % of the time was spent in the search",
         report.games,
         report.earlier,
         report.positions
@@ -131,10 +134,10 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Score the positions of a data set with our own search, or with a transformer
+/// Score the positions of a data set with our search or a transformer
 ///
-/// Results stay, and so do moves; where there is none, a search adds its own. Scores are replaced. What is done is kept
-/// beside the output in a journal: killed or interrupted, the same command goes on where it was.
+/// Results and moves are kept; where there is no move, a search adds its own. Scores are replaced. Finished
+/// work is recorded in a journal next to the output: when killed or interrupted, the same command resumes.
 #[derive(Args, Debug)]
 pub(crate) struct LabelArgs {
     /// Files to read, in any format
@@ -142,55 +145,61 @@ pub(crate) struct LabelArgs {
     pub(super) inputs: Vec<String>,
     #[command(flatten)]
     pub(super) options: FormatArgs,
-    /// The file to write
+    /// Output file
     #[arg(short, long)]
     pub(super) out: String,
-    /// Nodes after which the search of a position begins no new iteration; of each move with --all-moves
+    /// Soft node limit of the search of each position, or of each move with --all-moves
     #[arg(long, default_value_t = 500)]
     nodes: u64,
-    /// Score every legal move and write a record for each, with the chance to win after it: what a bag of action values
-    /// holds
+    /// Score every legal move and write a record for each, with the win probability after it, as bags of
+    /// action values need
     #[arg(long)]
     all_moves: bool,
-    /// Score, instead of each position, so many of those that a search of it evaluates: what a network is asked in play.
-    /// Takes twice the nodes
+    /// Instead of each position, score this number of the leaves that a search of it evaluates
+    ///
+    /// Leaves are the positions that a network meets in play. Takes twice the nodes.
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
-    /// Give leaves what they were evaluated at for a score, without a search of each and without a move: four times as fast
-    /// at 16 nodes, for a teacher that judges them anew. Only for formats that need no move: .bin, .bf, .csv
+    /// Score leaves with their static evaluation, without a search and without a move
+    ///
+    /// Four times as fast at 16 nodes, for a teacher that scores them again. Only for formats that need no
+    /// move: .bin, .bf, .csv.
     #[arg(long, requires = "leaves")]
     unsearched: bool,
-    /// Evaluate with this network, or by hand-written rules if it is `bootstrap`, instead of the network built in. Given
-    /// several times, with the mean of them: a teacher for one network
+    /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
+    /// network); may be repeated
+    ///
+    /// Several networks are averaged, as an ensemble of teachers for one network.
     #[arg(long)]
     net: Vec<String>,
-    /// Score with the opinion of this transformer (.ttn, .safetensors) instead of a search
+    /// Score with this transformer (.ttn, .safetensors) instead of a search
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all_moves", "leaves", "net", "nodes", "hash"])]
     transformer: Option<PathBuf>,
-    /// The share of the score that is there already, where there is one; the rest is the transformer's. Both are mixed as
-    /// chances to win. Mates stay
-    #[arg(long, default_value_t = 0.0, value_name = "SHARE", requires = "transformer")]
+    /// Weight of the existing score, from 0 to 1; the transformer has the rest
+    ///
+    /// Both are mixed as win probabilities. Mate scores are kept.
+    #[arg(long, default_value_t = 0.0, value_name = "WEIGHT", requires = "transformer")]
     pub(super) keep: f64,
-    /// So many centipawns are one in the curve from scores to chances: what the scores that are there mean, and those
-    /// that are written
+    /// Centipawns per unit of the sigmoid between scores and win probabilities, for the existing scores and
+    /// for those that are written
     #[arg(long, default_value_t = 400.0, value_name = "CENTIPAWNS", requires = "transformer")]
     pub(super) scale: f64,
-    /// What computes the transformer: cpu, or with libtorch cuda, cuda:1, mps
+    /// Device of the transformer: cpu, or with libtorch cuda, cuda:1, mps
     #[arg(long, default_value = "cpu", requires = "transformer")]
     pub(super) device: Device,
-    /// Threads
+    /// Number of threads (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
-    /// MiB of hash table for each thread
+    /// Hash table of each thread, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
-    /// What to do about a broken record
+    /// Handling of broken records
     #[arg(long, value_enum, default_value = "stop")]
     pub(super) on_error: ErrorChoice,
 }
 
 impl LabelArgs {
-    /// Threads that work.
+    /// The number of threads, at least 1.
     pub(super) fn threads(&self) -> usize {
         self.threads.unwrap_or_else(default_threads).max(1)
     }
@@ -200,33 +209,33 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
     if let Some(path) = &args.transformer {
         return relabel::run(args, path);
     }
-    let (factory, told) = judges(&args.net)?;
+    let (factory, description) = ensemble(&args.net)?;
     let settings = LabelSettings {
         factory,
-        judge: told,
+        evaluator: description,
         nodes: args.nodes.max(1),
         hash: args.hash.max(1),
         threads: args.threads(),
         labels: match args.leaves {
-            Some(count) if args.unsearched => Labels::Unsearched(count.max(1)),
-            Some(count) => Labels::Leaves(count.max(1)),
-            None if args.all_moves => Labels::AllMoves,
-            None => Labels::Positions,
+            Some(count) if args.unsearched => LabelKind::Unsearched(count.max(1)),
+            Some(count) => LabelKind::Leaves(count.max(1)),
+            None if args.all_moves => LabelKind::AllMoves,
+            None => LabelKind::Positions,
         },
         on_error: args.on_error.choice(),
     };
     let sources = args.options.sources(&args.inputs)?;
     let target = args.options.target(&args.out)?;
-    let mut shown = Shown::new("positions", None);
+    let mut progress = LabelProgress::new("positions", None);
     if args.unsearched && target.format.needs_moves() {
-        let problem = "--unsearched gives no moves, and that format needs them: write .bin, .bf or .csv";
+        let problem = "--unsearched gives no moves, but this format needs them: write .bin, .bf or .csv";
         return Err(LabError::Usage(format!("{}: {problem}", target.path.display())));
     }
     if args.all_moves && target.kind_of_bag().is_some_and(|kind| kind != BagKind::ActionValue) {
-        let problem = "--all-moves gives every move a chance to win, and this bag has no place for it: call it \
-                       action_value….bag, or say --bag action-value";
+        let problem = "--all-moves gives every move a win probability, which this bag cannot store: name it \
+                       action_value….bag, or give --bag action-value";
         return Err(LabError::Usage(format!("{}: {problem}", target.path.display())));
     }
-    let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| shown.set(done, 256))?;
-    shown.finish(&format!("judged by {}", settings.judge), &target.path, &report)
+    let report = label(sources, &target, &settings, &interrupt::flag(), &mut |done| progress.set(done, 256))?;
+    progress.finish(&format!("evaluated by {}", settings.evaluator), &target.path, &report)
 }

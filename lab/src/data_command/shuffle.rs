@@ -1,15 +1,15 @@
-//! `tandem-lab data shuffle`.
+//! `tandem-lab data shuffle`: shuffles data sets that may be larger than memory.
 
-use super::{ErrorChoice, FormatArgs, and_rest, refuse_lost};
+use super::{ErrorChoice, FormatArgs, fail_on_lost_files, with_rest_remark};
 use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
 
-/// Put records into a random order
+/// Shuffle records
 ///
-/// Files may be larger than memory: what does not fit goes through parts beside the output, which need as much room as the
-/// records do. The same seed gives the same order. From .bf to .bf and from .bin to .bin records are moved as they are, and nobody
-/// looks whether they are sound: `tandem-lab data validate` does.
+/// Files may be larger than memory: what does not fit goes through temporary files next to the output, which
+/// need as much space as the records. The same seed gives the same order. From .bf to .bf and from .bin to
+/// .bin, records are moved as they are and not checked; `tandem-lab data validate` checks them.
 #[derive(Args, Debug)]
 pub(crate) struct ShuffleArgs {
     /// Files to read, in any format
@@ -17,16 +17,16 @@ pub(crate) struct ShuffleArgs {
     inputs: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// The file to write
+    /// Output file
     #[arg(short, long)]
     out: String,
-    /// MiB of memory to use
+    /// Memory to use, in MiB
     #[arg(long, default_value_t = 1024)]
     memory: usize,
-    /// What chance starts from
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What to do about a broken record
+    /// Handling of broken records
     #[arg(long, value_enum, default_value = "stop")]
     on_error: ErrorChoice,
 }
@@ -39,12 +39,12 @@ pub(super) fn run(args: &ShuffleArgs) -> Result<(), LabError> {
     let report = tandem_data::shuffle(sources, &target, memory, args.seed, args.on_error.choice())?;
     let seconds = start.elapsed().as_secs_f64();
     let rate = report.records as f64 / seconds.max(1e-3);
-    sayln!(
-        "{}: {} records in {seconds:.1} s, {rate:.0} a second; {} left out{}",
+    outln!(
+        "{}: {} records in {seconds:.1} s, {rate:.0} a second; {} skipped{}",
         target.path.display(),
         report.records,
         report.skipped,
-        and_rest(report.with_rest)
+        with_rest_remark(report.with_rest)
     );
-    refuse_lost(report.lost_files)
+    fail_on_lost_files(report.lost_files)
 }

@@ -1,13 +1,13 @@
-//! Data of others, in the folders that tests and recipes look in.
+//! Checks of outside data, in the folders where tests and recipes expect it.
 
 use super::{Finding, size};
-use crate::card::sha256;
+use crate::model_card::sha256;
 use std::path::{Path, PathBuf};
 
-/// Folders, and what they are for.
+/// Names of the folders, and the purpose of each.
 const FOLDERS: [(&str, &str); 8] = [
     ("books", "openings for matches"),
-    ("games", "games to learn from"),
+    ("games", "games to train on"),
     ("labelled", "positions with scores"),
     ("nets", "networks to compare with"),
     ("puzzles", "puzzles"),
@@ -16,23 +16,21 @@ const FOLDERS: [(&str, &str); 8] = [
     ("formats", "samples of data formats"),
 ];
 
-/// Folders within folders that are looked into.
+/// Maximum depth of nested folders that are searched.
 const DEPTH: usize = 4;
 
-/// What there is of known data.
+/// Checks each known folder, and the hashes of the networks in it.
 pub(super) fn data(dir: &Path) -> Vec<Finding> {
     if !dir.is_dir() {
-        return vec![Finding::wrong(dir.display().to_string(), "there is no such folder")];
+        return vec![Finding::broken(dir.display().to_string(), "this folder does not exist")];
     }
     let mut findings = Vec::new();
     for (name, purpose) in FOLDERS {
         let mut files = Vec::new();
         walk(&dir.join(name), DEPTH, &mut files);
         if files.is_empty() {
-            findings.push(Finding::missing(
-                name,
-                format!("{purpose}: put them into {}", dir.join(name).display()),
-            ));
+            findings
+                .push(Finding::missing(name, format!("{purpose}: expected in {}", dir.join(name).display())));
             continue;
         }
         let bytes = files.iter().filter_map(|file| file.metadata().ok()).map(|facts| facts.len()).sum();
@@ -42,7 +40,7 @@ pub(super) fn data(dir: &Path) -> Vec<Finding> {
     findings
 }
 
-/// The files of a folder, by name; those that cannot be read are none.
+/// Collects the files of a folder, sorted by path. Folders that cannot be read count as empty.
 fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -56,7 +54,8 @@ fn walk(dir: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// A network whose name tells how its hash begins, as Stockfish's do: nn-82215d0fd0df.nnue.
+/// Verifies a network whose name contains the beginning of its SHA-256, as Stockfish's do, for example
+/// nn-82215d0fd0df.nnue.
 fn network(path: &Path) -> Option<Finding> {
     let name = path.file_name()?.to_str()?;
     let digits = name.strip_prefix("nn-")?.strip_suffix(".nnue")?;
@@ -64,14 +63,14 @@ fn network(path: &Path) -> Option<Finding> {
         return None;
     }
     Some(match std::fs::read(path) {
-        Err(error) => Finding::wrong(name, error.to_string()),
+        Err(error) => Finding::broken(name, error.to_string()),
         Ok(bytes) => {
             let hash = sha256(&bytes);
             if hash.starts_with(&digits.to_ascii_lowercase()) {
-                Finding::ok(name, format!("{}, its sha256 is that of its name", size(bytes.len() as u64)))
+                Finding::ok(name, format!("{}, its sha256 matches its name", size(bytes.len() as u64)))
             } else {
-                let told = format!("its sha256 begins with {}: fetch it again", &hash[..12]);
-                Finding::wrong(name, told)
+                let detail = format!("its sha256 begins with {}: download it again", &hash[..12]);
+                Finding::broken(name, detail)
             }
         }
     })
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_are_checked_by_their_names() {
+    fn networks_are_verified_by_their_names() {
         let dir = std::env::temp_dir().join(format!("tandem-doctor-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("nets/nnue")).unwrap();
         std::fs::write(dir.join("nets/nnue/nn-ba7816bf8f01.nnue"), b"abc").unwrap();
@@ -93,12 +92,12 @@ mod tests {
         let state =
             |name: &str| findings.iter().find(|finding| finding.name == name).map(|found| found.state);
         assert_eq!(state("nn-ba7816bf8f01.nnue"), Some(State::Ok));
-        assert_eq!(state("nn-ba7816bf8f02.nnue"), Some(State::Wrong));
+        assert_eq!(state("nn-ba7816bf8f02.nnue"), Some(State::Broken));
         assert_eq!(
             (state("other.nnue"), state("nets"), state("books")),
             (None, Some(State::Ok), Some(State::Missing))
         );
         std::fs::remove_dir_all(&dir).unwrap();
-        assert_eq!(data(&dir)[0].state, State::Wrong);
+        assert_eq!(data(&dir)[0].state, State::Broken);
     }
 }

@@ -1,26 +1,26 @@
-//! The machine itself: processor, memory, disk, and what a GPU needs.
+//! Checks of the machine: instruction sets, cores, memory, disk, and the libraries that a GPU needs.
 
 use super::{Finding, size};
 use std::path::{Path, PathBuf};
 use tandem_nnue::Isa;
 
-/// Less memory than this is too little for a shuffle or a network's training.
-const LEAST_MEMORY: u64 = 1 << 30;
-/// Less room than this is soon full.
-const LEAST_DISK: u64 = 1 << 30;
+/// Minimum of available memory in bytes (1 GiB); less is too little to shuffle data or to train a network.
+const MIN_MEMORY: u64 = 1 << 30;
+/// Minimum of free disk space in bytes (1 GiB); less is soon full.
+const MIN_DISK: u64 = 1 << 30;
 
-/// What everything needs.
+/// Checks what every command needs.
 pub(super) fn machine() -> Vec<Finding> {
     let sets: Vec<&str> = Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect();
     let chosen = Isa::best();
-    let told = format!("{}; {} evaluates networks", sets.join(", "), chosen.name());
+    let detail = format!("{}; {} evaluates networks", sets.join(", "), chosen.name());
     let instructions = match chosen {
-        Isa::Portable => Finding::missing("instructions", format!("{told}: right, but slow")),
-        _ => Finding::ok("instructions", told),
+        Isa::Portable => Finding::missing("instructions", format!("{detail}: correct, but slow")),
+        _ => Finding::ok("instructions", detail),
     };
     let cores = match std::thread::available_parallelism() {
         Ok(cores) => Finding::ok("cores", cores.to_string()),
-        Err(error) => Finding::missing("cores", format!("cannot be counted ({error}); say --threads N")),
+        Err(error) => Finding::missing("cores", format!("cannot be counted ({error}); give --threads N")),
     };
     vec![instructions, cores, memory(), disk(), folder(), huge_pages()]
 }
@@ -32,36 +32,36 @@ fn memory() -> Finding {
     };
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let (Some(total), Some(free)) = (field(&text, "MemTotal:"), field(&text, "MemAvailable:")) else {
-        return Finding::missing("memory", "this system does not tell");
+        return Finding::missing("memory", "this system does not report it");
     };
-    let told = format!("{} of {} are free", size(free), size(total));
-    if free < LEAST_MEMORY {
-        return Finding::wrong("memory", format!("{told}: at least 1 GB must be; end other programs"));
+    let detail = format!("{} of {} are free", size(free), size(total));
+    if free < MIN_MEMORY {
+        return Finding::broken("memory", format!("{detail}: at least 1 GB is needed; close other programs"));
     }
-    Finding::ok("memory", told)
+    Finding::ok("memory", detail)
 }
 
 fn disk() -> Finding {
     match free_disk(Path::new(".")) {
-        None => Finding::missing("disk", "this system does not tell how much room is left here"),
-        Some(free) if free < LEAST_DISK => Finding::wrong(
+        None => Finding::missing("disk", "this system does not report the free space"),
+        Some(free) if free < MIN_DISK => Finding::broken(
             "disk",
-            format!("{} are left here: make room, or work in another folder", size(free)),
+            format!("{} are free here: free some space, or work in another folder", size(free)),
         ),
-        Some(free) => Finding::ok("disk", format!("{} are left here", size(free))),
+        Some(free) => Finding::ok("disk", format!("{} are free here", size(free))),
     }
 }
 
-/// Room in the file system of a path.
+/// Free space in bytes in the file system of a path; `None` if the system does not report it.
 #[cfg(unix)]
 #[allow(clippy::unnecessary_cast, reason = "some systems count blocks with 32 bits")]
 fn free_disk(path: &Path) -> Option<u64> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
     let mut facts = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: a string with its zero, and room for what is written.
+    // SAFETY: the path is a string that ends with a zero, and `facts` has space for the result.
     let failed = unsafe { libc::statvfs(path.as_ptr(), facts.as_mut_ptr()) } != 0;
-    // SAFETY: written by the call above, which did not fail.
+    // SAFETY: initialised by the call above, which did not fail.
     (!failed)
         .then(|| unsafe { facts.assume_init() })
         .map(|facts| facts.f_bavail as u64 * facts.f_frsize as u64)
@@ -78,7 +78,7 @@ fn folder() -> Finding {
     let _ = std::fs::remove_file(&probe);
     match written {
         Ok(()) => Finding::ok("this folder", "can be written to"),
-        Err(error) => Finding::wrong("this folder", format!("{error}: work in another folder")),
+        Err(error) => Finding::broken("this folder", format!("{error}: work in another folder")),
     }
 }
 
@@ -90,28 +90,28 @@ fn huge_pages() -> Finding {
         Some(choice) => Finding::missing(
             "huge pages",
             format!(
-                "{choice}: the search is some per cent slower; write madvise into \
+                "{choice}: the search is a few per cent slower; write madvise to \
                      /sys/kernel/mm/transparent_hugepage/enabled"
             ),
         ),
-        None => Finding::missing("huge pages", "this system does not tell"),
+        None => Finding::missing("huge pages", "this system does not report it"),
     }
 }
 
-/// What training on a GPU needs. The plain workshop does without.
+/// Checks what training on an NVIDIA GPU needs; everything else works without.
 pub(super) fn gpu() -> Vec<Finding> {
     let library =
         |name: &str, files: &[&str], advice: &str| match files.iter().find(|file| can_be_opened(file)) {
             Some(file) => Finding::ok(name, *file),
             None => Finding::missing(name, advice),
         };
-    let cards = match tandem_train::cards() {
-        Ok(names) => Finding::ok("cards", names.join(", ")),
-        Err(error) => Finding::missing("cards", error.to_string()),
+    let gpus = match tandem_train::gpus() {
+        Ok(names) => Finding::ok("GPUs", names.join(", ")),
+        Err(error) => Finding::missing("GPUs", error.to_string()),
     };
     vec![
-        cards,
-        library("NVIDIA driver", &["libcuda.so.1"], "install NVIDIA's driver, if there is such a card"),
+        gpus,
+        library("NVIDIA driver", &["libcuda.so.1"], "install NVIDIA's driver, if there is an NVIDIA GPU"),
         library(
             "NVRTC",
             &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
@@ -120,13 +120,15 @@ pub(super) fn gpu() -> Vec<Finding> {
     ]
 }
 
-/// Whether a shared library can be opened, by the name that programs ask for.
+/// True if a shared library of this name can be loaded.
 #[cfg(unix)]
 fn can_be_opened(name: &str) -> bool {
     let Ok(name) = std::ffi::CString::new(name) else { return false };
-    // SAFETY: a string with its zero. What these libraries do when they are opened is what they do for every program.
+    // SAFETY: the name is a string that ends with a zero. The libraries run the same initialisers as in every
+    // program that loads them.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-    // Never closed: libraries with threads of their own may not outlive it, and this program ends soon.
+    // The library is never closed: if it starts threads, they must not outlive it, and this program ends
+    // soon.
     !handle.is_null()
 }
 
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_system_is_asked() {
+    fn libraries_and_disk_space_are_queried() {
         assert!(can_be_opened("libc.so.6"));
         assert!(!can_be_opened("libtandem-is-not-there.so.9") && !can_be_opened("a\0b"));
         assert!(free_disk(Path::new("/")).is_some_and(|free| free > 0));

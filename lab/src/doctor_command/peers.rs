@@ -1,10 +1,10 @@
-//! Programs of others that tests and matches measure ours by. The plain workshop does without.
+//! Checks of programs by others that tests and matches compare ours with; everything else works without them.
 
 use super::Finding;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Engines and Python.
+/// Checks the engines, and Python with its packages.
 pub(super) fn peers() -> Vec<Finding> {
     let mut findings = vec![
         engine(
@@ -17,7 +17,7 @@ pub(super) fn peers() -> Vec<Finding> {
     findings
 }
 
-/// Where a program is: on the path, or where Debian puts games.
+/// Searches for a program in PATH, and where Debian installs games.
 fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([Path::new("/usr/games").to_owned()]);
@@ -31,10 +31,10 @@ fn engine(name: &str, advice: &str) -> Finding {
     }
 }
 
-/// Packages that comparisons use.
+/// Python packages that the comparison scripts use.
 const PACKAGES: [&str; 4] = ["chess", "numpy", "onnxruntime", "torch"];
 
-/// Asks for versions without importing anything, which may take seconds.
+/// Python code that prints versions without importing the packages, because that may take seconds.
 const QUESTION: &str = "
 import importlib.metadata, importlib.util, sys
 print(sys.version.split()[0])

@@ -1,4 +1,4 @@
-//! A drawing of how often chances came true.
+//! The calibration plot of `evaluate --svg`: predicted win probability against the points that were scored.
 
 use crate::svg;
 use std::fmt::Write as _;
@@ -10,25 +10,26 @@ const LEFT: f64 = 60.0;
 const TOP: f64 = 20.0;
 const WIDTH: f64 = LEFT + SIDE + 20.0;
 const ROW: f64 = 18.0;
-/// Apart for most eyes, on light and on dark paper.
+/// Colours that most eyes can tell apart, on light and on dark backgrounds.
 const COLOURS: [&str; 8] =
     ["#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#65a30d"];
 
-/// A file that needs no other: the chance that was given to the right, the points that were made upwards, a curve for each
-/// network. Who is right stays on the diagonal. A dot's size shows how many positions it stands for.
+/// Renders a self-contained SVG file: predicted win probability to the right, points scored upwards, one
+/// curve for each network. A calibrated network stays on the diagonal. The size of a dot shows the number of
+/// positions that it stands for.
 pub(super) fn calibration(curves: &[(&str, Vec<Bin>)]) -> String {
-    let x = |share: f64| LEFT + share * SIDE;
-    let y = |share: f64| TOP + (1.0 - share) * SIDE;
+    let x = |fraction: f64| LEFT + fraction * SIDE;
+    let y = |fraction: f64| TOP + (1.0 - fraction) * SIDE;
     let height = TOP + SIDE + 62.0 + ROW * curves.len() as f64;
     let mut svg = svg::begin(WIDTH, height, 12, "calibration");
     for step in 0..=5 {
-        let share = f64::from(step) / 5.0;
-        let (across, up) = (x(share), y(share));
+        let fraction = f64::from(step) / 5.0;
+        let (across, up) = (x(fraction), y(fraction));
         let _ = writeln!(
             svg,
             "<path d=\"M{LEFT} {up:.1}H{:.1}M{across:.1} {TOP}V{:.1}\" stroke=\"#ddd\" fill=\"none\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{share:.1}</text>\
-             <text x=\"{across:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{share:.1}</text>",
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{fraction:.1}</text>\
+             <text x=\"{across:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{fraction:.1}</text>",
             x(1.0),
             y(0.0),
             LEFT - 6.0,
@@ -39,8 +40,8 @@ pub(super) fn calibration(curves: &[(&str, Vec<Bin>)]) -> String {
     let _ = writeln!(
         svg,
         "<path d=\"M{} {}L{} {}\" stroke=\"#888\" stroke-dasharray=\"4 4\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">chance to win that was given</text>\
-         <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">points that were made</text>",
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">predicted win probability</text>\
+         <text transform=\"translate(16 {:.1}) rotate(-90)\" text-anchor=\"middle\">points scored</text>",
         x(0.0),
         y(0.0),
         x(1.0),
@@ -58,9 +59,9 @@ pub(super) fn calibration(curves: &[(&str, Vec<Bin>)]) -> String {
             "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
             points.join(" ")
         );
-        let most = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1) as f64;
+        let max_count = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1) as f64;
         for bin in bins {
-            let radius = 1.5 + 3.5 * (bin.count as f64 / most).sqrt();
+            let radius = 1.5 + 3.5 * (bin.count as f64 / max_count).sqrt();
             let _ = writeln!(
                 svg,
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"{radius:.1}\" fill=\"{colour}\"><title>{} positions</title></circle>",
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawing_holds_every_network_and_only_numbers() {
+    fn a_chart_has_every_network_and_no_nan() {
         let bins = vec![
             Bin { count: 10, predicted: 0.2, actual: 0.1 },
             Bin { count: 30, predicted: 0.7, actual: 0.8 },

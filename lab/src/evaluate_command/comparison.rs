@@ -1,243 +1,257 @@
-//! Transformers on games, beside whoever else judges positions.
+//! The comparison of networks on whole games, for `evaluate` with a transformer among them.
+//!
+//! Metrics are kept per unit (a game), because the standard errors and the bootstrap intervals are computed
+//! over units.
 
-use super::contender::Contender;
-use super::draws::{Difference, Estimate, Part};
-use super::fit::{Answer, Fit};
-use super::hearing::{FURTHER, Groups, Heard, Opinion, SHOWN, Speaker, VALUE, count};
+use super::bootstrap_ci::{Difference, Estimate, UnitSum};
+use super::fit::{ScaleFit, ScoredPosition};
+use super::model::Model;
+use super::predict::{
+    FIRST_FURTHER, METRICS, MetricGroups, Prediction, Predictions, Scorer, VALUE_ERROR, add_value,
+};
 use super::units::{Unit, Units};
 use super::{EvaluateArgs, Task};
-use crate::data_command::tell_skips;
+use crate::data_command::report_skips;
 use crate::distance::Distance;
 use crate::error::LabError;
 use crate::progress::Progress;
-use crate::table::{Table, figure};
+use crate::table::{Table, decimal};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
-use tandem_data::{Filter, Reader};
-use tandem_train::transformer::Aim;
+use tandem_data::{Filter, RecordReader};
+use tandem_train::transformer::LabelConfig;
 use tandem_train::{Phase, Target, sigmoid};
 
-/// Units that are read before they are judged.
-const AT_A_TIME: usize = 128;
+/// Units that are read before the threads evaluate them.
+const UNITS_PER_BLOCK: usize = 128;
 
-/// What is known of a position that was judged: its value, from -1 to 1, and how much of the game is left.
+/// The label of a position: its value from -1 to 1, if it is known, and its game phase.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Label {
     value: Option<f64>,
     phase: Phase,
 }
 
-/// What is known of a contender.
-struct Account {
+/// The results of one network over all units.
+struct NetworkResults {
     name: String,
-    told: String,
-    /// The figures of each unit.
-    figures: Vec<Groups>,
-    /// What it thinks of each position; nothing of who says the same of all.
-    opinions: Vec<Opinion>,
-    /// What its centipawns were multiplied by, if it scores.
-    factor: Option<f64>,
-    weighs: bool,
+    description: String,
+    /// Sums of the metrics, one entry for each unit.
+    metrics: Vec<MetricGroups>,
+    /// The prediction for each position; without a best move for networks that score positions.
+    predictions: Vec<Prediction>,
+    /// The fitted scale of the centipawns, for networks that score positions.
+    fitted_scale: Option<f64>,
+    is_transformer: bool,
 }
 
-/// Everything that was found.
+/// The results of all networks on the same positions.
 struct Comparison {
-    accounts: Vec<Account>,
-    /// Of each position, those of a unit standing together.
-    known: Vec<Known>,
-    /// How many positions each unit has.
+    networks: Vec<NetworkResults>,
+    /// The label of each position; those of a unit are contiguous.
+    labels: Vec<Label>,
+    /// The number of positions in each unit.
     units: Vec<usize>,
 }
 
-/// Compares contenders, of whom one at least is a transformer.
+/// Compares networks, at least one of which is a transformer.
+///
+/// # Errors
+///
+/// When a file cannot be read or written, no record has a label, or `--svg` is given, which is for networks
+/// that score positions.
 pub(super) fn run(
     args: &EvaluateArgs,
     task: &Task,
     filter: Filter,
-    contenders: &[Contender],
-    mut reader: Reader,
+    models: &[Model],
+    mut reader: RecordReader,
     pool: &rayon::ThreadPool,
 ) -> Result<(), LabError> {
     if args.svg.is_some() {
         let problem =
-            "--svg draws networks that score positions; leave it out where a transformer is among them";
+            "--svg is for networks that score positions; leave it out if a transformer is among them";
         return Err(LabError::Usage(problem.into()));
     }
-    let mut comparison = Comparison::new(contenders);
-    let aim = Aim { scale: task.scale, result_share: task.result_share, ..Aim::default() };
+    let mut comparison = Comparison::new(models);
+    let label_config = LabelConfig { scale: task.scale, wdl: task.wdl, ..LabelConfig::default() };
     let mut progress = Progress::new("positions", args.positions);
     let mut left = args.positions.unwrap_or(u64::MAX);
     let mut units = Units::new(reader.records(), filter);
     while left > 0 {
-        let mut some = Vec::new();
-        while some.len() < AT_A_TIME && left > 0 {
+        let mut block = Vec::new();
+        while block.len() < UNITS_PER_BLOCK && left > 0 {
             let Some(unit) = units.next() else { break };
             let mut unit = unit?;
             unit.kept.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= unit.kept.len() as u64;
             if !unit.kept.is_empty() {
-                some.push(unit);
+                block.push(unit);
             }
         }
-        if some.is_empty() {
+        if block.is_empty() {
             break;
         }
-        let heard: Vec<Vec<Heard>> = pool.install(|| {
-            let speakers = || contenders.iter().filter_map(Speaker::new).collect::<Vec<_>>();
-            let hear = |speakers: &mut Vec<Speaker<'_>>, unit: &Unit| {
-                speakers.iter_mut().map(|speaker| speaker.hear(unit, &aim)).collect()
+        let predictions: Vec<Vec<Predictions>> = pool.install(|| {
+            let scorers = || models.iter().filter_map(Scorer::new).collect::<Vec<_>>();
+            let predict = |scorers: &mut Vec<Scorer<'_>>, unit: &Unit| {
+                scorers.iter_mut().map(|scorer| scorer.predict(unit, &label_config)).collect()
             };
-            some.par_iter().map_init(speakers, hear).collect::<Result<_, LabError>>()
+            block.par_iter().map_init(scorers, predict).collect::<Result<_, LabError>>()
         })?;
-        for (unit, heard) in some.iter().zip(heard) {
+        for (unit, predictions) in block.iter().zip(predictions) {
             progress.add(unit.kept.len() as u64);
-            comparison.add(unit, heard);
+            comparison.add(unit, predictions);
         }
     }
     drop(units);
-    let told = progress.finish();
-    tell_skips(reader.skips());
-    if comparison.known.is_empty() {
+    let summary = progress.finish();
+    report_skips(reader.skips());
+    if comparison.labels.is_empty() {
         return Err(LabError::Usage(
-            "none of the records can be judged by: they have neither a move, a score nor a result. \
+            "none of the records can be used: they have neither a move, a score nor a result. \
              `tandem-lab data head` shows what they have"
                 .into(),
         ));
     }
     comparison.measure_values(task.scale);
-    tellln!("{told}");
-    say!("{}", comparison.main_table().text());
-    sayln!("\n{}", comparison.phase_table().text());
+    errln!("{summary}");
+    out!("{}", comparison.main_table().text());
+    outln!("\n{}", comparison.phase_table().text());
     let (pairs, agreement) = (comparison.pair_table(), comparison.agreement_table());
     for table in [comparison.further_table(), pairs, agreement].into_iter().filter(|table| !table.is_empty())
     {
-        sayln!("{}", table.text());
+        outln!("{}", table.text());
     }
     if let Some(path) = &args.json {
         let facts = json!({
-            "data": args.data, "filter": args.filter, "scale": task.scale, "result_share": task.result_share,
-            "positions": comparison.known.len(), "units": comparison.units.len(),
+            "data": args.data, "filter": args.filter, "scale": task.scale, "wdl": task.wdl,
+            "positions": comparison.labels.len(), "units": comparison.units.len(),
             "networks": comparison.facts(),
         });
         let text = format!("{facts:#}\n");
-        tandem_chess::output::write_whole(path, text.as_bytes()).map_err(LabError::file(path))?;
+        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())
 }
 
 impl Comparison {
-    fn new(contenders: &[Contender]) -> Self {
-        let account = |contender: &Contender| Account {
-            name: contender.name.clone(),
-            told: contender.told.clone(),
-            figures: Vec::new(),
-            opinions: Vec::new(),
-            factor: None,
-            weighs: contender.transformer().is_some(),
+    fn new(models: &[Model]) -> Self {
+        let network = |model: &Model| NetworkResults {
+            name: model.name.clone(),
+            description: model.description.clone(),
+            metrics: Vec::new(),
+            predictions: Vec::new(),
+            fitted_scale: None,
+            is_transformer: model.transformer().is_some(),
         };
-        let accounts = contenders.iter().map(account).collect();
-        Self { accounts, known: Vec::new(), units: Vec::new() }
+        let networks = models.iter().map(network).collect();
+        Self { networks, labels: Vec::new(), units: Vec::new() }
     }
 
-    fn add(&mut self, unit: &Unit, heard: Vec<Heard>) {
+    fn add(&mut self, unit: &Unit, predictions: Vec<Predictions>) {
         let all_moves = unit.has_all_moves();
         for &at in &unit.kept {
             let record = &unit.records[at];
-            // Of a position with several moves the score is that of a move.
-            let end = Aim::default().end(record).filter(|_| !all_moves);
+            // If a position has several moves, the score is that of a move.
+            let end = LabelConfig::default().outcome(record).filter(|_| !all_moves);
             let value = end.map(|[win, _, loss]| win - loss);
-            self.known.push(Known { value, phase: Phase::of(&record.position) });
+            self.labels.push(Label { value, phase: Phase::of(&record.position) });
         }
         self.units.push(unit.kept.len());
-        for (account, heard) in self.accounts.iter_mut().zip(heard) {
-            account.figures.push(heard.figures);
-            account.opinions.extend(heard.opinions);
+        for (network, predictions) in self.networks.iter_mut().zip(predictions) {
+            network.metrics.push(predictions.metrics);
+            network.predictions.extend(predictions.positions);
         }
     }
 
-    /// Reckons the error of the values, once the scale of those who score is known, and that of who says the same of all.
+    /// Computes the error of the values, after the centipawns of networks that score positions have been
+    /// scaled, and adds the best constant as one more network.
     fn measure_values(&mut self, scale: f64) {
-        for account in &mut self.accounts {
-            if !account.weighs {
-                account.fit(&self.known, scale);
+        for network in &mut self.networks {
+            if !network.is_transformer {
+                network.fit(&self.labels, scale);
             }
         }
-        let mut values = Part::default();
-        self.known.iter().filter_map(|known| known.value).for_each(|value| values.add(value));
+        let mut values = UnitSum::default();
+        self.labels.iter().filter_map(|label| label.value).for_each(|value| values.add(value));
         if let Some(mean) = Estimate::of(&[values]) {
-            let opinion = Opinion { value: Some(mean.value), best: None };
-            self.accounts.push(Account {
+            let prediction = Prediction { value: Some(mean.value), best: None };
+            self.networks.push(NetworkResults {
                 name: "constant".into(),
-                told: format!("the mean value of all positions, {:.4}", mean.value),
-                figures: vec![Groups::default(); self.units.len()],
-                opinions: vec![opinion; self.known.len()],
-                factor: None,
-                weighs: false,
+                description: format!("the mean value of all positions, {:.4}", mean.value),
+                metrics: vec![MetricGroups::default(); self.units.len()],
+                predictions: vec![prediction; self.labels.len()],
+                fitted_scale: None,
+                is_transformer: false,
             });
         }
-        for account in &mut self.accounts {
+        for network in &mut self.networks {
             let mut first = 0;
-            for (figures, &len) in account.figures.iter_mut().zip(&self.units) {
+            for (metrics, &len) in network.metrics.iter_mut().zip(&self.units) {
                 let place = first..first + len;
                 first = place.end;
-                for (opinion, known) in account.opinions[place.clone()].iter().zip(&self.known[place]) {
-                    if let (Some(said), Some(wanted)) = (opinion.value, known.value) {
-                        count(figures, known.phase, VALUE, (said - wanted) * (said - wanted));
+                for (prediction, label) in network.predictions[place.clone()].iter().zip(&self.labels[place])
+                {
+                    if let (Some(value), Some(target)) = (prediction.value, label.value) {
+                        add_value(metrics, label.phase, VALUE_ERROR, (value - target) * (value - target));
                     }
                 }
             }
         }
     }
 
-    /// Those of these figures that anybody has.
-    fn columns(&self, figures: Range<usize>) -> Vec<usize> {
-        figures
-            .filter(|&figure| self.accounts.iter().any(|account| account.estimate(0, figure).is_some()))
+    /// The columns of these metrics that at least one network has.
+    fn columns(&self, metrics: Range<usize>) -> Vec<usize> {
+        metrics
+            .filter(|&metric| self.networks.iter().any(|network| network.estimate(0, metric).is_some()))
             .collect()
     }
 
     fn heading(&self, first: &[&str], columns: &[usize], last: &[&str]) -> Table {
-        let shown = columns.iter().map(|&figure| SHOWN[figure].1);
+        let shown = columns.iter().map(|&metric| METRICS[metric].1);
         Table::new(&first.iter().copied().chain(shown).chain(last.iter().copied()).collect::<Vec<_>>())
     }
 
     fn main_table(&self) -> Table {
-        let columns = self.columns(0..FURTHER);
-        let mut table = self.heading(&["network", "positions"], &columns, &["factor"]);
-        for account in &self.accounts {
-            let mut row = vec![account.name.clone(), account.positions(0).to_string()];
-            row.extend(columns.iter().map(|&figure| cell(account.estimate(0, figure), SHOWN[figure].2)));
-            row.push(figure(account.factor, 3));
+        let columns = self.columns(0..FIRST_FURTHER);
+        let mut table = self.heading(&["network", "positions"], &columns, &["fitted scale"]);
+        for network in &self.networks {
+            let mut row = vec![network.name.clone(), network.positions(0).to_string()];
+            row.extend(columns.iter().map(|&metric| cell(network.estimate(0, metric), METRICS[metric].2)));
+            row.push(decimal(network.fitted_scale, 3));
             table.push(row);
         }
         table
     }
 
-    /// What fewer ask for, of those who say anything about it.
+    /// The table of the less common metrics, for the networks that have any of them.
     fn further_table(&self) -> Table {
-        let columns = self.columns(FURTHER..SHOWN.len());
+        let columns = self.columns(FIRST_FURTHER..METRICS.len());
         let mut table = self.heading(&["network"], &columns, &[]);
-        for account in &self.accounts {
-            let estimates: Vec<_> = columns.iter().map(|&figure| account.estimate(0, figure)).collect();
+        for network in &self.networks {
+            let estimates: Vec<_> = columns.iter().map(|&metric| network.estimate(0, metric)).collect();
             if estimates.iter().any(Option::is_some) {
-                let cells =
-                    estimates.into_iter().zip(&columns).map(|(found, &figure)| cell(found, SHOWN[figure].2));
-                table.push([account.name.clone()].into_iter().chain(cells).collect());
+                let cells = estimates
+                    .into_iter()
+                    .zip(&columns)
+                    .map(|(found, &metric)| cell(found, METRICS[metric].2));
+                table.push([network.name.clone()].into_iter().chain(cells).collect());
             }
         }
         table
     }
 
     fn phase_table(&self) -> Table {
-        let columns = self.columns(0..FURTHER);
+        let columns = self.columns(0..FIRST_FURTHER);
         let mut table = self.heading(&["phase", "network", "positions"], &columns, &[]);
         for (group, phase) in (1..).zip(Phase::ALL) {
-            for account in self.accounts.iter().filter(|account| account.positions(group) > 0) {
+            for network in self.networks.iter().filter(|network| network.positions(group) > 0) {
                 let mut row =
-                    vec![phase.name().into(), account.name.clone(), account.positions(group).to_string()];
+                    vec![phase.name().into(), network.name.clone(), network.positions(group).to_string()];
                 row.extend(
-                    columns.iter().map(|&figure| cell(account.estimate(group, figure), SHOWN[figure].2)),
+                    columns.iter().map(|&metric| cell(network.estimate(group, metric), METRICS[metric].2)),
                 );
                 table.push(row);
             }
@@ -246,24 +260,24 @@ impl Comparison {
     }
 
     fn differences<'a>(&'a self, columns: &'a [usize]) -> impl Iterator<Item = Option<Difference>> + 'a {
-        let first = &self.accounts[0];
-        let others = self.accounts.iter().skip(1);
+        let first = &self.networks[0];
+        let others = self.networks.iter().skip(1);
         others.flat_map(move |other| {
-            columns.iter().map(|&figure| Difference::of(&first.parts(0, figure), &other.parts(0, figure)))
+            columns.iter().map(|&metric| Difference::of(&first.parts(0, metric), &other.parts(0, metric)))
         })
     }
 
-    /// How the others differ from the first.
+    /// The table of differences from the first network, with 95 % bootstrap intervals.
     fn pair_table(&self) -> Table {
-        let columns = self.columns(0..FURTHER);
-        let title = format!("against {}", self.accounts[0].name);
+        let columns = self.columns(0..FIRST_FURTHER);
+        let title = format!("against {}", self.networks[0].name);
         let mut table = self.heading(&[&title], &columns, &[]);
         let differences: Vec<Option<Difference>> = self.differences(&columns).collect();
-        for (other, differences) in self.accounts.iter().skip(1).zip(differences.chunks(columns.len().max(1)))
+        for (other, differences) in self.networks.iter().skip(1).zip(differences.chunks(columns.len().max(1)))
         {
-            let cells = differences.iter().zip(&columns).map(|(&difference, &figure)| {
-                let unit = if SHOWN[figure].2 { 100.0 } else { 1.0 };
-                let places = if SHOWN[figure].2 { 2 } else { 4 };
+            let cells = differences.iter().zip(&columns).map(|(&difference, &metric)| {
+                let unit = if METRICS[metric].2 { 100.0 } else { 1.0 };
+                let places = if METRICS[metric].2 { 2 } else { 4 };
                 difference.map_or_else(
                     || "-".into(),
                     |found| {
@@ -277,12 +291,13 @@ impl Comparison {
         table
     }
 
-    /// How often transformers like the same move as the first, and how far their values are from its.
-    fn agreement(&self) -> Vec<(&Account, Part, Distance)> {
-        let (first, others) = (&self.accounts[0], self.accounts.iter().skip(1));
-        let beside_first = |other: &Account| {
-            let (mut same, mut distance) = (Part::default(), Distance::default());
-            for (one, two) in first.opinions.iter().zip(&other.opinions) {
+    /// For each transformer, how often its best move is that of the first one, and the differences between
+    /// their values.
+    fn agreement(&self) -> Vec<(&NetworkResults, UnitSum, Distance)> {
+        let (first, others) = (&self.networks[0], self.networks.iter().skip(1));
+        let compare_with_first = |other: &NetworkResults| {
+            let (mut same, mut distance) = (UnitSum::default(), Distance::default());
+            for (one, two) in first.predictions.iter().zip(&other.predictions) {
                 if let (Some(one), Some(two)) = (one.best, two.best) {
                     same.add(f64::from(u8::from(one == two)));
                 }
@@ -292,48 +307,48 @@ impl Comparison {
             }
             (same, distance)
         };
-        let weighing = others.filter(|other| first.weighs && other.weighs);
-        let found = weighing.map(|other| {
-            let (same, distance) = beside_first(other);
+        let transformers = others.filter(|other| first.is_transformer && other.is_transformer);
+        let found = transformers.map(|other| {
+            let (same, distance) = compare_with_first(other);
             (other, same, distance)
         });
         found.collect()
     }
 
     fn agreement_table(&self) -> Table {
-        let title = format!("beside {}", self.accounts[0].name);
-        let mut table = Table::new(&[&title, "same best move", "mean value distance", "largest"]);
+        let title = format!("agreement with {}", self.networks[0].name);
+        let mut table = Table::new(&[&title, "same best move", "mean value difference", "largest"]);
         for (other, same, distance) in self.agreement() {
             table.push(vec![
                 other.name.clone(),
                 crate::table::percent(Estimate::of(&[same]).map(|same| same.value)),
-                figure((distance.count() > 0).then(|| distance.mean()), 5),
-                figure((distance.count() > 0).then(|| distance.largest()), 5),
+                decimal((distance.count() > 0).then(|| distance.mean()), 5),
+                decimal((distance.count() > 0).then(|| distance.largest()), 5),
             ]);
         }
         table
     }
 
-    /// Everything, for machines.
+    /// All metrics as JSON, for other programs.
     fn facts(&self) -> Vec<Value> {
-        let columns = self.columns(0..SHOWN.len());
-        let mut networks: Vec<Value> = self.accounts.iter().map(|account| account.facts(&columns)).collect();
+        let columns = self.columns(0..METRICS.len());
+        let mut networks: Vec<Value> = self.networks.iter().map(|network| network.facts(&columns)).collect();
         let differences: Vec<Option<Difference>> = self.differences(&columns).collect();
         for (network, differences) in
             networks.iter_mut().skip(1).zip(differences.chunks(columns.len().max(1)))
         {
-            let named = columns.iter().zip(differences).filter_map(|(&figure, difference)| {
+            let named = columns.iter().zip(differences).filter_map(|(&metric, difference)| {
                 let Difference { value, low, high } = (*difference)?;
-                Some((SHOWN[figure].0.name(), json!({"difference": value, "low": low, "high": high})))
+                Some((METRICS[metric].0.name(), json!({"difference": value, "low": low, "high": high})))
             });
             network["against_first"] = Value::Object(named.collect());
         }
         for (other, same, distance) in self.agreement() {
             let found = networks.iter_mut().find(|network| network["name"] == other.name.as_str());
             if let Some(network) = found {
-                network["beside_first"] = json!({
+                network["agreement_with_first"] = json!({
                     "same_best_move": Estimate::of(&[same]).map(|same| same.value),
-                    "value_distance": distance.mean(), "largest_value_distance": distance.largest(),
+                    "mean_value_difference": distance.mean(), "largest_value_difference": distance.largest(),
                 });
             }
         }
@@ -341,56 +356,59 @@ impl Comparison {
     }
 }
 
-impl Account {
-    /// Turns centipawns into values, by the factor that makes their error least.
-    fn fit(&mut self, known: &[Known], scale: f64) {
-        let answers = self.opinions.iter().zip(known).filter_map(|(opinion, known)| {
-            let chance = (1.0 + known.value?) / 2.0;
-            Some(Answer { centipawns: opinion.value?, target: Target { score: 0.0, chance: chance as f32 } })
+impl NetworkResults {
+    /// Turns centipawns into values, with the scale that minimises their error.
+    fn fit(&mut self, labels: &[Label], scale: f64) {
+        let scored = self.predictions.iter().zip(labels).filter_map(|(prediction, label)| {
+            let win_probability = (1.0 + label.value?) / 2.0;
+            Some(ScoredPosition {
+                centipawns: prediction.value?,
+                target: Target { score: 0.0, win_probability: win_probability as f32 },
+            })
         });
-        let answers: Vec<Answer> = answers.collect();
-        self.factor = Fit::of(&answers, scale).map(|fit| fit.factor);
-        let factor = self.factor.unwrap_or(1.0) / scale;
-        for opinion in &mut self.opinions {
-            opinion.value = opinion.value.map(|centipawns| 2.0 * sigmoid(factor * centipawns) - 1.0);
+        let scored: Vec<ScoredPosition> = scored.collect();
+        self.fitted_scale = ScaleFit::of(&scored, scale).map(|fit| fit.scale);
+        let factor = self.fitted_scale.unwrap_or(1.0) / scale;
+        for prediction in &mut self.predictions {
+            prediction.value = prediction.value.map(|centipawns| 2.0 * sigmoid(factor * centipawns) - 1.0);
         }
     }
 
-    fn parts(&self, group: usize, figure: usize) -> Vec<Part> {
-        self.figures.iter().map(|groups| groups[group][figure]).collect()
+    fn parts(&self, group: usize, metric: usize) -> Vec<UnitSum> {
+        self.metrics.iter().map(|groups| groups[group][metric]).collect()
     }
 
-    fn estimate(&self, group: usize, figure: usize) -> Option<Estimate> {
-        Estimate::of(&self.parts(group, figure))
+    fn estimate(&self, group: usize, metric: usize) -> Option<Estimate> {
+        Estimate::of(&self.parts(group, metric))
     }
 
-    /// Positions that any figure is of.
+    /// The number of positions of a group: the largest count among the metrics.
     fn positions(&self, group: usize) -> u64 {
-        let counts = (0..SHOWN.len()).filter_map(|figure| Some(self.estimate(group, figure)?.count));
+        let counts = (0..METRICS.len()).filter_map(|metric| Some(self.estimate(group, metric)?.count));
         counts.max().unwrap_or(0)
     }
 
     fn facts(&self, columns: &[usize]) -> Value {
         let of = |group: usize| -> Map<String, Value> {
-            let estimates = columns.iter().filter_map(|&figure| {
-                let Estimate { value, error, count } = self.estimate(group, figure)?;
+            let estimates = columns.iter().filter_map(|&metric| {
+                let Estimate { value, error, count } = self.estimate(group, metric)?;
                 let facts = json!({"value": value, "standard_error": error, "positions": count});
-                Some((SHOWN[figure].0.name(), facts))
+                Some((METRICS[metric].0.name(), facts))
             });
             estimates.collect()
         };
         let phases: Map<String, Value> =
             (1..).zip(Phase::ALL).map(|(group, phase)| (phase.name().to_owned(), of(group).into())).collect();
         json!({
-            "name": self.name, "architecture": self.told, "factor": self.factor,
-            "figures": of(0), "phases": phases,
+            "name": self.name, "architecture": self.description, "fitted_scale": self.fitted_scale,
+            "metrics": of(0), "phases": phases,
         })
     }
 }
 
-/// A figure with its error; shares in hundredths.
-fn cell(estimate: Option<Estimate>, is_share: bool) -> String {
-    let (unit, places) = if is_share { (100.0, 2) } else { (1.0, 4) };
+/// A metric with its standard error; fractions are shown as percentages.
+fn cell(estimate: Option<Estimate>, is_fraction: bool) -> String {
+    let (unit, places) = if is_fraction { (100.0, 2) } else { (1.0, 4) };
     let Some(Estimate { value, error, .. }) = estimate else { return "-".into() };
     let value = unit * value;
     error.map_or_else(

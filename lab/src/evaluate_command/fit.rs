@@ -1,45 +1,46 @@
-//! The factor on a network's centipawns that makes its loss least.
+//! Fits the scale of a network's centipawns that minimises its loss, for `evaluate --fit-scale`.
 
 use tandem_train::{Loss, Target};
 
-/// What a network said of a position, and what it should have said.
+/// The score of a position by a network, with the target.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub(super) struct ScoredPosition {
     pub(super) centipawns: f64,
     pub(super) target: Target,
 }
 
-/// The best factor, and the loss with it.
+/// The best scale, as a multiple of `--scale`, and the loss with it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fit {
-    pub(super) factor: f64,
+pub(super) struct ScaleFit {
+    pub(super) scale: f64,
     pub(super) loss: f64,
 }
 
-/// The factor is looked for from 1/16 to 16.
-const WIDEST: f64 = 16.0;
-/// Each step leaves 0.618 of the range: so many leave less than one part in a million.
+/// The fitted scale is searched from 1/16 to 16.
+const MAX_SCALE: f64 = 16.0;
+/// Each step keeps 0.618 of the range, so that this number leaves less than one millionth of it.
 const STEPS: usize = 32;
 
-impl Fit {
-    /// For these answers; none if there are none.
-    pub(super) fn of(answers: &[Answer], scale: f64) -> Option<Self> {
-        if answers.is_empty() {
+impl ScaleFit {
+    /// Fits the scale to these scores; `None` if there are none.
+    pub(super) fn of(positions: &[ScoredPosition], scale: f64) -> Option<Self> {
+        if positions.is_empty() {
             return None;
         }
-        // Over the logarithm, so that twice and half are equally far from one.
-        let loss = |log_factor: f64| {
-            let factor = log_factor.exp() / scale;
-            let losses =
-                answers.iter().map(|answer| Loss::default().of(answer.centipawns * factor, answer.target).0);
-            losses.sum::<f64>() / answers.len() as f64
+        // The search is over the logarithm, so that twice and half are equally far from one.
+        let loss = |log_scale: f64| {
+            let factor = log_scale.exp() / scale;
+            let losses = positions.iter().map(|position| {
+                Loss::default().value_and_grad(position.centipawns * factor, position.target).0
+            });
+            losses.sum::<f64>() / positions.len() as f64
         };
-        let (log_factor, loss) = golden_section(loss, -WIDEST.ln(), WIDEST.ln());
-        Some(Self { factor: log_factor.exp(), loss })
+        let (log_scale, loss) = golden_section(loss, -MAX_SCALE.ln(), MAX_SCALE.ln());
+        Some(Self { scale: log_scale.exp(), loss })
     }
 }
 
-/// The place in a range where a function is least, and its value there; right for functions that fall and then rise.
+/// Golden-section search: the minimum of a unimodal function in a range, as position and value.
 fn golden_section(function: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> (f64, f64) {
     let ratio = (5f64.sqrt() - 1.0) / 2.0;
     let mut left = (high - ratio * (high - low), 0.0);
@@ -68,16 +69,16 @@ mod tests {
     use tandem_train::sigmoid;
 
     #[test]
-    fn the_factor_of_a_network_that_is_only_too_loud_is_found() {
-        let answers: Vec<Answer> = (-20..20)
+    fn the_scale_of_a_network_with_too_large_scores_is_found() {
+        let positions: Vec<ScoredPosition> = (-20..20)
             .map(|n| {
                 let score = f64::from(n) * 0.2;
-                let target = Target { score: score as f32, chance: sigmoid(score) as f32 };
-                Answer { centipawns: score * 400.0 * 2.5, target }
+                let target = Target { score: score as f32, win_probability: sigmoid(score) as f32 };
+                ScoredPosition { centipawns: score * 400.0 * 2.5, target }
             })
             .collect();
-        let fit = Fit::of(&answers, 400.0).unwrap();
-        assert!((fit.factor - 0.4).abs() < 1e-4 && fit.loss < 1e-7, "{fit:?}");
-        assert!(Fit::of(&[], 400.0).is_none());
+        let fit = ScaleFit::of(&positions, 400.0).unwrap();
+        assert!((fit.scale - 0.4).abs() < 1e-4 && fit.loss < 1e-7, "{fit:?}");
+        assert!(ScaleFit::of(&[], 400.0).is_none());
     }
 }

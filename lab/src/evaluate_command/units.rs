@@ -1,47 +1,49 @@
-//! Records that are drawn together: games, or some positions that are no game's.
+//! Units of resampling: whole games, or groups of positions that do not belong to a game.
 
 use tandem_chess::random::SplitMix;
 use tandem_data::{Cursor, DataError, Filter, Games, Record};
 
-/// Positions that are no game's are taken by so many, and more where one position has several records.
-const TOGETHER: usize = 64;
+/// Positions outside games are grouped by this number; a group is longer if it would split the records of one
+/// position.
+const GROUP_SIZE: usize = 64;
 
-/// Records that are drawn together.
+/// A game, or a group of positions outside games.
 #[derive(Debug, Default)]
 pub(super) struct Unit {
-    /// All of them: those that are left out may be the history of others.
+    /// All records, because those that the filter drops may be the history of others.
     pub(super) records: Vec<Record>,
-    /// Which of them are judged.
+    /// Indices of the records that the filter keeps and that have a label.
     pub(super) kept: Vec<usize>,
 }
 
 impl Unit {
-    /// Whether positions come with several of their moves.
+    /// True if a position occurs with several of its moves.
     pub(super) fn has_all_moves(&self) -> bool {
         self.records.windows(2).any(|pair| pair[0].position == pair[1].position)
     }
 }
 
-/// Gathers records into units.
+/// An iterator that gathers records into units.
 pub(super) struct Units<I: Iterator<Item = Result<Record, DataError>>> {
     games: Games<I>,
     filter: Filter,
-    chance: SplitMix,
-    /// What the next unit begins with.
+    random: SplitMix,
+    /// The game that the next unit begins with.
     next: Option<Vec<Record>>,
 }
 
 impl<I: Iterator<Item = Result<Record, DataError>>> Units<I> {
-    /// The units of a row of records, of which those are judged that keep the rules.
+    /// Gathers the units of a sequence of records; those that the filter keeps are evaluated.
     pub(super) fn new(records: I, filter: Filter) -> Self {
-        let chance = filter.chance(Cursor::default());
-        Self { games: Games::new(records), filter, chance, next: None }
+        let random = filter.block_rng(Cursor::default());
+        Self { games: Games::new(records), filter, random, next: None }
     }
 
     fn unit(&mut self, records: Vec<Record>) -> Unit {
         let kept = records.iter().enumerate().filter(|(_, record)| {
-            // Chance is asked for every record, whatever else is known of it.
-            self.filter.keeps(record, &mut self.chance)
+            // The random number is drawn for every record, whatever else is known of it, so that the draws
+            // stay the same.
+            self.filter.keeps(record, &mut self.random)
                 && (record.mv.is_some() || record.score.is_some() || record.result.is_some())
         });
         let kept = kept.map(|(at, _)| at).collect();
@@ -62,7 +64,7 @@ impl<I: Iterator<Item = Result<Record, DataError>>> Iterator for Units<I> {
             let is_alone = game.len() == 1;
             let same_position =
                 records.last().zip(game.first()).is_some_and(|(last, first)| last.position == first.position);
-            let fits = is_alone && (records.len() < TOGETHER || same_position);
+            let fits = is_alone && (records.len() < GROUP_SIZE || same_position);
             if !records.is_empty() && !fits {
                 self.next = Some(game);
                 return Some(Ok(self.unit(records)));
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn games_stay_whole_and_others_come_together() {
+    fn games_stay_whole_and_other_positions_are_grouped() {
         let mut records = game(30);
         records.extend(game(100));
         let alone: Vec<Record> = game(100).into_iter().step_by(2).collect();
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_of_a_position_are_not_torn_apart() {
+    fn moves_of_a_position_stay_in_one_unit() {
         let mut records = Vec::new();
         for first in game(12).iter().step_by(2) {
             let moves = Position::from(first.position.board().unwrap()).legal_moves();
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_is_known_of_is_not_judged() {
+    fn records_without_labels_are_not_evaluated() {
         let records = vec![Record::new(Packed::new(Position::startpos().board()).unwrap())];
         let found = units(records, "");
         assert!(found.len() == 1 && found[0].kept.is_empty());

@@ -1,31 +1,32 @@
-//! What rounding costs a network, found by what it says of positions.
+//! The effect of rounding on a transformer, measured by its evaluations of positions.
 
 use super::ExportArgs;
 use crate::distance::Distance;
 use crate::error::LabError;
 use crate::lines;
 use crate::progress::Progress;
-use crate::strategist::{Judgement, judge};
+use crate::strategist::{PositionEval, evaluate};
 use crate::table::Table;
 use rayon::prelude::*;
 use tandem_chess::Position;
-use tandem_data::{Cursor, OnError, Reader};
+use tandem_data::{Cursor, OnError, RecordReader};
 use tandem_transformer::{Network, Scratch};
 
-/// One of so many positions of a random game is taken: neighbours are much alike.
-const APART: usize = 7;
-/// So many are judged before progress is told.
-const AT_A_TIME: usize = 16;
+/// Distance in plies between the positions taken from a random game, because neighbouring positions are much
+/// alike.
+const PLIES_APART: usize = 7;
+/// Positions that are evaluated between two updates of the progress display.
+const CHUNK: usize = 16;
 
-/// Positions to compare networks on, of games that are not over.
+/// The positions on which networks are compared; those without a legal move are skipped.
 pub(super) fn positions(args: &ExportArgs) -> Result<Vec<Position>, LabError> {
     let Some(path) = &args.data else {
-        let lines = lines::random_games(args.positions.saturating_mul(APART), args.seed);
-        let positions = lines.iter().flat_map(lines::Line::positions).step_by(APART);
+        let lines = lines::random_games(args.positions.saturating_mul(PLIES_APART), args.seed);
+        let positions = lines.iter().flat_map(lines::Line::positions).step_by(PLIES_APART);
         return Ok(positions.filter(Position::has_legal_move).collect());
     };
     let sources = args.options.sources(std::slice::from_ref(path))?;
-    let mut reader = Reader::new(sources, 1, OnError::Stop, None, Cursor::default());
+    let mut reader = RecordReader::new(sources, 1, OnError::Stop, None, Cursor::default());
     let mut positions = Vec::new();
     for record in reader.records() {
         if positions.len() == args.positions {
@@ -37,19 +38,23 @@ pub(super) fn positions(args: &ExportArgs) -> Result<Vec<Position>, LabError> {
     Ok(positions)
 }
 
-/// How far what a network says is from what another says.
+/// Differences between the evaluations of two networks.
 #[derive(Debug, Default)]
 pub(super) struct Accuracy {
-    chances: Distance,
+    win_probabilities: Distance,
     moves: Distance,
-    /// Positions of which both say a best move, and those where it is the same.
+    /// Positions for which both networks have a best move, and those for which it is the same.
     with_best: u64,
     same_best: u64,
     of_actions: bool,
 }
 
 impl Accuracy {
-    /// Compares a network with the one that it was made from.
+    /// Compares a rounded network with the original.
+    ///
+    /// # Errors
+    ///
+    /// When a network does not accept the input.
     pub(super) fn measure(
         exact: &Network,
         rounded: &Network,
@@ -58,23 +63,26 @@ impl Accuracy {
         let of_actions = exact.architecture().heads.action_value.is_some();
         let mut accuracy = Self { of_actions, ..Self::default() };
         let mut progress = Progress::new("positions", Some(positions.len() as u64));
-        for some in positions.chunks(AT_A_TIME) {
-            let judged: Vec<[Judgement; 2]> = some
+        for chunk in positions.chunks(CHUNK) {
+            let evaluated: Vec<[PositionEval; 2]> = chunk
                 .par_iter()
                 .map_init(Scratch::default, |scratch, position| {
-                    Ok::<_, LabError>([judge(exact, position, scratch)?, judge(rounded, position, scratch)?])
+                    Ok::<_, LabError>([
+                        evaluate(exact, position, scratch)?,
+                        evaluate(rounded, position, scratch)?,
+                    ])
                 })
                 .collect::<Result<_, _>>()?;
-            judged.iter().for_each(|[exact, rounded]| accuracy.add(exact, rounded));
-            progress.add(some.len() as u64);
+            evaluated.iter().for_each(|[exact, rounded]| accuracy.add(exact, rounded));
+            progress.add(chunk.len() as u64);
         }
         progress.finish();
         Ok(accuracy)
     }
 
-    fn add(&mut self, exact: &Judgement, rounded: &Judgement) {
-        if let (Some(exact), Some(rounded)) = (exact.chance, rounded.chance) {
-            self.chances.add(rounded - exact);
+    fn add(&mut self, exact: &PositionEval, rounded: &PositionEval) {
+        if let (Some(exact), Some(rounded)) = (exact.win_probability, rounded.win_probability) {
+            self.win_probabilities.add(rounded - exact);
         }
         for ((_, exact), (_, rounded)) in exact.moves.iter().zip(&rounded.moves) {
             self.moves.add(f64::from(rounded - exact));
@@ -85,11 +93,11 @@ impl Accuracy {
         }
     }
 
-    /// The differences.
+    /// The differences as a table.
     pub(super) fn table(&self) -> Table {
-        let mut table = Table::new(&["difference of", "compared", "largest", "mean"]);
-        let moves = if self.of_actions { "chance to win after a move" } else { "probability of a move" };
-        for (name, distance) in [("chance to win", &self.chances), (moves, &self.moves)] {
+        let mut table = Table::new(&["difference of", "compared", "max", "mean"]);
+        let moves = if self.of_actions { "win probability after a move" } else { "probability of a move" };
+        for (name, distance) in [("win probability", &self.win_probabilities), (moves, &self.moves)] {
             if distance.count() > 0 {
                 table.push(vec![
                     name.into(),
@@ -102,11 +110,11 @@ impl Accuracy {
         table
     }
 
-    /// What is no difference.
+    /// The agreement of the best moves, as a property for the model card; `None` if no moves were compared.
     pub(super) fn facts(&self) -> Option<(String, String)> {
-        let share = 100.0 * self.same_best as f64 / self.with_best as f64;
-        let told = || ("same best move".into(), format!("{share:.1} % of {} positions", self.with_best));
-        (self.with_best > 0).then(told)
+        let percent = 100.0 * self.same_best as f64 / self.with_best as f64;
+        let fact = || ("same best move".into(), format!("{percent:.1} % of {} positions", self.with_best));
+        (self.with_best > 0).then(fact)
     }
 }
 
@@ -115,14 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judgement_is_compared_part_by_part() {
+    fn evaluations_are_compared_by_value_and_moves() {
         let [a, b] = [Position::startpos().legal_moves()[0], Position::startpos().legal_moves()[1]];
-        let said = |chance, first, second| Judgement { chance, moves: vec![(a, first), (b, second)] };
+        let evaluation = |win_probability, first, second| PositionEval {
+            win_probability,
+            moves: vec![(a, first), (b, second)],
+        };
         let mut accuracy = Accuracy::default();
-        accuracy.add(&said(Some(0.5), 0.75, 0.25), &said(Some(0.625), 0.25, 0.75));
-        accuracy.add(&said(None, 0.75, 0.25), &said(None, 0.75, 0.25));
-        accuracy.add(&Judgement::default(), &Judgement::default());
-        assert_eq!((accuracy.chances.count(), accuracy.chances.largest()), (1, 0.125));
+        accuracy.add(&evaluation(Some(0.5), 0.75, 0.25), &evaluation(Some(0.625), 0.25, 0.75));
+        accuracy.add(&evaluation(None, 0.75, 0.25), &evaluation(None, 0.75, 0.25));
+        accuracy.add(&PositionEval::default(), &PositionEval::default());
+        assert_eq!((accuracy.win_probabilities.count(), accuracy.win_probabilities.largest()), (1, 0.125));
         assert_eq!((accuracy.moves.count(), accuracy.moves.mean()), (4, 0.25));
         assert_eq!(accuracy.facts().unwrap().1, "50.0 % of 2 positions");
     }

@@ -1,13 +1,18 @@
-//! NNUEs in other formats.
+//! Exporting NNUEs: quantising them, and writing them in our format, Stockfish's, Jomfish's, bullet's and
+//! others.
 
-use super::{ExportArgs, Exported, Losses, Target};
+use super::{ExportArgs, Exported, RoundingErrors, Target};
 use crate::any_network::{AnyNetwork, parameters};
 use crate::error::LabError;
 use crate::table::Table;
 use tandem_chess::Position;
 use tandem_nnue::{FloatNetwork, HeadShape, LayerReport, Network, Quantisation};
 
-/// Writes an NNUE.
+/// Converts an NNUE to the target format, and measures its quantisation error.
+///
+/// # Errors
+///
+/// When the network is missing or damaged, its values do not fit into integers, or the format cannot hold it.
 pub(super) fn export(target: Target, args: &ExportArgs) -> Result<Exported, LabError> {
     let (network, _) = AnyNetwork::load(&args.net)?;
     if !target.holds_nnues() {
@@ -21,27 +26,27 @@ pub(super) fn export(target: Target, args: &ExportArgs) -> Result<Exported, LabE
     }
     let (bytes, reports, facts) = encode(&network, args, target)?;
     let table = report_table(&reports);
-    let losses = Losses { heading: "Quantisation".into(), shown: table.len(), table };
+    let rounding_errors = RoundingErrors { heading: "Quantisation".into(), shown: table.len(), table };
     let architecture = network.architecture();
     Ok(Exported {
         bytes,
         architecture: architecture.to_string(),
         parameters: parameters(&architecture),
         description: network.description().into(),
-        is_rounded: !losses.table.is_empty(),
-        losses: if losses.table.is_empty() { Vec::new() } else { vec![losses] },
+        is_rounded: !rounding_errors.table.is_empty(),
+        rounding_errors: if rounding_errors.table.is_empty() { Vec::new() } else { vec![rounding_errors] },
         facts,
     })
 }
 
-/// A file's bytes, what quantising did to its layers, and what else is worth knowing.
+/// The bytes of the file, the quantisation error of each layer, and further properties for the model card.
 type Encoded = (Vec<u8>, Vec<LayerReport>, Vec<(String, String)>);
 
 fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Encoded, LabError> {
     let ones = (args.qa, args.qb);
     if target == Target::Safetensors {
         if ones != (None, None) {
-            let problem = "--qa and --qb are for networks of integers; floating point has none";
+            let problem = "--qa and --qb are for quantised networks; floating point has none";
             return Err(LabError::Usage(problem.into()));
         }
         let bytes = match network {
@@ -75,7 +80,7 @@ fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Enc
         Target::Bullet => {
             let (bytes, layout) = network.to_bullet()?;
             let needed = format!(
-                "features {}, {} values, {}, scale {}, {} output buckets: the file does not say it",
+                "features {}, {} values, {}, scale {}, {} output buckets: not stored in the file",
                 layout.features.name(),
                 layout.outputs,
                 layout.activation.name(),
@@ -97,38 +102,37 @@ fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Enc
             (bytes, again)
         }
     };
-    // Nothing leaves the house that it could not read itself.
-    let again = again.map_err(|error| LabError::Usage(format!("the file would be no network: {error}")))?;
+    // Every file is read back before it is written to disk.
+    let again = again.map_err(|error| LabError::Usage(format!("the file cannot be read back: {error}")))?;
     let start = Position::startpos();
     let (before, after) = (network.evaluate(start.board()), again.evaluate(start.board()));
     if before.value() != after.value() {
         let (before, after) = (before.value(), after.value());
-        let problem =
-            format!("the file would say {after} of the starting position, the network says {before}");
+        let problem = format!("the file evaluates the starting position as {after}, the network as {before}");
         return Err(LabError::Usage(problem));
     }
     if before.pawn() != after.pawn() {
-        let told = format!(
-            "{} units in this format, {} in the network: its centipawns change by that",
+        let pawn = format!(
+            "{} units in this format, {} in the network: its centipawns change by this ratio",
             after.pawn(),
             before.pawn()
         );
-        facts.push(("a pawn".into(), told));
+        facts.push(("a pawn".into(), pawn));
     }
     Ok((bytes, reports, facts))
 }
 
 pub(crate) fn report_table(reports: &[LayerReport]) -> Table {
     let mut table =
-        Table::new(&["layer", "numbers", "one is", "greatest", "clipped", "worst error", "rms error"]);
+        Table::new(&["layer", "weights", "scale", "max weight", "clipped", "max error", "RMS error"]);
     for report in reports {
         table.push(vec![
             report.name.clone(),
-            report.numbers.to_string(),
+            report.parameters.to_string(),
             format!("{:.2}", report.scale),
-            format!("{:.4}", report.greatest),
+            format!("{:.4}", report.max_abs),
             report.clipped.to_string(),
-            format!("{:.6}", report.worst_error),
+            format!("{:.6}", report.max_error),
             format!("{:.6}", report.rms_error),
         ]);
     }

@@ -1,37 +1,41 @@
-//! What can be written.
+//! The formats in which networks can be written.
 
 use crate::error::LabError;
 use clap::ValueEnum;
 use std::path::Path;
 
-/// A format of network files.
+/// A format of network files, as `--to` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// Ours, .tnn: any NNUE
+    /// Our own, .tnn: any NNUE
     Tnn,
     /// Floating point, .safetensors: any network
     Safetensors,
-    /// Stockfish's, .nnue: the architectures of 12 to 17 but for 15's
+    /// Stockfish's, .nnue: the architectures of versions 12 to 17 except 15
     Stockfish,
     /// Jomfish's, .jnn: HalfKP 256x2-32-32-1
     Jomfish,
-    /// The student's, .halfkp16: HalfKP with weights of its own for each perspective
+    /// The student's, .halfkp16: HalfKP with separate weights for each perspective
     Student,
-    /// Bullet's, .bullet: one hidden layer; the file does not say what it is
+    /// Bullet's, .bullet: one hidden layer; the file does not state its architecture
     Bullet,
-    /// Ours, .ttn: any transformer
+    /// Our own, .ttn: any transformer
     Ttn,
-    /// A graph, .onnx: any transformer
+    /// ONNX graph, .onnx: any transformer
     Onnx,
     /// lc0's, .pb.gz: transformers of the BT family
     Lc0,
 }
 
 impl Target {
-    /// The format that a file's name promises.
+    /// Determines the format by the extension of a file name.
+    ///
+    /// # Errors
+    ///
+    /// When no format has this extension.
     pub(crate) fn of_path(path: &Path) -> Result<Self, LabError> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_lowercase();
-        let endings = [
+        let extensions = [
             (".tnn", Self::Tnn),
             (".safetensors", Self::Safetensors),
             (".nnue", Self::Stockfish),
@@ -42,17 +46,17 @@ impl Target {
             (".onnx", Self::Onnx),
             (".pb.gz", Self::Lc0),
         ];
-        let found = endings.iter().find(|(ending, _)| name.ends_with(ending));
+        let found = extensions.iter().find(|(extension, _)| name.ends_with(extension));
         found.map(|&(_, target)| target).ok_or_else(|| {
             LabError::Usage(format!(
-                "{}: the name does not tell the format ({}); say --to FORMAT",
+                "{}: the extension is not that of a format ({}); give --to FORMAT",
                 path.display(),
-                endings.map(|(ending, _)| ending).join(", ")
+                extensions.map(|(extension, _)| extension).join(", ")
             ))
         })
     }
 
-    /// What it is called.
+    /// The name of the format in model cards.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tnn | Self::Ttn => "tandem",
@@ -66,12 +70,12 @@ impl Target {
         }
     }
 
-    /// Whether it holds transformers.
+    /// True if the format can hold transformers.
     pub(crate) fn holds_transformers(self) -> bool {
         matches!(self, Self::Ttn | Self::Safetensors | Self::Onnx | Self::Lc0)
     }
 
-    /// Whether it holds NNUEs.
+    /// True if the format can hold NNUEs.
     pub(crate) fn holds_nnues(self) -> bool {
         self == Self::Safetensors || !self.holds_transformers()
     }
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_the_format_by_its_whole_ending() {
+    fn the_format_is_determined_by_the_whole_extension() {
         let of = |name: &str| Target::of_path(Path::new(name)).ok();
         assert_eq!(of("a.b/net.PB.gz"), Some(Target::Lc0));
         assert_eq!(of("net.int8.ttn"), Some(Target::Ttn));

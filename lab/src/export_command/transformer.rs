@@ -1,30 +1,30 @@
-//! Transformers in other formats.
+//! Exporting transformers: other formats, other precisions, and the error of rounding.
 
 use super::accuracy::{self, Accuracy};
-use super::{ExportArgs, Exported, Losses, Target};
+use super::{ExportArgs, Exported, RoundingErrors, Target};
 use crate::error::LabError;
 use crate::table::Table;
 use crate::transformer_file::{TransformerFile, outline};
 use clap::ValueEnum;
 use tandem_transformer::{Isa, Network, Precision, Storage, Weights, quantisation_losses};
 
-/// So many tensors are printed.
+/// Number of tensors that are printed, those with the largest error first.
 const SHOWN: usize = 10;
 
-/// What the weights of a transformer's layers are.
+/// The precision of the weights of a transformer's layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Numbers {
-    /// Floating point of 32 bits
+pub(crate) enum WeightPrecision {
+    /// 32-bit floating point
     #[default]
     F32,
-    /// Floating point of 16 bits, the upper half of that
+    /// 16-bit floating point with the exponent range of f32 (bfloat16)
     Bf16,
-    /// Bytes, with a scale for each output
+    /// 8-bit integers, with a scale for each output
     Int8,
 }
 
-impl Numbers {
-    /// How a file stores them, and how they are computed with.
+impl WeightPrecision {
+    /// The precision in the file, and that of the computation.
     fn kinds(self) -> (Storage, Precision) {
         match self {
             Self::F32 => (Storage::F32, Precision::F32),
@@ -34,19 +34,23 @@ impl Numbers {
     }
 }
 
-/// A transformer as a file, if the format holds it.
+/// The bytes of a transformer in a format.
+///
+/// # Errors
+///
+/// When the format holds NNUEs, cannot hold this architecture, or has no choice of precision.
 pub(crate) fn encode(
     weights: &Weights,
     target: Target,
-    numbers: Option<Numbers>,
+    precision: Option<WeightPrecision>,
     description: &str,
 ) -> Result<Vec<u8>, LabError> {
-    if numbers.is_some_and(|numbers| numbers != Numbers::F32) && target != Target::Ttn {
-        let problem = "--precision is for our own files (.ttn); other formats have one of their own";
+    if precision.is_some_and(|precision| precision != WeightPrecision::F32) && target != Target::Ttn {
+        let problem = "--precision is for our own files (.ttn); other formats have a fixed one";
         return Err(LabError::Usage(problem.into()));
     }
     Ok(match target {
-        Target::Ttn => weights.to_bytes(numbers.unwrap_or_default().kinds().0, description),
+        Target::Ttn => weights.to_bytes(precision.unwrap_or_default().kinds().0, description),
         Target::Safetensors => weights.to_safetensors(description),
         Target::Onnx => weights.to_onnx(),
         Target::Lc0 => weights.to_lc0()?,
@@ -57,7 +61,11 @@ pub(crate) fn encode(
     })
 }
 
-/// Writes a transformer, and finds what rounding did to it.
+/// Converts a transformer to the target format, and measures the effect of rounding.
+///
+/// # Errors
+///
+/// When the format cannot hold it, or the positions for the comparison cannot be read.
 pub(super) fn export(
     file: &TransformerFile,
     target: Target,
@@ -68,22 +76,22 @@ pub(super) fn export(
         return Err(LabError::Usage(problem.into()));
     }
     let weights = file.weights()?;
-    let bytes = encode(weights, target, args.precision, &file.said.description)?;
+    let bytes = encode(weights, target, args.precision, &file.header.description)?;
     let mut exported = Exported {
         bytes,
         architecture: outline(weights.architecture()),
         parameters: weights.architecture().parameters(),
-        description: file.said.description.clone(),
+        description: file.header.description.clone(),
         is_rounded: false,
-        losses: Vec::new(),
+        rounding_errors: Vec::new(),
         facts: Vec::new(),
     };
     if target == Target::Onnx {
         return Ok(exported);
     }
-    // Nothing leaves the house that it could not read itself.
+    // Every file is read back before it is written to disk.
     let again = Weights::from_bytes(&exported.bytes, None)
-        .map_err(|error| LabError::Usage(format!("the file would be no network: {error}")))?;
+        .map_err(|error| LabError::Usage(format!("the file cannot be read back: {error}")))?;
     let (_, precision) = args.precision.unwrap_or_default().kinds();
     if precision == Precision::F32 && again == *weights {
         return Ok(exported);
@@ -91,35 +99,35 @@ pub(super) fn export(
     exported.is_rounded = true;
     if precision == Precision::Int8 {
         let (heading, table) = ("Quantisation, worst tensors first".into(), tensor_table(weights));
-        exported.losses.push(Losses { heading, table, shown: SHOWN });
+        exported.rounding_errors.push(RoundingErrors { heading, table, shown: SHOWN });
     }
     let positions = accuracy::positions(args)?;
     if !positions.is_empty() {
         let exact = Network::new(weights, Precision::F32, Isa::best());
         let rounded = Network::new(&again, precision, Isa::best());
         let accuracy = Accuracy::measure(&exact, &rounded, &positions)?;
-        let numbers = if target == Target::Lc0 { "lc0's 16 bits" } else { precision.name() };
-        let heading = format!("{numbers} against f32, on {} positions", positions.len());
+        let name = if target == Target::Lc0 { "lc0's 16 bits" } else { precision.name() };
+        let heading = format!("{name} against f32, on {} positions", positions.len());
         let table = accuracy.table();
-        exported.losses.push(Losses { heading, shown: table.len(), table });
+        exported.rounding_errors.push(RoundingErrors { heading, shown: table.len(), table });
         exported.facts.extend(accuracy.facts());
     }
     Ok(exported)
 }
 
-/// What bytes cost each tensor, those that lose most for their size first.
+/// The int8 quantisation error of each tensor, those with the largest relative error first.
 fn tensor_table(weights: &Weights) -> Table {
-    let mut losses = quantisation_losses(weights);
+    let mut rounding_errors = quantisation_losses(weights);
     let relative =
-        |loss: &tandem_transformer::QuantisationLoss| loss.rms / loss.largest.max(f32::MIN_POSITIVE);
-    losses.sort_by(|a, b| relative(b).total_cmp(&relative(a)));
-    let mut table = Table::new(&["tensor", "largest", "worst error", "rms error", "rms share"]);
-    for loss in losses {
+        |loss: &tandem_transformer::QuantisationLoss| loss.rms_error / loss.max_abs.max(f32::MIN_POSITIVE);
+    rounding_errors.sort_by(|a, b| relative(b).total_cmp(&relative(a)));
+    let mut table = Table::new(&["tensor", "max weight", "max error", "RMS error", "relative RMS"]);
+    for loss in rounding_errors {
         table.push(vec![
             loss.tensor.clone(),
-            format!("{:.4}", loss.largest),
-            format!("{:.6}", loss.worst),
-            format!("{:.6}", loss.rms),
+            format!("{:.4}", loss.max_abs),
+            format!("{:.6}", loss.max_error),
+            format!("{:.6}", loss.rms_error),
             format!("{:.3} %", 100.0 * relative(&loss)),
         ]);
     }

@@ -1,63 +1,75 @@
-//! What is said of a transformer's file.
+//! The description of transformers for `inspect`.
 
 use crate::error::LabError;
-use crate::strategist::judge;
+use crate::strategist::evaluate;
 use crate::table::Table;
 use crate::transformer_file::{TransformerFile, architecture_named, facts, parameters_by_part};
 use std::path::Path;
 use tandem_chess::{Position, san};
 use tandem_transformer::{Architecture, Isa, Network, Precision, Scratch, Weights};
 
-/// Everything but the numbers, and those too if they are wanted.
+/// Prints the properties of a transformer file, and its tensors if requested.
+///
+/// # Errors
+///
+/// When the file is an ONNX graph and its tensors are requested.
 pub(super) fn inspect(path: &Path, file: &TransformerFile, with_tensors: bool) -> Result<(), LabError> {
-    sayln!("{}: {}", path.display(), file.said.format.name());
+    outln!("{}: {}", path.display(), file.header.format.name());
     match file.architecture() {
-        Some(architecture) => tell(architecture),
-        None => sayln!("  architecture  not told: the graph is not of our making"),
+        Some(architecture) => print_architecture(architecture),
+        None => outln!("  architecture  not stated: the graph was not written by Tandem"),
     }
-    sayln!("  numbers  {}", file.said.numbers);
-    sayln!("  size  {} bytes", file.size);
-    sayln!("  sha256  {}", file.sha256);
-    if !file.said.description.is_empty() {
-        sayln!("  described as  {}", file.said.description);
+    outln!("  precision  {}", file.header.dtypes);
+    outln!("  size  {} bytes", file.size);
+    outln!("  sha256  {}", file.sha256);
+    if !file.header.description.is_empty() {
+        outln!("  described as  {}", file.header.description);
     }
     if let Ok(weights) = file.weights() {
-        sayln!("  start position  {}", start_position(weights)?);
+        outln!("  start position  {}", start_position(weights)?);
     }
     if with_tensors {
-        say!("{}", tensors(file.weights()?).text());
+        out!("{}", tensors(file.weights()?).text());
     }
     Ok(())
 }
 
-/// What a network of a description would be.
+/// Prints the architecture that a TOML file describes.
+///
+/// # Errors
+///
+/// When the file is missing or invalid.
 pub(super) fn inspect_description(path: &Path) -> Result<(), LabError> {
     let architecture = architecture_named(&path.to_string_lossy())?;
-    sayln!("{}: description of a transformer", path.display());
-    tell(&architecture);
+    outln!("{}: description of a transformer", path.display());
+    print_architecture(&architecture);
     Ok(())
 }
 
-fn tell(architecture: &Architecture) {
-    facts(architecture).iter().for_each(|(name, told)| sayln!("  {name}  {told}"));
-    sayln!("  parameters  {}", architecture.parameters());
-    say!("{}", parts(architecture));
+fn print_architecture(architecture: &Architecture) {
+    facts(architecture).iter().for_each(|(name, text)| outln!("  {name}  {text}"));
+    outln!("  parameters  {}", architecture.parameters());
+    out!("{}", parts(architecture));
 }
 
-/// The architecture, to be read by other programs.
+/// Prints the architecture as TOML, for other programs.
+///
+/// # Errors
+///
+/// When the file does not state its architecture.
 pub(super) fn toml(path: &Path, file: &TransformerFile) -> Result<(), LabError> {
     let Some(architecture) = file.architecture() else {
-        let problem = format!("{}: the graph does not tell its architecture", path.display());
+        let problem = format!("{}: the graph does not state its architecture", path.display());
         return Err(LabError::Usage(problem));
     };
-    say!("{}", architecture.to_toml());
+    out!("{}", architecture.to_toml());
     Ok(())
 }
 
-/// How many numbers each part has, in lines.
+/// The number of parameters of each part, as indented lines.
 fn parts(architecture: &Architecture) -> String {
     let all = architecture.parameters() as f64;
-    let mut table = Table::new(&["", "", ""]);
+    let mut table = Table::new(&["    part", "parameters", "fraction"]);
     for (name, count) in parameters_by_part(architecture) {
         table.push(vec![
             format!("    {name}"),
@@ -65,39 +77,38 @@ fn parts(architecture: &Architecture) -> String {
             format!("{:.1} %", 100.0 * count as f64 / all),
         ]);
     }
-    // The header has no names.
-    table.text().trim_start_matches('\n').to_owned()
+    table.text()
 }
 
-/// What the network says of the starting position.
+/// The evaluation of the starting position in words: win probability and best move.
 fn start_position(weights: &Weights) -> Result<String, LabError> {
     let network = Network::new(weights, Precision::F32, Isa::best());
     let start = Position::startpos();
-    let judgement = judge(&network, &start, &mut Scratch::default())?;
-    let mut told = Vec::new();
-    if let Some(chance) = judgement.chance {
-        told.push(format!("{:.1} % to win", 100.0 * chance));
+    let evaluation = evaluate(&network, &start, &mut Scratch::default())?;
+    let mut parts = Vec::new();
+    if let Some(win_probability) = evaluation.win_probability {
+        parts.push(format!("{:.1} % to win", 100.0 * win_probability));
     }
-    if let Some((mv, share)) = judgement.best() {
-        told.push(format!("{} {:.1} %", san::format(start.board(), mv), 100.0 * share));
+    if let Some((mv, score)) = evaluation.best() {
+        parts.push(format!("{} {:.1} %", san::format(start.board(), mv), 100.0 * score));
     }
-    Ok(told.join(", best move "))
+    Ok(parts.join(", best move "))
 }
 
-/// Every tensor, with what a look at its numbers shows.
+/// A table of all tensors, with statistics of their values.
 fn tensors(weights: &Weights) -> Table {
-    let mut table = Table::new(&["tensor", "shape", "smallest", "largest", "mean", "deviation", "zeros"]);
-    for (spec, numbers) in weights.iter() {
+    let mut table = Table::new(&["tensor", "shape", "min", "max", "mean", "std", "zeros"]);
+    for (spec, values) in weights.iter() {
         let shape: Vec<String> = spec.shape.iter().map(ToString::to_string).collect();
-        let count = numbers.len() as f64;
-        let mean = numbers.iter().map(|&number| f64::from(number)).sum::<f64>() / count;
-        let variance = numbers.iter().map(|&number| (f64::from(number) - mean).powi(2)).sum::<f64>() / count;
-        let zeros = numbers.iter().filter(|&&number| number == 0.0).count() as f64 / count;
+        let count = values.len() as f64;
+        let mean = values.iter().map(|&value| f64::from(value)).sum::<f64>() / count;
+        let variance = values.iter().map(|&value| (f64::from(value) - mean).powi(2)).sum::<f64>() / count;
+        let zeros = values.iter().filter(|&&value| value == 0.0).count() as f64 / count;
         table.push(vec![
             spec.name,
             shape.join("x"),
-            format!("{:.4}", numbers.iter().copied().fold(f32::INFINITY, f32::min)),
-            format!("{:.4}", numbers.iter().copied().fold(f32::NEG_INFINITY, f32::max)),
+            format!("{:.4}", values.iter().copied().fold(f32::INFINITY, f32::min)),
+            format!("{:.4}", values.iter().copied().fold(f32::NEG_INFINITY, f32::max)),
             format!("{mean:.4}"),
             format!("{:.4}", variance.sqrt()),
             format!("{:.2} %", 100.0 * zeros),

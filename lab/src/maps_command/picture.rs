@@ -1,49 +1,49 @@
-//! Drawings of what heads look at.
+//! The pictures of attention maps: overview sheet, board of boards, and large board.
 
+use super::attention::{HeadMap, Quantity, SquareMap, TokenKind};
 use super::colours::Scale;
-use super::looks::{Field, HeadMap, Place, Show};
 use crate::svg::{self, number};
-use crate::svg_board::{coordinates, definitions, place_of};
+use crate::svg_board::{coordinates, definitions, grid_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use tandem_arena::report::escape;
 use tandem_chess::{Board, Color, Square, fen};
 
 const MARGIN: f64 = 28.0;
-/// The board beside the title.
+/// Size of the board that shows the position, beside the title.
 const SMALL_BOARD: f64 = 128.0;
 const HEADER: f64 = MARGIN + SMALL_BOARD + 34.0;
-/// Between the boards of a sheet.
+/// Space between the boards of a sheet.
 const GAP: f64 = 16.0;
-/// A title of a usual length fits into this.
+/// Minimum width of a picture, into which a title of usual length fits.
 const LEAST_WIDTH: f64 = 720.0;
 
-/// What all pictures of a position tell.
+/// The properties that all pictures of a position share.
 pub(super) struct Subject<'a> {
     pub(super) network: &'a str,
     pub(super) board: &'a Board,
-    /// What the logits of pairs come from.
+    /// The origin of the pair logits: "Smolgen" or "The learned bias".
     pub(super) pairs: &'static str,
-    pub(super) show: Show,
-    /// From where, if it is not from everywhere.
-    pub(super) from: Option<Place>,
-    /// The move that the network reads, if it reads one.
+    pub(super) show: Quantity,
+    /// The query that is drawn; `None` for all.
+    pub(super) from: Option<TokenKind>,
+    /// The move that the network evaluates, if it reads one.
     pub(super) mv: Option<&'a str>,
-    /// Whether it reads more than the squares.
+    /// True if the network reads more than the squares.
     pub(super) reads_text: bool,
 }
 
-/// A board on a picture.
+/// One board on a picture.
 struct Cell<'a> {
     caption: String,
-    field: Option<&'a Field>,
+    field: Option<&'a SquareMap>,
     from: Option<Square>,
 }
 
 impl Subject<'_> {
-    /// A board for each head: what is seen from one place, or on average from all squares.
+    /// A sheet with a board for each head: the row of one query, or the mean over all squares.
     pub(super) fn sheet(&self, heads: &BTreeMap<(usize, usize), &HeadMap>) -> String {
-        let fields: Vec<Option<Field>> = heads
+        let fields: Vec<Option<SquareMap>> = heads
             .values()
             .map(|map| match self.from {
                 Some(from) => map.from(from).cloned(),
@@ -56,21 +56,25 @@ impl Subject<'_> {
             from: self.outlined(),
         });
         let cells: Vec<Cell<'_>> = cells.collect();
-        let who = self.from.map_or_else(|| "all squares, on average".into(), |from| self.name_of(from));
-        let mut told = format!("Each board is a head: {}, seen from {who}.", self.what());
-        if self.from != Some(Place::Move) && heads.values().any(|map| !map.has_squares()) {
-            let _ = write!(told, "\nIn the last layer only {} looks.", self.reader());
+        let query = self.from.map_or_else(|| "all squares on average".into(), |from| self.name_of(from));
+        let mut description = format!("Each board is a head: {}, from {query}.", self.quantity_name());
+        if self.from != Some(TokenKind::Move) && heads.values().any(|map| !map.has_squares()) {
+            let _ = write!(
+                description,
+                "\nIn the last layer, only {} attends to the squares.",
+                self.last_query()
+            );
         }
 
         let columns = columns(heads.keys().copied());
-        // As large as the page allows, and no smaller than pieces can be told apart.
+        // As large as the page allows, and not smaller than pieces can be recognised.
         let size = ((LEAST_WIDTH - 2.0 * MARGIN + GAP) / columns as f64 - GAP).clamp(96.0, 176.0);
-        // Room for a caption above each board, and for what goes elsewhere below.
+        // Space for a caption above each board, and for the sum of the other tokens below.
         let (across, down) = (size + GAP, size + 34.0);
         let width = (2.0 * MARGIN + across * columns as f64 - GAP).max(LEAST_WIDTH);
         let height = HEADER + down * cells.len().div_ceil(columns) as f64 + MARGIN;
         let scale = Scale::of(self.show, numbers(&cells));
-        let mut svg = self.header(width, height, scale, &told);
+        let mut svg = self.header(width, height, scale, &description);
         for (index, cell) in cells.iter().enumerate() {
             let left = MARGIN + across * (index % columns) as f64;
             let top = HEADER + down * (index / columns) as f64;
@@ -86,14 +90,14 @@ impl Subject<'_> {
         svg + "</svg>\n"
     }
 
-    /// One head: for each square a small board where that square lies, with all that is seen from it.
+    /// One head: a small board for each square, at the position of that square, with its row of attention.
     pub(super) fn board_of_boards(&self, (layer, head): (usize, usize), map: &HeadMap) -> String {
-        let told = format!(
-            "Layer {layer}, head {head}. Each small board lies on the square that is outlined on it:\n{}, seen from there.",
-            self.what()
+        let description = format!(
+            "Layer {layer}, head {head}. Each small board shows {}\nfrom the square that is outlined on it.",
+            self.quantity_name()
         );
         let cells = map.rows.iter().filter_map(|(from, field)| match from {
-            Place::Square(square) => {
+            TokenKind::Square(square) => {
                 Some(Cell { caption: square.to_string(), field: Some(field), from: Some(*square) })
             }
             _ => None,
@@ -103,9 +107,9 @@ impl Subject<'_> {
         let scale = Scale::of(self.show, numbers(&cells));
         let width = (2.0 * MARGIN + 8.0 * step).max(LEAST_WIDTH);
         let left = (width - 8.0 * step) / 2.0;
-        let mut svg = self.header(width, HEADER + 8.0 * step + MARGIN, scale, &told);
+        let mut svg = self.header(width, HEADER + 8.0 * step + MARGIN, scale, &description);
         for cell in &cells {
-            let (across, down) = cell.from.map_or((0, 0), place_of);
+            let (across, down) = cell.from.map_or((0, 0), grid_position);
             let at = (left + step * across as f64, HEADER + step * down as f64, size);
             self.draw(&mut svg, cell, at, scale);
         }
@@ -113,80 +117,80 @@ impl Subject<'_> {
         svg + "</svg>\n"
     }
 
-    /// One head, seen from one place or on average, large enough for figures.
+    /// One head, for one query or on average, large enough to print the values.
     pub(super) fn large_board(&self, (layer, head): (usize, usize), map: &HeadMap) -> String {
         let mean = map.mean();
-        let (field, who) = match self.from {
+        let (field, query) = match self.from {
             Some(place) => (map.from(place), self.name_of(place)),
-            None if map.has_squares() => (Some(&mean), "all squares, on average".into()),
-            None => (Some(&mean), self.reader()),
+            None if map.has_squares() => (Some(&mean), "all squares on average".into()),
+            None => (Some(&mean), self.last_query()),
         };
         let caption = format!("Layer {layer}, head {head}");
-        let told = match field {
-            Some(_) => format!("{caption}: {}, seen from {who}.", self.what()),
-            None => format!("{caption}: nobody looks from {who} in this layer."),
+        let description = match field {
+            Some(_) => format!("{caption}: {}, from {query}.", self.quantity_name()),
+            None => format!("{caption}: there is no attention from {query} in this layer."),
         };
         let cell = Cell { caption, field, from: self.outlined() };
         let scale = Scale::of(self.show, numbers(std::slice::from_ref(&cell)));
         let (size, unit) = (576.0, 72.0);
         let left = (LEAST_WIDTH - size) / 2.0;
-        let mut svg = self.header(LEAST_WIDTH, HEADER + size + MARGIN + 16.0, scale, &told);
+        let mut svg = self.header(LEAST_WIDTH, HEADER + size + MARGIN + 16.0, scale, &description);
         self.draw(&mut svg, &cell, (left, HEADER, size), scale);
         for (square, &value) in Square::ALL.into_iter().zip(field.iter().flat_map(|field| &field.squares)) {
             let step = scale.step(value);
-            // Figures that say nothing are left out.
+            // Values that are close to zero are not printed.
             if step.abs() < 4 {
                 continue;
             }
-            let (across, down) = place_of(square);
+            let (across, down) = grid_position(square);
             let ink = if Scale::is_dark(step) { "#fff" } else { "#333" };
             let _ = write!(
                 svg,
                 "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"{ink}\" text-anchor=\"middle\">{}</text>",
                 number(left + unit * (across as f64 + 0.5)),
                 number(HEADER + unit * (down as f64 + 1.0) - 2.5),
-                scale.told(value)
+                scale.format(value)
             );
         }
         svg += &coordinates(left, HEADER, size);
         svg + "</svg>\n"
     }
 
-    /// What the colours are.
-    fn what(&self) -> &'static str {
+    /// The quantity that the colours stand for.
+    fn quantity_name(&self) -> &'static str {
         match self.show {
-            Show::Attention => "the weight of each square",
-            Show::Pairs => "what is added for each square",
+            Quantity::Attention => "the attention weight of each square",
+            Quantity::Pairs => "the logit added for each square",
         }
     }
 
-    /// Who looks in the last layer of a network that reads text.
-    fn reader(&self) -> String {
+    /// The query of the last layer of a network that reads text: the move, or the end of the text.
+    fn last_query(&self) -> String {
         self.mv.map_or_else(|| "the end of the text".into(), |mv| format!("the move {mv}"))
     }
 
-    fn name_of(&self, place: Place) -> String {
+    fn name_of(&self, place: TokenKind) -> String {
         match place {
-            Place::Square(square) => format!("{square} (outlined)"),
-            Place::Move | Place::Text => self.reader(),
+            TokenKind::Square(square) => format!("{square} (outlined)"),
+            TokenKind::Move | TokenKind::Text => self.last_query(),
         }
     }
 
-    /// The square that looks, if it is one.
+    /// The query square, if the query is a square; it is outlined.
     fn outlined(&self) -> Option<Square> {
         match self.from {
-            Some(Place::Square(square)) => Some(square),
+            Some(TokenKind::Square(square)) => Some(square),
             _ => None,
         }
     }
 
-    /// The paper, what is on it, and the position itself.
-    fn header(&self, width: f64, height: f64, scale: Scale, told: &str) -> String {
-        let what = match self.show {
-            Show::Attention => "Attention",
-            Show::Pairs => self.pairs,
+    /// The top of a picture: title, description, legend and the position itself.
+    fn header(&self, width: f64, height: f64, scale: Scale, description: &str) -> String {
+        let quantity = match self.show {
+            Quantity::Attention => "Attention",
+            Quantity::Pairs => self.pairs,
         };
-        let title = format!("{what} of {}", self.network);
+        let title = format!("{quantity} of {}", self.network);
         let mut svg = svg::begin(width, height, 12, &title);
         svg += &definitions(self.board);
         let _ = writeln!(
@@ -197,13 +201,13 @@ impl Subject<'_> {
         svg += &coordinates(MARGIN, MARGIN, SMALL_BOARD);
         let side = if self.board.side_to_move() == Color::White { "White" } else { "Black" };
         let mut lines = vec![format!("{side} to move · {}", fen::format(self.board))];
-        lines.extend(told.lines().map(str::to_owned));
-        if self.show == Show::Pairs {
-            lines.push("Logits, less their mean: what is the same for all squares changes nothing.".into());
+        lines.extend(description.lines().map(str::to_owned));
+        if self.show == Quantity::Pairs {
+            lines.push("Logits minus their mean, because a constant for all squares has no effect.".into());
         }
         if self.reads_text {
             let read = self.mv.map_or_else(String::new, |mv| format!("The network reads the move {mv}. "));
-            lines.push(format!("{read}Below each board: what goes to the rest of the text."));
+            lines.push(format!("{read}Below each board: the sum over the other tokens."));
         }
         let left = MARGIN + SMALL_BOARD + 20.0;
         let _ = write!(
@@ -224,7 +228,7 @@ impl Subject<'_> {
         svg
     }
 
-    /// A board with its colours.
+    /// Draws a board with its colours into a square of `size` at `left` and `top`.
     fn draw(&self, svg: &mut String, cell: &Cell<'_>, (left, top, size): (f64, f64, f64), scale: Scale) {
         let unit = size / 8.0;
         let _ = write!(
@@ -236,10 +240,10 @@ impl Subject<'_> {
             self.title(cell, scale)
         );
         if let Some(field) = cell.field {
-            // All squares of a colour are one path.
+            // All squares of one colour form one path.
             let mut paths: BTreeMap<i32, String> = BTreeMap::new();
             for (square, &value) in Square::ALL.into_iter().zip(&field.squares) {
-                let (across, down) = place_of(square);
+                let (across, down) = grid_position(square);
                 let _ = write!(paths.entry(scale.step(value)).or_default(), "M{across} {down}h1v1h-1z");
             }
             for (step, path) in paths {
@@ -248,7 +252,7 @@ impl Subject<'_> {
             }
         }
         if let Some(square) = cell.from {
-            let (across, down) = place_of(square);
+            let (across, down) = grid_position(square);
             let _ = write!(
                 svg,
                 "<rect x=\"{across}\" y=\"{down}\" width=\"1\" height=\"1\" fill=\"none\" stroke=\"#0a7d5a\" stroke-width=\"{}\"/>",
@@ -259,26 +263,29 @@ impl Subject<'_> {
         if let (Some(field), true) = (cell.field, self.reads_text) {
             let _ = writeln!(
                 svg,
-                "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#777\" text-anchor=\"end\">elsewhere {}</text>",
+                "<text x=\"{}\" y=\"{}\" font-size=\"9\" fill=\"#777\" text-anchor=\"end\">other tokens {}</text>",
                 number(left + size),
                 number(top + size + 11.0),
-                scale.told(field.elsewhere)
+                scale.format(field.other_tokens)
             );
         }
     }
 
-    /// What a pointer over the board tells: the squares that count most.
+    /// The tooltip of a board: the six squares with the largest absolute values.
     fn title(&self, cell: &Cell<'_>, scale: Scale) -> String {
         let Some(field) = cell.field else { return String::new() };
-        let mut most: Vec<(Square, f32)> = Square::ALL.into_iter().zip(field.squares).collect();
-        most.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        let told: Vec<String> =
-            most[..6].iter().map(|&(square, number)| format!("{square} {}", scale.told(number))).collect();
-        format!("<title>{}: {}</title>", cell.caption, told.join(", "))
+        let mut largest: Vec<(Square, f32)> = Square::ALL.into_iter().zip(field.squares).collect();
+        largest.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+        let squares: Vec<String> = largest[..6]
+            .iter()
+            .map(|&(square, number)| format!("{square} {}", scale.format(number)))
+            .collect();
+        format!("<title>{}: {}</title>", cell.caption, squares.join(", "))
     }
 }
 
-/// How many boards stand side by side: the heads of a layer, or a few where there is one layer or one head.
+/// The number of boards side by side: the heads of a layer, or up to four if there is only one layer or one
+/// head.
 fn columns(heads: impl Iterator<Item = (usize, usize)>) -> usize {
     let (layers, of_layer): (BTreeSet<usize>, BTreeSet<usize>) = heads.unzip();
     match (layers.len(), of_layer.len()) {
@@ -287,7 +294,7 @@ fn columns(heads: impl Iterator<Item = (usize, usize)>) -> usize {
     }
 }
 
-/// All numbers of some boards.
+/// The values of all boards.
 fn numbers(cells: &[Cell<'_>]) -> impl Iterator<Item = f32> {
     cells.iter().filter_map(|cell| cell.field).flat_map(|field| field.squares)
 }

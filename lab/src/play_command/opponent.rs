@@ -1,18 +1,18 @@
-//! Who sits at the other side of the table.
+//! The opponent of a game at the terminal: an engine or a transformer.
 
 use crate::strategist_player::Strategist;
 use tandem_arena::Analyst;
 
-/// The other side.
+/// The player on the other side.
 pub(super) enum Opponent {
     /// An engine, which searches.
     Engine(Box<dyn Analyst>),
-    /// A transformer, which does not, and can say what it thinks of every move.
+    /// A transformer, which does not search, but can rank all moves.
     Network(Box<Strategist>),
 }
 
 impl Opponent {
-    /// As someone who can be asked for a move.
+    /// The opponent through the interface that all players share.
     pub(super) fn analyst(&mut self) -> &mut dyn Analyst {
         match self {
             Self::Engine(engine) => &mut **engine,
@@ -20,7 +20,7 @@ impl Opponent {
         }
     }
 
-    /// What it is called.
+    /// The name for the PGN: that of the engine or of the network file.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Engine(engine) => engine.name(),

@@ -1,21 +1,22 @@
-//! The game at the table: what is typed, and what comes back.
+//! The state of a game at the terminal: it takes a typed line or asks the opponent, and returns the text to
+//! print.
 
 use super::opponent::Opponent;
-use super::weights_table;
+use super::ranking_table;
 use crate::board_art::{Style, draw};
-use tandem_arena::{Analysis, Clock, Fault, GameSoFar, Limits, Outcome, Score};
+use tandem_arena::{Analysis, EngineLimits, Fault, GameSoFar, Outcome, PlayerClock, UciScore};
 use tandem_chess::{Board, Color, Move, Position, fen, pgn, san, uci};
 
-/// What follows from a line or a move.
+/// The result of a typed line or of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Something to print; the game goes on.
-    Say(String),
-    /// The game is over.
+    /// Text to print; the game continues.
+    Print(String),
+    /// The game is over; the text says why.
     Over(String),
-    /// The person leaves.
+    /// The user leaves the game unfinished.
     Quit,
-    /// The engine cannot go on.
+    /// The opponent failed; the text says how.
     Failed(String),
 }
 
@@ -26,31 +27,31 @@ fn failed(fault: &Fault) -> Step {
     }
 }
 
-/// A game between a person and an engine.
+/// A game between a person and an opponent.
 pub(super) struct Session<'a> {
     start: Board,
     position: Position,
     moves: Vec<Move>,
-    /// The engine's evaluation after each move, for the side that moved.
-    scores: Vec<Option<Score>>,
+    /// The opponent's evaluation after each move, for the side that moved.
+    scores: Vec<Option<UciScore>>,
     human: Color,
     view: Color,
     style: Style,
-    limits: Limits,
+    limits: EngineLimits,
     opponent: &'a mut Opponent,
-    /// Whether a network says at each turn what it thinks of every move.
-    pub(super) show_weights: bool,
+    /// Shows the network's ranking of all moves at each turn.
+    pub(super) show_ranking: bool,
     result: pgn::GameResult,
 }
 
 const HELP: &str = "\
   a move        SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3)
   back          take back your last move
-  hint          what the engine would play
-  eval          what the engine thinks of the position
-  weigh         what a network thinks of every move
-  board, flip   show the board; from the other side
-  moves, fen    the legal moves; the position as FEN
+  hint          suggest a move
+  eval          show the opponent's evaluation and best line
+  rank          show a network's ranking of all moves
+  board, flip   show the board; turn it around
+  moves, fen    list the legal moves; print the position as FEN
   resign, quit  end the game; leave it unfinished
 ";
 
@@ -59,7 +60,7 @@ impl<'a> Session<'a> {
         position: Position,
         human: Color,
         style: Style,
-        limits: Limits,
+        limits: EngineLimits,
         opponent: &'a mut Opponent,
     ) -> Self {
         Self {
@@ -72,7 +73,7 @@ impl<'a> Session<'a> {
             style,
             limits,
             opponent,
-            show_weights: false,
+            show_ranking: false,
             result: pgn::GameResult::Unknown,
         }
     }
@@ -85,24 +86,24 @@ impl<'a> Session<'a> {
         draw(self.position.board(), self.style, self.view, self.moves.last().copied())
     }
 
-    /// What a person sees when it is their turn.
+    /// The board, with the ranking of the moves if it is the user's turn.
     pub(super) fn turn(&mut self) -> String {
-        let weights = if self.is_humans_turn() { self.shown_weights() } else { String::new() };
-        self.board() + &weights
+        let ranking = if self.is_humans_turn() { self.shown_ranking() } else { String::new() };
+        self.board() + &ranking
     }
 
-    /// What the network thinks of every move, if that is to be shown at each turn.
-    fn shown_weights(&mut self) -> String {
-        let weights = if self.show_weights { self.weigh() } else { None };
-        weights.unwrap_or_default()
+    /// The ranking of the moves, if it is to be shown at each turn; otherwise empty.
+    fn shown_ranking(&mut self) -> String {
+        let ranking = if self.show_ranking { self.rank_moves() } else { None };
+        ranking.unwrap_or_default()
     }
 
-    /// What the network thinks of every move; none if an engine plays.
-    fn weigh(&mut self) -> Option<String> {
+    /// The network's ranking of all moves; `None` against an engine.
+    fn rank_moves(&mut self) -> Option<String> {
         let Opponent::Network(strategist) = &mut *self.opponent else { return None };
         let method = strategist.method();
-        let advice = strategist.weigh(&mut self.position);
-        Some(weights_table::text(self.position.board(), method, advice.moves, self.style))
+        let ranked = strategist.rank_moves(&mut self.position);
+        Some(ranking_table::text(self.position.board(), method, ranked.moves, self.style))
     }
 
     /// Move number and side, such as `12.` or `12...`.
@@ -111,19 +112,19 @@ impl<'a> Session<'a> {
         format!("{}{dots}", self.position.board().fullmove_number())
     }
 
-    /// What the person typed.
-    pub(super) fn hear(&mut self, line: &str) -> Step {
+    /// Executes a typed line: a command or a move.
+    pub(super) fn execute(&mut self, line: &str) -> Step {
         let word = line.to_ascii_lowercase();
         match word.as_str() {
-            "" => Step::Say(String::new()),
-            "help" | "?" => Step::Say(HELP.into()),
+            "" => Step::Print(String::new()),
+            "help" | "?" => Step::Print(HELP.into()),
             "quit" | "exit" => Step::Quit,
-            "board" => Step::Say(self.board()),
+            "board" => Step::Print(self.board()),
             "flip" => {
                 self.view = !self.view;
-                Step::Say(self.board())
+                Step::Print(self.board())
             }
-            "fen" => Step::Say(format!("{}\n", self.position.fen())),
+            "fen" => Step::Print(format!("{}\n", self.position.fen())),
             "moves" => {
                 let mut moves: Vec<String> = self
                     .position
@@ -132,20 +133,20 @@ impl<'a> Session<'a> {
                     .map(|&mv| san::format(self.position.board(), mv))
                     .collect();
                 moves.sort();
-                Step::Say(format!("{}\n", moves.join(" ")))
+                Step::Print(format!("{}\n", moves.join(" ")))
             }
             "back" | "undo" => self.take_back(),
-            "hint" => self.consult(|session, analysis| {
+            "hint" => self.with_analysis(|session, analysis| {
                 let mv = san::format(session.position.board(), analysis.best);
                 format!("try {mv}{}\n", evaluation(session.position.side_to_move(), analysis.score()))
             }),
-            "eval" => self.consult(|session, analysis| {
+            "eval" => self.with_analysis(|session, analysis| {
                 let line = variation(&session.position, analysis);
                 format!("{}  {line}\n", evaluation(session.position.side_to_move(), analysis.score()).trim())
             }),
-            "weigh" => {
-                let none = "an engine weighs lines, not moves: 'eval' shows its best; 'play --net' is for networks\n";
-                Step::Say(self.weigh().unwrap_or_else(|| none.into()))
+            "rank" | "weigh" => {
+                let none = "an engine does not rank moves: 'eval' shows its best line; 'play --net' is for networks\n";
+                Step::Print(self.rank_moves().unwrap_or_else(|| none.into()))
             }
             "resign" => {
                 self.result = pgn::GameResult::won_by(!self.human);
@@ -162,21 +163,21 @@ impl<'a> Session<'a> {
             Ok(mv) => {
                 self.play(mv, None);
                 let board = self.board();
-                self.verdict().unwrap_or(Step::Say(board))
+                self.verdict().unwrap_or(Step::Print(board))
             }
             Err(error) => {
-                Step::Say(format!("{error}. Type 'moves' for the legal ones, 'help' for the rest\n"))
+                Step::Print(format!("{error}. Type 'moves' for the legal ones, 'help' for the rest\n"))
             }
         }
     }
 
-    fn play(&mut self, mv: Move, score: Option<Score>) {
+    fn play(&mut self, mv: Move, score: Option<UciScore>) {
         self.position.play(mv);
         self.moves.push(mv);
         self.scores.push(score);
     }
 
-    /// Takes back to the person's last move, the engine's answer included.
+    /// Takes back moves up to and including the user's last one.
     fn take_back(&mut self) -> Step {
         let mut took = false;
         while self.position.undo() {
@@ -184,10 +185,10 @@ impl<'a> Session<'a> {
             self.scores.pop();
             took = true;
             if self.is_humans_turn() {
-                return Step::Say(self.turn());
+                return Step::Print(self.turn());
             }
         }
-        Step::Say(if took { self.turn() } else { "there is nothing to take back\n".into() })
+        Step::Print(if took { self.turn() } else { "there is nothing to take back\n".into() })
     }
 
     fn ask(&mut self) -> Result<Analysis, Fault> {
@@ -202,23 +203,23 @@ impl<'a> Session<'a> {
             position.play(mv);
         }
         let game = GameSoFar { start: &self.start, moves: &moves, position: &position, chess960 };
-        self.opponent.analyst().analyse(&game, &Clock::new(self.limits))
+        self.opponent.analyst().analyse(&game, &PlayerClock::new(self.limits))
     }
 
-    fn consult(&mut self, answer: impl Fn(&Self, &Analysis) -> String) -> Step {
+    fn with_analysis(&mut self, answer: impl Fn(&Self, &Analysis) -> String) -> Step {
         match self.ask() {
-            Ok(analysis) => Step::Say(answer(self, &analysis)),
+            Ok(analysis) => Step::Print(answer(self, &analysis)),
             Err(fault) => failed(&fault),
         }
     }
 
-    /// The engine's move.
+    /// Asks the opponent for its move and plays it.
     pub(super) fn answer(&mut self) -> Step {
-        let weights = self.shown_weights();
+        let ranking = self.shown_ranking();
         match self.ask() {
             Ok(analysis) => {
                 let text = format!(
-                    "{weights}{} {}{}\n",
+                    "{ranking}{} {}{}\n",
                     self.prompt(),
                     san::format(self.position.board(), analysis.best),
                     evaluation(self.position.side_to_move(), analysis.score())
@@ -226,16 +227,16 @@ impl<'a> Session<'a> {
                 self.play(analysis.best, analysis.score());
                 match self.verdict() {
                     Some(Step::Over(end)) => Step::Over(text + &self.board() + &end),
-                    _ => Step::Say(text + &self.turn()),
+                    _ => Step::Print(text + &self.turn()),
                 }
             }
             Err(fault) => failed(&fault),
         }
     }
 
-    /// What the rules say, if they end the game.
+    /// The end of the game by the rules, if it has come.
     fn verdict(&mut self) -> Option<Step> {
-        let (outcome, termination) = tandem_arena::verdict(&self.position)?;
+        let (outcome, termination) = tandem_arena::result_by_rules(&self.position)?;
         let result = match outcome {
             Outcome::WhiteWins => pgn::GameResult::WhiteWins,
             Outcome::BlackWins => pgn::GameResult::BlackWins,
@@ -245,7 +246,7 @@ impl<'a> Session<'a> {
         Some(Step::Over(format!("{result} by {termination}")))
     }
 
-    /// The game as PGN, the engine's evaluations in comments.
+    /// The game as PGN, with the opponent's evaluations as comments.
     pub(super) fn to_pgn(&self, human: &str) -> String {
         let mut game = pgn::Game::from_start(self.start.clone());
         let names = match self.human {
@@ -259,7 +260,7 @@ impl<'a> Session<'a> {
         let mut side = self.start.side_to_move();
         for (&mv, score) in self.moves.iter().zip(&self.scores) {
             let mut ply = pgn::Ply::new(mv);
-            let for_white = |score: &Score| if side == Color::White { *score } else { score.turned() };
+            let for_white = |score: &UciScore| if side == Color::White { *score } else { score.flipped() };
             ply.comment = score.as_ref().map(|score| format!("[%eval {}]", for_white(score)));
             game.moves.push(ply);
             side = !side;
@@ -272,14 +273,17 @@ impl<'a> Session<'a> {
     }
 }
 
-/// An evaluation for White, in parentheses.
-fn evaluation(side: Color, score: Option<Score>) -> String {
+/// An evaluation from White's view, in parentheses.
+fn evaluation(side: Color, score: Option<UciScore>) -> String {
     let Some(score) = score else { return String::new() };
-    let score = if side == Color::White { score } else { score.turned() };
-    format!("  ({}{score})", if score.centipawns() > 0 && matches!(score, Score::Cp(_)) { "+" } else { "" })
+    let score = if side == Color::White { score } else { score.flipped() };
+    format!(
+        "  ({}{score})",
+        if score.centipawns() > 0 && matches!(score, UciScore::Cp(_)) { "+" } else { "" }
+    )
 }
 
-/// The engine's best line, as SAN.
+/// The principal variation in SAN, at most ten moves.
 fn variation(position: &Position, analysis: &Analysis) -> String {
     let Some((_, info)) = analysis.infos.iter().rev().find(|(_, info)| !info.pv.is_empty()) else {
         return san::format(position.board(), analysis.best);
@@ -294,7 +298,7 @@ fn variation(position: &Position, analysis: &Analysis) -> String {
     line.join(" ")
 }
 
-/// White or Black.
+/// `White` or `Black`, for display.
 pub(super) fn color_name(color: Color) -> &'static str {
     match color {
         Color::White => "White",
@@ -306,34 +310,34 @@ pub(super) fn color_name(color: Color) -> &'static str {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tandem_arena::{Analyst, Info};
+    use tandem_arena::{Analyst, UciInfo};
 
-    /// Plays the first legal move, in the order of the alphabet.
+    /// Plays the first legal move in alphabetical order.
     struct First;
 
     impl Analyst for First {
         fn name(&self) -> &str {
             "First"
         }
-        fn analyse(&mut self, game: &GameSoFar, _: &Clock) -> Result<Analysis, Fault> {
+        fn analyse(&mut self, game: &GameSoFar, _: &PlayerClock) -> Result<Analysis, Fault> {
             let mut moves: Vec<String> =
                 game.position.legal_moves().iter().map(ToString::to_string).collect();
             moves.sort();
-            let info = Info::parse(&format!("info depth 3 score cp 25 pv {}", moves[0]));
+            let info = UciInfo::parse(&format!("info depth 3 score cp 25 pv {}", moves[0]));
             let best = moves[0].parse().unwrap();
             Ok(Analysis { best, elapsed: Duration::ZERO, infos: vec![(Duration::ZERO, info)] })
         }
-        fn forget(&mut self, _: bool) -> Result<(), Fault> {
+        fn reset(&mut self, _: bool) -> Result<(), Fault> {
             Ok(())
         }
-        fn is_well(&self) -> bool {
+        fn is_usable(&self) -> bool {
             true
         }
     }
 
-    fn said(step: Step) -> String {
+    fn printed(step: Step) -> String {
         match step {
-            Step::Say(text) => text,
+            Step::Print(text) => text,
             other => panic!("{other:?}"),
         }
     }
@@ -341,15 +345,20 @@ mod tests {
     #[test]
     fn a_short_game_to_mate() {
         let mut engine = Opponent::Engine(Box::new(First));
-        let mut session =
-            Session::new(Position::startpos(), Color::Black, Style::Ascii, Limits::default(), &mut engine);
+        let mut session = Session::new(
+            Position::startpos(),
+            Color::Black,
+            Style::Ascii,
+            EngineLimits::default(),
+            &mut engine,
+        );
         assert!(!session.is_humans_turn());
-        // White walks f3 and g4 by hand, so that Black can mate.
+        // White plays f3 and g4, so that Black can mate.
         for text in ["f2f3", "e7e5", "g2g4"] {
-            said(session.hear(text));
+            printed(session.execute(text));
         }
         assert!(session.is_humans_turn());
-        let Step::Over(text) = session.hear("Qh4") else { panic!("mate ends the game") };
+        let Step::Over(text) = session.execute("Qh4") else { panic!("mate ends the game") };
         assert_eq!(text, "0-1 by checkmate");
         let pgn = session.to_pgn("Ada");
         assert!(pgn.contains("[White \"First\"]") && pgn.contains("[Black \"Ada\"]"), "{pgn}");
@@ -359,20 +368,26 @@ mod tests {
     #[test]
     fn moves_are_taken_back_in_pairs() {
         let mut engine = Opponent::Engine(Box::new(First));
-        let mut session =
-            Session::new(Position::startpos(), Color::White, Style::Ascii, Limits::default(), &mut engine);
-        assert_eq!(said(session.hear("back")), "there is nothing to take back\n");
-        said(session.hear("Nf3"));
-        assert!(said(session.answer()).starts_with("1... a5  (-0.25)"));
-        assert!(said(session.hear("e9")).contains("legal"));
-        said(session.hear("back"));
+        let mut session = Session::new(
+            Position::startpos(),
+            Color::White,
+            Style::Ascii,
+            EngineLimits::default(),
+            &mut engine,
+        );
+        assert_eq!(printed(session.execute("back")), "there is nothing to take back\n");
+        printed(session.execute("Nf3"));
+        assert!(printed(session.answer()).starts_with("1... a5  (-0.25)"));
+        assert!(printed(session.execute("e9")).contains("legal"));
+        printed(session.execute("back"));
         assert_eq!(session.position.fen(), Position::startpos().fen());
-        assert!(said(session.hear("hint")).starts_with("try a3  (+0.25)"));
-        assert!(said(session.hear("eval")).contains("a3"));
-        assert!(said(session.hear("weigh")).contains("play --net"));
-        assert!(said(session.hear("moves")).contains("Nf3"));
-        assert!(said(session.hear("help")).contains("take back"));
-        assert_eq!(session.hear("quit"), Step::Quit);
-        assert!(matches!(session.hear("resign"), Step::Over(text) if text.contains("0-1")));
+        assert!(printed(session.execute("hint")).starts_with("try a3  (+0.25)"));
+        assert!(printed(session.execute("eval")).contains("a3"));
+        assert!(printed(session.execute("rank")).contains("play --net"));
+        assert_eq!(session.execute("weigh"), session.execute("rank"), "the old name still works");
+        assert!(printed(session.execute("moves")).contains("Nf3"));
+        assert!(printed(session.execute("help")).contains("take back"));
+        assert_eq!(session.execute("quit"), Step::Quit);
+        assert!(matches!(session.execute("resign"), Step::Over(text) if text.contains("0-1")));
     }
 }

@@ -1,18 +1,25 @@
-//! Selectors, which need no libtorch.
+//! Training of selectors, which runs on the CPU and needs no libtorch.
 
 use super::{TrainArgs, hybrids};
-use crate::card::Card;
 use crate::error::LabError;
 use crate::interrupt;
+use crate::model_card::ModelCard;
 use crate::progress::Progress;
-use crate::selector_report::{ERRORS, FIRSTS, curves_of, facts_of, figures_of, firsts_of};
+use crate::selector_report::{
+    ERROR_HEADING, THRESHOLD_HEADING, error_table, metrics_table, threshold_table, to_json,
+};
 use tandem_chess::output;
 use tandem_train::selector::*;
 
-/// Teaches a selector: the hybrid with it, its card, and all figures as JSON.
+/// Trains a selector and writes the hybrid with it, its model card, and all metrics as JSON.
+///
+/// # Errors
+///
+/// When the recipe or the data is unusable, `--resume` is given, the output exists already, or the run is
+/// interrupted.
 pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), LabError> {
     if args.resume {
-        let problem = "a selector takes minutes and is taught in one go: leave out --resume";
+        let problem = "training a selector takes minutes and cannot be resumed: leave out --resume";
         return Err(LabError::Usage(problem.into()));
     }
     let threads = args.threads();
@@ -22,36 +29,36 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
     let path = folder.join(format!("{}.hybrid", recipe.name));
     if path.exists() {
         let path = path.display();
-        return Err(LabError::Usage(format!("{path} is there already: --run names another folder")));
+        return Err(LabError::Usage(format!("{path} exists already: name another folder with --run")));
     }
     let stop = interrupt::flag();
     let mut progress = None;
-    let taught = teach_selector(recipe, threads, &stop, &mut |event| match event {
+    let trained = train_selector(recipe, threads, &stop, &mut |event| match event {
         SelectorEvent::Cases(done, all) => {
             progress.get_or_insert_with(|| Progress::new("cases", Some(all as u64))).set(done as u64);
         }
-        SelectorEvent::Epoch(epoch, learnt, validation) => {
+        SelectorEvent::Epoch(epoch, train_loss, validation_loss) => {
             if let Some(progress) = progress.take() {
-                tellln!("{}", progress.finish());
+                errln!("{}", progress.finish());
             }
-            sayln!("epoch {epoch}: loss {learnt:.4}, on validation cases {validation:.4}");
+            outln!("epoch {epoch}: loss {train_loss:.4}, validation loss {validation_loss:.4}");
         }
     })?;
-    let Taught { hybrid, report, epoch } = &taught;
-    let (figures, curves, firsts) = (figures_of(report), curves_of(report), firsts_of(report));
-    sayln!("\nthe best was epoch {epoch}\n\n{}\n{}\n{}", figures.text(), curves.text(), firsts.text());
+    let TrainedSelector { hybrid, report, epoch } = &trained;
+    let (metrics, errors, thresholds) = (metrics_table(report), error_table(report), threshold_table(report));
+    outln!("\nbest epoch: {epoch}\n\n{}\n{}\n{}", metrics.text(), errors.text(), thresholds.text());
     let bases = [&recipe.selector.nnue.path, &recipe.selector.transformer.path];
     hybrids::check(hybrid, bases.map(String::as_str))?;
-    let mut card = Card { recipe: Some(recipe.explain()), ..Card::default() };
-    card.fact("epoch", epoch.to_string());
-    card.tables.push(("On validation cases".into(), figures));
-    card.tables.push((ERRORS.into(), curves));
-    card.tables.push((FIRSTS.into(), firsts));
-    let facts = folder.join(format!("{}.json", recipe.name));
-    let mut all = facts_of(report);
-    all["epoch"] = (*epoch).into();
-    let text = format!("{all:#}\n");
-    output::write_whole(&facts, text.as_bytes()).map_err(LabError::file(&facts))?;
-    hybrids::write(&folder, &recipe.name, hybrid, card)?;
+    let mut model_card = ModelCard { recipe: Some(recipe.explain()), ..ModelCard::default() };
+    model_card.property("epoch", epoch.to_string());
+    model_card.tables.push(("On validation cases".into(), metrics));
+    model_card.tables.push((ERROR_HEADING.into(), errors));
+    model_card.tables.push((THRESHOLD_HEADING.into(), thresholds));
+    let json_path = folder.join(format!("{}.json", recipe.name));
+    let mut facts = to_json(report);
+    facts["epoch"] = (*epoch).into();
+    let text = format!("{facts:#}\n");
+    output::write_atomically(&json_path, text.as_bytes()).map_err(LabError::file(&json_path))?;
+    hybrids::write(&folder, &recipe.name, hybrid, model_card)?;
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Transformers, with libtorch.
+//! Training of transformers and bridges, with libtorch.
 
 use super::display::Display;
 use super::{TrainArgs, hybrids};
-use crate::card::{Card, sha256};
 use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
+use crate::model_card::{ModelCard, sha256};
 use std::path::Path;
 use std::time::Instant;
 use tandem_chess::output;
@@ -14,42 +14,52 @@ use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
 use tandem_transformer::{Storage, Weights};
 
-/// Trains a transformer, alone or as one of the processes that `torchrun` has started.
+/// Trains a transformer or a bridge, alone or as one of the processes that `torchrun` started. Only the first
+/// process prints and writes files.
+///
+/// # Errors
+///
+/// When libtorch or the device is unusable, the recipe or the data is, training diverges, or the run is
+/// interrupted.
 pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), LabError> {
     let threads = args.threads();
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let compute = compute_of(args.device)?;
-    compute.use_threads(threads);
-    let processes = Processes::of_environment(&compute)?;
-    let share = Share { rank: processes.rank(), ranks: processes.ranks() };
-    let is_first = share.rank == 0;
+    compute.set_num_threads(threads);
+    let processes = Processes::from_env(&compute)?;
+    let process = ProcessRank { rank: processes.rank(), world_size: processes.world_size() };
+    let is_first = process.rank == 0;
     let folder = args.folder(&recipe.name);
     let architecture = recipe.network.architecture()?;
     if is_first {
-        let together = if share.ranks > 1 { format!(", {} processes", share.ranks) } else { String::new() };
+        let together = if process.world_size > 1 {
+            format!(", {} processes", process.world_size)
+        } else {
+            String::new()
+        };
         let bridge = recipe.bridge.as_ref();
-        let bridge =
-            bridge.map_or_else(String::new, |bridge| format!(", and a {} bridge to it", bridge.form));
-        sayln!(
+        let bridge = bridge.map_or_else(String::new, |bridge| format!(", and a {} bridge", bridge.form));
+        outln!(
             "{}: {} parameters{bridge}, on {}{together}",
             recipe.name,
             architecture.parameters(),
             compute.name()
         );
-        sayln!(
-            "{} positions in steps of {}, in {}",
+        outln!(
+            "{} positions, batch size {}, in {}",
             recipe.training.positions,
             recipe.training.batch,
             folder.display()
         );
     }
     let stop = interrupt::flag();
-    let options = TransformerOptions { folder: &folder, resume: args.resume, threads, share, stop: &stop };
+    let options = TransformerOptions { folder: &folder, resume: args.resume, threads, process, stop: &stop };
     let mut display = Display::new(recipe.training.batch as u64);
     let processes = std::cell::RefCell::new(Some(processes));
-    let make = |recipe: &TransformerRecipe, start: Start<'_>, state: Option<&TransformerState>| {
-        // Only the network that a run begins with is trained by all.
-        let processes = processes.borrow_mut().take().unwrap_or_else(Processes::one);
+    let make = |recipe: &TransformerRecipe, start: InitialNetworks<'_>, state: Option<&TransformerState>| {
+        // Only the first trainer of a run spans all processes; later ones, for example for averaged weights,
+        // are local.
+        let processes = processes.borrow_mut().take().unwrap_or_else(Processes::single);
         let trainer = TorchTrainer::new(recipe, start, state, compute, processes)?;
         Ok(Box::new(trainer) as Box<dyn TransformerTrainer>)
     };
@@ -58,29 +68,32 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
             return;
         }
         match event {
-            TransformerEvent::Begin { step, steps, blind } => {
-                for (head, loss) in blind {
-                    sayln!("{}: who says the same of every position loses {loss:.4}", head.name());
+            TransformerEvent::Begin { step, steps, baseline } => {
+                for (head, loss) in baseline {
+                    outln!("{}: baseline cross-entropy (label entropy): {loss:.4}", head.name());
                 }
                 display.begin(step, steps);
             }
-            TransformerEvent::Steps { step, told, rate, speed, waiting } => {
-                display.steps(step, &format!("loss {:.4}", told.loss), rate, speed, waiting);
+            TransformerEvent::Steps { step, metrics, lr, speed, data_wait } => {
+                display.steps(step, &format!("loss {:.4}", metrics.loss), lr, speed, data_wait);
             }
             TransformerEvent::Skipped { count, examples } => {
-                tellln!("{count} broken records were left out so far; the first of them:");
+                errln!("{count} broken records were skipped so far; the first of them:");
                 for example in examples {
-                    tellln!("  {example}");
+                    errln!("  {example}");
                 }
             }
             TransformerEvent::Validated { step, metrics, loss, is_best } => {
-                display.validated(step, &figures(metrics, Some(loss)), is_best);
+                display.validated(step, &metrics_line(metrics, Some(loss)), is_best);
             }
         }
     })?;
     display.finish();
     if !outcome.finished {
-        return Err(LabError::Interrupted(format!("stopped after step {}; --resume goes on", outcome.steps)));
+        return Err(LabError::Interrupted(format!(
+            "stopped after step {}; --resume continues",
+            outcome.steps
+        )));
     }
     if !is_first {
         return Ok(());
@@ -91,49 +104,58 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
     }
 }
 
-/// What was learnt between two networks, and its card.
+/// Writes the trained bridge as a hybrid, with its model card.
 fn write_hybrid(
     recipe: &TransformerRecipe,
     folder: &Path,
     outcome: &TransformerOutcome,
     hybrid: &Hybrid,
 ) -> Result<(), LabError> {
-    let mut card = Card { recipe: Some(recipe.explain()), ..Card::default() };
-    card.fact("positions", positions(recipe, outcome));
+    let mut model_card = ModelCard { recipe: Some(recipe.explain()), ..ModelCard::default() };
+    model_card.property("positions", positions(recipe, outcome));
     if let Some(metrics) = &outcome.metrics {
-        card.fact("validation", figures(metrics, metrics.whole().loss(&recipe.targets.weights)));
+        model_card
+            .property("validation", metrics_line(metrics, metrics.whole().loss(&recipe.targets.weights)));
     }
-    // A bridge has both.
+    // The recipe of a bridge always names both networks.
     let nnue = recipe.bridge.as_ref().map_or("", |bridge| &bridge.nnue.path);
-    let start = recipe.network.start.as_deref().unwrap_or_default();
+    let start = recipe.network.init_from.as_deref().unwrap_or_default();
     hybrids::check(hybrid, [nnue, start])?;
-    hybrids::write(folder, &recipe.name, hybrid, card).map(drop)
+    hybrids::write(folder, &recipe.name, hybrid, model_card).map(drop)
 }
 
-/// How many positions were read, and with how many of them this network was made.
+/// The number of positions trained on, and at how many of them the network that is kept was best.
 fn positions(recipe: &TransformerRecipe, outcome: &TransformerOutcome) -> String {
     let batch = recipe.training.batch as u64;
-    let read = outcome.steps * batch;
+    let trained = outcome.steps * batch;
     match outcome.best {
         Some(best) if best < outcome.steps => {
-            format!("{read}; after {} it was best and is kept", best * batch)
+            format!("{trained}; the best checkpoint, at {}, is kept", best * batch)
         }
-        _ => read.to_string(),
+        _ => trained.to_string(),
     }
 }
 
-/// What computes on a device.
+/// The libtorch device for `--device`.
+///
+/// # Errors
+///
+/// When libtorch does not support the device, or it is not present.
 pub(crate) fn compute_of(device: Device) -> Result<Compute, LabError> {
     Ok(match device {
         Device::Auto => Compute::best()?,
-        Device::Cpu => Compute::processor(),
-        Device::Cuda(0) => Compute::named("cuda")?,
-        Device::Cuda(card) => Compute::named(&format!("cuda:{card}"))?,
-        Device::Mps => Compute::named("mps")?,
+        Device::Cpu => Compute::cpu(),
+        Device::Cuda(0) => Compute::from_name("cuda")?,
+        Device::Cuda(index) => Compute::from_name(&format!("cuda:{index}"))?,
+        Device::Mps => Compute::from_name("mps")?,
     })
 }
 
-/// Says how fast a recipe's steps are, with a few batches of its data that take turns.
+/// Measures the training speed of a recipe with a few batches of its data, which are used in turn.
+///
+/// # Errors
+///
+/// When libtorch or the device is unusable, or the recipe or its data is.
 pub(crate) fn measure(
     recipe: &TransformerRecipe,
     device: Device,
@@ -141,87 +163,90 @@ pub(crate) fn measure(
     steps: usize,
 ) -> Result<(), LabError> {
     const BATCHES: usize = 4;
-    // Before the clock starts libtorch chooses its ways, and a graph is recorded.
+    // Steps before the clock starts, in which libtorch chooses its algorithms and a CUDA graph is recorded.
     const WARM_UP: usize = 8;
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let compute = compute_of(device)?;
-    compute.use_threads(threads);
+    compute.set_num_threads(threads);
     let weights = Weights::random(recipe.network.architecture()?, recipe.seed);
-    let join = Join::of(recipe, weights.architecture())?;
-    sayln!(
-        "{}: {} parameters, steps of {}, on {}",
+    let bridge_setup = BridgeSetup::of(recipe, weights.architecture())?;
+    outln!(
+        "{}: {} parameters, batch size {}, on {}",
         recipe.name,
         weights.architecture().parameters(),
         recipe.training.batch,
         compute.name()
     );
-    let reading = Reading::of(weights.architecture(), join.as_ref());
-    let mut loader = SampleLoader::new(recipe, reading, Share::WHOLE, threads, 0, None);
+    let spec = SampleSpec::of(weights.architecture(), bridge_setup.as_ref());
+    let mut loader = SampleLoader::new(recipe, spec, ProcessRank::SINGLE, threads, 0, None);
     let mut batches = Vec::new();
     for _ in 0..BATCHES {
         batches.push(loader.next_batch()?.batch);
     }
     drop(loader);
-    let start = Start { weights: &weights, join: join.as_ref() };
-    let mut trainer = TorchTrainer::new(recipe, start, None, compute, Processes::one())?;
+    let start = InitialNetworks { weights: &weights, bridge_setup: bridge_setup.as_ref() };
+    let mut trainer = TorchTrainer::new(recipe, start, None, compute, Processes::single())?;
     for step in 0..WARM_UP {
-        trainer.learn(&batches[step % BATCHES], 1e-3)?;
+        trainer.train_step(&batches[step % BATCHES], 1e-3)?;
     }
-    trainer.told()?;
+    trainer.take_metrics()?;
     let since = Instant::now();
     for step in 0..steps {
-        trainer.learn(&batches[step % BATCHES], 1e-3)?;
+        trainer.train_step(&batches[step % BATCHES], 1e-3)?;
     }
-    let told = trainer.told()?;
+    let metrics = trainer.take_metrics()?;
     let seconds = since.elapsed().as_secs_f64();
     let memory = trainer
         .peak_memory()
-        .map_or_else(String::new, |bytes| format!("; {:.2} GB of the card at most", bytes as f64 / 1e9));
-    sayln!(
+        .map_or_else(String::new, |bytes| format!("; peak GPU memory {:.2} GB", bytes as f64 / 1e9));
+    outln!(
         "{:.0} positions a second, {:.2} ms a step; loss {:.4}{memory}",
         (recipe.training.batch * steps) as f64 / seconds,
         seconds * 1e3 / steps as f64,
-        told.last().map_or(f32::NAN, |told| told.loss)
+        metrics.last().map_or(f32::NAN, |step| step.loss)
     );
     Ok(())
 }
 
-/// The network in its own format and as safetensors, and its card.
+/// Writes the network as .ttn and as safetensors, with its model card.
 fn write_network(
     recipe: &TransformerRecipe,
     folder: &Path,
     outcome: &TransformerOutcome,
 ) -> Result<(), LabError> {
-    let write = |path: &Path, bytes: &[u8]| output::write_whole(path, bytes).map_err(LabError::file(path));
+    let write =
+        |path: &Path, bytes: &[u8]| output::write_atomically(path, bytes).map_err(LabError::file(path));
     let weights = &outcome.weights;
     let own = folder.join(format!("{}.ttn", recipe.name));
     let bytes = weights.to_bytes(Storage::F32, &recipe.name);
     let open = folder.join(format!("{}.safetensors", recipe.name));
     write(&open, &weights.to_safetensors(&recipe.name))?;
-    let mut card = Card { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..Card::default() };
-    card.fact("parameters", weights.architecture().parameters().to_string());
-    card.fact("positions", positions(recipe, outcome));
-    card.fact("file size", format!("{} bytes", bytes.len()));
-    card.fact("sha256", sha256(&bytes));
+    let mut model_card =
+        ModelCard { title: recipe.name.clone(), recipe: Some(recipe.explain()), ..ModelCard::default() };
+    model_card.property("parameters", weights.architecture().parameters().to_string());
+    model_card.property("positions", positions(recipe, outcome));
+    model_card.property("file size", format!("{} bytes", bytes.len()));
+    model_card.property("sha256", sha256(&bytes));
     let paths: Vec<&str> = recipe.data.train.iter().map(|source| source.path.as_str()).collect();
-    card.fact("data", paths.join(", "));
+    model_card.property("data", paths.join(", "));
     if let Some(metrics) = &outcome.metrics {
-        card.fact("validation", figures(metrics, metrics.whole().loss(&recipe.targets.weights)));
+        model_card
+            .property("validation", metrics_line(metrics, metrics.whole().loss(&recipe.targets.weights)));
     }
-    let path = Card::path(&own);
-    write(&path, card.markdown().as_bytes())?;
-    // Last, since whoever finds it takes the run for ended.
+    let path = ModelCard::path(&own);
+    write(&path, model_card.markdown().as_bytes())?;
+    // The network is written last, because its presence marks the run as complete.
     write(&own, &bytes)?;
-    sayln!("{}, {} and {}", own.display(), open.display(), path.display());
+    outln!("{}, {} and {}", own.display(), open.display(), path.display());
     Ok(())
 }
 
-/// What a look at the validation data showed, in one line: every figure is in the log.
-fn figures(metrics: &TransformerMetrics, loss: Option<f64>) -> String {
+/// The main validation metrics in one line; all of them are in the log.
+fn metrics_line(metrics: &TransformerMetrics, loss: Option<f64>) -> String {
     let loss = loss.map_or("-".into(), |loss| format!("{loss:.4}"));
     let shown =
-        [Figure::PolicyTop1, Figure::ValueError, Figure::BucketTop1, Figure::ActionAccuracy].into_iter();
+        [Metric::PolicyTop1, Metric::ValueError, Metric::BucketTop1, Metric::ActionAccuracy].into_iter();
     let others =
-        shown.filter_map(|figure| Some(format!(", {} {:.4}", figure.name(), metrics.whole().get(figure)?)));
+        shown.filter_map(|metric| Some(format!(", {} {:.4}", metric.name(), metrics.whole().get(metric)?)));
     format!("validation loss {loss}{}", others.collect::<String>())
 }

@@ -1,15 +1,15 @@
-//! What tests of commands share.
+//! Helpers that the tests of commands share: running the program, temporary folders, outside data.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Runs a command.
+/// Runs `tandem-lab` with these arguments in a folder.
 pub fn lab(args: &[&str], dir: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tandem-lab")).args(args).current_dir(dir).output().unwrap()
 }
 
-/// Runs a command that must succeed; returns what it printed.
+/// Runs a command that must succeed; returns its standard output.
 pub fn well(args: &[&str], dir: &Path) -> String {
     let output = lab(args, dir);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -17,14 +17,14 @@ pub fn well(args: &[&str], dir: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs a command that must fail; returns what it complained about.
+/// Runs a command that must fail; returns its standard error.
 pub fn badly(args: &[&str], dir: &Path) -> String {
     let output = lab(args, dir);
     assert!(!output.status.success(), "{args:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// An empty folder for a test.
+/// A new empty folder for a test, in the system's folder for temporary files.
 pub fn directory(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("tandem-lab-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
@@ -32,7 +32,7 @@ pub fn directory(name: &str) -> PathBuf {
     dir
 }
 
-/// Outside data, or a word that it is missing.
+/// The path of outside data, if it is there; otherwise prints that the test is skipped.
 pub fn shared(path: &str) -> Option<String> {
     let data = std::env::var_os("TANDEM_DATA")
         .map(PathBuf::from)

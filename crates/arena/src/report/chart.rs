@@ -1,21 +1,21 @@
-//! Small charts in SVG.
+//! Small charts in SVG for HTML pages: one line with an optional band, or horizontal bars.
 
 use super::escape;
 use std::fmt::Write as _;
 
-/// A curve, perhaps within a band, perhaps with horizontal guides.
+/// Data of a line chart, optionally with a band around the line and horizontal guides.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct LineChart {
     pub(crate) points: Vec<(f64, f64)>,
-    /// Lower and upper end for each point.
+    /// Lower and upper end for each point; empty for no band.
     pub(crate) band: Vec<(f64, f64)>,
     pub(crate) guides: Vec<f64>,
 }
 
-/// Bars with their names.
+/// Data of a bar chart.
 #[derive(Clone, Debug, Default)]
-pub struct Bars {
-    /// Names and lengths.
+pub struct BarChart {
+    /// Label and value of each bar, from top to bottom; values are at least 0.
     pub bars: Vec<(String, f64)>,
 }
 
@@ -24,18 +24,19 @@ const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 52.0;
 const BOTTOM: f64 = 24.0;
 const TOP: f64 = 10.0;
-/// More points than this are thinned out: nobody sees more on a screen.
-const MOST_POINTS: usize = 600;
+/// Maximum number of points drawn; a screen could not show more and would bloat the page.
+const MAX_POINTS: usize = 600;
 
-/// A figure with a curve; nothing if there is no point.
-pub(crate) fn lines(caption: &str, line: &Line, unit: &str) -> String {
+/// Draws a line chart as an HTML figure; the result is empty if there are no points.
+pub(crate) fn line_chart(caption: &str, line: &LineChart, unit: &str) -> String {
     let Some(&(last, _)) = line.points.last() else { return String::new() };
     let first = line.points[0].0;
-    let step = line.points.len().div_ceil(MOST_POINTS);
+    let step = line.points.len().div_ceil(MAX_POINTS);
     let shown: Vec<usize> =
         (0..line.points.len()).filter(|i| i % step == 0 || i + 1 == line.points.len()).collect();
 
-    // The wide band of the first games would hide everything after it: the scale follows the last three quarters.
+    // The wide band of the first games would hide everything after it, so the scale follows the last three
+    // quarters.
     let from = shown.len() / 4;
     let values = shown[from..].iter().flat_map(|&i| {
         let (low, high) = line.band.get(i).copied().unwrap_or((line.points[i].1, line.points[i].1));
@@ -90,8 +91,8 @@ pub(crate) fn lines(caption: &str, line: &Line, unit: &str) -> String {
     format!("<figure><figcaption>{} ({})</figcaption>\n{svg}</figure>\n", escape(caption), escape(unit))
 }
 
-/// A figure with bars.
-pub fn bars(caption: &str, chart: &Bars) -> String {
+/// Draws horizontal bars, scaled to the longest one, as an HTML figure.
+pub fn bar_chart(caption: &str, chart: &BarChart) -> String {
     const ROW: f64 = 20.0;
     const NAME: f64 = 150.0;
     let most = chart.bars.iter().fold(0.0f64, |most, (_, value)| most.max(*value)).max(1e-9);
@@ -118,14 +119,15 @@ pub fn bars(caption: &str, chart: &Bars) -> String {
     format!("<figure><figcaption>{}</figcaption>\n{svg}</svg></figure>\n", escape(caption))
 }
 
-/// Round numbers within a range, five or so.
+/// About five round numbers within a range, at multiples of 1, 2 or 5 times a power of ten, for the labels of
+/// an axis.
 pub fn ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|&step| step >= rough);
     let step = step.unwrap_or(power);
     let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
-    // Multiplying by a step below one leaves crumbs such as 0.30000000000000004.
+    // Rounds away errors of the multiplication, such as 0.30000000000000004.
     (first..=last).take(20).map(|n| (n as f64 * step * 1e6).round() / 1e6).collect()
 }
 
@@ -141,13 +143,15 @@ mod tests {
 
     #[test]
     fn charts_of_anything_hold_only_numbers() {
-        let line =
-            Line { points: (0..5000).map(|n| (f64::from(n), f64::from(n % 7))).collect(), ..Line::default() };
-        let svg = lines("x <y>", &line, "Elo");
+        let line = LineChart {
+            points: (0..5000).map(|n| (f64::from(n), f64::from(n % 7))).collect(),
+            ..LineChart::default()
+        };
+        let svg = line_chart("x <y>", &line, "Elo");
         assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.contains("x &lt;y&gt;"));
-        let one = Line { points: vec![(1.0, 0.0)], band: vec![(0.0, 0.0)], guides: vec![] };
-        assert!(!lines("one", &one, "Elo").contains("NaN"));
-        assert_eq!(lines("none", &Line::default(), "Elo"), "");
-        assert!(!bars("none", &Bars { bars: vec![("a".into(), 0.0)] }).contains("NaN"));
+        let one = LineChart { points: vec![(1.0, 0.0)], band: vec![(0.0, 0.0)], guides: vec![] };
+        assert!(!line_chart("one", &one, "Elo").contains("NaN"));
+        assert_eq!(line_chart("none", &LineChart::default(), "Elo"), "");
+        assert!(!bar_chart("none", &BarChart { bars: vec![("a".into(), 0.0)] }).contains("NaN"));
     }
 }

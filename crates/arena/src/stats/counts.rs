@@ -1,21 +1,21 @@
-//! Counts of results.
+//! Counts of results: single games by result, and pairs of games by points.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Wins, draws and losses of one player.
+/// Wins, draws and losses of one player (trinomial counts).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wdl {
-    /// Games won.
+    /// Number of games won by the player.
     pub wins: u64,
-    /// Games drawn.
+    /// Number of games drawn.
     pub draws: u64,
-    /// Games lost.
+    /// Number of games lost by the player.
     pub losses: u64,
 }
 
 impl Wdl {
-    /// Counts a game by its half points.
+    /// Adds a game by its points in halves: 0, 1, or 2 and more for a win.
     pub fn add(&mut self, half_points: u8) {
         match half_points {
             0 => self.losses += 1,
@@ -24,28 +24,28 @@ impl Wdl {
         }
     }
 
-    /// Number of games.
+    /// Total number of games.
     pub fn games(&self) -> u64 {
         self.wins + self.draws + self.losses
     }
 
-    /// Points: one for a win, half for a draw.
+    /// Points of the player: 1 for each win, 1/2 for each draw.
     pub fn points(&self) -> f64 {
         self.wins as f64 + 0.5 * self.draws as f64
     }
 
-    /// Points per game.
+    /// Points per game, from 0 to 1; 0 without games.
     pub fn score(&self) -> f64 {
         self.points() / self.games().max(1) as f64
     }
 
-    /// Share of draws.
+    /// Fraction of the games that were drawn; 0 without games.
     pub fn draw_ratio(&self) -> f64 {
         self.draws as f64 / self.games().max(1) as f64
     }
 
-    /// Results from the other side.
-    pub fn turned(&self) -> Self {
+    /// The same results from the view of the opponent.
+    pub fn flipped(&self) -> Self {
         Self { wins: self.losses, draws: self.draws, losses: self.wins }
     }
 }
@@ -56,35 +56,35 @@ impl fmt::Display for Wdl {
     }
 }
 
-/// Pairs of games by their half points: 0, 1, 2, 3, 4 of four.
+/// Numbers of game pairs by their points: 0, 1/2, 1, 1 1/2 and 2 (pentanomial counts). Stored as an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pentanomial(pub [u64; 5]);
 
 impl Pentanomial {
-    /// Counts a pair by the half points of its games.
+    /// Adds a pair by the points of its two games in halves.
     pub fn add(&mut self, first: u8, second: u8) {
         self.0[usize::from(first.min(2) + second.min(2))] += 1;
     }
 
-    /// Number of pairs.
+    /// Total number of pairs.
     pub fn pairs(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Points of all games.
+    /// Points of the player over all games of the pairs.
     pub fn points(&self) -> f64 {
         self.0.iter().zip(0u64..).map(|(count, half_points)| count * half_points).sum::<u64>() as f64 / 2.0
     }
 
-    /// Pairs won over pairs lost; none when none was lost.
+    /// Pairs won divided by pairs lost, with those at one point left out; `None` if none was lost.
     pub fn pair_ratio(&self) -> Option<f64> {
         let lost = self.0[0] + self.0[1];
         (lost > 0).then(|| (self.0[3] + self.0[4]) as f64 / lost as f64)
     }
 
-    /// Pairs from the other side.
-    pub fn turned(&self) -> Self {
+    /// The same pairs from the view of the opponent.
+    pub fn flipped(&self) -> Self {
         let mut counts = self.0;
         counts.reverse();
         Self(counts)

@@ -1,55 +1,56 @@
-//! Elo with error bars.
+//! Elo estimates with error bars, from pairs of games or single games.
 
 use super::{NELO_PER_SIGMA, Pentanomial, Wdl, Z95, normal_cdf};
 use serde::Serialize;
 
-/// The Elo difference that means a score between 0 and 1.
+/// Logistic Elo difference for an expected score between 0 and 1; infinite at both ends.
 pub fn elo_of_score(score: f64) -> f64 {
     -400.0 * (1.0 / score - 1.0).log10()
 }
 
-/// The score that an Elo difference means.
+/// Expected score, from 0 to 1, for a logistic Elo difference.
 pub fn score_of_elo(elo: f64) -> f64 {
     1.0 / (1.0 + 10f64.powf(-elo / 400.0))
 }
 
-/// Strength estimated from results. Infinite values (a perfect score, the error of a single observation) become `null` in
-/// JSON.
+/// Difference in strength estimated from results. Infinite values (of a perfect score, or the error of a
+/// single observation) become `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Points per game.
+    /// Points per game, from 0 to 1.
     pub score: f64,
-    /// Half the width of its 95 % interval.
+    /// Half-width of the 95 % interval of the score.
     pub score_error: f64,
-    /// Logistic Elo difference.
+    /// Logistic Elo difference for the score.
     pub elo: f64,
-    /// The 95 % interval of the Elo difference.
+    /// Lower end of the 95 % interval of the Elo difference.
     pub elo_low: f64,
-    /// Its upper end.
+    /// Upper end of the 95 % interval of the Elo difference.
     pub elo_high: f64,
-    /// Normalised Elo: the score's excess in standard deviations of a game, on the scale of Elo.
+    /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game, on the scale of
+    /// Elo.
     pub nelo: f64,
-    /// Half the width of its 95 % interval.
+    /// Half-width of the 95 % interval of the normalised Elo.
     pub nelo_error: f64,
-    /// Likelihood of superiority.
+    /// Likelihood of superiority: probability that the player is stronger than its opponent.
     pub los: f64,
 }
 
 impl Estimate {
-    /// From pairs of games; none if there are none.
+    /// Estimate from pairs of games; `None` without any.
     pub fn of_pairs(pairs: &Pentanomial) -> Option<Self> {
         Self::of_counts(&pairs.0, 2.0)
     }
 
-    /// From single games, taken as independent; none if there are none.
+    /// Estimate from single games, which are taken as independent; `None` without any.
     pub fn of_games(games: &Wdl) -> Option<Self> {
         Self::of_counts(&[games.losses, games.draws, games.wins], 1.0)
     }
 
-    /// From pairs, if nearly all games are in one; else from single games, of which none is left out then.
+    /// Estimate from pairs if at least nine in ten games belong to one, otherwise from all single games.
     pub fn of(pairs: &Pentanomial, games: &Wdl) -> Option<Self> {
         let paired = 2 * pairs.pairs();
-        // A match that was broken off has some games whose other half is missing.
+        // An interrupted match has some games whose other half is missing.
         if paired > 0 && paired * 10 >= games.games() * 9 {
             Self::of_pairs(pairs)
         } else {
@@ -57,7 +58,8 @@ impl Estimate {
         }
     }
 
-    /// From counts of observations whose values are spread evenly from 0 to 1, each made of some games.
+    /// Estimate from counts of observations whose values are evenly spaced from 0 to 1. Each observation
+    /// consists of `games_each` games.
     fn of_counts(counts: &[u64], games_each: f64) -> Option<Self> {
         let n = counts.iter().sum::<u64>() as f64;
         if n == 0.0 {
@@ -69,9 +71,10 @@ impl Estimate {
         };
         let score = moment(&|x| x);
         let variance = moment(&|x| (x - score).powi(2));
-        // One observation says nothing about how much they differ.
+        // A single observation has no variance from which an error could be estimated.
         let known = |error: f64| if n < 2.0 { f64::INFINITY } else { error };
-        // Results that are all the same may yet differ: as much as if one more, which could be any, were among them.
+        // Identical results may still differ in future: the variance is taken as if one more result, of any
+        // kind with equal probability, were among them.
         let spread = match variance {
             0.0 => {
                 (0..counts.len()).map(|i| (i as f64 / top - score).powi(2)).sum::<f64>()
@@ -83,7 +86,7 @@ impl Estimate {
         let deviation = known((spread / n).sqrt());
         let sigma_game = (variance * games_each).sqrt();
         let excess = score - 0.5;
-        // Without variance there is no unit to count in, except that nothing is nothing.
+        // Without variance there is no unit to measure in, except that a zero excess is zero in any unit.
         let in_units = |unit: f64| if excess == 0.0 { 0.0 } else { excess / unit };
         Some(Self {
             score,
@@ -97,7 +100,7 @@ impl Estimate {
         })
     }
 
-    /// Half the width of the Elo interval, as tables show it.
+    /// Half-width of the 95 % Elo interval, as tables show it.
     pub fn elo_error(&self) -> f64 {
         (self.elo_high - self.elo_low) / 2.0
     }
@@ -121,7 +124,8 @@ mod tests {
 
     #[test]
     fn estimates_are_those_of_fastchess() {
-        // The values of fastchess's own tests. Its pairs of two draws and of a win and a loss are one kind here.
+        // Values of fastchess's own tests. Its pairs of two draws, and of a win and a loss, are one kind
+        // here.
         let estimate = Estimate::of_pairs(&Pentanomial([34, 54, 63, 64, 75])).unwrap();
         close(estimate.elo, 55.58, 0.01);
         close(estimate.elo_error(), 27.65, 0.01);
@@ -168,14 +172,15 @@ mod tests {
         assert_eq!(Estimate::of(&pair, &two).unwrap().score, 1.0);
         let all = Wdl { losses: 998, ..two };
         assert!(Estimate::of(&pair, &all).unwrap().score < 0.01);
-        // The last game of a match that was broken off is no reason to take no pairs.
+        // The last game of an interrupted match is not a reason to ignore the pairs.
         let (pairs, games) = (Pentanomial([2, 3, 10, 3, 2]), Wdl { wins: 10, draws: 21, losses: 10 });
         assert_eq!(Estimate::of(&pairs, &games), Estimate::of_pairs(&pairs));
     }
 
     #[test]
     fn correlated_games_have_a_smaller_error_in_pairs() {
-        // Every pair one win each: the openings decide all games, and the players are equal with hardly a doubt.
+        // Every pair has one win each: the openings decide all games, so the players are equal almost without
+        // doubt.
         let pairs = Estimate::of_pairs(&Pentanomial([0, 0, 50, 0, 0])).unwrap();
         assert!(pairs.elo == 0.0 && (1.0..15.0).contains(&pairs.elo_error()), "{}", pairs.elo_error());
         let few = Estimate::of_pairs(&Pentanomial([0, 0, 2, 0, 0])).unwrap();

@@ -1,66 +1,69 @@
-//! A rating list for several engines: Bradley and Terry's model with draws after Davidson (1970), and an advantage
-//! for White, fitted by maximum likelihood.
+//! Rating lists for several engines: the model of Bradley and Terry with draws after Davidson (1970) and an
+//! advantage for White, fitted by maximum likelihood.
 //!
 //! With strengths r, White's advantage g and d = r(white) - r(black) + g, the odds of win : draw : loss are
-//! exp(d/2) : v : exp(-d/2). The likelihood is concave, so Newton's method finds the one best fit, in which every
-//! engine's expected points are those that it made. One factor, the same for all, then turns strengths into Elo, such
-//! that the expected scores of the meetings that were played come out as Elo has them.
+//! exp(d/2) : v : exp(-d/2). The likelihood is concave, so Newton's method finds the unique optimum, at which
+//! the expected points of every engine equal its actual points. A common factor then converts strengths into
+//! Elo, such that the expected scores of the meetings that were played agree with the logistic Elo formula.
 
 use super::{Z95, elo_of_score};
 use serde::Serialize;
 use tandem_chess::random::SplitMix;
 
-/// A game between two engines.
+/// A game between two engines, as an observation for the fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RatedGame {
-    /// Engine with the white pieces.
+    /// Index of the engine with the white pieces.
     pub white: usize,
-    /// Engine with the black pieces.
+    /// Index of the engine with the black pieces.
     pub black: usize,
-    /// White's half points.
+    /// Points of White in halves: 0, 1 or 2.
     pub half_points: u8,
 }
 
-/// An engine in the list.
+/// Rating and record of one engine in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rating {
-    /// Which engine.
+    /// Index of the engine among those that were rated.
     pub engine: usize,
-    /// Its rating.
+    /// Rating in Elo, relative to the mean of all engines unless the list was anchored.
     pub elo: f64,
-    /// Half the width of the 95 % interval, against the average of all; infinite, which JSON has as `null`, where nothing tells.
+    /// Half-width of the 95 % interval of the rating, relative to the mean of all engines. Infinite (`null`
+    /// in JSON) if the games do not allow an estimate.
     pub error: f64,
-    /// Games it played.
+    /// Number of games the engine played.
     pub games: u64,
-    /// Points it made.
+    /// Points the engine scored: 1 for each win, 1/2 for each draw.
     pub points: f64,
-    /// Games it drew.
+    /// Number of games the engine drew.
     pub draws: u64,
 }
 
-/// A rating list, the strongest first.
+/// A rating list, with the parameters of the model that belong to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratings {
-    /// The engines.
+    /// Ratings of all engines, the strongest first.
     pub list: Vec<Rating>,
-    /// White's advantage in Elo.
+    /// Advantage of the white pieces in Elo, common to all engines.
     pub white_advantage: f64,
-    /// The share of draws between equals, by the fit.
-    pub draw_share: f64,
+    /// Fitted probability of a draw between engines of equal strength, without White's advantage.
+    #[serde(rename = "draw_share")]
+    pub draw_probability: f64,
 }
 
-/// Resamplings behind the error bars.
+/// Number of bootstrap resamplings behind the error bars.
 const RESAMPLINGS: usize = 200;
-/// Elo per unit of strength without draws.
+/// Elo per unit of strength in a model without draws: 400 / ln 10.
 const ELO_PER_UNIT: f64 = 173.717_792_761_300_73;
-/// What is believed before the first game, as a standard deviation in units of strength (about 1000 Elo, 100 Elo for
-/// White's advantage): so weak that some games outweigh it, but a perfect score gets a finite rating.
+/// Standard deviations of the Gaussian prior in units of strength: about 1000 Elo for engines, 100 Elo for
+/// White's advantage. It is so weak that a few games outweigh it, but gives a perfect score a finite rating.
 const PRIOR_STRENGTH: f64 = 5.756;
 const PRIOR_WHITE: f64 = 0.5756;
 const PRIOR_DRAWS: f64 = 3.0;
 
-/// Rates `engines` engines by their games. Games that depend on each other (a pair from one opening) stand in one
-/// unit: error bars come from drawing units anew, with replacement and a fixed seed. The mean of all ratings is 0.
+/// Rates engines by their games. Each unit holds games that depend on each other, such as a pair with one
+/// opening. Error bars come from a bootstrap over units, with replacement and a fixed seed. The mean of all
+/// ratings is 0.
 pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
     let fit = Fit::new(&Counts::of(engines, units.iter()));
     let mut totals = vec![(0u64, 0u64, 0u64); engines];
@@ -85,11 +88,12 @@ pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
         .collect();
     list.sort_by(|a, b| b.elo.total_cmp(&a.elo));
     let draws = fit.draws.exp();
-    Ratings { list, white_advantage: fit.white * fit.elo_per_unit, draw_share: draws / (2.0 + draws) }
+    Ratings { list, white_advantage: fit.white * fit.elo_per_unit, draw_probability: draws / (2.0 + draws) }
 }
 
 impl Ratings {
-    /// Shifts the list so that one engine has a given rating.
+    /// Shifts all ratings so that one engine has the given rating; without that engine in the list nothing
+    /// changes.
     pub fn anchor(&mut self, engine: usize, elo: f64) {
         let Some(shift) =
             self.list.iter().find(|rating| rating.engine == engine).map(|rating| elo - rating.elo)
@@ -102,7 +106,7 @@ impl Ratings {
     }
 }
 
-/// Elo that sums of rounded numbers may be off.
+/// Rounding errors in Elo that sums of squares may leave, here as a bound.
 const ROUNDING: f64 = 1e-3;
 
 fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
@@ -123,15 +127,16 @@ fn resampled_errors(engines: usize, units: &[Vec<RatedGame>]) -> Vec<f64> {
     sums.iter()
         .zip(squares)
         .map(|(sum, square)| Z95 * (square / n - (sum / n).powi(2)).max(0.0).sqrt())
-        // Nothing but rounding is left where all units are the same: they say nothing about how much they differ.
+        // If all units are the same, only rounding errors remain, because identical results do not tell how
+        // much they vary.
         .map(|error| if error < ROUNDING { f64::INFINITY } else { error })
         .collect()
 }
 
-/// Results by who had which colour.
+/// Results of all games by pairing and colours.
 struct Counts {
     engines: usize,
-    /// White's losses, draws and wins for each white and black engine.
+    /// Losses, draws and wins of White, by white engine * `engines` + black engine.
     table: Vec<[f64; 3]>,
 }
 
@@ -150,11 +155,11 @@ impl Counts {
     }
 }
 
-/// The most likely strengths.
+/// Parameters of the model at the maximum of the likelihood.
 struct Fit {
     strengths: Vec<f64>,
     white: f64,
-    /// Logarithm of v.
+    /// Logarithm of the draw parameter v.
     draws: f64,
     elo_per_unit: f64,
 }
@@ -162,7 +167,7 @@ struct Fit {
 impl Fit {
     fn new(counts: &Counts) -> Self {
         let n = counts.engines;
-        // Parameters: the strengths, White's advantage, the logarithm of v.
+        // Order of the parameters: strengths, White's advantage, logarithm of v.
         let size = n + 2;
         let mut x = vec![0.0; size];
         for _ in 0..100 {
@@ -176,7 +181,7 @@ impl Fit {
             for (white, black, [lost, drawn, won]) in counts.meetings() {
                 let games = lost + drawn + won;
                 let [p_lost, p_drawn, p_won] = odds(x[white] - x[black] + x[n], x[n + 1]);
-                // Half the difference of wins and losses, and the draws, are all that the fit needs to know.
+                // Half the difference of wins and losses, and the draws, are sufficient statistics.
                 let lead = (p_won - p_lost) / 2.0;
                 let surplus = (won - lost) / 2.0 - games * lead;
                 let parts = [(white, 1.0), (black, -1.0), (n, 1.0)];
@@ -196,7 +201,7 @@ impl Fit {
                 curvature[(n + 1) * size + n + 1] += games * p_drawn * (1.0 - p_drawn);
             }
             let step = solve(curvature, gradient);
-            // Far from the best fit a whole step may overshoot; a short one never does.
+            // Far from the optimum a full Newton step may overshoot, so it is limited to 2 units.
             let longest = step.iter().fold(0.0f64, |longest, part| longest.max(part.abs()));
             let scale = (2.0 / longest).min(1.0);
             x.iter_mut().zip(&step).for_each(|(x, step)| *x += scale * step);
@@ -211,7 +216,7 @@ impl Fit {
         fit
     }
 
-    /// Elo per unit of strength: the best factor for the meetings that were played, by the square.
+    /// Elo per unit of strength: least-squares factor over the meetings that were played.
     fn scale(&self, counts: &Counts) -> f64 {
         let (mut above, mut below) = (0.0, 0.0);
         for (white, black, results) in counts.meetings() {
@@ -238,7 +243,7 @@ fn odds(difference: f64, draws: f64) -> [f64; 3] {
     [lost / sum, drawn / sum, won / sum]
 }
 
-/// Solves a system with a symmetric, positive definite matrix by elimination.
+/// Solves a linear system with a symmetric, positive definite matrix by Gaussian elimination.
 fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Vec<f64> {
     let size = right.len();
     for pivot in 0..size {
@@ -316,7 +321,7 @@ mod tests {
         assert!(ratings.list.iter().all(|rating| rating.elo.is_finite() && rating.error.is_finite()));
         ratings.anchor(2, 1800.0);
         assert_eq!(ratings.list[2].elo, 1800.0);
-        // Who only ever wins is better, but nobody knows by how much.
+        // An engine that always wins is better, but the results do not tell by how much.
         let sure = rate(2, &units(&[(0, 1, 2, 20)]));
         assert!(sure.list.iter().all(|rating| rating.error == f64::INFINITY), "{sure:?}");
     }

@@ -1,41 +1,41 @@
-//! The sequential probability ratio test, generalised to pairs of games.
+//! Sequential probability ratio test (SPRT), generalised to pairs of games.
 //!
 //! Two hypotheses about strength, H0 and H1, are compared by the likelihood of the results under each. The
-//! distribution of the pairs is not known, so each hypothesis gets the most likely distribution that it allows
-//! (Van den Bergh's GSPRT, after Owen's empirical likelihood). The test stops when the ratio leaves a corridor that
-//! the wanted error rates set.
+//! distribution of the pairs is not known, so each hypothesis gets the most likely distribution that it
+//! allows (Van den Bergh's GSPRT, after Owen's empirical likelihood). The test stops when the log-likelihood
+//! ratio leaves the interval that belongs to the wanted error rates.
 
 use super::{NELO_PER_SIGMA, Pentanomial, score_of_elo};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// In what the bounds of a test are given.
+/// Unit in which the two hypotheses of a test are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtModel {
-    /// Elo of the expected score.
+    /// Logistic Elo of the expected score.
     Logistic,
-    /// Normalised Elo: the score's excess in standard deviations. It costs the same number of games whatever the
-    /// book and the share of draws.
+    /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game. The expected number
+    /// of games does not depend on the book or the fraction of draws.
     #[default]
     Normalised,
 }
 
-/// Bounds that make no test.
+/// Error for parameters that do not define a test.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum SprtError {
-    /// H1 is not above H0.
+    /// H1 is not above H0, or one of them is out of range.
     #[error(
-        "the SPRT bounds are {0} and {1}; the second must be greater, and both within +-1000, or +-{MOST_NELO} where \
+        "the SPRT bounds are {0} and {1}; the second must be greater, and both within +-1000, or +-{MAX_NELO} where \
          they are normalised"
     )]
     Bounds(f64, f64),
-    /// Error rates that are none.
+    /// An error rate is not between 0 and 0.5.
     #[error("the SPRT error rates alpha {0} and beta {1} must lie between 0 and 0.5")]
     Rates(f64, f64),
 }
 
-/// A test.
+/// Parameters of a test: two hypotheses about strength and two error rates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sprt {
     elo0: f64,
@@ -45,41 +45,47 @@ pub struct Sprt {
     model: SprtModel,
 }
 
-/// From 231.6 on, which is 0.943 standard deviations of even shares, the search for the most likely distribution has nothing
-/// to begin with: all values that it weighs are negative.
-const MOST_NELO: f64 = 200.0;
+/// Largest bound in normalised Elo. From 231.6 on, which is 0.943 standard deviations of a uniform
+/// distribution, the iteration for the most likely distribution has no valid start, because all of its values
+/// are negative.
+const MAX_NELO: f64 = 200.0;
 
-/// What a test says.
+/// Decision of a test, or the lack of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// H1 is accepted: the first engine is stronger, as asked.
+    /// H1 is accepted: the first engine is stronger by about `elo1` or more.
     Accepted,
-    /// H0 is accepted: it is not.
+    /// H0 is accepted: the first engine is not stronger than `elo0`.
     Rejected,
-    /// More games are needed.
+    /// The ratio is within both bounds, so more games are needed.
     Undecided,
 }
 
-/// Where a test stands.
+/// State of a test after some pairs of games.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SprtState {
-    /// The log-likelihood ratio of H1 to H0.
+    /// Log-likelihood ratio of H1 to H0.
     pub llr: f64,
-    /// At or below this H0 is accepted.
+    /// Lower bound: at or below it H0 is accepted.
     pub lower: f64,
-    /// At or above this H1 is accepted.
+    /// Upper bound: at or above it H1 is accepted.
     pub upper: f64,
-    /// What follows.
+    /// Decision that follows from the ratio and the bounds.
     pub verdict: Verdict,
 }
 
 impl Sprt {
-    /// A test of H0: `elo0` against H1: `elo1`, with the rates of wrongly accepting (`alpha`) and rejecting (`beta`).
+    /// Creates a test of H0: `elo0` against H1: `elo1`. `alpha` is the probability of accepting H1 although
+    /// H0 holds, `beta` that of accepting H0 although H1 holds; 0.05 is usual for both.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `elo0` is not below `elo1`, if either is out of range, or if a rate is not between 0 and 0.5.
     pub fn new(elo0: f64, elo1: f64, alpha: f64, beta: f64, model: SprtModel) -> Result<Self, SprtError> {
         let most = match model {
             SprtModel::Logistic => 1000.0,
-            SprtModel::Normalised => MOST_NELO,
+            SprtModel::Normalised => MAX_NELO,
         };
         let usable = |elo: f64| elo.is_finite() && elo.abs() <= most;
         if !usable(elo0) || !usable(elo1) || elo0 >= elo1 {
@@ -91,12 +97,12 @@ impl Sprt {
         Ok(Self { elo0, elo1, alpha, beta, model })
     }
 
-    /// The corridor: below it H0 is accepted, above it H1.
+    /// Wald's bounds of the log-likelihood ratio: below the first H0 is accepted, above the second H1.
     pub fn bounds(&self) -> (f64, f64) {
         ((self.beta / (1.0 - self.alpha)).ln(), ((1.0 - self.beta) / self.alpha).ln())
     }
 
-    /// What the pairs say so far.
+    /// State of the test after these pairs.
     pub fn state(&self, pairs: &Pentanomial) -> SprtState {
         let llr = self.llr(pairs);
         let (lower, upper) = self.bounds();
@@ -110,26 +116,26 @@ impl Sprt {
         SprtState { llr, lower, upper, verdict }
     }
 
-    /// The log-likelihood ratio of H1 to H0.
+    /// Log-likelihood ratio of H1 to H0 after these pairs; 0 without any.
     pub fn llr(&self, pairs: &Pentanomial) -> f64 {
         let n = pairs.pairs();
         if n == 0 {
             return 0.0;
         }
-        let sample = Sample::new(pairs);
+        let sample = PairFrequencies::new(pairs);
         let [likely0, likely1] = [self.elo0, self.elo1].map(|elo| match self.model {
             SprtModel::Logistic => sample.most_likely_with_mean(score_of_elo(elo)),
-            // A pair's mean varies less than a game's by the root of two, so its excess in its own deviations is
-            // greater by as much.
+            // The mean of a pair has a standard deviation smaller by the square root of two than a single
+            // game, so its excess in its own standard deviations is greater by the same factor.
             SprtModel::Normalised => {
                 sample.most_likely_with_excess(std::f64::consts::SQRT_2 * elo / NELO_PER_SIGMA)
             }
         });
-        let ratio = |i: usize| sample.shares[i] * (likely1[i] / likely0[i]).ln();
+        let ratio = |i: usize| sample.frequencies[i] * (likely1[i] / likely0[i]).ln();
         sample.total * (0..5).map(ratio).sum::<f64>()
     }
 
-    /// The bounds in words.
+    /// Parameters in words, for example `[0, 2] nElo, alpha 0.05, beta 0.05`.
     pub fn description(&self) -> String {
         let unit = match self.model {
             SprtModel::Logistic => "Elo",
@@ -139,40 +145,43 @@ impl Sprt {
     }
 }
 
-/// What was seen: the shares of pairs with 0, 1/4, 1/2, 3/4 and 1 of the points.
-struct Sample {
-    shares: [f64; 5],
+/// Observed frequencies of pairs with 0, 1/4, 1/2, 3/4 and 1 of the points.
+struct PairFrequencies {
+    frequencies: [f64; 5],
     total: f64,
 }
 
-/// The points of a pair, per game.
+/// Points per game of each kind of pair.
 const POINTS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
-impl Sample {
+impl PairFrequencies {
     fn new(pairs: &Pentanomial) -> Self {
-        // A kind of pair that was not seen yet is not impossible; a thousandth of one keeps every logarithm finite.
+        // A kind of pair that has not occurred is not impossible; a thousandth of one keeps every logarithm
+        // finite.
         let counts = pairs.0.map(|count| if count == 0 { 1e-3 } else { count as f64 });
         let total: f64 = counts.iter().sum();
-        Self { shares: counts.map(|count| count / total), total }
+        Self { frequencies: counts.map(|count| count / total), total }
     }
 
-    /// The most likely distribution with a given mean.
+    /// Maximum-likelihood distribution with a given mean.
     fn most_likely_with_mean(&self, mean: f64) -> [f64; 5] {
         self.most_likely_with(POINTS.map(|points| points - mean))
     }
 
-    /// The most likely distribution in which the sum of `values`, by probability, is zero. With a multiplier for
-    /// that constraint it is share / (1 + m * value), and m is found by halving: the sum falls as m grows.
+    /// Maximum-likelihood distribution under which the expectation of `values` is zero. With a Lagrange
+    /// multiplier m for that constraint it is frequency / (1 + m * value), and m is found by bisection,
+    /// because the sum falls as m grows.
     fn most_likely_with(&self, values: [f64; 5]) -> [f64; 5] {
         let (least, most) = values.iter().fold((0f64, 0f64), |(a, b), &v| (a.min(v), b.max(v)));
         if least >= 0.0 || most <= 0.0 {
-            return self.shares;
+            return self.frequencies;
         }
-        // Between these every probability is positive.
+        // All probabilities are positive between these limits.
         let (mut low, mut high) = (-1.0 / most, -1.0 / least);
         for _ in 0..100 {
             let m = 0.5 * (low + high);
-            let sum: f64 = self.shares.iter().zip(values).map(|(share, v)| share * v / (1.0 + m * v)).sum();
+            let sum: f64 =
+                self.frequencies.iter().zip(values).map(|(frequency, v)| frequency * v / (1.0 + m * v)).sum();
             if sum > 0.0 {
                 low = m;
             } else {
@@ -183,12 +192,12 @@ impl Sample {
             }
         }
         let m = 0.5 * (low + high);
-        std::array::from_fn(|i| self.shares[i] / (1.0 + m * values[i]))
+        std::array::from_fn(|i| self.frequencies[i] / (1.0 + m * values[i]))
     }
 
-    /// The most likely distribution whose mean exceeds one half by `excess` standard deviations. The constraint is
-    /// not linear in the probabilities; around a distribution with mean mu and deviation sigma it is, to first
-    /// order, linear with the values below, and repeating this converges quickly.
+    /// Maximum-likelihood distribution whose mean exceeds one half by `excess` standard deviations. The
+    /// constraint is not linear in the probabilities; around a distribution with mean mu and deviation sigma
+    /// it is, to first order, linear with the values below, and repeating this converges quickly.
     fn most_likely_with_excess(&self, excess: f64) -> [f64; 5] {
         let mut likely = [0.2; 5];
         for _ in 0..50 {
@@ -219,7 +228,8 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_fastchess() {
-        // The pairs and ratios of fastchess's own tests; pairs of two draws and of a win and a loss are one kind.
+        // Pairs and ratios of fastchess's own tests; pairs of two draws, and of a win and a loss, are one
+        // kind.
         use SprtModel::{Logistic, Normalised};
         for (counts, elo0, elo1, model, expected) in [
             ([365, 16618, 36229, 16974, 390], 0.0, 2.0, Normalised, 2.25),
@@ -233,19 +243,19 @@ mod tests {
     }
 
     #[test]
-    fn the_corridor_is_walds() {
+    fn the_bounds_are_those_of_wald() {
         let (lower, upper) = sprt(0.0, 5.0, SprtModel::Logistic).bounds();
         assert!((upper - 2.944).abs() < 1e-3 && (lower + 2.944).abs() < 1e-3);
         assert_eq!(sprt(0.0, 5.0, SprtModel::Normalised).llr(&Pentanomial::default()), 0.0);
     }
 
     #[test]
-    fn turned_results_turn_the_ratio() {
+    fn swapping_the_players_negates_the_ratio() {
         let pairs = Pentanomial([12, 150, 420, 170, 20]);
         for model in [SprtModel::Logistic, SprtModel::Normalised] {
             let llr = sprt(-3.0, 3.0, model).llr(&pairs);
-            let turned = sprt(-3.0, 3.0, model).llr(&pairs.turned());
-            assert!(llr > 0.0 && (llr + turned).abs() < 1e-6, "{llr} {turned}");
+            let flipped = sprt(-3.0, 3.0, model).llr(&pairs.flipped());
+            assert!(llr > 0.0 && (llr + flipped).abs() < 1e-6, "{llr} {flipped}");
         }
     }
 
@@ -260,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_most_likely_keeps_to_the_hypothesis() {
+    fn most_likely_distributions_satisfy_the_hypothesis() {
         let mut random = SplitMix::new(7);
         let mut seen = vec![[1, 0, 0, 0, 0], [0, 0, 1000, 0, 0], [0, 0, 0, 0, 5000], [100, 50, 20, 6, 2]];
         let mut some = || {
@@ -269,8 +279,8 @@ mod tests {
         };
         seen.extend((0..200).map(|_| std::array::from_fn(|_| some())));
         for counts in seen.into_iter().filter(|counts| counts.iter().sum::<u64>() > 0) {
-            let sample = Sample::new(&Pentanomial(counts));
-            for nelo in [-MOST_NELO, -30.0, 0.0, 5.0, MOST_NELO] {
+            let sample = PairFrequencies::new(&Pentanomial(counts));
+            for nelo in [-MAX_NELO, -30.0, 0.0, 5.0, MAX_NELO] {
                 let likely = sample.most_likely_with_excess(std::f64::consts::SQRT_2 * nelo / NELO_PER_SIGMA);
                 let sum: f64 = likely.iter().sum();
                 assert!((sum - 1.0).abs() < 1e-6, "{counts:?} at {nelo}: probabilities add up to {sum}");
@@ -284,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_make_no_test_are_refused() {
+    fn invalid_parameters_are_refused() {
         let test = |elo0, elo1, alpha| Sprt::new(elo0, elo1, alpha, 0.05, SprtModel::Logistic);
         assert!(Sprt::new(0.0, 300.0, 0.05, 0.05, SprtModel::Normalised).is_err());
         assert!(test(0.0, 300.0, 0.05).is_ok());
@@ -294,13 +304,14 @@ mod tests {
         assert!(matches!(test(0.0, 5.0, 0.6), Err(SprtError::Rates(..))));
     }
 
-    /// Plays matches whose pairs have a known distribution, and counts those that the test accepts.
+    /// Simulates matches whose pairs have a known distribution, and counts those in which the test accepts
+    /// H1.
     fn accepted(sprt: &Sprt, distribution: [f64; 5], matches: u32, seed: u64) -> u32 {
         let mut random = SplitMix::new(seed);
         let mut one = || {
             let mut pairs = Pentanomial::default();
             loop {
-                // The test is looked at every ten pairs: often enough, and quick.
+                // The test is evaluated every ten pairs, which is often enough, and fast.
                 for _ in 0..10 {
                     let x = random.unit();
                     let mut sum = 0.0;
@@ -319,11 +330,12 @@ mod tests {
         (0..matches).filter(|_| one()).count() as u32
     }
 
-    /// A distribution of pairs with the mean that an Elo difference means.
+    /// A distribution of pairs whose mean is the expected score for an Elo difference.
     fn pairs_of_elo(elo: f64) -> [f64; 5] {
         let shift = score_of_elo(elo) - 0.5;
-        // Moving a share from 1/4 to 3/4 of the points moves the mean by half as much.
-        [0.03, 0.20 - 2.0 * shift, 0.54, 0.20 + 2.0 * shift, 0.03].map(|share: f64| share.max(0.0))
+        // Moving a probability from 1/4 to 3/4 of the points moves the mean by half of it.
+        [0.03, 0.20 - 2.0 * shift, 0.54, 0.20 + 2.0 * shift, 0.03]
+            .map(|probability: f64| probability.max(0.0))
     }
 
     fn nelo_of(pairs: &[f64; 5]) -> f64 {
@@ -332,7 +344,7 @@ mod tests {
         (mean - 0.5) / (2.0 * variance).sqrt() * NELO_PER_SIGMA
     }
 
-    /// A distribution of pairs with a normalised Elo difference, found by halving.
+    /// A distribution of pairs with a given normalised Elo difference, found by bisection.
     fn pairs_of_nelo(nelo: f64) -> [f64; 5] {
         let (mut low, mut high) = (-200.0, 200.0);
         for _ in 0..60 {
@@ -343,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn simulated_matches_err_as_often_as_stated() {
-        // 2,000 matches for each hypothesis and model. The stated rates are bounds that overshoot makes a little
-        // smaller; three deviations of chance are 1.5 %.
+    fn simulated_matches_have_the_stated_error_rates() {
+        // 2,000 matches for each hypothesis and model. The stated rates are bounds, which overshoot makes a
+        // little smaller; three standard deviations of the sampling error are 1.5 %.
         const MATCHES: u32 = 2000;
         let most = MATCHES * 65 / 1000;
         let least = MATCHES * 20 / 1000;

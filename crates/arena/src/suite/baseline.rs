@@ -1,20 +1,21 @@
-//! A suite's results against earlier ones.
+//! Comparison of a suite's results with those of an earlier run.
 
 use super::SuiteReport;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What changed between two runs of a suite.
+/// Differences between two runs of a suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// Positions that only the new run solved.
+    /// Identifiers of the positions that only the new run solved.
     pub gained: Vec<String>,
-    /// Positions that only the old run solved.
+    /// Identifiers of the positions that only the old run solved.
     pub lost: Vec<String>,
-    /// Positions that are in one run only: they are not compared.
+    /// Number of positions that occur in one run only and therefore are not compared.
     pub unmatched: usize,
 }
 
-/// Compares two runs by the names of positions; the first of a name is held against the first, the second against the second.
+/// Compares two runs by the identifiers of positions. If an identifier occurs several times, its first
+/// occurrences are compared with each other, then the second ones, and so on.
 pub fn compare(new: &SuiteReport, old: &SuiteReport) -> Comparison {
     let mut before: BTreeMap<&str, VecDeque<bool>> = BTreeMap::new();
     for item in &old.items {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gains_and_losses_are_told_apart() {
+    fn gains_and_losses_are_distinguished() {
         let report = |items: &[(&str, bool)]| SuiteReport {
             items: items
                 .iter()

@@ -1,51 +1,57 @@
-//! Suites from EPD files.
+//! Reader for suites in EPD files: it derives the task of each position from the operations of its line.
 
 use super::{SuiteItem, Task};
 use std::path::Path;
 use tandem_chess::{Move, epd, input, san, uci};
 use thiserror::Error;
 
-/// What is wrong with a suite.
+/// Error while reading a suite. Each message names the file, and the position where there is one.
 #[derive(Debug, Error)]
 pub enum SuiteError {
-    /// It cannot be read.
+    /// The file is missing or cannot be read or decompressed.
     #[error("suite {path}: {source}")]
     Io {
-        /// The file.
+        /// Path of the suite as it was given.
         path: String,
-        /// Why.
+        /// Cause reported by the operating system or the decompressor.
         source: std::io::Error,
     },
-    /// A line that is no position.
+    /// A line is not a legal position in EPD.
     #[error("suite {path}: {source}")]
     Line {
-        /// The file.
+        /// Path of the suite as it was given.
         path: String,
-        /// Where and why.
+        /// Line number and fault, from the EPD parser.
         source: epd::EpdFileError,
     },
-    /// A position without a task, or with one that cannot be.
+    /// A position has no task, or one with an illegal move or malformed points.
     #[error("suite {path}, position {number} ({id}): {what}")]
     Task {
-        /// The file.
+        /// Path of the suite as it was given.
         path: String,
-        /// Which position, from 1.
+        /// Number of the position in the file, from 1.
         number: usize,
-        /// Its name.
+        /// Identifier of the position.
         id: String,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
-    /// Nothing in it.
+    /// The file holds no positions, only comments or empty lines.
     #[error("suite {0} holds no positions")]
     Empty(String),
-    /// Nothing in it that is small enough.
+    /// All perft counts of the file exceed the limit of leaves.
     #[error("suite {0} holds no perft count within --max-leaves")]
     TooDeep(String),
 }
 
-/// Reads a suite. `most_leaves` bounds perft: deeper counts are left out, and so is a position with no other.
-pub fn read_suite(path: &Path, most_leaves: u64) -> Result<Vec<SuiteItem>, SuiteError> {
+/// Reads a suite, plain or compressed. Perft counts of more than `max_leaves` leaves are left out, and so are
+/// positions without any other task.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, if it has no usable positions, or if one of them is illegal or lacks a
+/// task.
+pub fn read_suite(path: &Path, max_leaves: u64) -> Result<Vec<SuiteItem>, SuiteError> {
     let name = path.display().to_string();
     let reader = input::open(path).map_err(|source| SuiteError::Io { path: name.clone(), source })?;
     let mut items = Vec::new();
@@ -55,7 +61,7 @@ pub fn read_suite(path: &Path, most_leaves: u64) -> Result<Vec<SuiteItem>, Suite
         let number = index + 1;
         found = true;
         let id = entry.id().map_or_else(|| number.to_string(), str::to_owned);
-        let task = task(&entry, most_leaves);
+        let task = task(&entry, max_leaves);
         let task =
             task.map_err(|what| SuiteError::Task { path: name.clone(), number, id: id.clone(), what })?;
         if let Some(task) = task {
@@ -69,10 +75,10 @@ pub fn read_suite(path: &Path, most_leaves: u64) -> Result<Vec<SuiteItem>, Suite
     }
 }
 
-/// What a position asks; nothing if every count of it is too deep.
-fn task(entry: &epd::Epd, most_leaves: u64) -> Result<Option<Task>, String> {
+/// Task of an EPD entry; `None` if all of its perft counts exceed the limit.
+fn task(entry: &epd::Epd, max_leaves: u64) -> Result<Option<Task>, String> {
     if entry.perft().next().is_some() {
-        let counts: Vec<_> = entry.perft().filter(|(_, leaves)| *leaves <= most_leaves).collect();
+        let counts: Vec<_> = entry.perft().filter(|(_, leaves)| *leaves <= max_leaves).collect();
         return Ok((!counts.is_empty()).then_some(Task::Perft(counts)));
     }
     if let Some(points) = points(entry)? {
@@ -90,8 +96,9 @@ fn task(entry: &epd::Epd, most_leaves: u64) -> Result<Option<Task>, String> {
 }
 
 /// Points of the Strategic Test Suite: moves in `c9` with points in `c8`, or both in `c0` as `f5=10, Be5+=2`.
+/// `None` if the entry has neither.
 fn points(entry: &epd::Epd) -> Result<Option<Vec<(Move, u32)>>, String> {
-    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("points '{text}' are no number"));
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("points '{text}' are not a number"));
     if let (Some(moves), Some(points)) = (entry.comment(9), entry.comment(8)) {
         let (moves, points) = (moves.split_ascii_whitespace(), points.split_ascii_whitespace());
         if moves.clone().count() != points.clone().count() {
@@ -106,7 +113,7 @@ fn points(entry: &epd::Epd) -> Result<Option<Vec<(Move, u32)>>, String> {
     let Some(text) = entry.comment(0).filter(|text| text.contains('=')) else { return Ok(None) };
     let mut found = Vec::new();
     for part in text.split(',') {
-        // A promotion has an equals sign of its own; the points stand after the last.
+        // A promotion contains an equals sign of its own; the points follow the last one.
         let Some((mv, points)) = part.rsplit_once('=') else { return Ok(None) };
         let Ok(points) = points.trim().parse() else { return Ok(None) };
         let mv = san::parse(&entry.board, mv.trim()).map_err(|error| format!("c0: {error}"))?;
@@ -119,7 +126,7 @@ fn points(entry: &epd::Epd) -> Result<Option<Vec<(Move, u32)>>, String> {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Option<Task>, String> {
+    fn read_task(line: &str) -> Result<Option<Task>, String> {
         task(&epd::parse(line).unwrap(), 1000)
     }
 
@@ -128,7 +135,7 @@ mod tests {
     #[test]
     fn every_kind_of_task_is_read() {
         let [e4, nf3] = ["e2e4", "g1f3"].map(|text| text.parse().unwrap());
-        let read = |text: &str| read(&format!("{START} {text}")).unwrap();
+        let read = |text: &str| read_task(&format!("{START} {text}")).unwrap();
         let best = Task::Best { best: vec![e4, nf3], avoid: vec!["a2a3".parse().unwrap()] };
         assert_eq!(read("bm e4 Nf3; am a3; id \"x\";"), Some(best));
         let both = Some(Task::Points(vec![(e4, 10), (nf3, 5)]));
@@ -140,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
-        assert!(read(START).unwrap_err().contains("no bm"));
-        assert!(read(&format!("{START} bm e5;")).unwrap_err().contains("bm:"));
-        assert!(read(&format!("{START} c8 \"1\"; c9 \"e2e4 d2d4\";")).unwrap_err().contains("length"));
-        assert!(read(&format!("{START} c0 \"e5=10\";")).unwrap_err().contains("c0:"));
+    fn faults_name_their_operation() {
+        assert!(read_task(START).unwrap_err().contains("no bm"));
+        assert!(read_task(&format!("{START} bm e5;")).unwrap_err().contains("bm:"));
+        assert!(read_task(&format!("{START} c8 \"1\"; c9 \"e2e4 d2d4\";")).unwrap_err().contains("length"));
+        assert!(read_task(&format!("{START} c0 \"e5=10\";")).unwrap_err().contains("c0:"));
     }
 }

@@ -1,19 +1,21 @@
-//! Which program an engine is: a match that began with one build must not go on with another under the same name.
+//! Identity of an engine's program and files: a match that began with one build must not continue with
+//! another one under the same name.
 
 use crate::EngineSpec;
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::Fnv1a;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// The program of an engine in words: where it is, and what it holds. None if it cannot be read.
+/// Describes the program of an engine by path, length and hash. Returns `None` if it cannot be read.
 pub(super) fn program(spec: &EngineSpec) -> Option<String> {
     let path = locate(spec)?;
     let (length, hash) = read(File::open(&path).ok()?).ok()?;
     Some(format!("{}, {length} bytes, hash {hash}", path.display()))
 }
 
-/// What the files hold that an engine's options name, such as a network: option by option, in words.
+/// Describes the files that the engine's options name, such as networks, by length and hash: pairs of option
+/// and description.
 pub(super) fn option_files(spec: &EngineSpec) -> Vec<(String, String)> {
     let described = |(option, value): &(String, String)| {
         let path = spec.dir.as_ref().map_or_else(|| PathBuf::from(value), |dir| dir.join(value));
@@ -24,10 +26,10 @@ pub(super) fn option_files(spec: &EngineSpec) -> Vec<(String, String)> {
     spec.options.iter().filter_map(described).collect()
 }
 
-/// The file that the operating system will run: a bare name is looked up as a shell does, and a relative path counts
-/// from the directory that the engine runs in.
+/// Path of the file that the operating system will run. A bare name is looked up in `PATH`, and a relative
+/// path starts from the working directory of the engine.
 fn locate(spec: &EngineSpec) -> Option<PathBuf> {
-    if spec.is_inside() {
+    if spec.is_in_process() {
         return std::env::current_exe().ok();
     }
     if spec.command.components().count() > 1 {
@@ -38,11 +40,11 @@ fn locate(spec: &EngineSpec) -> Option<PathBuf> {
 }
 
 fn read(mut file: File) -> io::Result<(u64, String)> {
-    let (mut fingerprint, mut length) = (Fingerprint::new(), 0);
+    let (mut fingerprint, mut length) = (Fnv1a::new(), 0);
     let mut chunk = vec![0; 1 << 16];
     loop {
         match file.read(&mut chunk)? {
-            0 => return Ok((length, fingerprint.text())),
+            0 => return Ok((length, fingerprint.to_hex())),
             n => {
                 fingerprint.add(&chunk[..n]);
                 length += n as u64;
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_are_found_and_told_apart() {
+    fn programs_are_found_and_distinguished() {
         let spec = |command: &str| EngineSpec { command: command.into(), ..EngineSpec::default() };
         let inside = program(&spec("@tandem")).unwrap();
         let exe = std::env::current_exe().unwrap();
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_options_name_are_told_by_what_they_hold() {
+    fn files_that_options_name_are_identified_by_their_contents() {
         let path = std::env::temp_dir().join(format!("tandem-identity-{}", std::process::id()));
         let options = vec![("Hash".into(), "16".into()), ("EvalFile".into(), path.display().to_string())];
         let spec = EngineSpec { options, ..EngineSpec::default() };

@@ -1,9 +1,9 @@
-//! An engine that misbehaves on request.
+//! An engine that misbehaves on request, for the tests of matches.
 //!
-//! Its arguments name the parts that it plays: `no-uciok`, `illegal`, `crash@3` (on its third move) and so on. Without
-//! arguments it is a well-behaved engine that plays random legal moves at once. `diary=FILE` names a file to which it
-//! adds a line for each start and each end of pondering; with one, `fail-from@2` and `fail-until@4` let its second
-//! and third start fail.
+//! Its arguments name its faults: `no-uciok`, `illegal`, `crash@3` (on its third move) and so on. Without
+//! arguments it is a well-behaved engine that plays random legal moves at once. `diary=FILE` names a file to
+//! which it appends a line for each start and each end of pondering; with it, `fail-from@2` and
+//! `fail-until@4` make its second and third start fail.
 
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use tandem_arena::SplitMix;
 use tandem_chess::{Position, uci};
 
 fn main() {
-    let (diary, parts): (Vec<String>, Vec<String>) =
+    let (diary, faults): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|arg| arg.starts_with("diary="));
     let diary = diary.first().and_then(|arg| arg.strip_prefix("diary=")).map(PathBuf::from);
-    let parts: Vec<(String, u32)> = parts.iter().map(|arg| part(arg)).collect();
+    let faults: Vec<(String, u32)> = faults.iter().map(|arg| fault(arg)).collect();
     let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -27,11 +27,11 @@ fn main() {
         }
     });
     let (position, random) = (Position::startpos(), SplitMix::new(3));
-    Fake { parts, diary, position, chess960: false, moves: 0, games: 0, random }.run(&lines);
+    Fake { faults, diary, position, chess960: false, moves: 0, games: 0, random }.run(&lines);
 }
 
-/// `name` or `name@move`.
-fn part(arg: &str) -> (String, u32) {
+/// Parses `name` or `name@move`; the move is 1 if it is not given.
+fn fault(arg: &str) -> (String, u32) {
     match arg.split_once('@') {
         Some((name, at)) => (name.into(), at.parse().unwrap_or(1)),
         None => (arg.into(), 1),
@@ -39,7 +39,7 @@ fn part(arg: &str) -> (String, u32) {
 }
 
 struct Fake {
-    parts: Vec<(String, u32)>,
+    faults: Vec<(String, u32)>,
     diary: Option<PathBuf>,
     position: Position,
     chess960: bool,
@@ -49,29 +49,30 @@ struct Fake {
 }
 
 impl Fake {
-    /// Whether it plays a part, and the part's move has come.
+    /// True if it has a fault and the move from which the fault applies has come.
     fn plays(&self, name: &str) -> bool {
-        self.parts.iter().any(|(part, at)| part == name && self.moves >= *at)
+        self.faults.iter().any(|(fault, at)| fault == name && self.moves >= *at)
     }
 
     fn has(&self, name: &str) -> bool {
-        self.parts.iter().any(|(part, _)| part == name)
+        self.faults.iter().any(|(fault, _)| fault == name)
     }
 
-    /// Writes into the diary. Returns how often such a line stands there now.
+    /// Appends a line to the diary, and returns the number of such lines that it holds now.
     fn note(&self, line: &str) -> u32 {
         let Some(path) = &self.diary else { return 0 };
         let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        // In one write: two engines of a name share the diary, and halves of their lines would mix.
+        // In a single write, because two engines with one name share the diary, and parts of their lines
+        // would mix.
         let whole = format!("{line}\n");
         file.expect("the diary opens").write_all(whole.as_bytes()).expect("the diary takes a line");
         let text = std::fs::read_to_string(path).expect("the diary is read");
         text.lines().filter(|known| *known == line).count() as u32
     }
 
-    /// Whether this start, the n-th, is one of those that fail.
+    /// True if the start with number `n`, from 1, is one of those that fail.
     fn fails_to_start(&self, n: u32) -> bool {
-        let at = |name: &str| self.parts.iter().find(|(part, _)| part == name).map(|(_, at)| *at);
+        let at = |name: &str| self.faults.iter().find(|(fault, _)| fault == name).map(|(_, at)| *at);
         at("fail-from").is_some_and(|from| n >= from && at("fail-until").is_none_or(|until| n < until))
     }
 
@@ -85,7 +86,7 @@ impl Fake {
             match words.next().unwrap_or("") {
                 "uci" => self.greet(),
                 "isready" if self.has("flood-readyok") => flood("readyok"),
-                "isready" if !self.has("no-readyok") => say("readyok"),
+                "isready" if !self.has("no-readyok") => send("readyok"),
                 "ucinewgame" => {
                     self.moves = 0;
                     self.games += 1;
@@ -120,16 +121,16 @@ impl Fake {
             let _ = io::stdout().flush();
             sleep_for_ever();
         }
-        say("id name Fake 1.0");
-        say("id author nobody");
-        say("option name Hash type spin default 16 min 1 max 1024");
+        send("id name Fake 1.0");
+        send("id author tests");
+        send("option name Hash type spin default 16 min 1 max 1024");
         if !self.has("no-ponder") {
-            say("option name Ponder type check default false");
+            send("option name Ponder type check default false");
         }
         if !self.has("no-chess960") {
-            say("option name UCI_Chess960 type check default false");
+            send("option name UCI_Chess960 type check default false");
         }
-        say("uciok");
+        send("uciok");
     }
 
     fn set_position(&mut self, line: &str) {
@@ -140,7 +141,7 @@ impl Fake {
         };
         for text in moves.split_ascii_whitespace() {
             let mv = uci::parse(self.position.board(), text).expect("the arena sends legal moves");
-            // What the arena writes must be in the notation that it asked for.
+            // The arena must write moves in the notation that it selected.
             assert_eq!(uci::format(self.position.board(), mv, self.chess960), text);
             self.position.play(mv);
         }
@@ -177,7 +178,7 @@ impl Fake {
             flood(FLOOD);
         }
         if self.plays("slow") {
-            // Answers, but only when it is told to stop.
+            // Answers only after `stop`.
             while !matches!(lines.recv().as_deref(), Ok("stop") | Err(_)) {}
         }
         if self.plays("late") {
@@ -189,38 +190,38 @@ impl Fake {
             let _ = io::stdout().write_all(&bytes);
         }
         if self.plays("empty-bestmove") {
-            return say("bestmove");
+            return send("bestmove");
         }
-        for (part, text) in
+        for (fault, text) in
             [("illegal", "e2e5"), ("null", "0000"), ("none", "(none)"), ("nonsense", "\u{1b}[2J")]
         {
-            if self.plays(part) {
-                return say(&format!("bestmove {text}"));
+            if self.plays(fault) {
+                return send(&format!("bestmove {text}"));
             }
         }
         let moves = self.position.legal_moves();
         let best = moves[self.random.below(moves.len() as u32) as usize];
         let score = self.random.below(41) as i32 - 20;
-        say(&format!("info depth 1 seldepth 1 score cp {score} nodes 20 pv {best}"));
+        send(&format!("info depth 1 seldepth 1 score cp {score} nodes 20 pv {best}"));
         let best_text = uci::format(self.position.board(), best, self.chess960);
         self.position.play(best);
-        // It ponders on the opponent's first move, and so meets both a hit and a miss.
+        // It expects the first legal reply of the opponent, and so meets both hits and misses.
         match self.position.legal_moves().first() {
             Some(&reply) if self.has("ponder") => {
                 let reply = uci::format(self.position.board(), reply, self.chess960);
-                say(&format!("bestmove {best_text} ponder {reply}"));
+                send(&format!("bestmove {best_text} ponder {reply}"));
             }
-            _ => say(&format!("bestmove {best_text}")),
+            _ => send(&format!("bestmove {best_text}")),
         }
         if self.has("twice") {
-            say(&format!("bestmove {best_text}"));
+            send(&format!("bestmove {best_text}"));
         }
     }
 }
 
-fn say(line: &str) {
+fn send(line: &str) {
     let mut out = io::stdout().lock();
-    // Once nobody listens, there is nothing left to play.
+    // Once the arena has closed the pipe, there is nothing left to play.
     if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
         exit(0);
     }
@@ -230,7 +231,7 @@ const FLOOD: &str = "info string flood flood flood flood flood flood flood flood
 
 fn flood(line: &str) -> ! {
     loop {
-        say(line);
+        send(line);
     }
 }
 

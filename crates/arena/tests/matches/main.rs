@@ -1,4 +1,4 @@
-//! Whole matches, between an engine that misbehaves on request and itself.
+//! Whole matches between an engine that misbehaves on request and itself.
 
 mod misbehaving;
 mod records;

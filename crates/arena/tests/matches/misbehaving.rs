@@ -1,5 +1,5 @@
-//! Every way in which an engine can fail: the game is forfeited with its reason, the engine is started again, and the
-//! match goes on; what is wrong from the start is said before the first game.
+//! All the ways in which an engine can fail: the game is forfeited with its reason, the engine is started
+//! again, and the match continues. Faults that exist from the start are reported before the first game.
 
 use crate::setup::{directory, spec, tournament};
 use std::sync::{
@@ -8,19 +8,20 @@ use std::sync::{
 };
 use std::time::{Duration, Instant};
 use tandem_arena::{
-    GameResult, Observer, Patience, Report, Standings, Termination, Tournament, TournamentError,
+    GameResult, MatchReport, Observer, Standings, Termination, Timeouts, Tournament, TournamentError,
 };
 
 struct Silent;
 impl Observer for Silent {}
 
-fn run(tournament: &Tournament) -> Result<Report, TournamentError> {
+fn run(tournament: &Tournament) -> Result<MatchReport, TournamentError> {
     tournament.run(&Arc::new(AtomicBool::new(false)), &mut Silent)
 }
 
-/// Plays four games of a well-behaved engine against one with faults.
+/// Plays four games of a well-behaved engine against one with faults, and checks that it forfeits all of
+/// them.
 fn assert_forfeits(faults: &str, termination: Termination, details: &str) {
-    // Little time where the test must wait for it to pass; else plenty, for a busy machine is slow.
+    // A short time where the test must wait for it to pass; otherwise plenty, because a busy machine is slow.
     let limits = match termination {
         Termination::TimeLoss => "tc=0.05,margin=20",
         Termination::Hang => "tc=0.5",
@@ -28,7 +29,7 @@ fn assert_forfeits(faults: &str, termination: Termination, details: &str) {
     };
     let mut tournament = tournament(&[spec("good", "", "tc=9+0.1"), spec("bad", faults, limits)], 4);
     if termination == Termination::Hang {
-        tournament.patience.after_stop = Duration::from_millis(200);
+        tournament.timeouts.after_stop = Duration::from_millis(200);
     }
     let results: Vec<_> = run(&tournament).unwrap().standings.results().cloned().collect();
     assert_eq!(results.len(), 4, "{faults}: every game is played");
@@ -37,7 +38,7 @@ fn assert_forfeits(faults: &str, termination: Termination, details: &str) {
         assert_eq!(result.culprit, Some(1), "{faults}");
         assert_eq!(result.half_points(1), 0, "{faults}");
         let text = result.details.as_deref().unwrap_or_default();
-        assert!(text.contains(details), "{faults}: '{text}' should tell of '{details}'");
+        assert!(text.contains(details), "{faults}: '{text}' should contain '{details}'");
         assert!(!text.contains('\u{1b}'), "{faults}: no control characters");
     }
 }
@@ -50,7 +51,7 @@ fn crashes_forfeit() {
 }
 
 #[test]
-fn moves_that_are_none_forfeit() {
+fn illegal_moves_forfeit() {
     assert_forfeits("illegal@2", Termination::IllegalMove, "'e2e5' is not a legal move in ");
     assert_forfeits("null", Termination::IllegalMove, "'0000'");
     assert_forfeits("none@2", Termination::IllegalMove, "'(none)'");
@@ -66,7 +67,7 @@ fn late_moves_lose_on_time() {
 
 #[test]
 fn engines_that_do_not_answer_hang() {
-    // From the first move on: one before it could be late on a busy machine.
+    // From the first move on, because an earlier move could be late on a busy machine.
     assert_forfeits("hang", Termination::Hang, "not even to 'stop'");
     assert_forfeits("half-line", Termination::Hang, "no bestmove");
     assert_forfeits("flood", Termination::Hang, "no bestmove");
@@ -74,7 +75,7 @@ fn engines_that_do_not_answer_hang() {
 }
 
 #[test]
-fn oddities_that_do_no_harm_are_passed_over() {
+fn harmless_oddities_are_ignored() {
     for oddity in ["garbage", "twice", "undying", "ponder"] {
         let fake = spec("odd", oddity, "tc=9+0.1");
         let report = run(&tournament(&[spec("good", "", "tc=9+0.1"), fake], 2)).unwrap();
@@ -117,7 +118,7 @@ fn a_start_that_fails_is_tried_again() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Counts games by how they ended.
+/// Records the results in the order in which games end.
 #[derive(Default)]
 struct Forfeits(Vec<GameResult>);
 impl Observer for Forfeits {
@@ -128,9 +129,9 @@ impl Observer for Forfeits {
 }
 
 #[test]
-fn an_engine_that_starts_no_more_forfeits_and_then_ends_the_match() {
+fn an_engine_that_no_longer_starts_forfeits_and_then_ends_the_match() {
     let dir = directory("no-starts");
-    // It is started once before the match and for the first game; after that it never comes up again.
+    // The engine is started once before the match and once for the first game; after that every start fails.
     let mut bad = spec("bad", "exit@2 fail-from@3", "tc=9+0.1");
     bad.args.push(format!("diary={}", dir.join("diary").display()));
     let mut tournament = tournament(&[spec("good", "", "tc=9+0.1"), bad], 20);
@@ -138,7 +139,7 @@ fn an_engine_that_starts_no_more_forfeits_and_then_ends_the_match() {
     let mut seen = Forfeits::default();
     let error = tournament.run(&Arc::new(AtomicBool::new(false)), &mut seen).unwrap_err().to_string();
     assert!(error.contains("engine bad exited with code 3"), "{error}");
-    assert_eq!(seen.0.len(), 5, "one game, and four that it did not come to");
+    assert_eq!(seen.0.len(), 5, "one game, and four for which it did not start");
     for result in &seen.0[1..] {
         assert_eq!((result.termination, result.culprit, result.plies), (Termination::Crash, Some(1), 0));
         assert!(result.details.as_deref().unwrap().starts_with("did not start: engine bad exited"));
@@ -158,7 +159,7 @@ fn engines_stay_up_from_game_to_game() {
     tournament.concurrency = 1;
     run(&tournament).unwrap();
     for name in ["a", "b", "c"] {
-        // Once to see that it starts, and once to play.
+        // One start for the check before the match, and one to play.
         assert_eq!(std::fs::read_to_string(dir.join(name)).unwrap(), "start\nstart\n");
     }
     std::fs::remove_dir_all(dir).unwrap();
@@ -174,13 +175,13 @@ impl Observer for Interrupt {
 }
 
 #[test]
-fn a_game_that_is_called_off_is_no_forfeit() {
-    // With its second game the engine falls silent in answer to `ucinewgame`, and there it is when Ctrl-C comes.
+fn a_cancelled_game_is_not_a_forfeit() {
+    // In its second game the engine does not answer after `ucinewgame`, and then Ctrl-C comes.
     let cancel = Arc::new(AtomicBool::new(false));
     let mut tournament =
         tournament(&[spec("good", "", "tc=9+0.1"), spec("bad", "no-second-game", "tc=9+0.1")], 8);
     tournament.concurrency = 1;
-    tournament.patience.ready = Duration::from_secs(60);
+    tournament.timeouts.ready = Duration::from_secs(60);
     let started = Instant::now();
     let report = tournament.run(&cancel, &mut Interrupt(Arc::clone(&cancel))).unwrap();
     assert_eq!(report.standings.games(), 1);
@@ -205,7 +206,7 @@ fn an_observer_that_panics_ends_the_match() {
 }
 
 #[test]
-fn what_is_wrong_from_the_start_is_said_at_once() {
+fn faults_at_the_start_are_reported_at_once() {
     for (faults, options, expected) in [
         ("exit-at-start", "", "engine bad exited with code 3; its last words: fatal: network file missing"),
         ("no-uciok", "", "engine bad did not answer 'uciok' to 'uci' within 1 s"),
@@ -217,13 +218,13 @@ fn what_is_wrong_from_the_start_is_said_at_once() {
         ("no-ponder", ",ponder=on", "engine bad: it has no option 'Ponder'; it has Hash, UCI_Chess960"),
         ("", ",option.Hash=9999", "engine bad: option Hash is '9999', but it takes a number from 1 to 1024"),
     ] {
-        // The bad one first, and little patience only with what it leaves unsaid.
+        // The faulty engine comes first, and the timeout is short only where the test waits for it.
         let bad = spec("bad", faults, &format!("tc=1{options}"));
         let mut tournament = tournament(&[bad, spec("good", "", "tc=1")], 2);
         if expected.contains("'uciok'") {
-            tournament.patience.start = Duration::from_secs(1);
+            tournament.timeouts.start = Duration::from_secs(1);
         } else if expected.contains("'readyok'") {
-            tournament.patience.ready = Duration::from_secs(1);
+            tournament.timeouts.ready = Duration::from_secs(1);
         }
         let error = run(&tournament).unwrap_err().to_string();
         assert!(error.contains(expected), "{faults}: '{error}' should be '{expected}'");
@@ -240,14 +241,14 @@ fn what_is_wrong_from_the_start_is_said_at_once() {
 #[test]
 fn an_untimed_engine_may_not_think_for_ever() {
     let mut tournament = tournament(&[spec("good", "", "nodes=10"), spec("bad", "slow", "nodes=10")], 2);
-    tournament.patience = Patience { untimed_move: Duration::from_millis(100), ..tournament.patience };
+    tournament.timeouts = Timeouts { untimed_move: Duration::from_millis(100), ..tournament.timeouts };
     let report = run(&tournament).unwrap();
     assert!(report.standings.results().all(|result| result.termination == Termination::Hang));
 }
 
 #[test]
 fn no_engine_outlives_the_match() {
-    // Both ignore `quit` and the end of their input; each must be gone when the match is.
+    // Both ignore `quit` and the end of their input; each must be gone when the match has ended.
     let mark = format!("mark-{}", std::process::id());
     let engines = ["a", "b"].map(|name| spec(name, "undying", &format!("tc=5+0.1,arg={mark}")));
     run(&tournament(&engines, 2)).unwrap();

@@ -1,4 +1,4 @@
-//! The PGN of a match is read back: by our reader, and by python-chess where it is installed.
+//! The PGN of a match can be read back by our reader, and by python-chess where it is installed.
 
 use crate::setup::{directory, spec, tournament};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn games_are_read_back_with_clocks_and_evaluations() {
     let report = tournament.run(&Arc::new(AtomicBool::new(false)), &mut Silent).unwrap();
 
     let file = std::io::BufReader::new(std::fs::File::open(dir.join("games.pgn")).unwrap());
-    let mut reader = pgn::Reader::new(file);
+    let mut reader = pgn::GameReader::new(file);
     let games: Vec<pgn::Game> = std::iter::from_fn(|| reader.next_game()).map(Result::unwrap).collect();
     assert_eq!(games.len(), 4);
     for (game, result) in games.iter().zip(report.standings.in_order()) {

@@ -1,17 +1,17 @@
-//! A match that was killed goes on where it was.
+//! Resuming: a match that was killed continues with the games that are missing.
 
 use crate::setup::{directory, spec, tournament};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::{Duration, Instant};
-use tandem_arena::{GameResult, Observer, Report, Standings, Tournament, TournamentError};
+use tandem_arena::{GameResult, MatchReport, Observer, Standings, Tournament, TournamentError};
 use tandem_chess::pgn;
 
 struct Silent;
 impl Observer for Silent {}
 
-/// Calls the match off after some games.
+/// Ends the match after a number of games.
 struct StopAfter(usize);
 impl Observer for StopAfter {
     fn finished(&mut self, _: &Standings, _: &GameResult) -> bool {
@@ -20,20 +20,20 @@ impl Observer for StopAfter {
     }
 }
 
-fn kept(dir: &Path, games: usize) -> Tournament {
+fn resumable(dir: &Path, games: usize) -> Tournament {
     let mut tournament = tournament(&[spec("a", "", "tc=9+0.1"), spec("b", "", "tc=9+0.1")], games);
     tournament.pgn = Some(dir.join("games.pgn"));
     tournament.state = Some(dir.join("match.state"));
     tournament
 }
 
-fn run(tournament: &Tournament, observer: &mut dyn Observer) -> Result<Report, TournamentError> {
+fn run(tournament: &Tournament, observer: &mut dyn Observer) -> Result<MatchReport, TournamentError> {
     tournament.run(&Arc::new(AtomicBool::new(false)), observer)
 }
 
 fn rounds(path: &Path) -> Vec<String> {
     let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
-    let mut reader = pgn::Reader::new(file);
+    let mut reader = pgn::GameReader::new(file);
     let mut rounds: Vec<String> = std::iter::from_fn(|| reader.next_game())
         .map(|game| game.unwrap().tag("Round").unwrap().to_owned())
         .collect();
@@ -46,13 +46,13 @@ const SIX: [&str; 6] = ["1.1", "1.2", "2.1", "2.2", "3.1", "3.2"];
 #[test]
 fn a_match_goes_on_after_torn_writes() {
     let dir = directory("torn");
-    // Enough games that some are left when the match is called off, though the disk is slower than the players.
-    let tournament = kept(&dir, 40);
+    // Enough games that some remain when the match is ended, even if the disk is slower than the players.
+    let tournament = resumable(&dir, 40);
     let pgn = tournament.pgn.clone().unwrap();
     std::fs::write(&pgn, "[Event \"earlier\"]\n[Round \"0\"]\n\n*\n\n").unwrap();
     let report = run(&tournament, &mut StopAfter(2)).unwrap();
     assert!((2..40).contains(&report.standings.games()));
-    // What a power cut may leave: half a game, half a line.
+    // A power failure may leave half a game and half a line.
     for (path, text) in [(&pgn, "[Event \"half a ga"), (&dir.join("match.state"), "{\"index\":5,\"whi")] {
         let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
         std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
@@ -63,11 +63,11 @@ fn a_match_goes_on_after_torn_writes() {
     assert_eq!(found[0], "0", "what was there before stays");
     found.dedup();
     assert_eq!(found.len(), 41, "every game is there once");
-    // Finished: a third run has nothing to play.
+    // A finished match has nothing left to play.
     let again = run(&tournament, &mut Silent).unwrap();
     assert_eq!((again.standings.games(), again.overhead.moves), (40, 0));
-    // More games may be added later.
-    let longer = run(&kept(&dir, 42), &mut Silent).unwrap();
+    // The number of games may be increased later.
+    let longer = run(&resumable(&dir, 42), &mut Silent).unwrap();
     assert_eq!(longer.standings.games(), 42);
     assert_eq!(rounds(&pgn).len(), 43);
     std::fs::remove_dir_all(dir).unwrap();
@@ -76,20 +76,20 @@ fn a_match_goes_on_after_torn_writes() {
 #[test]
 fn another_match_does_not_go_on() {
     let dir = directory("other");
-    run(&kept(&dir, 2), &mut Silent).unwrap();
-    let mut other = kept(&dir, 2);
+    run(&resumable(&dir, 2), &mut Silent).unwrap();
+    let mut other = resumable(&dir, 2);
     other.engines[1].limits.nodes = Some(5);
     let error = run(&other, &mut Silent).unwrap_err().to_string();
     assert!(error.contains("belongs to another match: its engines is"), "{error}");
-    let mut other = kept(&dir, 2);
+    let mut other = resumable(&dir, 2);
     other.engines[0].name = Some("c".into());
     assert!(run(&other, &mut Silent).unwrap_err().to_string().contains("its engines are a, b, not c, b"));
     std::fs::write(dir.join("match.state"), "hello\n").unwrap();
-    assert!(run(&kept(&dir, 2), &mut Silent).unwrap_err().to_string().contains("line 1"));
+    assert!(run(&resumable(&dir, 2), &mut Silent).unwrap_err().to_string().contains("line 1"));
     std::fs::remove_file(dir.join("match.state")).unwrap();
-    run(&kept(&dir, 2), &mut Silent).unwrap();
+    run(&resumable(&dir, 2), &mut Silent).unwrap();
     std::fs::write(dir.join("games.pgn"), "").unwrap();
-    let error = run(&kept(&dir, 4), &mut Silent).unwrap_err().to_string();
+    let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("is shorter than the state file"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -98,11 +98,11 @@ fn another_match_does_not_go_on() {
 #[cfg(unix)]
 fn another_build_does_not_go_on() {
     let dir = directory("build");
-    // A copy of the engine, so that it can be "built" anew. Others write it for us: a file that this process writes may
-    // still be open in an engine that another test is just starting, and then it cannot be run.
+    // A copy of the engine that can be "rebuilt". A shell writes it, because a file that this process writes
+    // may still be open in an engine that another test is starting, and then it cannot be executed.
     let copy = dir.join("engine");
     let built = |games: usize| {
-        let mut tournament = kept(&dir, games);
+        let mut tournament = resumable(&dir, games);
         tournament.engines[0].command.clone_from(&copy);
         tournament
     };
@@ -134,7 +134,7 @@ fn two_matches_do_not_share_a_file() {
         }
     }
     let dir = directory("rival");
-    let tournament = kept(&dir, 2);
+    let tournament = resumable(&dir, 2);
     let mut rival = Rival(tournament.clone(), Vec::new());
     assert_eq!(run(&tournament, &mut rival).unwrap().standings.games(), 2);
     assert!(rival.1[0].contains("games.pgn is in use by another match"), "{:?}", rival.1);
@@ -148,23 +148,23 @@ fn files_that_are_not_the_matchs_own_stay_whole() {
     let (state, pgn) = (dir.join("match.state"), dir.join("games.pgn"));
     for foreign in ["no line at all", "{\"some\": \"json\"}\nand half a li", "a line\nand half a li"] {
         std::fs::write(&state, foreign).unwrap();
-        let error = run(&kept(&dir, 2), &mut Silent).unwrap_err().to_string();
+        let error = run(&resumable(&dir, 2), &mut Silent).unwrap_err().to_string();
         assert!(error.contains("line 1"), "{error}");
         assert_eq!(std::fs::read_to_string(&state).unwrap(), foreign);
     }
     std::fs::write(&state, "{\"tandem_ma").unwrap();
-    run(&kept(&dir, 2), &mut Silent).unwrap();
-    // One game may have been on its way; two games are somebody's work.
+    run(&resumable(&dir, 2), &mut Silent).unwrap();
+    // A single game may be left from a crash, but two games are work of the user.
     let game = "[Event \"x\"]\n[Round \"9\"]\n\n*\n\n";
     let known = std::fs::read_to_string(&pgn).unwrap();
     for foreign in [format!("{game}{game}"), "notes of mine\n".into()] {
         std::fs::write(&pgn, format!("{known}{foreign}")).unwrap();
-        let error = run(&kept(&dir, 4), &mut Silent).unwrap_err().to_string();
+        let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
         assert!(error.contains("than one unfinished game"), "{error}");
         assert_eq!(std::fs::read_to_string(&pgn).unwrap(), format!("{known}{foreign}"));
     }
     std::fs::write(&pgn, format!("{known}{game}")).unwrap();
-    run(&kept(&dir, 4), &mut Silent).unwrap();
+    run(&resumable(&dir, 4), &mut Silent).unwrap();
     assert_eq!(rounds(&pgn), ["1.1", "1.2", "2.1", "2.2"]);
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -173,21 +173,21 @@ fn files_that_are_not_the_matchs_own_stay_whole() {
 fn a_state_that_does_not_fit_is_refused() {
     let dir = directory("misfit");
     let state = dir.join("match.state");
-    run(&kept(&dir, 4), &mut Silent).unwrap();
-    let error = run(&kept(&dir, 2), &mut Silent).unwrap_err().to_string();
+    run(&resumable(&dir, 4), &mut Silent).unwrap();
+    let error = run(&resumable(&dir, 2), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("but this one ends with game 2"), "{error}");
     let text = std::fs::read_to_string(&state).unwrap();
     let last = text.lines().last().unwrap();
     let culprit = last.replace("\"plies\"", "\"culprit\":7,\"plies\"");
     for (line, expected) in [(last, "for the second time"), (culprit.as_str(), "not in the game")] {
         std::fs::write(&state, format!("{text}{line}\n")).unwrap();
-        let error = run(&kept(&dir, 4), &mut Silent).unwrap_err().to_string();
+        let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
         assert!(error.contains("line 6") && error.contains(expected), "{error}");
     }
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// Counts the games that it hears of.
+/// Counts the games that are reported to it.
 struct Count(usize);
 impl Observer for Count {
     fn finished(&mut self, _: &Standings, _: &GameResult) -> bool {
@@ -200,7 +200,7 @@ impl Observer for Count {
 #[cfg(target_os = "linux")]
 fn a_full_disk_ends_the_match() {
     let dir = directory("full");
-    let mut tournament = kept(&dir, 40);
+    let mut tournament = resumable(&dir, 40);
     tournament.pgn = Some("/dev/full".into());
     let mut count = Count(0);
     let error = run(&tournament, &mut count).unwrap_err().to_string();
@@ -212,11 +212,11 @@ fn a_full_disk_ends_the_match() {
 
 const CHILD: &str = "TANDEM_ARENA_TEST_DIRECTORY";
 
-/// Not a test: the match that the next one kills.
+/// Not a test of its own: the match that the next test kills.
 #[test]
 fn child_match() {
     if let Some(dir) = std::env::var_os(CHILD) {
-        run(&kept(Path::new(&dir), 6), &mut Silent).unwrap();
+        run(&resumable(Path::new(&dir), 6), &mut Silent).unwrap();
     }
 }
 

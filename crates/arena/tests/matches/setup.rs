@@ -1,10 +1,10 @@
-//! What the tests of matches share.
+//! Set-up shared by the tests of matches: engines, a match with generous timeouts, and temporary folders.
 
 use std::path::PathBuf;
 use std::time::Duration;
-use tandem_arena::{Book, BookOrder, EngineSpec, Format, GameRules, Patience, Tournament};
+use tandem_arena::{Book, BookOrder, EngineSpec, GameRules, Timeouts, Tournament, TournamentFormat};
 
-/// The fake engine with some faults.
+/// Describes the fake engine with the given faults; `rest` holds further items such as its limits.
 pub(crate) fn spec(name: &str, faults: &str, rest: &str) -> EngineSpec {
     let mut spec = EngineSpec::parse(&format!("cmd=-,name={name},{rest}"), "").unwrap();
     spec.command = env!("CARGO_BIN_EXE_fake-engine").into();
@@ -12,11 +12,11 @@ pub(crate) fn spec(name: &str, faults: &str, rest: &str) -> EngineSpec {
     spec
 }
 
-/// A match with more patience than a busy machine needs; tests that wait for its end cut it short.
+/// A match with longer timeouts than a busy machine needs; tests that wait for a timeout shorten it.
 pub(crate) fn tournament(engines: &[EngineSpec], games: usize) -> Tournament {
     Tournament {
         engines: engines.to_vec(),
-        format: Format::RoundRobin,
+        format: TournamentFormat::RoundRobin,
         games,
         book: Book::standard(),
         book_path: None,
@@ -24,7 +24,7 @@ pub(crate) fn tournament(engines: &[EngineSpec], games: usize) -> Tournament {
         rules: GameRules::default(),
         concurrency: 2,
         affinity: false,
-        patience: Patience {
+        timeouts: Timeouts {
             start: Duration::from_secs(20),
             ready: Duration::from_secs(20),
             untimed_move: Duration::from_secs(60),
@@ -36,7 +36,7 @@ pub(crate) fn tournament(engines: &[EngineSpec], games: usize) -> Tournament {
     }
 }
 
-/// A directory of its own for a test.
+/// Creates an empty temporary folder for one test.
 pub(crate) fn directory(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tandem-arena-{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);

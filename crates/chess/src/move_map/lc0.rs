@@ -1,44 +1,44 @@
 //! The 1858 outputs of lc0's policy head.
 //!
-//! Moves are seen by the side to move: for Black the ranks are flipped, the files are not. Castling is the king
-//! taking its rook; promotion to a knight has the number of the plain move.
+//! Moves are seen by the side to move: for Black the ranks are flipped, the files are not. Castling is the
+//! king taking its rook; promotion to a knight has the index of the plain move.
 
-use super::{NO_INDEX, Numbered, PAIRS, is_knight_move, is_queen_move};
+use super::{IndexedMove, NO_INDEX, PAIRS, is_knight_move, is_queen_move};
 use crate::{Board, Move, Piece, Rank, Square};
 
-/// How many moves are numbered.
+/// Number of indices, the size of the policy head.
 pub const COUNT: usize = 1858;
 
-/// The number of a move, below [`COUNT`].
+/// Index of a move in the policy head, below [`COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyIndex(u16);
 
 impl PolicyIndex {
-    /// A number, if it is below [`COUNT`].
+    /// Checks an index; `None` from [`COUNT`] on.
     pub fn new(index: usize) -> Option<Self> {
         (index < COUNT).then_some(Self(index as u16))
     }
 
-    /// All numbers, in their order.
+    /// All indices in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..COUNT as u16).map(Self)
     }
 
-    /// The number.
+    /// The index as a number, for addressing a policy vector.
     #[inline]
     pub fn get(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// The promotions that have numbers of their own, in their order.
+/// Promotions with indices of their own, in the order of these indices.
 pub const PROMOTIONS: [Piece; 3] = [Piece::Queen, Piece::Rook, Piece::Bishop];
 
 struct Tables {
-    moves: [Numbered; COUNT],
-    /// By the two squares.
+    moves: [IndexedMove; COUNT],
+    /// Index by the two squares.
     plain: [[u16; 64]; 64],
-    /// The queen's number, by the files of the two squares; rook and bishop follow.
+    /// Index of the promotion to a queen by the files of the two squares; rook and bishop follow.
     promotion: [[u16; 8]; 8],
 }
 
@@ -47,7 +47,7 @@ static TABLES: Tables = Tables::build();
 impl Tables {
     const fn build() -> Self {
         let mut tables = Self {
-            moves: [Numbered::EMPTY; COUNT],
+            moves: [IndexedMove::EMPTY; COUNT],
             plain: [[NO_INDEX; 64]; 64],
             promotion: [[NO_INDEX; 8]; 8],
         };
@@ -57,7 +57,7 @@ impl Tables {
             let mut to = 0;
             while to < 64 {
                 if is_queen_move(from, to) || is_knight_move(from, to) {
-                    tables.moves[index] = Numbered { from: from as u8, to: to as u8, promotion: None };
+                    tables.moves[index] = IndexedMove { from: from as u8, to: to as u8, promotion: None };
                     tables.plain[from][to] = index as u16;
                     index += 1;
                 }
@@ -76,7 +76,7 @@ impl Tables {
                     while piece < PROMOTIONS.len() {
                         let promotion = Some(PROMOTIONS[piece]);
                         tables.moves[index] =
-                            Numbered { from: 48 + from as u8, to: 56 + to as u8, promotion };
+                            IndexedMove { from: 48 + from as u8, to: 56 + to as u8, promotion };
                         index += 1;
                         piece += 1;
                     }
@@ -90,10 +90,11 @@ impl Tables {
     }
 }
 
-/// The number of a legal move.
+/// Index of a legal move.
 ///
 /// # Panics
-/// Where no piece could make the move, such as a1 to b4.
+///
+/// Panics if no piece could make the move, for example a1 to b4.
 pub fn index_of(board: &Board, mv: Move) -> PolicyIndex {
     let us = board.side_to_move();
     let (from, to) = (mv.from.relative_to(us), mv.to.relative_to(us));
@@ -106,7 +107,7 @@ pub fn index_of(board: &Board, mv: Move) -> PolicyIndex {
     PolicyIndex(index)
 }
 
-/// The move with a number, if it is legal.
+/// Move with an index; `None` if it is not legal on the board.
 pub fn move_of(board: &Board, index: PolicyIndex) -> Option<Move> {
     let us = board.side_to_move();
     let numbered = TABLES.moves[index.get()];
@@ -118,7 +119,8 @@ pub fn move_of(board: &Board, index: PolicyIndex) -> Option<Move> {
     board.is_legal(mv).then_some(mv)
 }
 
-/// The squares that the move with a number leaves and reaches, as White sees them, and which of [`PROMOTIONS`] it is.
+/// The squares that the move with an index leaves and reaches, as White sees them, and its position in
+/// [`PROMOTIONS`].
 pub fn parts_of(index: PolicyIndex) -> (Square, Square, Option<usize>) {
     let numbered = TABLES.moves[index.get()];
     let kind =
@@ -126,7 +128,7 @@ pub fn parts_of(index: PolicyIndex) -> (Square, Square, Option<usize>) {
     (numbered.from(), numbered.to(), kind)
 }
 
-/// The move with a number as White would write it: `e2e4`, `e1h1`, `a7a8q`.
+/// The move with an index as White would write it: `e2e4`, `e1h1`, `a7a8q`.
 pub fn text(index: PolicyIndex) -> String {
     TABLES.moves[index.get()].text()
 }
@@ -153,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Where the golden moves can be tried.
+    /// Positions in which the golden moves can be played.
     const CASTLING: &str = "r3k2r/8/8/8/8/8/8/R3K2R";
     const PROMOTING: &str = "8/P6P/4k3/8/8/4K3/p6p/6N1";
 

@@ -1,44 +1,45 @@
-//! The 1968 actions of searchless chess.
+//! The 1968 actions of DeepMind's searchless chess.
 //!
-//! The board is never turned: a move has one number, whoever makes it. Castling is the king's own move of two
-//! squares, so that the castling of a Chess960 king which does not start on the e-file has no number.
+//! The board is never flipped: a move has the same index for either side. Castling is the king's own move of
+//! two squares, so that the castling of a Chess960 king that does not start on the e-file has no index.
 
-use super::{NO_INDEX, Numbered, PAIRS, is_knight_move, is_queen_move};
+use super::{IndexedMove, NO_INDEX, PAIRS, is_knight_move, is_queen_move};
 use crate::{Board, Color, File, Move, Piece, Square, uci};
 
-/// How many moves are numbered.
+/// Number of indices, the number of a network's actions.
 pub const COUNT: usize = 1968;
 
-/// The number of a move, below [`COUNT`].
+/// Index of a move among the actions, below [`COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionIndex(u16);
 
 impl ActionIndex {
-    /// A number, if it is below [`COUNT`].
+    /// Checks an index; `None` from [`COUNT`] on.
     pub fn new(index: usize) -> Option<Self> {
         (index < COUNT).then_some(Self(index as u16))
     }
 
-    /// All numbers, in their order.
+    /// All indices in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..COUNT as u16).map(Self)
     }
 
-    /// The number.
+    /// The index as a number, for addressing an action vector.
     #[inline]
     pub fn get(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// In the order of their numbers.
+/// Promotions in the order of their indices.
 const PROMOTIONS: [Piece; 4] = [Piece::Queen, Piece::Rook, Piece::Bishop, Piece::Knight];
 
 struct Tables {
-    moves: [Numbered; COUNT],
-    /// By the two squares.
+    moves: [IndexedMove; COUNT],
+    /// Index by the two squares.
     plain: [[u16; 64]; 64],
-    /// The queen's number, by the side and the files of the two squares; the other pieces follow.
+    /// Index of the promotion to a queen by the side and the files of the two squares; the other pieces
+    /// follow.
     promotion: [[[u16; 8]; 8]; 2],
 }
 
@@ -47,7 +48,7 @@ static TABLES: Tables = Tables::build();
 impl Tables {
     const fn build() -> Self {
         let mut tables = Self {
-            moves: [Numbered::EMPTY; COUNT],
+            moves: [IndexedMove::EMPTY; COUNT],
             plain: [[NO_INDEX; 64]; 64],
             promotion: [[[NO_INDEX; 8]; 8]; 2],
         };
@@ -59,7 +60,7 @@ impl Tables {
             while target < 128 {
                 let to = target % 64;
                 if if target < 64 { is_queen_move(from, to) } else { is_knight_move(from, to) } {
-                    tables.moves[index] = Numbered { from: from as u8, to: to as u8, promotion: None };
+                    tables.moves[index] = IndexedMove { from: from as u8, to: to as u8, promotion: None };
                     tables.plain[from][to] = index as u16;
                     index += 1;
                 }
@@ -84,7 +85,8 @@ impl Tables {
                         let mut piece = 0;
                         while piece < PROMOTIONS.len() {
                             let (from, to) = (from_rank + file as u8, to_rank + to_file as u8);
-                            tables.moves[index] = Numbered { from, to, promotion: Some(PROMOTIONS[piece]) };
+                            tables.moves[index] =
+                                IndexedMove { from, to, promotion: Some(PROMOTIONS[piece]) };
                             index += 1;
                             piece += 1;
                         }
@@ -100,7 +102,7 @@ impl Tables {
     }
 }
 
-/// The number of a legal move. `None` for the castling of a king that does not start on the e-file.
+/// Index of a legal move; `None` for the castling of a king that does not start on the e-file.
 pub fn index_of(board: &Board, mv: Move) -> Option<ActionIndex> {
     let us = board.side_to_move();
     let mut to = mv.to;
@@ -122,15 +124,15 @@ pub fn index_of(board: &Board, mv: Move) -> Option<ActionIndex> {
     ActionIndex::new(usize::from(index))
 }
 
-/// The move with a number, if it is legal.
+/// Move with an index; `None` if it is not legal on the board.
 pub fn move_of(board: &Board, index: ActionIndex) -> Option<Move> {
     let numbered = TABLES.moves[index.get()];
     let mv = Move { from: numbered.from(), to: numbered.to(), promotion: numbered.promotion };
-    // A king that takes its rook castles too, but under the number of the squares that it moves between.
+    // A king taking its rook castles too, but under the index of the squares between which the king moves.
     uci::legal(board, mv).filter(|&legal| index_of(board, legal) == Some(index))
 }
 
-/// The move with a number as UCI writes it: `e2e4`, `e1g1`, `a7a8q`.
+/// The move with an index in UCI notation: `e2e4`, `e1g1`, `a7a8q`.
 pub fn text(index: ActionIndex) -> String {
     TABLES.moves[index.get()].text()
 }

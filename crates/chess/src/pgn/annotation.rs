@@ -1,27 +1,27 @@
-//! What programs write into comments: `[%eval 0.35]`, `[%clk 0:01:02]`.
+//! Commands that programs embed in comments: evaluations `[%eval 0.35]` and clocks `[%clk 0:01:02]`.
 
 use super::Ply;
 use std::time::Duration;
 
-/// An evaluation as a comment gives it, seen by White.
+/// An evaluation from a comment, seen by White.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eval {
-    /// How good the position is.
+    /// Score of the position after the move.
     pub score: Score,
-    /// How deep the program looked, where it says so.
+    /// Search depth in plies, if the comment states it.
     pub depth: Option<u32>,
 }
 
-/// How good a position is for White.
+/// Score of a position, seen by White.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
-    /// In hundredths of a pawn.
+    /// In hundredths of a pawn; positive if White is better.
     Centipawns(i32),
-    /// Mate in so many moves; negative where Black mates.
+    /// Mate in this number of moves; negative if Black mates.
     Mate(i32),
 }
 
-/// Beyond this no evaluation means anything; it keeps the arithmetic of readers safe.
+/// Largest evaluation in pawns; larger ones are taken for errors, and could overflow in arithmetic.
 const MOST_PAWNS: f64 = 10_000.0;
 
 impl Ply {
@@ -43,7 +43,7 @@ impl Ply {
         Some(Eval { score, depth })
     }
 
-    /// The time left on the clock of the side that moved, as `[%clk 0:01:02.5]` gives it.
+    /// The time left on the clock of the side that moved, from a comment such as `[%clk 0:01:02.5]`.
     pub fn clock(&self) -> Option<Duration> {
         let mut seconds = 0.0;
         for part in self.annotation("clk")?.split(':') {
@@ -56,7 +56,7 @@ impl Ply {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// The text of a command `[%name text]` in the comment.
+    /// Argument of a command `[%name text]` in the comment.
     fn annotation(&self, name: &str) -> Option<&str> {
         let commands = self.comment.as_deref()?.split("[%").skip(1);
         commands

@@ -1,67 +1,67 @@
-//! What can be wrong with a game, and where.
+//! Faults of a game, with their place in the file.
 
 use crate::{fen::FenError, san::SanError};
 use std::io;
 use thiserror::Error;
 
-/// What is wrong with a game, and where.
+/// A fault of a game, with its place in the file.
 #[derive(Debug, Error)]
 #[error("game {game}, line {line} (byte {offset}): {kind}")]
 pub struct PgnError {
-    /// Which game of the file, from one.
+    /// Number of the game in the file, counted from 1.
     pub game: u64,
-    /// Which line of the file, from one.
+    /// Number of the line in the file, counted from 1.
     pub line: u64,
-    /// How many bytes of the file come before the place.
+    /// Byte offset of the fault in the file, after decompression.
     pub offset: u64,
-    /// What is wrong.
+    /// Kind of the fault.
     #[source]
     pub kind: PgnErrorKind,
 }
 
-/// What is wrong with a game.
+/// Kind of a fault of a game.
 #[derive(Debug, Error)]
 pub enum PgnErrorKind {
-    /// The file itself could not be read; nothing comes after this.
+    /// The file itself could not be read; no games follow.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A game that is too long to be one.
+    /// A text too long to be a game, as a binary file would give.
     #[error("the game is longer than {0} bytes")]
     TooLong(usize),
     /// A tag that is not of the form `[Name "value"]`.
     #[error("'{0}' is not a tag; it should look like [Name \"value\"]")]
     Tag(String),
-    /// A tag `FEN` that is no position.
+    /// A tag `FEN` with an invalid position.
     #[error("in the tag FEN: {0}")]
     Fen(#[from] FenError),
-    /// A game by other rules.
+    /// A game of a variant other than chess and Chess960.
     #[error("the variant '{0}' is not chess or Chess960")]
     Variant(String),
-    /// A word that is no legal move.
+    /// A word that is not a legal move.
     #[error(transparent)]
     Move(#[from] SanError),
-    /// A side passes, which is no move of chess.
+    /// A null move, by which a side would pass.
     #[error("'{0}' is a null move, which is not legal")]
     NullMove(String),
-    /// A comment without an end.
+    /// A comment that is not closed.
     #[error("the comment that begins with '{0}' is not closed by '}}'")]
     UnclosedComment(String),
-    /// A variation without an end.
+    /// A variation that is not closed.
     #[error("a variation is not closed by ')'")]
     UnclosedVariation,
-    /// The end of a variation that has not begun.
+    /// The end of a variation that was not opened.
     #[error("')' closes a variation that was not opened")]
     UnopenedVariation,
-    /// A variation with no move for it to replace.
+    /// A variation before the first move, which has no move to replace.
     #[error("a variation begins before there is a move to replace")]
     VariationWithoutMove,
-    /// Variations within variations without end.
+    /// Variations nested too deeply, which would exhaust the stack of a program that reads them.
     #[error("variations are nested more than {0} deep")]
     TooDeep(usize),
-    /// A glyph that is no number of 0 to 255.
+    /// An annotation glyph that is not a number from 0 to 255.
     #[error("'{0}' is not a numeric annotation glyph ($0 to $255)")]
     Nag(String),
-    /// Something that has no place among moves.
+    /// A character that has no meaning among moves.
     #[error("'{0}' has no meaning among the moves")]
     Unexpected(String),
 }

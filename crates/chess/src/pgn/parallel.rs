@@ -1,21 +1,22 @@
-//! Games from a stream, read on several threads.
+//! Reading games on several threads, in order.
 
 use super::Game;
 use super::error::{PgnError, PgnErrorKind};
-use super::reader::Texts;
-use super::split::{Place, Splitter};
+use super::reader::GameParser;
+use super::split::{Splitter, StreamPosition};
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Texts are handed to the threads in batches of about this many bytes, so that the handing costs nothing.
+/// Approximate size in bytes of the batches that threads receive, large enough that the queue costs nothing.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// Reads games on `threads` threads, puts each through `work` there, and hands the results to `sink` in the order
-/// of the games, errors among them. Cutting the stream, and unpacking it, happens on a thread of its own.
+/// Reads games on `threads` threads, applies `work` to each of them there, and passes the results to `sink`
+/// in the order of the games, errors included. Cutting the stream, and decompressing it, happens on a thread
+/// of its own.
 ///
-/// Memory holds a few batches of games, no more than that.
+/// Memory holds only a few batches of games at a time, so files may be of any size.
 pub fn read_parallel<R, T>(
     input: R,
     threads: usize,
@@ -26,12 +27,12 @@ pub fn read_parallel<R, T>(
     T: Send,
 {
     let threads = threads.max(1);
-    let (batches, waiting) = sync_channel::<(Batch, Sender<Done<T>>)>(threads);
-    let (promises, in_order) = sync_channel::<Receiver<Done<T>>>(2 * threads);
+    let (batches, waiting) = sync_channel::<(TextBatch, Sender<BatchResults<T>>)>(threads);
+    let (promises, in_order) = sync_channel::<Receiver<BatchResults<T>>>(2 * threads);
     let waiting = Arc::new(Mutex::new(waiting));
     let work = &work;
     thread::scope(|scope| {
-        scope.spawn(|| cut(input, batches, promises));
+        scope.spawn(|| cut_batches(input, batches, promises));
         for _ in 0..threads {
             let waiting = Arc::clone(&waiting);
             scope.spawn(move || {
@@ -42,11 +43,12 @@ pub fn read_parallel<R, T>(
                 }
             });
         }
-        // The threads alone hold it now: when the last of them is gone, nobody waits to hand them work.
+        // Only the threads hold the receiver now: once the last of them has ended, sending fails instead of
+        // blocking.
         drop(waiting);
         let mut games = 0;
         for promise in in_order {
-            // A thread that is gone has panicked; the scope passes the panic on.
+            // A thread that ended early has panicked; the scope propagates the panic.
             let Ok(done) = promise.recv() else { return };
             for outcome in done {
                 games += 1;
@@ -56,22 +58,22 @@ pub fn read_parallel<R, T>(
     });
 }
 
-/// What became of the games of a batch; the numbers of games are not yet known.
-type Done<T> = Vec<Result<T, PgnError>>;
+/// Results of the games of a batch; the numbers of games are not known yet.
+type BatchResults<T> = Vec<Result<T, PgnError>>;
 
-/// Texts to be read, one behind the other.
+/// Consecutive texts that one thread parses.
 #[derive(Default)]
-struct Batch {
+struct TextBatch {
     bytes: Vec<u8>,
-    /// Where each text ends, and where in the stream it begins.
-    texts: Vec<(usize, Place)>,
-    /// What is wrong with the stream behind the last text.
-    failure: Option<(PgnErrorKind, Place)>,
+    /// End of each text in `bytes`, and its place in the stream.
+    texts: Vec<(usize, StreamPosition)>,
+    /// Fault of the stream behind the last text.
+    failure: Option<(PgnErrorKind, StreamPosition)>,
 }
 
-impl Batch {
-    fn read<T>(self, work: impl Fn(Game) -> T) -> Done<T> {
-        let mut reader = Texts::new();
+impl TextBatch {
+    fn read<T>(self, work: impl Fn(Game) -> T) -> BatchResults<T> {
+        let mut reader = GameParser::new();
         let mut done = Vec::with_capacity(self.texts.len() + 1);
         let mut start = 0;
         for (end, mut place) in self.texts {
@@ -86,17 +88,17 @@ impl Batch {
     }
 }
 
-/// Cuts the stream into batches. Each goes to the threads, and a promise of what they make of it to the end of the
-/// queue. Stops early when nobody listens any more.
-fn cut<T>(
+/// Cuts the stream into batches. Each goes to the threads, and the receiver of its results to the end of the
+/// queue. It stops early if the receiving end is dropped.
+fn cut_batches<T>(
     input: impl BufRead,
-    batches: SyncSender<(Batch, Sender<Done<T>>)>,
-    promises: SyncSender<Receiver<Done<T>>>,
+    batches: SyncSender<(TextBatch, Sender<BatchResults<T>>)>,
+    promises: SyncSender<Receiver<BatchResults<T>>>,
 ) {
     let mut splitter = Splitter::new(input);
     let mut ended = false;
     while !ended {
-        let mut batch = Batch::default();
+        let mut batch = TextBatch::default();
         while batch.bytes.len() < BATCH_BYTES && batch.failure.is_none() && !ended {
             match splitter.advance() {
                 Ok(true) => {
@@ -118,7 +120,7 @@ fn cut<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pgn::Reader;
+    use crate::pgn::GameReader;
 
     #[test]
     fn parallel_reading_equals_reading_one_by_one() {
@@ -129,7 +131,8 @@ mod tests {
         }
         let describe = |outcome: Result<String, PgnError>| outcome.unwrap_or_else(|error| error.to_string());
         let name = |game: Game| format!("{} {:?}", game.tag("Round").unwrap_or("none"), game.moves.len());
-        let expected: Vec<_> = Reader::new(text.as_bytes()).map(|game| describe(game.map(name))).collect();
+        let expected: Vec<_> =
+            GameReader::new(text.as_bytes()).map(|game| describe(game.map(name))).collect();
         for threads in [0, 1, 3] {
             let mut games = Vec::new();
             read_parallel(text.as_bytes(), threads, name, |outcome| games.push(describe(outcome)));

@@ -1,4 +1,4 @@
-//! One game from its text.
+//! Parsing a single game from its text.
 
 use super::error::PgnErrorKind;
 use super::tokens::{Cursor, Failure, Token};
@@ -6,11 +6,11 @@ use super::{Game, GameResult, Ply};
 use crate::text::{clip_bytes, decode};
 use crate::{Board, Move, fen, san};
 
-/// How deep variations may be nested; annotators stop long before.
+/// Largest nesting depth of variations; annotators stay far below it.
 const MAX_DEPTH: usize = 100;
 
-/// Reads the game that begins at byte `at` of a text, and moves `at` behind it. `None` if only white space and
-/// comments are left.
+/// Parses the game that begins at byte `at` of a text, and moves `at` behind it. `None` if only white space
+/// and comments are left.
 pub(super) fn next_game(text: &[u8], at: &mut usize, usual_start: &Board) -> Option<Result<Game, Failure>> {
     let mut cursor = Cursor::new(text, *at);
     let outcome = read_game(&mut cursor, usual_start);
@@ -40,7 +40,7 @@ fn read_game(cursor: &mut Cursor<'_>, usual_start: &Board) -> Result<Option<Game
     Ok(Some(game))
 }
 
-/// The position that the tags speak of, or the name of the tag that is wrong. `None` is the usual start.
+/// Start position from the tags, or the name of the invalid tag. `None` is the standard start.
 fn start_of(tags: &[(String, String)]) -> Result<Option<Board>, (&'static str, PgnErrorKind)> {
     let value = |name: &str| tags.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     if let Some(variant) = value("Variant").filter(|variant| !is_known_variant(variant)) {
@@ -52,15 +52,14 @@ fn start_of(tags: &[(String, String)]) -> Result<Option<Board>, (&'static str, P
     }
 }
 
-/// Whether a game by this name is played by the rules of chess or Chess960, of which every program has a name of
-/// its own.
+/// True if a variant of this name follows the rules of chess or Chess960, for which programs use many names.
 fn is_known_variant(name: &str) -> bool {
     let letters = name.chars().filter(|letter| letter.is_alphanumeric());
     let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
     if matches!(name.as_str(), "" | "standard" | "chess" | "normal" | "fromposition" | "wildfr") {
         return true;
     }
-    // "Chess960" and "Double Fischer Random" are; "Atomic960" is another game.
+    // "Chess960" and "Double Fischer Random" are accepted; "Atomic960" is another game.
     let named = ["960", "fischer", "frc", "freestyle"].iter().any(|part| name.contains(part));
     let words = ["fischerandom", "freestyle", "fischer", "double", "random", "chess", "dfrc", "frc", "960"];
     named && words.iter().fold(name, |rest, word| rest.replace(word, "")).is_empty()
@@ -83,15 +82,15 @@ fn read_tags(cursor: &mut Cursor<'_>) -> Result<Vec<(String, String)>, Failure> 
     }
 }
 
-/// A line of moves while it is read: that of the game, or a variation.
+/// A line of moves while it is parsed: the main line, or a variation.
 struct Line {
     plies: Vec<Ply>,
     board: Board,
-    /// The board before the last move, where a variation begins.
+    /// Board before the last move, where a variation begins.
     before: Board,
-    /// A comment that stands before the first move.
+    /// Comment before the first move.
     comment: Option<String>,
-    /// Where it was opened.
+    /// Byte offset at which the line was opened.
     at: usize,
 }
 
@@ -115,7 +114,7 @@ impl Line {
     }
 }
 
-/// Adds a comment to what has been said.
+/// Appends a comment to an earlier one.
 fn join(comment: &mut Option<String>, text: String) {
     match comment {
         Some(earlier) => {
@@ -126,11 +125,11 @@ fn join(comment: &mut Option<String>, text: String) {
     }
 }
 
-/// Reads the moves into the game, up to and with the result. Returns the result if there is one.
+/// Parses the moves up to and including the result, which is returned if there is one.
 fn read_moves(cursor: &mut Cursor<'_>, game: &mut Game) -> Result<Option<GameResult>, Failure> {
     let mut line = Line::new(game.start.clone(), cursor.at());
     line.plies.reserve(100);
-    // The lines that the variation `line` stands in, the game first.
+    // The enclosing lines of the variation `line`, the main line first.
     let mut outer: Vec<Line> = Vec::new();
     let mut result = None;
     while let Some((at, token)) = cursor.next_token()? {
@@ -178,10 +177,10 @@ fn read_moves(cursor: &mut Cursor<'_>, game: &mut Game) -> Result<Option<GameRes
     Ok(result)
 }
 
-/// Hangs a variation on the last move of its line.
+/// Attaches a variation to the last move of its line.
 fn close_variation(mut variation: Line, line: &mut Line) {
     match (variation.plies.first_mut(), variation.comment.take()) {
-        // There is no place for a comment before the first move of a variation: it goes behind.
+        // A variation has no place for a comment before its first move, so it is put behind that move.
         (Some(first), Some(before)) => match &mut first.comment {
             Some(comment) => *comment = format!("{before} {comment}"),
             none => *none = Some(before),
@@ -198,7 +197,8 @@ fn close_variation(mut variation: Line, line: &mut Line) {
     }
 }
 
-/// The text of a comment, on one line. Line breaks stand anywhere, so all white space counts as one space.
+/// The text of a comment on one line. Line breaks occur anywhere, so all white space is reduced to single
+/// spaces.
 fn tidy(comment: &[u8]) -> String {
     let comment = decode(comment);
     let mut text = String::with_capacity(comment.len());
@@ -211,13 +211,13 @@ fn tidy(comment: &[u8]) -> String {
     text
 }
 
-/// After a failure: goes behind the result of the game, or to the end of the text.
+/// After a failure: skips to the end of the game's result, or of the text.
 fn skip_game(cursor: &mut Cursor<'_>) {
     let mut depth = 0_usize;
     loop {
         cursor.skip_space();
         if cursor.peek() == Some(b'[') {
-            // What looks like a result in a tag is none.
+            // A tag may contain what looks like a result.
             cursor.skip_line();
             continue;
         }
@@ -239,7 +239,7 @@ mod tests {
         next_game(text.as_bytes(), &mut 0, &Board::default()).expect("a game")
     }
 
-    /// The game's moves and variations with what is said about them.
+    /// The game's moves and variations with their annotations, as compact text.
     fn outline(line: &[Ply]) -> String {
         let mut text = String::new();
         for ply in line {
@@ -281,20 +281,20 @@ mod tests {
     }
 
     #[test]
-    fn castling_with_zeros_is_no_result() {
+    fn castling_with_zeros_is_not_a_result() {
         let game = read("[FEN \"r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1\"]\n1.0-0 0-0-0+ 2. Kg2 0-1").unwrap();
         assert_eq!(outline(&game.moves), "e1h1 e8a8 g1g2");
         assert_eq!(game.result, GameResult::BlackWins);
     }
 
     #[test]
-    fn a_promotion_in_brackets_is_no_variation() {
+    fn a_promotion_in_brackets_is_not_a_variation() {
         let game = read("[FEN \"7k/4P3/8/8/8/8/8/4K3 w - - 0 1\"]\n1.e8(Q)+ Kg7 (1... Kh7) *").unwrap();
         assert_eq!(outline(&game.moves), "e7e8q h8g7(h8h7)");
     }
 
     #[test]
-    fn en_passant_may_be_said() {
+    fn en_passant_may_be_marked() {
         let game = read("[FEN \"4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 1\"]\n1.exd6 e.p. Kd7 *").unwrap();
         assert_eq!(outline(&game.moves), "e5d6 e8d7");
     }
@@ -310,7 +310,7 @@ mod tests {
             ("1. e4", GameResult::Unknown),
             ("[Result \"1-0\"]\n\n1. e4", GameResult::WhiteWins),
             ("[Result \"1-0\"]\n\n1. e4 0-1", GameResult::BlackWins),
-            ("[Result \"nobody knows\"]\n\n1. e4", GameResult::Unknown),
+            ("[Result \"unknown\"]\n\n1. e4", GameResult::Unknown),
         ] {
             assert_eq!(read(text).unwrap().result, result, "{text}");
         }
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_game() {
+    fn blank_text_is_not_a_game() {
         for text in ["", " \n", "{only a comment}\n", "% hidden\n", "\u{FEFF}"] {
             assert!(next_game(text.as_bytes(), &mut 0, &Board::default()).is_none(), "{text}");
         }

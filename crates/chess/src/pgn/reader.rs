@@ -1,45 +1,45 @@
-//! Games from a stream, one after another.
+//! Reading games from a stream, one after another.
 
 use super::Game;
 use super::error::{PgnError, PgnErrorKind};
 use super::parse;
-use super::split::{Place, Splitter};
+use super::split::{Splitter, StreamPosition};
 use super::tokens::Failure;
 use crate::Board;
 use std::io::BufRead;
 
-/// Reads games from a stream of any length, one at a time. After an error it goes on with the next game.
+/// Reads games from a stream of any length, one at a time. After an error it continues with the next game.
 ///
 /// ```
-/// use tandem_chess::pgn::Reader;
+/// use tandem_chess::pgn::GameReader;
 ///
 /// let text = "1. e4 e5 2. Ke3 1-0\n\n1. d4 d5 0-1\n";
-/// let games: Vec<_> = Reader::new(text.as_bytes()).collect();
+/// let games: Vec<_> = GameReader::new(text.as_bytes()).collect();
 /// let error = games[0].as_ref().unwrap_err();
 /// assert_eq!(error.to_string(), "game 1, line 1 (byte 12): 'Ke3' is not a legal move here");
 /// assert_eq!(games[1].as_ref().unwrap().moves.len(), 2);
 /// ```
-pub struct Reader<R> {
+pub struct GameReader<R> {
     splitter: Splitter<R>,
-    texts: Texts,
-    /// Where to go on, as a byte of the current text and as a place of the stream.
+    parser: GameParser,
+    /// Position of the next game: a byte of the current text, and the same place in the stream.
     at: usize,
-    place: Place,
+    place: StreamPosition,
 }
 
-impl<R: BufRead> Reader<R> {
-    /// A reader of a stream, such as [`crate::input::open`] gives.
+impl<R: BufRead> GameReader<R> {
+    /// A reader of a stream, for example that of [`crate::input::open`].
     pub fn new(input: R) -> Self {
         let splitter = Splitter::new(input);
         let place = splitter.text().1;
-        Self { splitter, texts: Texts::new(), at: 0, place }
+        Self { splitter, parser: GameParser::new(), at: 0, place }
     }
 
-    /// The next game, or what is wrong with it; `None` at the end of the stream.
+    /// The next game, or its fault; `None` at the end of the stream.
     pub fn next_game(&mut self) -> Option<Result<Game, PgnError>> {
         loop {
             let (text, _) = self.splitter.text();
-            if let Some(outcome) = self.texts.next_game(text, &mut self.at, &mut self.place) {
+            if let Some(outcome) = self.parser.next_game(text, &mut self.at, &mut self.place) {
                 return Some(outcome);
             }
             let advanced = self.splitter.advance();
@@ -47,13 +47,13 @@ impl<R: BufRead> Reader<R> {
             match advanced {
                 Ok(true) => {}
                 Ok(false) => return None,
-                Err(kind) => return Some(Err(self.texts.count_failure(kind, self.place))),
+                Err(kind) => return Some(Err(self.parser.count_failure(kind, self.place))),
             }
         }
     }
 }
 
-impl<R: BufRead> Iterator for Reader<R> {
+impl<R: BufRead> Iterator for GameReader<R> {
     type Item = Result<Game, PgnError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -61,25 +61,25 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Turns texts into games, and counts them.
-pub(super) struct Texts {
+/// Parses texts into games, and counts them.
+pub(super) struct GameParser {
     games: u64,
-    /// Building a board from nothing costs as much as a whole opening; most games start from here.
+    /// Building a board from scratch costs as much as a whole opening, and most games start from this one.
     usual_start: Board,
 }
 
-impl Texts {
+impl GameParser {
     pub(super) fn new() -> Self {
         Self { games: 0, usual_start: Board::default() }
     }
 
-    /// The next game of a text; `None` at its end. The game begins at byte `at`, which is at `place` in the stream;
-    /// both move behind it.
+    /// The next game of a text; `None` at its end. The game begins at byte `at`, which is at `place` in the
+    /// stream; both are moved behind it.
     pub(super) fn next_game(
         &mut self,
         text: &[u8],
         at: &mut usize,
-        place: &mut Place,
+        place: &mut StreamPosition,
     ) -> Option<Result<Game, PgnError>> {
         if *at >= text.len() {
             return None;
@@ -97,7 +97,11 @@ impl Texts {
         })
     }
 
-    pub(super) fn count_failure(&mut self, kind: PgnErrorKind, Place { line, offset }: Place) -> PgnError {
+    pub(super) fn count_failure(
+        &mut self,
+        kind: PgnErrorKind,
+        StreamPosition { line, offset }: StreamPosition,
+    ) -> PgnError {
         self.games += 1;
         PgnError { game: self.games, line, offset, kind }
     }
@@ -116,7 +120,7 @@ mod tests {
             "[Event \"three\"]\n\n1. e4 { what *\n\n",
             "[Event \"four\"]\n\n1. e4 e5"
         );
-        let games: Vec<_> = Reader::new(text.as_bytes()).collect();
+        let games: Vec<_> = GameReader::new(text.as_bytes()).collect();
         assert_eq!(games.len(), 4);
         let first = games[0].as_ref().unwrap_err();
         assert_eq!((first.game, first.line, first.offset), (1, 4, text.find("Ke3").unwrap() as u64));
@@ -135,7 +139,7 @@ mod tests {
             }
         }
         let text = "1. e4 *\n1. d4".as_bytes();
-        let games: Vec<_> = Reader::new(BufReader::new(text.chain(Failing))).collect();
+        let games: Vec<_> = GameReader::new(BufReader::new(text.chain(Failing))).collect();
         assert_eq!(games.len(), 2);
         assert!(games[0].is_ok());
         assert_eq!(games[1].as_ref().unwrap_err().to_string(), "game 2, line 2 (byte 8): broken disk");

@@ -1,10 +1,10 @@
-//! Cutting a stream into the texts of single games, without looking at what they say.
+//! Cutting a stream into the texts of single games, without parsing their moves.
 
 use super::error::PgnErrorKind;
 use crate::text::without_bom;
 use std::io::{self, BufRead, Read};
 
-/// The longest text of a game. Books of annotated games stay below a hundredth of this.
+/// Longest text of a game in bytes. Books of annotated games stay below a hundredth of it.
 pub(super) const MAX_GAME_BYTES: usize = 16 << 20;
 
 /// Cuts a stream where a game ends: before the tags of the next one, or after a line that ends with a result.
@@ -12,26 +12,26 @@ pub(super) const MAX_GAME_BYTES: usize = 16 << 20;
 /// A text can hold more than one game if they share a line, and none if it is blank or only a comment.
 pub(super) struct Splitter<R> {
     input: R,
-    /// The current text, and behind it the first line of the next if that had to be seen to find the end.
+    /// The current text, and behind it the first line of the next one if it was needed to find the end.
     buffer: Vec<u8>,
-    /// Length of the current text.
+    /// Length of the current text in bytes.
     end: usize,
-    /// Where the current text begins.
-    place: Place,
+    /// Place in the stream at which the current text begins.
+    place: StreamPosition,
     state: State,
     max_bytes: usize,
 }
 
-/// Where in the stream.
+/// A place in the stream, for error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// From one.
+pub(super) struct StreamPosition {
+    /// Number of the line, counted from 1.
     pub line: u64,
-    /// Bytes before.
+    /// Number of bytes before it.
     pub offset: u64,
 }
 
-impl Place {
+impl StreamPosition {
     /// The place behind a text that begins here.
     pub(super) fn after(self, text: &[u8]) -> Self {
         let lines = text.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -42,7 +42,7 @@ impl Place {
 #[derive(PartialEq, Eq)]
 enum State {
     Reading,
-    /// The text was too long: the rest of it has to be skipped.
+    /// The text was too long, and its remainder has to be skipped.
     Lost,
     Ended,
 }
@@ -53,18 +53,18 @@ impl<R: BufRead> Splitter<R> {
             input,
             buffer: Vec::new(),
             end: 0,
-            place: Place { line: 1, offset: 0 },
+            place: StreamPosition { line: 1, offset: 0 },
             state: State::Reading,
             max_bytes: MAX_GAME_BYTES,
         }
     }
 
-    /// The current text and where it begins.
-    pub(super) fn text(&self) -> (&[u8], Place) {
+    /// The current text and the place at which it begins.
+    pub(super) fn text(&self) -> (&[u8], StreamPosition) {
         (&self.buffer[..self.end], self.place)
     }
 
-    /// Goes to the next text. Returns false at the end of the stream. After an error the next call goes on with
+    /// Advances to the next text; false at the end of the stream. After an error the next call continues with
     /// the next game, or ends if the stream itself failed.
     pub(super) fn advance(&mut self) -> Result<bool, PgnErrorKind> {
         self.place = self.place.after(&self.buffer[..self.end]);
@@ -89,17 +89,17 @@ impl<R: BufRead> Splitter<R> {
                 return Ok(self.end > 0);
             }
             let cut = outline.add(line);
-            if cut == Cut::Before {
+            if cut == Boundary::Before {
                 return Ok(true);
             }
             self.end = self.buffer.len();
-            if cut == Cut::After {
+            if cut == Boundary::After {
                 return Ok(true);
             }
         }
     }
 
-    /// Reads on to the end of the line behind the current text. It stays empty at the end of the stream.
+    /// Reads the line behind the current text. It stays empty at the end of the stream.
     fn complete_line(&mut self) -> io::Result<()> {
         if self.buffer.len() == self.end || self.buffer.last() != Some(&b'\n') {
             let room = self.max_bytes + 1 - self.buffer.len().min(self.max_bytes);
@@ -126,22 +126,23 @@ impl<R: BufRead> Splitter<R> {
     }
 }
 
-/// Whether a line begins with a tag. `[%clk` and the like, which a broken line can bring to the front, is none.
+/// True if a line begins with a tag. `[%clk` and the like, which a broken line can bring to the front, is not
+/// one.
 fn is_tag(line: &[u8]) -> bool {
     let inner = without_bom(line).trim_ascii_start().strip_prefix(b"[");
     inner.is_some_and(|inner| inner.trim_ascii_start().first().is_some_and(u8::is_ascii_alphanumeric))
 }
 
-/// What has been seen of a game, line by line: as much as is needed to tell where it ends.
+/// State of a game after some of its lines, as far as it is needed to find the end.
 #[derive(Default)]
 struct Outline {
-    part: Part,
+    part: Section,
     in_comment: bool,
     depth: usize,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Part {
+enum Section {
     #[default]
     Start,
     Tags,
@@ -150,46 +151,51 @@ enum Part {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cut {
+enum Boundary {
     No,
     Before,
     After,
 }
 
 impl Outline {
-    fn add(&mut self, line: &[u8]) -> Cut {
+    fn add(&mut self, line: &[u8]) -> Boundary {
         if self.in_comment {
             // A comment that is never closed must not swallow the rest of the file.
             if line.starts_with(b"[Event \"") {
-                return Cut::Before;
+                return Boundary::Before;
             }
         } else if line.starts_with(b"%") {
-            return Cut::No;
+            return Boundary::No;
         } else if line.trim_ascii().is_empty() {
-            if self.part == Part::Tags {
-                self.part = Part::BlankAfterTags;
+            if self.part == Section::Tags {
+                self.part = Section::BlankAfterTags;
             }
-            return Cut::No;
+            return Boundary::No;
         } else if is_tag(line) {
             let next_game = match self.part {
-                Part::Start | Part::Tags => false,
+                Section::Start | Section::Tags => false,
                 // Either a gap among the tags, or a game without moves before this one.
-                Part::BlankAfterTags => line.trim_ascii_start().starts_with(b"[Event "),
-                Part::Moves => true,
+                Section::BlankAfterTags => line.trim_ascii_start().starts_with(b"[Event "),
+                Section::Moves => true,
             };
             if next_game {
-                return Cut::Before;
+                return Boundary::Before;
             }
-            self.part = Part::Tags;
-            // Some programs write a whole game in one line.
-            return if ends_with_result(line) { Cut::After } else { Cut::No };
+            self.part = Section::Tags;
+            // Some programs write a whole game on one line.
+            return if ends_with_result(line) { Boundary::After } else { Boundary::No };
         }
-        self.part = Part::Moves;
+        self.part = Section::Moves;
         let code = self.scan(line);
-        if !self.in_comment && self.depth == 0 && ends_with_result(code) { Cut::After } else { Cut::No }
+        if !self.in_comment && self.depth == 0 && ends_with_result(code) {
+            Boundary::After
+        } else {
+            Boundary::No
+        }
     }
 
-    /// Follows comments and variations through a line. Returns the line without a comment up to its end.
+    /// Follows comments and variations through a line. Returns the line up to a comment that extends to its
+    /// end.
     fn scan<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
         for (at, byte) in line.iter().enumerate() {
             match byte {
@@ -215,9 +221,9 @@ fn ends_with_result(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The texts, with "too long" for each error, and the places where they begin.
+    /// The texts, with "too long" for each error, and the places at which they begin.
     fn split(text: &str, max_bytes: usize) -> (Vec<String>, Vec<(u64, u64)>) {
-        // A tiny buffer, so that every line crosses its edge.
+        // A tiny buffer, so that every line crosses its boundary.
         let input = io::BufReader::with_capacity(3, text.as_bytes());
         let mut splitter = Splitter { max_bytes, ..Splitter::new(input) };
         let (mut texts, mut places) = (Vec::new(), Vec::new());

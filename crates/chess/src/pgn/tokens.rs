@@ -1,17 +1,17 @@
-//! The words that a game is made of, whatever they mean.
+//! The tokens of a game's text: moves, comments, glyphs, brackets and results.
 
 use super::GameResult;
 use super::error::PgnErrorKind;
 use crate::text::{clip_bytes, decode, without_bom};
 
-/// What is wrong, and at which byte of the text.
+/// A fault, with its byte offset in the text.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub at: usize,
     pub kind: PgnErrorKind,
 }
 
-/// What stands among the moves of a game.
+/// A token among the moves of a game.
 pub(super) enum Token<'a> {
     Move(&'a [u8]),
     Comment(&'a [u8]),
@@ -21,21 +21,21 @@ pub(super) enum Token<'a> {
     Result(GameResult),
 }
 
-/// A place in the text of a game.
+/// A position in the text of a game.
 pub(super) struct Cursor<'a> {
     text: &'a [u8],
-    /// Where the game begins.
+    /// Byte offset at which the game begins.
     start: usize,
     at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// The beginning of a game at byte `start`.
+    /// A cursor at the start of a game, at byte `start`.
     pub(super) fn new(text: &'a [u8], start: usize) -> Self {
         Self { text, start, at: start }
     }
 
-    /// How many bytes of the text come before.
+    /// Byte offset of the cursor in the text.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -45,7 +45,7 @@ impl<'a> Cursor<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Whether a line begins here.
+    /// True if the cursor is at the start of a line.
     fn at_start_of_line(&self) -> bool {
         self.at == 0 || self.text[self.at - 1] == b'\n'
     }
@@ -62,14 +62,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips the byte order mark that the text may begin with.
+    /// Skips a byte order mark at the start of the text.
     pub(super) fn skip_bom(&mut self) {
         if self.at == 0 {
             self.at = self.text.len() - without_bom(self.text).len();
         }
     }
 
-    /// Goes to the end of the line.
+    /// Skips to the end of the line.
     pub(super) fn skip_line(&mut self) {
         let rest = &self.text[self.at..];
         self.at += find(rest, b'\n').unwrap_or(rest.len());
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         Failure { at: self.start + at.unwrap_or(0), kind }
     }
 
-    /// The tag that begins here, with its name and value.
+    /// Parses the tag that begins here into its name and value.
     pub(super) fn tag(&mut self) -> Result<(String, String), Failure> {
         let at = self.at;
         self.name_and_value().ok_or_else(|| {
@@ -92,8 +92,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value, since people
-    /// forget to protect it; a tag does not go on behind the end of its line.
+    /// Parses `[Name "value"]`. A quotation mark that is not followed by the bracket belongs to the value,
+    /// because people forget to escape it; a tag ends at the latest with its line.
     fn name_and_value(&mut self) -> Option<(String, String)> {
         self.at += 1;
         self.take_while(is_blank);
@@ -126,7 +126,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next token and where it begins. A failure is behind its cause, so that one can go on.
+    /// The next token and the offset at which it begins. After a failure the cursor is behind its cause, so
+    /// that parsing can continue.
     pub(super) fn next_token(&mut self) -> Result<Option<(usize, Token<'a>)>, Failure> {
         loop {
             self.skip_space();
@@ -154,7 +155,7 @@ impl<'a> Cursor<'a> {
                 b')' => self.one(Token::Close),
                 b'*' => self.one(Token::Result(GameResult::Unknown)),
                 b'$' => self.nag()?,
-                b'!' | b'?' => self.judgement(),
+                b'!' | b'?' => self.suffix_glyph(),
                 _ => {
                     let word = self.word();
                     let null = word == b"--";
@@ -180,12 +181,12 @@ impl<'a> Cursor<'a> {
         taken
     }
 
-    /// A word: a move, as a rule. At least one byte is taken, whatever it is.
+    /// A word: a move, as a rule. At least one byte is consumed, whatever it is.
     fn word(&mut self) -> &'a [u8] {
         let start = self.at;
         self.at += 1;
         self.take_while(is_word_byte);
-        // A promotion may be in brackets, which would else open a variation.
+        // A promotion may be in brackets, which would otherwise open a variation.
         if let [b'(', b'Q' | b'R' | b'B' | b'N', b')', ..] = self.text[self.at..] {
             self.at += 3;
             self.take_while(is_word_byte);
@@ -193,7 +194,7 @@ impl<'a> Cursor<'a> {
         &self.text[start..self.at]
     }
 
-    /// What begins with a digit: a result, castling, or the number of a move, which is skipped.
+    /// A token that begins with a digit: a result or castling; the number of a move is skipped.
     #[inline]
     fn number(&mut self) -> Option<Token<'a>> {
         let start = self.at;
@@ -222,7 +223,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `$` and a number.
+    /// A numeric glyph: `$` and a number.
     fn nag(&mut self) -> Result<Token<'a>, Failure> {
         let at = self.at;
         self.at += 1;
@@ -234,8 +235,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// `!`, `?` and their pairs; of a longer row the first two count.
-    fn judgement(&mut self) -> Token<'a> {
+    /// A glyph from `!`, `?` and their pairs; of a longer sequence the first two count.
+    fn suffix_glyph(&mut self) -> Token<'a> {
         Token::Nag(match self.take_while(|byte| matches!(byte, b'!' | b'?')) {
             [b'!'] => 1,
             [b'?'] => 2,
@@ -247,7 +248,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What the name of a tag may be made of.
+/// True for bytes that may occur in the name of a tag.
 pub(super) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'#' | b'=' | b':' | b'-')
 }
@@ -257,7 +258,7 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// What goes on with a word. A comment, variation, glyph or judgement ends it without a space, too.
+/// True for bytes that continue a word. A comment, variation or glyph ends it even without a space.
 #[inline]
 fn is_word_byte(byte: u8) -> bool {
     !matches!(byte, b'\t'..=b'\r' | b' ' | b'{' | b'}' | b'(' | b')' | b'$' | b'!' | b'?' | b';' | b'*')

@@ -1,4 +1,4 @@
-//! Games to text.
+//! Writing games as text, in the export format of the standard.
 
 use super::tokens::is_name_byte;
 use super::{Game, Ply, ROSTER, start_tags};
@@ -7,12 +7,17 @@ use arrayvec::ArrayString;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-/// Lines of moves are shorter than this.
+/// Limit of the line length: lines of moves are shorter than this.
 const COLUMNS: usize = 80;
 
-/// Writes a game: the seven tags that every game should have, the others, and the moves in lines of less than 80
-/// characters. Braces within comments become brackets, as PGN has no way to protect them, and line breaks become
-/// spaces. A move that is not legal is an error of kind [`io::ErrorKind::InvalidInput`], and nothing is written.
+/// Writes a game: the seven tags that every game should have, the others, and the moves in lines of less than
+/// 80 characters. Braces within comments become brackets, since PGN cannot escape them, and line breaks
+/// become spaces.
+///
+/// # Errors
+///
+/// Fails if the output cannot be written. A move that is not legal is an error of kind
+/// [`io::ErrorKind::InvalidInput`], and nothing is written.
 pub fn write(out: &mut impl Write, game: &Game) -> io::Result<()> {
     let mut text = String::with_capacity(1024);
     write_tags(&mut text, game);
@@ -29,7 +34,7 @@ pub fn write(out: &mut impl Write, game: &Game) -> io::Result<()> {
     out.write_all(writer.text.as_bytes())
 }
 
-/// The roster first, then the other tags in their order. What the game itself knows overrules its tags.
+/// The seven standard tags first, then the others in their order. The game's own fields override its tags.
 fn write_tags(text: &mut String, game: &Game) {
     for (name, unknown) in ROSTER {
         let value = if name == "Result" { game.result.as_str() } else { game.tag(name).unwrap_or(unknown) };
@@ -54,7 +59,7 @@ fn write_tags(text: &mut String, game: &Game) {
 
 fn write_tag(text: &mut String, name: &str, value: &str) {
     text.push('[');
-    // A name that a reader would not take for one gets a letter in front.
+    // A name that a reader would not accept gets a letter in front.
     if !name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
         text.push('X');
     }
@@ -75,14 +80,14 @@ fn write_tag(text: &mut String, name: &str, value: &str) {
 
 struct MoveWriter {
     text: String,
-    /// Characters of the current line so far.
+    /// Number of characters in the current line.
     column: usize,
 }
 
 impl MoveWriter {
     /// Writes a line of moves that starts from `board`.
     fn line(&mut self, plies: &[Ply], mut board: Board) -> Result<(), IllegalMove> {
-        // The number of a move of Black is written only where the eye has lost it.
+        // The number of a Black move is written only after an interruption.
         let mut number_due = true;
         let mut before = None;
         let mut san = String::with_capacity(8);
@@ -152,21 +157,22 @@ impl MoveWriter {
         self.word("}");
     }
 
-    /// Writes a word of ASCII, on the next line if there is no room for it on this one.
+    /// Writes a word of ASCII, on the next line if it does not fit into this one.
     fn word(&mut self, word: &str) {
         self.space(word.len());
         self.text.push_str(word);
         self.column += word.len();
     }
 
-    /// Writes a number with what belongs to it: eight characters at most.
+    /// Writes a move number with its dots: eight characters at most.
     fn number(&mut self, number: fmt::Arguments<'_>) {
         let mut word = ArrayString::<8>::new();
         let _ = word.write_fmt(number);
         self.word(&word);
     }
 
-    /// The space before a word of some length: a line break where the word would not fit, nothing at the start.
+    /// Writes the space before a word of this length: a line break if the word does not fit, nothing at the
+    /// start.
     fn space(&mut self, length: usize) {
         if self.column == 0 {
             return;
@@ -184,7 +190,7 @@ impl MoveWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pgn::{GameResult, Reader};
+    use crate::pgn::{GameReader, GameResult};
     use crate::{fen, uci};
 
     fn written(game: &Game) -> String {
@@ -194,7 +200,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Game {
-        let mut reader = Reader::new(text.as_bytes());
+        let mut reader = GameReader::new(text.as_bytes());
         let game = reader.next_game().unwrap().unwrap();
         assert!(reader.next_game().is_none(), "{text}");
         game
@@ -241,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn the_start_is_told_by_tags() {
+    fn the_start_is_written_as_tags() {
         let start = fen::parse("1rk1r3/8/8/8/8/8/8/1RK1R3 b EBeb - 2 9").unwrap();
         let mut game = game(start, "c8b8 c1b1");
         let text = written(&game);
         assert!(text.contains("[Variant \"Chess960\"]\n[SetUp \"1\"]\n[FEN \"1rk1r3/"), "{text}");
         assert!(text.contains("\n9... O-O-O 10. O-O-O *\n"), "{text}");
         assert_eq!(read(&text), game);
-        // Tags that contradict the game are not believed.
+        // Tags that contradict the game are overridden.
         game.start = Board::default();
         game.moves.clear();
         assert!(!written(&game).contains("FEN"));

@@ -1,7 +1,7 @@
-//! DeepMind's bags: records one after the other, then where each of them ends; `.bagz` compresses each record.
+//! DeepMind's bags: records one after the other, then the end offset of each; `.bagz` compresses each record.
 //!
-//! A record is a position and a move, a chance to win, or both, in the coding of Apache Beam: all parts but the last have
-//! their length before them, and a chance is a big-endian double.
+//! A record is a position with a move, a win probability, or both, in the coding of Apache Beam: all fields
+//! but the last are preceded by their length, and a win probability is a big-endian double.
 
 use crate::codec::*;
 use crate::error::DataError;
@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use tandem_chess::{fen, uci};
 
 const LIMIT: usize = 8;
-/// Records of a block.
+/// Number of records in a block.
 const TOGETHER: usize = 2048;
-/// No record is longer.
+/// Largest record in bytes; a larger one is taken for damage.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// The files of `name@N.bag`: `name-00000-of-0000N.bag` and so on. Any other path is itself.
+/// Files of `name@N.bag`: `name-00000-of-0000N.bag` and so on. Any other path stands for itself.
 pub(crate) fn shards(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some((stem, rest)) = name.split_once('@') else { return Ok(vec![path.into()]) };
@@ -41,21 +41,22 @@ pub(crate) fn shards(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     }
 }
 
-/// A bag that is there to be read.
+/// An opened bag, from which any number of streams can read.
 pub(crate) struct Bag {
     path: PathBuf,
-    /// The whole of it where the file itself was compressed.
+    /// Decompressed copy of the bag, if the file as a whole was compressed.
     unpacked: Option<File>,
     compressed: bool,
     kind: BagKind,
-    /// Where the limits begin, and how many there are.
+    /// Byte offset of the table of record ends.
     limits: u64,
     count: u64,
 }
 
 impl Bag {
     pub(crate) fn open(path: &Path, compressed: bool, kind: BagKind) -> io::Result<Result<Self, Problem>> {
-        // Only the name tells whether the file is compressed: a bagz begins with a compressed record.
+        // Only the name tells whether the whole file is compressed, because a bagz begins with a compressed
+        // record too.
         let packed = matches!(path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
         let unpacked = if packed { Some(unpack(path)?) } else { None };
         let mut file = match &unpacked {
@@ -75,14 +76,14 @@ impl Bag {
         file.read_exact(&mut last)?;
         bag.limits = u64::from_le_bytes(last);
         if bag.limits > len - LIMIT as u64 || !(len - bag.limits).is_multiple_of(LIMIT as u64) {
-            let problem = format!("the records are said to end at byte {}, which cannot be", bag.limits);
+            let problem = format!("the records would end at byte {}, which cannot be", bag.limits);
             return Ok(Err(Problem::new((len - LIMIT as u64) as usize, problem)));
         }
         bag.count = (len - bag.limits) / LIMIT as u64;
         Ok(Ok(bag))
     }
 
-    /// The file from a byte on. Every reader has a place of its own in it.
+    /// The file from a byte offset on. Every reader keeps its own offset.
     fn reader(&self, at: u64) -> io::Result<BufReader<ReadAt>> {
         let file = match &self.unpacked {
             None => File::open(&self.path)?,
@@ -92,7 +93,7 @@ impl Bag {
     }
 }
 
-/// Unpacks a file into one that has no name and goes away with its last user.
+/// Decompresses a file into an unlinked temporary file, which disappears with its last handle.
 fn unpack(path: &Path) -> io::Result<File> {
     let mut input = tandem_chess::input::open(path)?;
     let name = format!("tandem-bag-{}-{:p}", std::process::id(), &input);
@@ -103,7 +104,7 @@ fn unpack(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Reads a file that others read too.
+/// Reads from a shared file at an offset of its own, so that readers do not move each other's position.
 struct ReadAt {
     file: File,
     at: u64,
@@ -123,17 +124,18 @@ impl Read for ReadAt {
     }
 }
 
-/// Reads records and limits side by side. A block is the number of records, the length of each, and the records.
+/// Reads records and their end offsets side by side. A block is the number of records, the length of each,
+/// and the records.
 struct BagCut {
     streams: io::Result<(BufReader<ReadAt>, BufReader<ReadAt>)>,
     left: u64,
     at: u64,
-    /// What is wrong behind the last block.
+    /// Fault behind the last block, to be returned by the next call.
     problem: Option<Problem>,
 }
 
 impl BagCut {
-    /// The length of the next record.
+    /// Length of the next record in bytes, from its end offset.
     fn next_len(&mut self) -> io::Result<Result<u64, Problem>> {
         let (_, limits) =
             self.streams.as_mut().map_err(|error| io::Error::new(error.kind(), error.to_string()))?;
@@ -142,10 +144,7 @@ impl BagCut {
         let limit = u64::from_le_bytes(limit);
         self.left -= 1;
         let Some(len) = limit.checked_sub(self.at).filter(|&len| len <= MAX_RECORD) else {
-            return Ok(Err(Problem::new(
-                0,
-                format!("a record is said to end at byte {limit}, which cannot be"),
-            )));
+            return Ok(Err(Problem::new(0, format!("a record would end at byte {limit}, which cannot be"))));
         };
         self.at = limit;
         Ok(Ok(len))
@@ -231,14 +230,14 @@ fn decode_packed(bytes: &[u8], kind: BagKind, compressed: bool) -> Result<Record
     if !compressed || bytes.is_empty() {
         return decode_record(bytes, kind);
     }
-    // Frames need not tell how long they are unpacked.
+    // Zstandard frames need not state their decompressed length.
     let mut unpacked = Vec::new();
     let decoder = zstd::stream::read::Decoder::new(bytes).map_err(|error| error.to_string())?;
     decoder.take(MAX_RECORD).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
     decode_record(&unpacked, kind)
 }
 
-/// A number of seven bits a byte, the least first.
+/// Variable-length integer of seven bits a byte, least significant first.
 fn read_varint(bytes: &mut &[u8]) -> Option<usize> {
     let mut value = 0usize;
     for shift in (0..28).step_by(7) {
@@ -257,35 +256,35 @@ fn read_text<'a>(bytes: &mut &'a [u8], what: &str) -> Result<&'a str, String> {
     let (text, rest) =
         bytes.split_at_checked(len).ok_or_else(|| format!("the record ends within the {what}"))?;
     *bytes = rest;
-    std::str::from_utf8(text).map_err(|_| format!("the {what} is no text"))
+    std::str::from_utf8(text).map_err(|_| format!("the {what} is not text"))
 }
 
 fn decode_record(mut bytes: &[u8], kind: BagKind) -> Result<Record, String> {
     let text = read_text(&mut bytes, "position")?;
     let mut record = Record::new(Packed::from_fen(text)?);
     let mut mv = None;
-    let mut chance = None;
+    let mut win_probability = None;
     match kind {
         BagKind::ActionValue => {
             mv = Some(read_text(&mut bytes, "move")?);
-            chance = Some(bytes);
+            win_probability = Some(bytes);
         }
-        BagKind::StateValue => chance = Some(bytes),
+        BagKind::StateValue => win_probability = Some(bytes),
         BagKind::BehavioralCloning => {
-            mv = Some(std::str::from_utf8(bytes).map_err(|_| "the move is no text".to_string())?);
+            mv = Some(std::str::from_utf8(bytes).map_err(|_| "the move is not text".to_string())?);
         }
     }
     if let Some(mv) = mv {
         record.mv = Some(record.position.parse_move(mv)?);
     }
-    if let Some(bytes) = chance {
+    if let Some(bytes) = win_probability {
         let bytes: [u8; 8] =
-            bytes.try_into().map_err(|_| "the chance to win is not eight bytes".to_string())?;
-        let chance = f64::from_be_bytes(bytes);
-        if !(0.0..=1.0).contains(&chance) {
-            return Err(format!("{chance} is no chance to win"));
+            bytes.try_into().map_err(|_| "the win probability is not eight bytes".to_string())?;
+        let win_probability = f64::from_be_bytes(bytes);
+        if !(0.0..=1.0).contains(&win_probability) {
+            return Err(format!("{win_probability} is not a win probability"));
         }
-        record.score = Some(Score::WinChance(chance));
+        record.score = Some(Score::WinProbability(win_probability));
     }
     Ok(record)
 }
@@ -314,26 +313,28 @@ fn put_text(text: &str, out: &mut Vec<u8>) {
 }
 
 impl Encode for BagEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("such a bag cannot carry a position without {text}"));
-        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported =
+            |text: &str| Unsupported(format!("such a bag cannot carry a position without {text}"));
+        let board = record.position.board().map_err(|error| Unsupported(error.to_string()))?;
         let mv = || {
-            let mv = record.mv.ok_or_else(|| unfit("a move"))?;
+            let mv = record.mv.ok_or_else(|| unsupported("a move"))?;
             Ok(uci::format(&board, mv, fen::is_chess960(&board)))
         };
-        let chance = || Ok(record.score.ok_or_else(|| unfit("a score"))?.win_chance().to_be_bytes());
+        let win_probability =
+            || Ok(record.score.ok_or_else(|| unsupported("a score"))?.win_probability().to_be_bytes());
         let mut bytes = Vec::new();
         put_text(&fen::format(&board), &mut bytes);
         match self.kind {
             BagKind::ActionValue => {
                 put_text(&mv()?, &mut bytes);
-                bytes.extend(chance()?);
+                bytes.extend(win_probability()?);
             }
-            BagKind::StateValue => bytes.extend(chance()?),
+            BagKind::StateValue => bytes.extend(win_probability()?),
             BagKind::BehavioralCloning => bytes.extend(mv()?.as_bytes()),
         }
         if self.compressed {
-            bytes = zstd::bulk::compress(&bytes, 3).map_err(|error| Unfit(error.to_string()))?;
+            bytes = zstd::bulk::compress(&bytes, 3).map_err(|error| Unsupported(error.to_string()))?;
         }
         self.written += bytes.len() as u64;
         self.limits.extend(self.written.to_le_bytes());
@@ -341,7 +342,7 @@ impl Encode for BagEncoder {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         out.append(&mut self.limits);
         Ok(())
     }
@@ -363,7 +364,7 @@ mod tests {
         let dir = directory("trip");
         let mut records = samples::games(40);
         for record in &mut records {
-            record.score = record.score.map(|score| Score::WinChance(score.win_chance()));
+            record.score = record.score.map(|score| Score::WinProbability(score.win_probability()));
         }
         for kind in [BagKind::ActionValue, BagKind::StateValue, BagKind::BehavioralCloning] {
             for (name, compressed) in [("x.bag", false), ("x.bagz", true)] {
@@ -384,15 +385,16 @@ mod tests {
                 for len in [1, 7, 9, bytes.len() / 2, bytes.len() - 1] {
                     std::fs::write(dir.join(name), &bytes[..len]).unwrap();
                     let bag = Bag::open(&dir.join(name), compressed, kind).unwrap();
-                    let told = bag.map_or(true, |bag| !samples::decode_all(&bag, b"").problems.is_empty());
-                    assert!(told, "{len} bytes");
+                    let is_reported =
+                        bag.map_or(true, |bag| !samples::decode_all(&bag, b"").problems.is_empty());
+                    assert!(is_reported, "{len} bytes");
                 }
             }
         }
         std::fs::remove_dir_all(dir).unwrap();
     }
 
-    /// The bytes that DeepMind's own code writes.
+    /// Bytes that DeepMind's own code writes for the same records.
     #[test]
     fn records_are_those_of_the_original() {
         let mut record = Record::new(Packed::new(&tandem_chess::Board::default()).unwrap());
@@ -401,7 +403,7 @@ mod tests {
             to: tandem_chess::Square::E4,
             promotion: None,
         });
-        record.score = Some(Score::WinChance(0.5));
+        record.score = Some(Score::WinProbability(0.5));
         let fen = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
         let mut position = vec![56];
         position.extend(fen.as_bytes());
@@ -414,14 +416,14 @@ mod tests {
             let mut encoder = BagEncoder::new(false, kind);
             encoder.push(&record, &mut bytes).unwrap();
             assert_eq!(bytes, [&position[..], rest].concat(), "{kind:?}");
-            // The end of the only record, as the original's own example has it for three.
+            // End offset of the only record, as in DeepMind's example, which has three.
             let len = bytes.len() as u64;
             encoder.finish(&mut bytes).unwrap();
             assert_eq!(bytes[len as usize..], len.to_le_bytes());
         }
     }
 
-    /// The original's own example: three records, of which none is a position.
+    /// DeepMind's own example: three records, none of which is a position.
     #[test]
     fn the_container_is_that_of_the_original() {
         let dir = directory("golden");

@@ -1,9 +1,9 @@
 //! Packed positions of 40 bytes: Stockfish's `.bin`, which Jomfish's bit reader reads too.
 //!
-//! 32 bytes of position, then the score (i16, for the side to move), the move (u16), the ply (u16), the result for the
-//! side to move (i8) and a byte of padding. The position is a stream of bits, lowest first: the side to move, both
-//! kings, the squares from a8 to h1 by a prefix code (nothing is one zero; a piece is a one, three bits of kind and its
-//! colour), castling, en passant, and the clocks.
+//! 32 bytes of position, then the score (i16, for the side to move), the move (u16), the ply (u16), the
+//! result for the side to move (i8) and a byte of padding. The position is a stream of bits, lowest first:
+//! the side to move, both kings, the squares from a8 to h1 by a prefix code (an empty square is one zero; a
+//! piece is a one, three bits of kind and its colour), castling, en passant, and the clocks.
 
 use super::bits::{LowFirst, LowFirstWriter};
 use crate::codec::*;
@@ -14,7 +14,7 @@ use tandem_chess::{BitBoard, Color, File, Move, Piece, Rank, Square};
 pub(super) const SIZE: usize = 40;
 const POSITION: usize = 32;
 
-/// What Stockfish writes where there is no score.
+/// Value that Stockfish writes for a missing score (VALUE_NONE).
 pub(super) const NO_SCORE: i16 = 32_002;
 
 pub(super) fn score_of(value: i16) -> Option<Score> {
@@ -38,10 +38,10 @@ impl Codec for Bin {
 }
 
 fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
-    // The whole record, so that eight bytes can be loaded anywhere in the position.
+    // The whole record, so that eight bytes can be loaded at any offset of the position.
     let position = decode_position(bytes)?;
     let number = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    let result = Outcome::from_sign(bytes[38] as i8).ok_or("the result is none of 1, 0, -1")?;
+    let result = Outcome::from_sign(bytes[38] as i8).ok_or("the result is not one of 1, 0, -1")?;
     Ok(Record {
         position,
         mv: decode_move(number(34)),
@@ -125,7 +125,7 @@ fn decode_position(bytes: &[u8; SIZE]) -> Result<Packed, &'static str> {
     })
 }
 
-/// To (6 bits), from (6), promotion (2: from the knight on), flag (2: one for promotions).
+/// Layout: to (6 bits), from (6), promotion (2: from the knight on), flag (2: one for promotions).
 fn decode_move(bits: u16) -> Option<Move> {
     let square = |shift: u16| Square::index(usize::from(bits >> shift & 63));
     let (to, from) = (square(0), square(6));
@@ -145,13 +145,13 @@ fn encode_move(record: &Record) -> u16 {
     mv.to as u16 | (mv.from as u16) << 6 | promotion << 12 | flag << 14
 }
 
-/// What sets a move apart.
+/// Kind of a move, as move encodings of several formats distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MoveKind {
     Plain,
     Promotion,
     EnPassant,
-    /// The king takes its own rook.
+    /// Castling, as a king that captures its own rook.
     Castling,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn kind_of_move(position: &Packed, mv: Move) -> MoveKind {
     }
 }
 
-/// Rights to castle as four bits. None if the rooks or kings do not stand where they do in ordinary chess.
+/// Castling rights as four bits; `None` if the rooks or kings are not on their squares of standard chess.
 pub(super) fn ordinary_rights(position: &Packed) -> Option<u32> {
     let mut rights = 0;
     let mut kings = [None; 2];
@@ -191,13 +191,13 @@ pub(super) fn ordinary_rights(position: &Packed) -> Option<u32> {
 pub(crate) struct BinEncoder;
 
 impl Encode for BinEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("a packed position cannot carry {text}"));
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("a packed position cannot carry {text}"));
         let position = &record.position;
-        let rights = ordinary_rights(position).ok_or_else(|| unfit("Chess960's rights to castle"))?;
-        let result = record.result.ok_or_else(|| unfit("a position without a result"))?;
+        let rights = ordinary_rights(position).ok_or_else(|| unsupported("Chess960's rights to castle"))?;
+        let result = record.result.ok_or_else(|| unsupported("a position without a result"))?;
         if position.halfmoves > 127 {
-            return Err(unfit("a half-move clock above 127"));
+            return Err(unsupported("a half-move clock above 127"));
         }
         let mut codes = [None; 64];
         let mut kings = [None; 2];
@@ -205,10 +205,10 @@ impl Encode for BinEncoder {
             match kind_of(code) {
                 Some(Piece::King) => kings[usize::from(code & BLACK != 0)] = Some(square),
                 Some(kind) => codes[square as usize] = Some((kind, u32::from(code & BLACK != 0))),
-                None => return Err(unfit("a piece of an unknown kind")),
+                None => return Err(unsupported("a piece of an unknown kind")),
             }
         }
-        let [Some(white), Some(black)] = kings else { return Err(unfit("a position without kings")) };
+        let [Some(white), Some(black)] = kings else { return Err(unsupported("a position without kings")) };
         let mut bits = LowFirstWriter::default();
         bits.write(u32::from(position.side_to_move() == Color::Black), 1);
         bits.write(white as u32, 6);
@@ -241,7 +241,7 @@ impl Encode for BinEncoder {
         bits.write(fullmove >> 8, 8);
         bits.write(halfmoves >> 6, 1);
         if bits.bytes.len() > POSITION {
-            return Err(unfit("so many pieces"));
+            return Err(unsupported("a position with this many pieces"));
         }
         bits.bytes.resize(POSITION, 0);
         out.extend(&bits.bytes);
@@ -270,7 +270,7 @@ mod tests {
         assert!(!fits, "Chess960 has no place");
     }
 
-    /// The bits of the start position, by hand from the description of the format.
+    /// Bits of the start position, derived by hand from the description of the format.
     #[test]
     fn the_start_position_is_as_described() {
         let mut record = samples::games(1)[0];
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_passed_over() {
+    fn damage_is_reported_and_skipped() {
         let mut bytes = Vec::new();
         for record in &samples::games(2)[..4] {
             BinEncoder.push(record, &mut bytes).unwrap();
@@ -295,7 +295,7 @@ mod tests {
         let mut out = Decoded::default();
         Bin.decode(&bytes[..4 * SIZE - 3], &mut out);
         assert_eq!(out.records.len(), 2);
-        let told: Vec<_> = out.problems.iter().map(|(before, problem)| (*before, problem.byte)).collect();
-        assert_eq!(told, [(1, SIZE), (2, 3 * SIZE)]);
+        let places: Vec<_> = out.problems.iter().map(|(before, problem)| (*before, problem.byte)).collect();
+        assert_eq!(places, [(1, SIZE), (2, 3 * SIZE)]);
     }
 }

@@ -1,12 +1,13 @@
 //! Stockfish's binpack: chains of positions, each one move after the one before it.
 //!
-//! A file is a row of blocks: `BINP`, a length, and chains. A chain begins with a stem of 32 bytes, a whole position with
-//! its move, score, ply, result and clock; then the number of plies that follow, and for each of them, in a stream of
-//! bits, which of the side's pieces moves, where to, and by how much the score differs from the last.
+//! A file is a sequence of blocks: `BINP`, a length, and chains. A chain begins with a stem of 32 bytes, a
+//! whole position with its move, score, ply, result and clock; then the number of plies that follow, and for
+//! each of them, in a stream of bits, which of the side's pieces moves, where to, and by how much the score
+//! differs from the last.
 
 use super::bin::{CORNERS, MoveKind, kind_of_move, ordinary_rights, score_of, value_of};
 use super::bits::{HighFirst, HighFirstWriter};
-use super::game::Follower;
+use super::game::GameTracker;
 use crate::codec::*;
 use crate::packed::*;
 use crate::record::{Outcome, Record};
@@ -17,11 +18,11 @@ const MAGIC: &[u8; 4] = b"BINP";
 const HEADER: usize = 8;
 const STEM: usize = 32;
 const COUNT: usize = 2;
-/// Where a stem has its score.
+/// Byte offset of the score in a stem.
 const SCORE: usize = 26;
-/// Blocks that we write are about this long.
+/// Approximate length in bytes of the blocks that are written.
 const WRITTEN_BLOCK: usize = 1 << 20;
-/// Blocks that anyone may write.
+/// Largest block in bytes that is accepted; a larger length is taken for damage.
 const MAX_BLOCK: usize = 100 << 20;
 const MAX_PLIES: u16 = u16::MAX;
 
@@ -63,7 +64,7 @@ impl Codec for Binpack {
         while at < block.len() {
             match decode_chain(&block[at..], at, out) {
                 Ok(len) => at += len,
-                // Where a chain is broken nobody knows where the next one begins.
+                // The start of the next chain cannot be found behind a broken one.
                 Err(Problem { byte, text, .. }) => {
                     return out.fail_with_rest(byte, format!("{text}; the rest of the block is left out"));
                 }
@@ -75,7 +76,7 @@ impl Codec for Binpack {
     }
 }
 
-/// Decodes a chain. Returns its length.
+/// Decodes a chain and returns its length in bytes.
 fn decode_chain(bytes: &[u8], start: usize, out: &mut Decoded) -> Result<usize, Problem> {
     let (Some(stem), Some(count)) = (bytes.get(..STEM), bytes.get(STEM..STEM + COUNT)) else {
         return Err(Problem::new(start, "the block ends within the first position of a chain"));
@@ -91,7 +92,8 @@ fn decode_chain(bytes: &[u8], start: usize, out: &mut Decoded) -> Result<usize, 
     }
     out.records.push(first);
     let mut record = first;
-    // What stands there, not what it means: there are two numbers for "no score".
+    // The stored number rather than its meaning: there are two numbers for "no score", and differences count
+    // from the stored one.
     let mut value = unzigzag(u16::from_be_bytes([stem[SCORE], stem[SCORE + 1]]));
     let text = &bytes[STEM + COUNT..];
     let mut bits = HighFirst::new(text);
@@ -121,7 +123,7 @@ fn decode_chain(bytes: &[u8], start: usize, out: &mut Decoded) -> Result<usize, 
     Ok(STEM + COUNT + bits.bytes_read())
 }
 
-/// Signed numbers with the sign in the lowest bit, so that small ones are short.
+/// Signed number with the sign in the lowest bit, so that small absolute values have short codes.
 fn zigzag(value: i16) -> u16 {
     let bits = value as u16;
     let flipped = if value < 0 { bits ^ 0x7FFF } else { bits };
@@ -133,7 +135,8 @@ fn unzigzag(value: u16) -> i16 {
     (if bits & 0x8000 == 0 { bits } else { bits ^ 0x7FFF }) as i16
 }
 
-/// Half a byte for each piece: kinds and colours in turn, and four that say more.
+/// Four bits for each piece: kinds and colours in turn, then four special values for en passant, castling and
+/// the side to move.
 const PASSANT_PAWN: u8 = 12;
 const CASTLING_ROOKS: [u8; 2] = [13, 14];
 const BLACK_KING_TO_MOVE: u8 = 15;
@@ -175,8 +178,8 @@ fn decode_stem(bytes: &[u8; STEM]) -> Result<Record, &'static str> {
         pieces[at / 2] |= code << (at % 2 * 4);
     }
     let ply_and_result = number(28);
-    let result =
-        Outcome::from_sign(unzigzag(ply_and_result >> 14) as i8).ok_or("the result is none of 1, 0, -1")?;
+    let result = Outcome::from_sign(unzigzag(ply_and_result >> 14) as i8)
+        .ok_or("the result is not one of 1, 0, -1")?;
     let ply = ply_and_result & 0x3FFF;
     let position = Packed {
         occupied: occupied.0,
@@ -200,17 +203,17 @@ fn decode_stem(bytes: &[u8; STEM]) -> Result<Record, &'static str> {
     })
 }
 
-/// Bits that tell so many things apart.
+/// Number of bits that distinguish `count` values; 0 for one value.
 fn width(count: u32) -> usize {
     if count <= 1 { 0 } else { 32 - (count - 1).leading_zeros() as usize }
 }
 
-/// The n-th square of a set.
+/// The n-th square of a set, in square order.
 fn nth(squares: BitBoard, n: u32) -> Option<Square> {
     squares.into_iter().nth(n as usize)
 }
 
-/// Where a pawn can go, as far as the format looks: it knows no pins.
+/// Squares that a pawn can reach by the format's definition, which ignores pins.
 fn pawn_targets(board: &Board, from: Square) -> BitBoard {
     let side = board.side_to_move();
     let mut prey = board.colors(!side);
@@ -232,7 +235,7 @@ fn piece_targets(board: &Board, kind: Piece, from: Square) -> BitBoard {
     attacks & !board.colors(board.side_to_move())
 }
 
-/// Files of the rooks that the side may castle with, the longer way first.
+/// Files of the rooks with which the side may castle, the queenside first.
 fn castling_files(board: &Board) -> impl Iterator<Item = File> {
     let rights = *board.castle_rights(board.side_to_move());
     [rights.long, rights.short].into_iter().flatten()
@@ -242,7 +245,7 @@ fn promotes(from: Square, side: Color) -> bool {
     from.rank() == Rank::Seventh.relative_to(side)
 }
 
-/// The next move; None where the bits end, or where they name none.
+/// Next move of a chain: `None` if the bits end, `Some(None)` if they do not name a move.
 fn read_move(board: &Board, bits: &mut HighFirst<'_>) -> Option<Option<Move>> {
     let side = board.side_to_move();
     let ours = board.colors(side);
@@ -313,7 +316,7 @@ fn write_move(board: &Board, mv: Move, bits: &mut HighFirstWriter) -> Option<()>
     Some(())
 }
 
-/// Four bits at a time, each with one that says whether more follow.
+/// Variable-length number: four bits at a time, each with a bit that tells whether more follow.
 fn read_number(bits: &mut HighFirst<'_>) -> Option<u16> {
     let mut value = 0u32;
     for shift in (0..16).step_by(4) {
@@ -339,10 +342,10 @@ fn write_number(mut value: u16, bits: &mut HighFirstWriter) {
 
 #[derive(Default)]
 pub(crate) struct BinpackEncoder {
-    follower: Follower,
-    /// The last record of the chain that is being written.
+    tracker: GameTracker,
+    /// Last record of the chain that is being written.
     last: Option<Record>,
-    /// The chains of the block, and where the plies of the last of them are counted.
+    /// Chains of the current block.
     block: Vec<u8>,
     counted: usize,
     plies: u16,
@@ -370,23 +373,23 @@ impl BinpackEncoder {
 }
 
 impl Encode for BinpackEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("binpack cannot carry {text}"));
-        let mv = record.mv.ok_or_else(|| unfit("a position without a move"))?;
-        let result = record.result.ok_or_else(|| unfit("a position without a result"))?;
-        ordinary_rights(&record.position).ok_or_else(|| unfit("Chess960's rights to castle"))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("binpack cannot carry {text}"));
+        let mv = record.mv.ok_or_else(|| unsupported("a position without a move"))?;
+        let result = record.result.ok_or_else(|| unsupported("a position without a result"))?;
+        ordinary_rights(&record.position).ok_or_else(|| unsupported("Chess960's rights to castle"))?;
         if record.ply >= 1 << 14 {
-            return Err(unfit("a ply of 16,384 or more"));
+            return Err(unsupported("a ply of 16,384 or more"));
         }
-        let goes_on = self.follower.goes_on(record)
+        let continues = self.tracker.continues_game(record)
             && self.plies < MAX_PLIES
             && self
                 .last
                 .is_some_and(|last| last.result == Some(result.flipped()) && last.ply + 1 == record.ply);
-        let board = self.follower.follow(record).map_err(Unfit)?;
+        let board = self.tracker.advance(record).map_err(Unsupported)?;
         match self.last {
-            Some(last) if goes_on => {
-                write_move(&board, mv, &mut self.bits).ok_or_else(|| unfit("this move"))?;
+            Some(last) if continues => {
+                write_move(&board, mv, &mut self.bits).ok_or_else(|| unsupported("this move"))?;
                 let change = value_of(record.score).wrapping_add(value_of(last.score));
                 write_number(zigzag(change), &mut self.bits);
                 self.plies += 1;
@@ -405,7 +408,7 @@ impl Encode for BinpackEncoder {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.end_block(out);
         Ok(())
     }
@@ -450,12 +453,12 @@ mod tests {
 
     #[test]
     fn games_come_back() {
-        // Two games that begin alike but end differently must stay two.
+        // Two games with the same beginning but different ends must not be merged.
         samples::round_trip(&Binpack, BinpackEncoder::default(), samples::games(100), |record| *record);
     }
 
     #[test]
-    fn numbers_are_folded_and_unfolded() {
+    fn numbers_survive_zigzag_coding() {
         for value in [0, 1, -1, 2, -2, 655, -655, i16::MAX, i16::MIN] {
             assert_eq!(unzigzag(zigzag(value)), value);
             let mut bits = HighFirstWriter::default();
@@ -467,13 +470,13 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_breaks_off_takes_more_than_a_record_along() {
+    fn a_truncated_block_loses_more_than_a_record() {
         let mut bytes = Vec::new();
         let mut encoder = BinpackEncoder::default();
         samples::games(2).iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
         encoder.finish(&mut bytes).unwrap();
         let whole = samples::decode_all(&Binpack, &bytes).records.len();
-        // Within a chain, and where another chain should begin.
+        // Truncated within a chain, and truncated where another chain should begin.
         let cut = samples::decode_all(&Binpack, &bytes[..bytes.len() - 3]);
         bytes[4] += 1;
         let waiting = samples::decode_all(&Binpack, &bytes);
@@ -486,14 +489,14 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_counted_from_what_stands_in_the_stem() {
+    fn score_differences_count_from_the_number_in_the_stem() {
         let mut records = samples::games(1)[..2].to_vec();
         (records[0].score, records[1].score) = (None, Some(Score::Centipawns(10)));
         let mut bytes = Vec::new();
         let mut encoder = BinpackEncoder::default();
         records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
         encoder.finish(&mut bytes).unwrap();
-        // The other number for "no score". What follows is counted from it, in 16 bits.
+        // The second number for "no score". The following scores are differences from it, in 16 bits.
         bytes[HEADER + SCORE..][..2].copy_from_slice(&zigzag(-NO_SCORE).to_be_bytes());
         let scores: Vec<_> =
             samples::decode_all(&Binpack, &bytes).records.iter().map(|record| record.score).collect();
@@ -510,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let mut bytes = Vec::new();
         let mut encoder = BinpackEncoder::default();
         samples::games(3).iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());

@@ -1,6 +1,6 @@
-//! Numbers of any width in a stream of bits.
+//! Numbers of any width in a stream of bits, in the two bit orders that Stockfish's formats use.
 
-/// Bits from the lowest of each byte to the highest.
+/// Reads bits from the lowest of each byte to the highest, as the 40-byte positions store them.
 pub(super) struct LowFirst<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -11,7 +11,7 @@ impl<'a> LowFirst<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next number of at most 32 bits; beyond the end there are zeros.
+    /// Next number of at most 32 bits; zeros follow the end of the data.
     #[inline]
     pub(super) fn read(&mut self, count: usize) -> u32 {
         let byte = self.at / 8;
@@ -29,7 +29,7 @@ impl<'a> LowFirst<'a> {
         value as u32
     }
 
-    /// The next 32 bits, which stay unread.
+    /// Next 32 bits, without consuming them.
     #[inline]
     pub(super) fn peek(&self) -> u32 {
         let mut ahead = Self { ..*self };
@@ -41,13 +41,13 @@ impl<'a> LowFirst<'a> {
         self.at += count;
     }
 
-    /// How many bits were read.
+    /// Number of bits that were consumed.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 }
 
-/// The same, written.
+/// Writes bits from the lowest of each byte to the highest.
 #[derive(Default)]
 pub(super) struct LowFirstWriter {
     pub(super) bytes: Vec<u8>,
@@ -67,7 +67,7 @@ impl LowFirstWriter {
     }
 }
 
-/// Bits from the highest of each byte to the lowest.
+/// Reads bits from the highest of each byte to the lowest, as binpacks store them.
 pub(super) struct HighFirst<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -78,7 +78,7 @@ impl<'a> HighFirst<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// The next number of at most 16 bits; None beyond the end.
+    /// Next number of at most 16 bits; `None` if fewer bits are left.
     #[inline]
     pub(super) fn read(&mut self, count: usize) -> Option<u32> {
         if count == 0 {
@@ -102,13 +102,13 @@ impl<'a> HighFirst<'a> {
         Some(value)
     }
 
-    /// Bytes that were read, the last one perhaps in part.
+    /// Number of bytes that were consumed, the last one perhaps in part.
     pub(super) fn bytes_read(&self) -> usize {
         self.at.div_ceil(8)
     }
 }
 
-/// The same, written.
+/// Writes bits from the highest of each byte to the lowest.
 #[derive(Default)]
 pub(super) struct HighFirstWriter {
     pub(super) bytes: Vec<u8>,
@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(numbers in prop::collection::vec((any::<u32>(), 1usize..=16), 0..100)) {
+        fn values_come_back(numbers in prop::collection::vec((any::<u32>(), 1usize..=16), 0..100)) {
             let numbers: Vec<(u32, usize)> =
                 numbers.into_iter().map(|(value, count)| (value & ((1 << count) - 1), count)).collect();
             let mut low = LowFirstWriter::default();

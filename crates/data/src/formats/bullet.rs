@@ -1,8 +1,8 @@
-//! Bullet's positions of 32 bytes.
+//! Bulletformat: positions of 32 bytes without moves, clocks and castling rights.
 //!
-//! The squares that are taken (u64), half a byte for each piece (colour, then kind; the side to move is always White, the
-//! board turned round for Black), the score (i16) and the result (0, 1, 2) for the side to move, both kings' squares as
-//! their sides see them, three bytes to spare.
+//! Fields in order: the occupied squares (u64), four bits for each piece (colour, then kind; the side to move
+//! is always White, and the board is turned round for Black), the score (i16) and the result (0, 1, 2) for
+//! the side to move, both kings' squares as their sides see them, three bytes of padding.
 
 use crate::codec::*;
 use crate::packed::*;
@@ -29,7 +29,8 @@ fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
     if !(2..=MAX_PIECES).contains(&count) {
         return Err("a number of pieces that no game has");
     }
-    // Kinds 6 and 7 are none; what stands behind the last piece does not count, and would make equal positions differ.
+    // Kinds 6 and 7 do not exist. Bits behind the last piece are ignored, because they would make equal
+    // positions differ.
     let pieces = u128::from_le_bytes(pieces) & (u128::MAX >> (128 - 4 * count));
     let high = pieces >> 1 & pieces >> 2 & 0x1111_1111_1111_1111_1111_1111_1111_1111;
     if high != 0 {
@@ -41,7 +42,7 @@ fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
         0 => Outcome::Loss,
         1 => Outcome::Draw,
         2 => Outcome::Win,
-        _ => return Err("the result is none of 0, 1, 2"),
+        _ => return Err("the result is not one of 0, 1, 2"),
     };
     let score = Some(Score::Centipawns(i16::from_le_bytes([bytes[24], bytes[25]])));
     Ok(Record { position, mv: None, score, result: Some(result), ply: 0, starts_game: false })
@@ -50,10 +51,10 @@ fn decode(bytes: &[u8; SIZE]) -> Result<Record, &'static str> {
 pub(crate) struct BulletEncoder;
 
 impl Encode for BulletEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("bulletformat cannot carry a position {text}"));
-        let score = record.score.ok_or_else(|| unfit("without a score"))?;
-        let result = record.result.ok_or_else(|| unfit("without a result"))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("bulletformat cannot carry a position {text}"));
+        let score = record.score.ok_or_else(|| unsupported("without a score"))?;
+        let result = record.result.ok_or_else(|| unsupported("without a result"))?;
         let position = match record.position.side_to_move() {
             Color::White => record.position,
             Color::Black => record.position.flipped(),
@@ -61,7 +62,9 @@ impl Encode for BulletEncoder {
         let mut pieces = [0; 16];
         let mut kings = [0; 2];
         for (at, (square, code)) in position.codes().enumerate() {
-            let Some(kind) = kind_of(code) else { return Err(unfit("with a piece of an unknown kind")) };
+            let Some(kind) = kind_of(code) else {
+                return Err(unsupported("with a piece of an unknown kind"));
+            };
             pieces[at / 2] |= (kind as u8 | code & BLACK) << (at % 2 * 4);
             if kind == Piece::King {
                 kings[usize::from(code & BLACK != 0)] = square as u8;
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
     use crate::formats::samples;
 
-    /// What is left of a record.
+    /// Fields of a record that survive bulletformat.
     fn kept(record: &Record) -> Record {
         let turned = if samples::is_white(record) { *record } else { record.flipped() };
         let codes = turned.position.codes().map(|(square, code)| {
@@ -91,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_without_what_has_no_place() {
+    fn records_come_back_without_the_fields_that_the_format_lacks() {
         samples::round_trip(&Bullet, BulletEncoder, samples::games(20), kept);
         samples::round_trip(&Bullet, BulletEncoder, samples::chess960_games(20), kept);
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let mut bytes = Vec::new();
         for record in &samples::games(1)[..3] {
             BulletEncoder.push(record, &mut bytes).unwrap();
@@ -111,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_last_piece_does_not_count() {
+    fn bits_behind_the_last_piece_are_ignored() {
         let kings = tandem_chess::fen::parse("4k3/8/8/8/8/8/8/4K3 w - - 0 1").unwrap();
         let mut record = Record::new(Packed::new(&kings).unwrap());
         (record.score, record.result) = (Some(Score::Centipawns(0)), Some(Outcome::Draw));
         let mut bytes = Vec::new();
         BulletEncoder.push(&record, &mut bytes).unwrap();
         let clean = samples::decode_all(&Bullet, &bytes).records;
-        // More kings, behind the two.
+        // Further kings, behind the two that count.
         bytes[9..24].fill(0x5D);
         let decoded = samples::decode_all(&Bullet, &bytes).records;
         assert!(decoded == clean && decoded[0].position.has_kings());

@@ -1,4 +1,7 @@
-//! Comma-separated values: a header that names the columns, then a position to a line.
+//! Comma-separated values: a header that names the columns, then one position on a line.
+//!
+//! The headers of well-known data sets are recognised, so that most files need no settings; [`Columns`] names
+//! the columns of others.
 
 use super::epd::{game_result, white_outcome};
 use crate::codec::*;
@@ -10,34 +13,37 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tandem_chess::{Color, fen, pgn::GameResult, uci};
 
-/// Which column is what. What is not told is found by the names that known data sets use.
+/// Columns of a CSV file and their meaning. Columns that are not named are found by the names that known data
+/// sets use, for example `fen`, `Evaluation` or `move_uci`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// The position.
+    /// Column of the position, in FEN.
     pub fen: Option<String>,
-    /// The score.
+    /// Column of the score: centipawns, pawns, mates (`#-3`) or win probabilities (`0.52w`).
     pub score: Option<String>,
-    /// The move.
+    /// Column of the move, in UCI notation.
     pub mv: Option<String>,
-    /// The result.
+    /// Column of the result: `1-0`, or points such as `0.5`.
     pub result: Option<String>,
-    /// The ply.
+    /// Column of the plies since the start of the game.
     pub ply: Option<String>,
-    /// Scores and results are seen by White, or else by the side to move. Where it is not told, as the score's column is known
-    /// to be, or by the side to move if that has a name of its own; by White where there is no score, as results stand in PGN.
+    /// True if scores and results are seen by White, false if by the side to move. The default depends on the
+    /// score column: a known name has a known view, any other is seen by the side to move. Without scores it
+    /// is White's view, as results in PGN are.
     pub white: Option<bool>,
-    /// Scores are in pawns, or else in hundredths.
+    /// True if scores are in pawns, false if in centipawns; by default as the name of the score column
+    /// implies.
     pub pawns: Option<bool>,
 }
 
-/// `fen=FEN,score=Evaluation,view=white,unit=centipawns`.
+/// Parses text such as `fen=FEN,score=Evaluation,view=white,unit=centipawns`.
 impl FromStr for Columns {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut columns = Self::default();
         for part in text.split(',') {
-            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is no key=value"))?;
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("{part:?} is not key=value"))?;
             let named = Some(value.to_owned());
             match (key, value) {
                 ("fen", _) => columns.fen = named,
@@ -51,7 +57,7 @@ impl FromStr for Columns {
                 ("unit", "centipawns") => columns.pawns = Some(false),
                 _ => {
                     return Err(format!(
-                        "{part:?} is none of fen=, score=, move=, result=, ply= and a column's name, view=white, \
+                        "{part:?} is not one of fen=, score=, move=, result=, ply= and a column's name, view=white, \
                          view=side-to-move, unit=pawns, unit=centipawns"
                     ));
                 }
@@ -61,7 +67,7 @@ impl FromStr for Columns {
     }
 }
 
-/// Where each column is.
+/// Index of each column in a file, and the meaning of its scores.
 #[derive(Clone, Debug)]
 struct Layout {
     fen: usize,
@@ -73,7 +79,7 @@ struct Layout {
     pawns: bool,
 }
 
-/// Names of score columns, with whether White sees them and whether they are in pawns.
+/// Known names of score columns, with two flags: seen by White, and in pawns.
 const SCORES: [(&str, bool, bool); 5] = [
     ("score", false, false),
     ("evaluation", true, false),
@@ -85,8 +91,8 @@ const SCORES: [(&str, bool, bool); 5] = [
 impl Layout {
     fn new(header: &str, columns: &Columns) -> Result<Self, String> {
         let names: Vec<String> = fields(header).into_iter().map(|name| name.trim().to_owned()).collect();
-        let find = |told: &Option<String>, usual: &[&str]| -> Result<Option<usize>, String> {
-            match told {
+        let find = |given: &Option<String>, usual: &[&str]| -> Result<Option<usize>, String> {
+            match given {
                 Some(name) => match names.iter().position(|known| known == name) {
                     Some(at) => Ok(Some(at)),
                     None => Err(format!("no column is called {name:?}; there are {}", names.join(", "))),
@@ -131,7 +137,7 @@ struct Csv {
     layout: Layout,
 }
 
-/// The fields of a line; quotation marks may hold commas.
+/// Fields of a line; fields in quotation marks may contain commas.
 fn fields(line: &str) -> Vec<std::borrow::Cow<'_, str>> {
     if !line.contains('"') {
         return line.split(',').map(Into::into).collect();
@@ -197,22 +203,23 @@ impl Csv {
         }
         if let Some(at) = layout.result {
             let text = field(at)?;
-            // `1-0` is always told from White's side; bare points as the scores are.
+            // `1-0` is always seen from White's side; bare points are seen as the scores are.
             let white = layout.white || GameResult::parse(text).is_some();
             let result = parse_result(text)?;
             record.result = if white { result.map(|white| white.seen_by(side)) } else { result };
         }
         if let Some(at) = layout.ply {
             let text = field(at)?;
-            record.ply = text.parse().map_err(|_| format!("{text:?} is no ply"))?;
+            record.ply = text.parse().map_err(|_| format!("{text:?} is not a ply"))?;
         }
         Ok(record)
     }
 }
 
-/// `+56`, `-0.32`, mate in moves (`#-3`) or in plies (`M7`, `-M6`), or a chance (`0.52w`); nothing where nothing stands.
+/// Parses `+56`, `-0.32`, mate in moves (`#-3`) or in plies (`M7`, `-M6`), or a win probability (`0.52w`); an
+/// empty field is `None`.
 fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
-    let bad = || format!("{text:?} is no score");
+    let bad = || format!("{text:?} is not a score");
     let (sign, rest) = match text.as_bytes().first() {
         None => return Ok(None),
         Some(b'-') => (-1, &text[1..]),
@@ -227,9 +234,13 @@ fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
         let moves: i16 = moves.parse().map_err(|_| bad())?;
         return Ok(Some(Score::Mate(moves.clamp(-1000, 1000))));
     }
-    if let Some(chance) = text.strip_suffix('w') {
-        let chance: f64 = chance.parse().map_err(|_| bad())?;
-        return if (0.0..=1.0).contains(&chance) { Ok(Some(Score::WinChance(chance))) } else { Err(bad()) };
+    if let Some(probability) = text.strip_suffix('w') {
+        let probability: f64 = probability.parse().map_err(|_| bad())?;
+        return if (0.0..=1.0).contains(&probability) {
+            Ok(Some(Score::WinProbability(probability)))
+        } else {
+            Err(bad())
+        };
     }
     let value: f64 = text.parse().map_err(|_| bad())?;
     let value = if pawns { value * 100.0 } else { value };
@@ -239,7 +250,7 @@ fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
     Ok(Some(Score::Centipawns(value.round().clamp(-32_000.0, 32_000.0) as i16)))
 }
 
-/// As PGN writes it, or points.
+/// Parses a result as PGN writes it, or as points.
 fn parse_result(text: &str) -> Result<Option<Outcome>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -251,7 +262,7 @@ fn parse_result(text: &str) -> Result<Option<Outcome>, String> {
         Ok(1.0) => Ok(Some(Outcome::Win)),
         Ok(0.5) => Ok(Some(Outcome::Draw)),
         Ok(0.0) => Ok(Some(Outcome::Loss)),
-        _ => Err(format!("{text:?} is no result: 1-0, 0-1, 1/2-1/2, or 1, 0, 0.5")),
+        _ => Err(format!("{text:?} is not a result: 1-0, 0-1, 1/2-1/2, or 1, 0, 0.5")),
     }
 }
 
@@ -272,16 +283,16 @@ impl CsvEncoder {
 }
 
 impl Encode for CsvEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.begin(out);
-        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+        let board = record.position.board().map_err(|error| Unsupported(error.to_string()))?;
         let chess960 = fen::is_chess960(&board);
         let mv = record.mv.map(|mv| uci::format(&board, mv, chess960)).unwrap_or_default();
         let score = match record.score {
             None => String::new(),
             Some(Score::Centipawns(value)) => value.to_string(),
             Some(Score::Mate(moves)) => format!("#{moves}"),
-            Some(Score::WinChance(chance)) => format!("{chance}w"),
+            Some(Score::WinProbability(probability)) => format!("{probability}w"),
         };
         let white = record.result.map(|result| result.seen_by(board.side_to_move()));
         let result = if white.is_some() { game_result(white).as_str() } else { "" };
@@ -289,7 +300,7 @@ impl Encode for CsvEncoder {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.begin(out);
         Ok(())
     }
@@ -311,7 +322,7 @@ mod tests {
         let mut records = samples::games(10);
         records.extend(samples::chess960_games(10));
         records[1].score = Some(Score::Mate(-3));
-        records[2].score = Some(Score::WinChance(0.123_456_789));
+        records[2].score = Some(Score::WinProbability(0.123_456_789));
         (records[3].score, records[4].mv, records[5].result) = (None, None, None);
         let mut bytes = Vec::new();
         let mut encoder = CsvEncoder::new();

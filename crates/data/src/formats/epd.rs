@@ -1,7 +1,8 @@
-//! Positions with operations, one to a line; and bullet's `position | score | result`, both seen by White.
+//! EPD: positions with operations, one on a line; and bullet's text, `position | score | result`, both seen
+//! by White.
 //!
-//! Known operations: `ce` (centipawns for the side to move), `dm` (mate in so many moves), `sm` or `bm` (the move), `c9` (the
-//! result, as in PGN).
+//! Recognised operations: `ce` (centipawns for the side to move), `dm` (mate in this number of moves), `sm`
+//! or `bm` (the move), `c9` (the result, as in PGN).
 
 use crate::codec::*;
 use crate::packed::Packed;
@@ -73,14 +74,14 @@ fn parse_bars(line: &str) -> Result<Record, String> {
     let mut record = start(&board)?;
     let side = board.side_to_move();
     let score = fields.next().unwrap_or_default();
-    let value: i16 = score.parse().map_err(|_| format!("{score:?} is no score in centipawns"))?;
+    let value: i16 = score.parse().map_err(|_| format!("{score:?} is not a score in centipawns"))?;
     let value = Score::Centipawns(value);
     record.score = Some(if side == tandem_chess::Color::White { value } else { value.flipped() });
     let white = match fields.next().unwrap_or_default() {
         "1.0" | "1" => Outcome::Win,
         "0.5" => Outcome::Draw,
         "0.0" | "0" => Outcome::Loss,
-        other => return Err(format!("{other:?} is none of 1.0, 0.5, 0.0")),
+        other => return Err(format!("{other:?} is not one of 1.0, 0.5, 0.0")),
     };
     record.result = Some(white.seen_by(side));
     Ok(record)
@@ -89,8 +90,8 @@ fn parse_bars(line: &str) -> Result<Record, String> {
 pub(crate) struct EpdEncoder;
 
 impl Encode for EpdEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let board = record.position.board().map_err(|error| Unsupported(error.to_string()))?;
         let side = board.side_to_move();
         let mut epd = epd::Epd::new(board);
         if let Some(mv) = record.mv {

@@ -1,25 +1,32 @@
-//! Records that belong together: the same game, one move after the other.
+//! Continuity of records: whether one is the next position of the same game.
+//!
+//! Encoders of formats that store games need it, because a stream of records does not always mark where games
+//! begin.
 
 use crate::packed::Packed;
 use crate::record::Record;
 use tandem_chess::{Board, Move};
 
-/// Follows records and tells whether the next goes on where the last one stopped.
+/// Follows a stream of records and tells whether the next one continues the game of the last.
 #[derive(Clone, Debug, Default)]
-pub struct Follower {
-    /// The board after the last record's move.
+pub struct GameTracker {
+    /// Board after the last record's move, with its packed form.
     next: Option<(Board, Packed)>,
 }
 
-impl Follower {
-    /// Whether this record is the position that the last one's move led to, in the same game.
-    pub fn goes_on(&self, record: &Record) -> bool {
+impl GameTracker {
+    /// True if the record is the position that the last record's move led to, in the same game.
+    pub fn continues_game(&self, record: &Record) -> bool {
         !record.starts_game && self.next.as_ref().is_some_and(|(_, packed)| is_same(packed, record))
     }
 
-    /// Takes the record in, as the next of a game or the first of another. Returns the board of the position, on which
-    /// the record's move, if it has one, is legal; a reason if there is none.
-    pub fn follow(&mut self, record: &Record) -> Result<Board, String> {
+    /// Takes in a record, as the next of a game or the first of another, and returns the board of its
+    /// position. The record's move, if it has one, is legal on it.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a reason if the position is not a legal board or the move is illegal.
+    pub fn advance(&mut self, record: &Record) -> Result<Board, String> {
         let board = match self.next.take() {
             Some((board, packed)) if is_same(&packed, record) => board,
             _ => record.position.board().map_err(|error| error.to_string())?,
@@ -31,12 +38,12 @@ impl Follower {
     }
 }
 
-/// Whether a record holds a position. It may have noted a right to take en passant that nobody can use.
+/// True if a record holds this position. The record may have noted an en passant right that no pawn can use.
 fn is_same(position: &Packed, record: &Record) -> bool {
     *position == record.position || *position == record.position.without_passant()
 }
 
-/// The board after a legal move.
+/// Board after a legal move, with its packed form.
 fn after(board: &Board, mv: Move) -> Result<(Board, Packed), String> {
     let mut next = board.clone();
     next.try_play(mv).map_err(|_| format!("{mv} is not a legal move here"))?;

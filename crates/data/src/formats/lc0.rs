@@ -1,7 +1,8 @@
-//! Leela's training data: a game is a gzip file of records of one size, an archive holds many of them.
+//! Leela's training data: a game is a gzip file of fixed-size records, and a tar archive holds many of them.
 //!
-//! Versions 3 to 7 are read, version 6 is written, with the classical input planes: positions of PGN files and all other
-//! data become what Leela's trainers read, with the move played as the policy and the result as the value.
+//! Versions 3 to 7 are read, version 6 is written, with the classical input planes: positions of PGN files
+//! and all other data become what Leela's trainers read, with the move played as the policy and the result as
+//! the value.
 
 mod record;
 
@@ -10,21 +11,22 @@ use crate::codec::*;
 use crate::format::Opened;
 use crate::record::Record;
 use flate2::read::MultiGzDecoder;
-use record::{Layout, WRITTEN, decode, encode, is_canonical, knows_no_past};
+use record::{Layout, WRITTEN, decode, encode, has_empty_history, is_canonical};
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 use tandem_chess::*;
 
-/// Records of a block at least; it ends with a game, if games end at all before there are so many.
+/// Smallest number of records in a block. It ends at the next start of a game, or at [`MOST_TOGETHER`]
+/// records if none is found.
 const TOGETHER: usize = 512;
 const MOST_TOGETHER: usize = 4096;
-/// No packed game is longer.
+/// Largest archive member in bytes; a larger one is taken for damage.
 const MAX_MEMBER: u64 = 256 << 20;
 
 pub(crate) fn open(input: &mut dyn BufRead) -> io::Result<Opened> {
-    // No more than four bytes can be counted on before any are used; an archive begins with the name of a file, which
-    // is no version.
+    // Only the first four bytes may be peeked at before any are consumed. An archive begins with a file name,
+    // which is not a valid version.
     let start = input.fill_buf()?;
     Ok(match Layout::of_first(start) {
         _ if start.is_empty() => Ok((Arc::new(Lc0 { archive: false, layout: None }), 0)),
@@ -39,9 +41,9 @@ struct Lc0 {
     layout: Option<Layout>,
 }
 
-/// A member of an archive is a block.
+/// Cuts an archive: each member is a block.
 struct ArchiveCut {
-    /// Bytes of the archive that belong to the last block.
+    /// Bytes of the archive that belong to the last block, headers and padding included.
     used: u64,
 }
 
@@ -78,10 +80,10 @@ impl Cut for ArchiveCut {
     }
 }
 
-/// Records of one size, cut where a game begins: the number of a move follows from the record before.
+/// Cuts fixed-size records where a game begins, because a move number follows from the record before.
 struct ChunkCut {
     layout: Layout,
-    /// The first record of the next block.
+    /// First record of the next block, read to find the boundary.
     held: Vec<u8>,
 }
 
@@ -105,7 +107,7 @@ impl Cut for ChunkCut {
     }
 }
 
-/// Nothing at all, which has no layout.
+/// Cuts an empty file, which has no version and thus no layout.
 struct EmptyCut;
 
 impl Cut for EmptyCut {
@@ -115,14 +117,14 @@ impl Cut for EmptyCut {
     }
 }
 
-/// Whether a game begins with a record, which another one comes before.
+/// True if a game begins with the second of two consecutive records.
 fn begins_game(before: &[u8], bytes: &[u8], layout: Layout) -> bool {
-    // What a cut file ends with is left to the decoder to tell.
+    // An incomplete record at the end is reported by the decoder.
     if bytes.len() < layout.size {
         return false;
     }
     if !is_canonical(bytes, layout) {
-        return knows_no_past(bytes, layout);
+        return has_empty_history(bytes, layout);
     }
     match (decode(before, layout), decode(bytes, layout)) {
         (Ok((_, before)), Ok((_, board))) => !comes_of(&before, &board),
@@ -130,7 +132,8 @@ fn begins_game(before: &[u8], bytes: &[u8], layout: Layout) -> bool {
     }
 }
 
-/// Whether a position may belong to the game of another one, between which so many are unknown.
+/// True if a position may belong to the same game as an earlier one, with `gap` unreadable positions between
+/// them.
 fn follows(before: &Board, gap: u16, board: &Board) -> bool {
     match gap {
         0 => comes_of(before, board),
@@ -138,7 +141,8 @@ fn follows(before: &Board, gap: u16, board: &Board) -> bool {
     }
 }
 
-/// Whether some move leads to a position. The record before may name another: the one that was looked at most.
+/// True if some move leads from one position to the other. The record's own move may differ, since older
+/// versions store only visit counts.
 fn comes_of(before: &Board, board: &Board) -> bool {
     before.generate_moves(|moves| {
         moves.into_iter().any(|mv| {
@@ -164,7 +168,7 @@ impl Codec for Lc0 {
         if block.starts_with(&[0x1F, 0x8B]) {
             let read = MultiGzDecoder::new(block).take(MAX_MEMBER).read_to_end(&mut unpacked);
             if let Err(error) = read {
-                // What breaks off has another end than it seems.
+                // A truncated game would seem to end differently from how it did.
                 return out.fail_with_rest(0, format!("a game cannot be unpacked: {error}; it is left out"));
             }
             bytes = &unpacked;
@@ -181,7 +185,7 @@ impl Codec for Lc0 {
         }
         let first = out.records.len();
         decode_records(bytes, layout, out);
-        // A member of an archive is a game, wherever it starts from.
+        // Each member of an archive is one game, from whatever position it starts.
         if self.archive {
             for (number, record) in out.records[first..].iter_mut().enumerate() {
                 record.starts_game = number == 0;
@@ -191,23 +195,26 @@ impl Codec for Lc0 {
 }
 
 fn decode_records(bytes: &[u8], layout: Layout, out: &mut Decoded) {
-    // The board of the last record that could be read, and the number of its move, which records do not tell.
+    // Board of the last readable record, and its move number, which records do not store.
     let mut last: Option<(Board, u16)> = None;
-    // Broken records since then.
+    // Number of broken records since then.
     let mut gap = 0;
     let whole = bytes.chunks_exact(layout.size);
     let rest = whole.remainder().len();
     for (number, bytes) in whole.enumerate() {
         match decode(bytes, layout) {
             Ok((mut record, board)) => {
-                let goes_on = last.as_ref().filter(|(last, _)| follows(last, gap, &board));
+                let continues = last.as_ref().filter(|(last, _)| follows(last, gap, &board));
                 record.starts_game = match &last {
-                    _ if !is_canonical(bytes, layout) => knows_no_past(bytes, layout),
-                    Some(_) => goes_on.is_none() || knows_no_past(bytes, layout) && board == Board::default(),
-                    // Blocks end with games, unless those are endless. Behind a broken record nobody knows.
+                    _ if !is_canonical(bytes, layout) => has_empty_history(bytes, layout),
+                    Some(_) => {
+                        continues.is_none() || has_empty_history(bytes, layout) && board == Board::default()
+                    }
+                    // Blocks end with games, unless a game is too long. Behind a broken record the start of a
+                    // game is unknown.
                     None => number == 0,
                 };
-                if let Some((last, fullmove)) = goes_on.filter(|_| !record.starts_game) {
+                if let Some((last, fullmove)) = continues.filter(|_| !record.starts_game) {
                     let plies = gap + 1 + u16::from(last.side_to_move() == Color::Black);
                     record.position.fullmove = fullmove + plies / 2;
                     record.ply = record.position.ply();
@@ -227,10 +234,10 @@ fn decode_records(bytes: &[u8], layout: Layout, out: &mut Decoded) {
     }
 }
 
-/// Writes games, each as soon as it is whole: gzip files in an archive, or records one after the other.
+/// Writes games, each as soon as it is complete: as gzip members of an archive, or as consecutive records.
 pub(crate) struct Lc0Encoder {
     archive: bool,
-    follower: super::game::Follower,
+    tracker: super::game::GameTracker,
     game: Vec<Record>,
     games: usize,
 }
@@ -239,10 +246,10 @@ impl Lc0Encoder {
     pub(crate) fn new(path: &Path) -> Self {
         let archive =
             path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.contains(".tar"));
-        Self { archive, follower: Default::default(), game: Vec::new(), games: 0 }
+        Self { archive, tracker: Default::default(), game: Vec::new(), games: 0 }
     }
 
-    fn end_game(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn end_game(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         if self.game.is_empty() {
             return Ok(());
         }
@@ -250,7 +257,7 @@ impl Lc0Encoder {
         if self.archive {
             let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
             let packed = io::Write::write_all(&mut packed, &bytes).and_then(|()| packed.finish());
-            let packed = packed.map_err(|error| Unfit(error.to_string()))?;
+            let packed = packed.map_err(|error| Unsupported(error.to_string()))?;
             tar::write_member(&format!("game_{:06}.gz", self.games), &packed, out);
         } else {
             out.extend(bytes);
@@ -261,25 +268,26 @@ impl Lc0Encoder {
 }
 
 impl Encode for Lc0Encoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("Leela's training data cannot carry {text}"));
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("Leela's training data cannot carry {text}"));
         if record.mv.is_none() {
-            return Err(unfit("a position without a move"));
+            return Err(unsupported("a position without a move"));
         }
         if record.result.is_none() {
-            return Err(unfit("a position without a result"));
+            return Err(unsupported("a position without a result"));
         }
-        super::bin::ordinary_rights(&record.position).ok_or_else(|| unfit("Chess960's rights to castle"))?;
-        let goes_on = self.follower.goes_on(record);
-        self.follower.follow(record).map_err(Unfit)?;
-        if !goes_on {
+        super::bin::ordinary_rights(&record.position)
+            .ok_or_else(|| unsupported("Chess960's rights to castle"))?;
+        let continues = self.tracker.continues_game(record);
+        self.tracker.advance(record).map_err(Unsupported)?;
+        if !continues {
             self.end_game(out)?;
         }
         self.game.push(*record);
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         self.end_game(out)?;
         if self.archive {
             tar::write_end(out);
@@ -288,15 +296,15 @@ impl Encode for Lc0Encoder {
     }
 }
 
-fn encode_game(game: &[Record]) -> Result<Vec<u8>, Unfit> {
+fn encode_game(game: &[Record]) -> Result<Vec<u8>, Unsupported> {
     let Some(first) = game.first() else { return Ok(Vec::new()) };
-    let start = first.position.board().map_err(|error| Unfit(error.to_string()))?;
+    let start = first.position.board().map_err(|error| Unsupported(error.to_string()))?;
     let mut position = Position::from(start);
     let mut out = Vec::with_capacity(game.len() * WRITTEN);
     for (number, record) in game.iter().enumerate() {
         encode(record, &position, (game.len() - number) as f32, &mut out);
         if let Some(mv) = record.mv {
-            position.try_play(mv).map_err(|error| Unfit(error.to_string()))?;
+            position.try_play(mv).map_err(|error| Unsupported(error.to_string()))?;
         }
     }
     Ok(out)
@@ -310,7 +318,7 @@ mod tests {
     use crate::packed::Packed;
     use crate::record::Score;
 
-    /// Games as a file of this name has them.
+    /// Games encoded as a file of this name holds them.
     fn encoded(name: &str, records: &[Record]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut encoder = Lc0Encoder::new(Path::new(name));
@@ -319,7 +327,7 @@ mod tests {
         bytes
     }
 
-    /// Where in their games records stand.
+    /// Positions of records with their plies and game starts.
     fn places(records: &[Record]) -> Vec<(Packed, u16, bool)> {
         records.iter().map(|record| (record.position, record.ply, record.starts_game)).collect()
     }
@@ -339,21 +347,23 @@ mod tests {
             assert_eq!(decoded.problems, []);
             assert_eq!(decoded.records.len(), records.len());
             for (at, (decoded, record)) in decoded.records.iter().zip(&records).enumerate() {
-                let Some(Score::WinChance(chance)) = decoded.score else { panic!("a chance") };
-                assert!((chance - record.score.unwrap().win_chance()).abs() < 1e-6);
+                let Some(Score::WinProbability(probability)) = decoded.score else {
+                    panic!("a win probability")
+                };
+                assert!((probability - record.score.unwrap().win_probability()).abs() < 1e-6);
                 assert_eq!(*decoded, Record { score: decoded.score, ..*record }, "{name}, record {at}");
             }
         }
     }
 
     #[test]
-    fn canonical_games_are_whole_though_they_forget_their_past() {
+    fn canonical_games_are_whole_although_they_drop_their_history() {
         let records = samples::games(12);
         let starts = |records: &[Record]| records.iter().map(|record| record.starts_game).collect::<Vec<_>>();
         let mut bytes = encoded("x.lc0", &records);
         let forgetful = |bytes: &[u8]| {
             let layout = Layout::of(6).unwrap();
-            bytes.chunks_exact(layout.size).filter(|record| knows_no_past(record, layout)).count()
+            bytes.chunks_exact(layout.size).filter(|record| has_empty_history(record, layout)).count()
         };
         assert_eq!(forgetful(&bytes), 12);
         make_canonical(&mut bytes);
@@ -369,7 +379,7 @@ mod tests {
         let cut = decode_file(&bytes[..TOGETHER * Layout::of(6).unwrap().size + 100]);
         assert_eq!((cut.records.len(), cut.problems.len()), (TOGETHER, 1));
 
-        // An archive has a game in each member.
+        // Each member of an archive holds one game.
         let first = records.iter().skip(1).position(|record| record.starts_game).unwrap() + 1;
         let mut archive = Vec::new();
         let game = &bytes[..first * Layout::of(6).unwrap().size];
@@ -379,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_are_counted_on_though_another_was_looked_at_most() {
+    fn plies_continue_although_another_move_has_the_most_visits() {
         let records = samples::games(3);
         let decoded = decode_file(&make_version_5(&encoded("x.lc0", &records)));
         assert_eq!(decoded.problems, []);
@@ -445,13 +455,13 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told() {
+    fn damage_is_reported() {
         let bytes = encoded("x.tar", &samples::games(2));
         for len in [100, 600, 5000, bytes.len() - 3000] {
-            let told = open(&mut &bytes[..len])
+            let is_reported = open(&mut &bytes[..len])
                 .unwrap()
                 .map_or(true, |(codec, _)| !samples::decode_all(&*codec, &bytes[..len]).problems.is_empty());
-            assert!(told, "{len} bytes");
+            assert!(is_reported, "{len} bytes");
         }
         for at in (0..bytes.len()).step_by(97) {
             let mut damaged = bytes.clone();

@@ -1,10 +1,10 @@
-//! Games as people exchange them: a record for each move that was played.
+//! PGN: a record for each move that was played.
 //!
-//! An evaluation in a comment, `[%eval 0.35]`, is that of the position after the move, as Lichess and others write it: it
-//! becomes the score of the next record. That of the first position may stand before the first move.
+//! An evaluation in a comment, `[%eval 0.35]`, is that of the position after the move, as Lichess and others
+//! write it: it becomes the score of the next record. That of the first position may precede the first move.
 
 use super::epd::{game_result, white_outcome};
-use super::game::Follower;
+use super::game::GameTracker;
 use crate::codec::*;
 use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
@@ -14,12 +14,12 @@ use tandem_chess::pgn::{self, Game, Ply, Score as PgnScore};
 
 pub(crate) struct Pgn;
 
-/// Blocks of whole games: they end where a tag follows an empty line.
+/// Cuts PGN into blocks of whole games, which end where a tag follows an empty line.
 struct PgnCut;
 
-/// A block this long ends after any result: a file may have no tags at all.
+/// Bytes after which a block ends behind any result, because a file may have no tags at all.
 const LONG: usize = 4 << 20;
-/// And one this long ends anywhere.
+/// Bytes after which a block ends anywhere.
 const TOO_LONG: usize = 64 << 20;
 
 impl Cut for PgnCut {
@@ -60,7 +60,7 @@ impl Codec for Pgn {
     }
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
-        for game in pgn::Reader::new(block) {
+        for game in pgn::GameReader::new(block) {
             match game {
                 Ok(game) => records_of(&game, out),
                 Err(error) => out.fail_with_rest(error.offset as usize, error.kind.to_string()),
@@ -69,13 +69,13 @@ impl Codec for Pgn {
     }
 }
 
-/// The positions of a game from which a move was played.
+/// Appends the positions of a game from which a move was played.
 fn records_of(game: &Game, out: &mut Decoded) {
     let mut board = game.start.clone();
     let white = white_outcome(game.result);
     let mut starts_game = true;
     let mut eval = game.comment.as_ref().and_then(|comment| {
-        // A comment before the first move, read as one after a move would be.
+        // A comment before the first move is parsed like one after a move.
         let before = Ply { comment: Some(comment.clone()), ..Ply::new(game.moves.first()?.mv) };
         before.eval()
     });
@@ -106,19 +106,19 @@ fn seen_by(side: Color, score: PgnScore) -> Score {
 
 #[derive(Default)]
 pub(crate) struct PgnEncoder {
-    follower: Follower,
+    tracker: GameTracker,
     game: Option<(Game, Option<Outcome>)>,
 }
 
 impl Encode for PgnEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let mv = record.mv.ok_or_else(|| Unfit("PGN cannot carry a position without a move".into()))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let mv = record.mv.ok_or_else(|| Unsupported("PGN cannot carry a position without a move".into()))?;
         let side = record.position.side_to_move();
         let white = record.result.map(|result| result.seen_by(side));
-        let goes_on =
-            self.follower.goes_on(record) && self.game.as_ref().is_some_and(|(_, result)| *result == white);
-        let board = self.follower.follow(record).map_err(Unfit)?;
-        if !goes_on {
+        let continues = self.tracker.continues_game(record)
+            && self.game.as_ref().is_some_and(|(_, result)| *result == white);
+        let board = self.tracker.advance(record).map_err(Unsupported)?;
+        if !continues {
             self.finish(out)?;
             let mut game = Game::from_start(board);
             game.result = game_result(white);
@@ -135,15 +135,15 @@ impl Encode for PgnEncoder {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         match self.game.take() {
-            Some((game, _)) => pgn::write(out, &game).map_err(|error| Unfit(error.to_string())),
+            Some((game, _)) => pgn::write(out, &game).map_err(|error| Unsupported(error.to_string())),
             None => Ok(()),
         }
     }
 }
 
-/// `[%eval 0.35]`, seen by White.
+/// Comment such as `[%eval 0.35]`, seen by White.
 fn comment(side: Color, score: Score) -> String {
     let white = if side == Color::White { score } else { score.flipped() };
     match white {
@@ -165,7 +165,8 @@ mod tests {
         samples::round_trip(&Pgn, PgnEncoder::default(), records, |record| *record);
     }
 
-    /// As Lichess writes it: White hangs mate, and the evaluation that says so is that of the position after.
+    /// As Lichess writes it: White allows a mate, and the evaluation that shows it is that of the position
+    /// after the move.
     #[test]
     fn evaluations_are_those_after_the_move() {
         let text = "1. f3 { [%eval -0.6] } 1... e5 { [%eval -0.5] } 2. g4 { [%eval #-1] } 2... Qh4# 0-1\n";

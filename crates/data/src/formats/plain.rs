@@ -1,4 +1,5 @@
-//! Stockfish's plain text: a line each for the position, the move, the score, the ply and the result, then an `e`.
+//! Stockfish's plain text: a line each for the position, the move, the score, the ply and the result, then an
+//! `e`.
 
 use super::bin::{score_of, value_of};
 use crate::codec::*;
@@ -8,7 +9,7 @@ use tandem_chess::{Board, fen, uci};
 
 pub(crate) struct Plain;
 
-/// What was read of an entry.
+/// Fields of an entry that were read so far.
 #[derive(Default)]
 struct Entry {
     board: Option<Board>,
@@ -60,7 +61,7 @@ impl Entry {
         let (Some(record), Some(board)) = (&mut self.record, &self.board) else {
             return Err(format!("{key:?} stands before a position"));
         };
-        let bad = |what: &str| format!("{value:?} is no {what}");
+        let bad = |what: &str| format!("{value:?} is not a {what}");
         match key {
             "move" => record.mv = Some(uci::parse(board, value).map_err(|error| error.to_string())?),
             "score" => record.score = score_of(value.parse().map_err(|_| bad("score"))?),
@@ -69,7 +70,7 @@ impl Entry {
                 let sign = value.parse().ok().and_then(Outcome::from_sign);
                 record.result = Some(sign.ok_or_else(|| bad("result: 1, 0 or -1"))?);
             }
-            _ => return Err(format!("{key:?} is none of fen, move, score, ply, result, e")),
+            _ => return Err(format!("{key:?} is not one of fen, move, score, ply, result, e")),
         }
         Ok(())
     }
@@ -78,11 +79,11 @@ impl Entry {
 pub(crate) struct PlainEncoder;
 
 impl Encode for PlainEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("plain text cannot carry a position {text}"));
-        let mv = record.mv.ok_or_else(|| unfit("without a move"))?;
-        let result = record.result.ok_or_else(|| unfit("without a result"))?;
-        let board = record.position.board().map_err(|error| Unfit(error.to_string()))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("plain text cannot carry a position {text}"));
+        let mv = record.mv.ok_or_else(|| unsupported("without a move"))?;
+        let result = record.result.ok_or_else(|| unsupported("without a result"))?;
+        let board = record.position.board().map_err(|error| Unsupported(error.to_string()))?;
         let chess960 = fen::is_chess960(&board);
         let lines = format!(
             "fen {}\nmove {}\nscore {}\nply {}\nresult {}\ne\n",
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_entries_are_told_and_passed_over() {
+    fn broken_entries_are_reported_and_skipped() {
         let start = "fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1\n";
         let text = format!(
             "{start}move e2e5\nscore 3\ne\n{start}move e2e4\nscore x\ne\ne\n{start}score 5\nresult 1\ne\n"

@@ -1,4 +1,4 @@
-//! Records of random games, for tests.
+//! Records of random games, for the tests of all formats.
 
 use crate::codec::{Codec, Decoded, Encode};
 use crate::packed::Packed;
@@ -40,7 +40,7 @@ fn play(start: &Board, random: &mut Random, out: &mut Vec<Record>) {
     }
 }
 
-/// Random games with everything known of every position.
+/// Random games in which every position has a move, a score and a result.
 pub(crate) fn games(count: usize) -> Vec<Record> {
     let mut random = Random(0x5EED);
     let mut out = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn games(count: usize) -> Vec<Record> {
     out
 }
 
-/// The same from double Chess960's start positions.
+/// Random games from start positions of double Chess960.
 pub(crate) fn chess960_games(count: usize) -> Vec<Record> {
     let mut random = Random(0xF8C);
     let mut out = Vec::new();
@@ -61,7 +61,7 @@ pub(crate) fn chess960_games(count: usize) -> Vec<Record> {
     out
 }
 
-/// Encodes, cuts and decodes; the records must be as `expected` makes them.
+/// Encodes, cuts and decodes the records; the results must equal what `expected` makes of them.
 pub(crate) fn round_trip(
     codec: &dyn Codec,
     mut encoder: impl Encode,
@@ -81,7 +81,7 @@ pub(crate) fn round_trip(
     }
 }
 
-/// All blocks of a file.
+/// Decodes all blocks of a file in memory.
 pub(crate) fn decode_all(codec: &dyn Codec, bytes: &[u8]) -> Decoded {
     let mut cut = codec.cut();
     let mut input: &mut dyn BufRead = &mut &bytes[..];
@@ -99,7 +99,7 @@ pub(crate) fn decode_all(codec: &dyn Codec, bytes: &[u8]) -> Decoded {
     }
 }
 
-/// Whether White is to move.
+/// True if White is to move in the record's position.
 pub(crate) fn is_white(record: &Record) -> bool {
     record.position.side_to_move() == Color::White
 }

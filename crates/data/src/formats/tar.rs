@@ -1,27 +1,27 @@
-//! Tar archives: as much of them as training data needs.
+//! Tar archives, limited to what training data needs: regular files with short names.
 
 use std::io::{self, BufRead};
 
 const UNIT: usize = 512;
 
-/// What an archive holds next.
+/// Next item of an archive.
 pub(super) enum Member {
-    /// A file: its name and length. Its bytes follow, filled up to a multiple of 512.
+    /// A file with its name and length in bytes. Its content follows, padded to a multiple of 512 bytes.
     File { name: String, len: u64 },
-    /// Something that is no file: so many bytes to skip.
+    /// Anything but a file, for example a folder: this number of bytes is to be skipped.
     Other { len: u64 },
-    /// The end.
+    /// End of the archive: an empty block or the end of the stream.
     End,
-    /// No archive, or a damaged one.
+    /// Data that is not an archive, or a damaged header.
     Broken(&'static str),
 }
 
-/// Whether a stream that begins like this is an archive.
+/// True if a stream that begins with these bytes is an archive.
 pub(super) fn is_tar(start: &[u8]) -> bool {
     start.get(257..262) == Some(b"ustar")
 }
 
-/// Reads the header of the next member.
+/// Reads and checks the header of the next member.
 pub(super) fn next_member(input: &mut dyn BufRead) -> io::Result<Member> {
     let mut header = Vec::with_capacity(UNIT);
     crate::codec::read_up_to(input, &mut header, UNIT)?;
@@ -54,12 +54,12 @@ fn octal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(text, 8).ok()
 }
 
-/// Bytes that fill a member up.
+/// Number of padding bytes behind a member of this length.
 pub(super) fn padding(len: u64) -> u64 {
     len.next_multiple_of(UNIT as u64) - len
 }
 
-/// A whole member.
+/// Appends a file with its header and padding.
 pub(super) fn write_member(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
     let mut header = [0u8; UNIT];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -80,7 +80,7 @@ pub(super) fn write_member(name: &str, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(std::iter::repeat_n(0, padding(bytes.len() as u64) as usize));
 }
 
-/// The two empty units at the end.
+/// Appends the two empty blocks that end an archive.
 pub(super) fn write_end(out: &mut Vec<u8>) {
     out.extend([0; 2 * UNIT]);
 }

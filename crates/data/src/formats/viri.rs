@@ -1,10 +1,11 @@
-//! Viridithas' games: the first position, then a move and a score for each ply.
+//! Viriformat, Viridithas' games: the first position, then a move and a score for each ply.
 //!
-//! 32 bytes of position (marlinformat: squares, half a byte for each piece, side and en passant, both clocks, score,
-//! result seen by White, a spare byte); then a move (u16) and a score seen by White (i16) for each ply; then four zeros.
+//! 32 bytes of position (marlinformat: occupied squares, four bits for each piece, side and en passant, both
+//! clocks, score, result seen by White, a spare byte); then a move (u16) and a score seen by White (i16) for
+//! each ply; then four zero bytes.
 
 use super::bin::{MoveKind, NO_SCORE, kind_of_move, score_of, value_of};
-use super::game::Follower;
+use super::game::GameTracker;
 use crate::codec::*;
 use crate::packed::*;
 use crate::record::{Outcome, Record};
@@ -13,14 +14,14 @@ use tandem_chess::{Board, Color, Move, Piece, Square};
 
 const HEADER: usize = 32;
 const PLY: usize = 4;
-/// Longer than any game: what is longer is no game.
+/// Longest game in plies; a longer one is taken for damage, since no game of chess reaches it.
 const MAX_PLIES: usize = 1 << 16;
 
 pub(crate) struct Viri;
 
 #[derive(Default)]
 struct ViriCut {
-    /// What is wrong behind the last block.
+    /// Fault behind the last block, to be returned by the next call.
     problem: Option<Problem>,
 }
 
@@ -38,7 +39,7 @@ impl Cut for ViriCut {
             for ply in 0.. {
                 let at = block.len();
                 read_up_to(input, block, at + PLY)?;
-                // A game that breaks off is left to the decoder to tell.
+                // An incomplete game at the end is reported by the decoder.
                 if block.len() < at + PLY || block[at..] == [0; PLY] {
                     break;
                 }
@@ -90,12 +91,12 @@ fn decode_start(bytes: &[u8]) -> Result<(Board, Outcome), String> {
         0 => Outcome::Loss,
         1 => Outcome::Draw,
         2 => Outcome::Win,
-        other => return Err(format!("the result is {other}, none of 0, 1, 2")),
+        other => return Err(format!("the result is {other}, not one of 0, 1, 2")),
     };
     Ok((position.board().map_err(|error| error.to_string())?, result))
 }
 
-/// All of a game or nothing: what breaks off has another end than it seems.
+/// Decodes all plies of a game or none: a truncated game would seem to end differently from how it did.
 fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: usize, out: &mut Decoded) {
     let before = out.records.len();
     for (number, ply) in plies.iter().enumerate() {
@@ -107,9 +108,9 @@ fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: us
         let mv = decode_move(u16::from_le_bytes([ply[0], ply[1]]));
         let score = score_of(i16::from_le_bytes([ply[2], ply[3]]));
         if !mv.is_some_and(|mv| board.is_legal(mv)) {
-            let told = mv.map_or_else(|| "no move".into(), |mv| format!("{mv}, which is not legal"));
+            let problem = mv.map_or_else(|| "no move".into(), |mv| format!("{mv}, which is not legal"));
             out.records.truncate(before);
-            return out.fail_with_rest(start + PLY * number, format!("{told}; the game is left out"));
+            return out.fail_with_rest(start + PLY * number, format!("{problem}; the game is left out"));
         }
         out.records.push(Record {
             position,
@@ -125,7 +126,8 @@ fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: us
     }
 }
 
-/// From (6 bits), to (6), promotion (2: from the knight on), kind (2: en passant, castling, promotion).
+/// Layout: from (6 bits), to (6), promotion (2: from the knight on), kind (2: en passant, castling,
+/// promotion).
 fn decode_move(bits: u16) -> Option<Move> {
     let square = |shift: u16| Square::index(usize::from(bits >> shift & 63));
     let promotion = (bits >> 14 == 3).then(|| Piece::index(1 + usize::from(bits >> 12 & 3)));
@@ -145,21 +147,21 @@ fn encode_move(position: &Packed, mv: Move) -> u16 {
 
 #[derive(Default)]
 pub(crate) struct ViriEncoder {
-    follower: Follower,
-    /// White's result of the game that is being written.
+    tracker: GameTracker,
+    /// White's result of the game that is being written; `None` between games.
     open: Option<Outcome>,
 }
 
 impl Encode for ViriEncoder {
-    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unfit> {
-        let unfit = |text: &str| Unfit(format!("viriformat cannot carry a position {text}"));
-        let mv = record.mv.ok_or_else(|| unfit("without a move"))?;
-        let result = record.result.ok_or_else(|| unfit("without a result"))?;
+    fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
+        let unsupported = |text: &str| Unsupported(format!("viriformat cannot carry a position {text}"));
+        let mv = record.mv.ok_or_else(|| unsupported("without a move"))?;
+        let result = record.result.ok_or_else(|| unsupported("without a result"))?;
         let side = record.position.side_to_move();
         let white = result.seen_by(side);
-        let goes_on = self.open == Some(white) && self.follower.goes_on(record);
-        self.follower.follow(record).map_err(Unfit)?;
-        if !goes_on {
+        let continues = self.open == Some(white) && self.tracker.continues_game(record);
+        self.tracker.advance(record).map_err(Unsupported)?;
+        if !continues {
             self.finish(out)?;
             let Packed { occupied, pieces, side_and_passant, halfmoves, fullmove } = record.position;
             out.extend(occupied.to_le_bytes());
@@ -180,7 +182,7 @@ impl Encode for ViriEncoder {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unfit> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         if self.open.take().is_some() {
             out.extend([0; PLY]);
         }

@@ -1,21 +1,25 @@
-//! What the selector sees of a position: twenty numbers that are found in a fraction of a microsecond.
+//! Inputs of the selector: twenty numbers computed from a position in a fraction of a microsecond.
+//!
+//! They are scaled to about one, and their names are stored with a selector, so that a file trained on other
+//! features is refused.
 
 use tandem_chess::{
     BitBoard, Color, Piece, Position, Rank, Square, attacks_by, checking_squares, exchange_value,
     get_king_moves, pawn_attacks,
 };
 
-/// How many numbers there are.
-pub(crate) const COUNT: usize = 20;
+/// Number of features.
+pub(crate) const NUM_FEATURES: usize = 20;
 
-/// One of the numbers.
+/// Name and range of a feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
-    /// What it is called, in files too: a selector belongs to the numbers that it was taught.
+    /// Name, stored in files. It must never change, because a selector is valid only for the features it was
+    /// trained on.
     pub name: &'static str,
-    /// The least that it can be.
+    /// Lower bound; smaller values are clamped.
     pub min: f32,
-    /// The greatest. What would be more is held back.
+    /// Upper bound; larger values are clamped.
     pub max: f32,
 }
 
@@ -23,64 +27,65 @@ const fn feature(name: &'static str, min: f32, max: f32) -> Feature {
     Feature { name, min, max }
 }
 
-/// The numbers in their order. All are seen by the side to move: its own come before the other's.
-pub const FEATURES: [Feature; COUNT] = [
-    // Legal moves, in fifties, and captures among them, in twenties.
+/// All features in order, seen by the side to move: its own numbers come before the opponent's.
+pub const FEATURES: [Feature; NUM_FEATURES] = [
+    // Legal moves / 50, and captures among them / 20.
     feature("moves", 0.0, 2.0),
     feature("captures", 0.0, 2.0),
-    // Pawns more than the other side has, in eights.
+    // Own pawns minus the opponent's, / 8.
     feature("pawn-balance", -1.0, 1.0),
-    // Men on the board, in 32s; and whether they are ten at most.
+    // Pieces on the board / 32, kings and pawns included; 1 if they are at most ten.
     feature("men", 0.0, 1.0),
     feature("endgame", 0.0, 1.0),
-    // Squares beside each king that the other side attacks, in eights.
+    // Squares beside each king that the other side attacks, / 8.
     feature("own-king-pressed", 0.0, 1.0),
     feature("other-king-pressed", 0.0, 1.0),
     feature("check", 0.0, 1.0),
-    // Pawns, in eights.
+    // Pawns / 8.
     feature("own-pawns", 0.0, 1.0),
     feature("other-pawns", 0.0, 1.0),
-    // Rights to castle, in fours.
+    // Castling rights of both sides / 4.
     feature("castling", 0.0, 1.0),
-    // Men on the four squares in the middle.
+    // Pieces on d4, e4, d5 and e5, / 4.
     feature("own-centre", 0.0, 1.0),
     feature("other-centre", 0.0, 1.0),
-    // Plies that are still to be searched, in twenties.
+    // Remaining search depth in plies / 20.
     feature("depth", 0.0, 2.0),
-    // Plies without capture or pawn move, in fifties.
+    // Plies since the last capture or pawn move / 50.
     feature("clock", 0.0, 2.0),
-    // Squares that pieces can go to and pawns attack, more than the other side's, in 64s.
+    // Squares that pieces can go to or pawns attack, minus the opponent's, / 64.
     feature("mobility", -1.0, 1.0),
-    // The part of the moves that takes, promotes or gives check.
+    // Fraction of the moves that capture, promote or give check.
     feature("forcing", 0.0, 1.0),
-    // Pawns that a pawn guards, on both sides, in sixteens.
+    // Pawns defended by a pawn, of both sides, / 16.
     feature("chains", 0.0, 1.0),
-    // How far apart the parts of the NNUE's value are, in fours of pawns.
-    feature("discord", 0.0, 1.0),
-    // Pieces that only one side has, by their worth, in twenties of pawns: a queen for two rooks is 19 of them.
+    // Gap between the NNUE's PSQT and positional outputs, in pawns / 4. The stored name is an old one.
+    feature("discord", 0.0, 1.0), // language: old name
+    // Pieces that only one side has, by value, in pawns / 20: a queen against two rooks gives 19 pawns.
     feature("imbalance", 0.0, 1.0),
 ];
 
-/// What the board does not show.
+/// Inputs of the features that the board does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Circumstances {
-    /// Plies that are still to be searched.
+pub struct FeatureContext {
+    /// Remaining search depth in plies.
     pub depth: i32,
-    /// How far apart what the NNUE says by piece squares and by its other layers are, in pawns.
-    pub discord: f32,
+    /// Absolute difference between the NNUE's PSQT and positional outputs, in pawns; 0 for networks without
+    /// PSQT output.
+    pub psqt_positional_gap: f32,
 }
 
-/// The numbers of one position.
+/// Values of all features for one position, in the order of [`FEATURES`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Features([f32; COUNT]);
+pub struct Features([f32; NUM_FEATURES]);
 
 impl Features {
-    /// Those of a position.
-    pub fn of(position: &Position, circumstances: Circumstances) -> Self {
+    /// Computes the features of a position.
+    pub fn of(position: &Position, context: FeatureContext) -> Self {
         let board = position.board();
         let us = board.side_to_move();
-        let moves = Moves::of(position);
-        let number = |count: u32, unit: f32| count as f32 / unit;
+        let moves = MoveCounts::of(position);
+        let ratio = |count: u32, unit: f32| count as f32 / unit;
         let pawns = |side| board.colored_pieces(side, Piece::Pawn);
         let [own_pawns, other_pawns] = [us, !us].map(|side| pawns(side).len());
         let own_reach = moves.reach | pawn_attacks(board, us) & !board.colors(us);
@@ -101,57 +106,58 @@ impl Features {
         let imbalance: i32 =
             [Piece::Knight, Piece::Bishop, Piece::Rook, Piece::Queen].map(uneven).iter().sum();
         Self::within([
-            number(moves.legal, 50.0),
-            number(moves.captures, 20.0),
+            ratio(moves.legal, 50.0),
+            ratio(moves.captures, 20.0),
             (own_pawns as f32 - other_pawns as f32) / 8.0,
-            number(men, 32.0),
+            ratio(men, 32.0),
             f32::from(men <= 10),
-            number(pressed(us, other_reach), 8.0),
-            number(pressed(!us, own_reach), 8.0),
+            ratio(pressed(us, other_reach), 8.0),
+            ratio(pressed(!us, own_reach), 8.0),
             f32::from(position.in_check()),
-            number(own_pawns, 8.0),
-            number(other_pawns, 8.0),
-            number(rights(us) + rights(!us), 4.0),
-            number((board.colors(us) & middle).len(), 4.0),
-            number((board.colors(!us) & middle).len(), 4.0),
-            circumstances.depth as f32 / 20.0,
+            ratio(own_pawns, 8.0),
+            ratio(other_pawns, 8.0),
+            ratio(rights(us) + rights(!us), 4.0),
+            ratio((board.colors(us) & middle).len(), 4.0),
+            ratio((board.colors(!us) & middle).len(), 4.0),
+            context.depth as f32 / 20.0,
             f32::from(board.halfmove_clock()) / 50.0,
             (own_reach.len() as f32 - other_reach.len() as f32) / 64.0,
-            number(moves.forcing, moves.targets.max(1) as f32),
-            number(chained(us) + chained(!us), 16.0),
-            circumstances.discord / 4.0,
+            ratio(moves.forcing, moves.targets.max(1) as f32),
+            ratio(chained(us) + chained(!us), 16.0),
+            context.psqt_positional_gap / 4.0,
             imbalance as f32 / 2000.0,
         ])
     }
 
-    /// Numbers that are held within their ranges; what is no number is the least.
-    fn within(mut numbers: [f32; COUNT]) -> Self {
-        for (number, feature) in numbers.iter_mut().zip(&FEATURES) {
-            // Of a number and none, `max` gives the number.
-            *number = number.max(feature.min).min(feature.max);
+    /// Clamps each value to its range; NaN becomes the lower bound.
+    fn within(mut values: [f32; NUM_FEATURES]) -> Self {
+        for (value, feature) in values.iter_mut().zip(&FEATURES) {
+            // `max` returns the other operand if one is NaN.
+            *value = value.max(feature.min).min(feature.max);
         }
-        Self(numbers)
+        Self(values)
     }
 
-    /// The numbers, in the order of [`FEATURES`].
-    pub fn numbers(&self) -> &[f32; COUNT] {
+    /// The values, in the order of [`FEATURES`].
+    pub fn values(&self) -> &[f32; NUM_FEATURES] {
         &self.0
     }
 }
 
-/// Moves, counted by kind.
+/// Legal moves, counted by kind.
 #[derive(Default)]
-struct Moves {
+struct MoveCounts {
     legal: u32,
     captures: u32,
-    /// Moves that take, promote or give check at once, and all moves, each promotion counted once.
+    /// Moves that capture, promote or give check at once, and all moves; the four promotions on a square
+    /// count once.
     forcing: u32,
     targets: u32,
     /// Squares that pieces can go to.
     reach: BitBoard,
 }
 
-impl Moves {
+impl MoveCounts {
     fn of(position: &Position) -> Self {
         let board = position.board();
         let us = board.side_to_move();
@@ -178,7 +184,7 @@ impl Moves {
             false
         });
         counted.legal += counted.targets;
-        // Castling is the king taking its own rook.
+        // Castling is encoded as the king taking its own rook.
         counted.reach &= !board.colors(us);
         counted
     }
@@ -192,15 +198,15 @@ mod tests {
 
     fn of(fen: &str) -> impl Fn(&str) -> f32 {
         let position = Position::from_fen(fen).unwrap();
-        let features = Features::of(&position, Circumstances { depth: 10, discord: 2.0 });
+        let features = Features::of(&position, FeatureContext { depth: 10, psqt_positional_gap: 2.0 });
         move |name| {
             let index = FEATURES.iter().position(|feature| feature.name == name).unwrap();
-            features.numbers()[index]
+            features.values()[index]
         }
     }
 
     #[test]
-    fn the_start_is_what_everybody_knows() {
+    fn the_starting_position_has_known_values() {
         let start = of("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1");
         for (name, value) in [
             ("moves", 0.4),
@@ -214,7 +220,7 @@ mod tests {
             ("mobility", 0.0),
             ("forcing", 0.0),
             ("chains", 0.0),
-            ("discord", 0.5),
+            ("discord", 0.5), // language: old name
             ("imbalance", 0.0),
         ] {
             assert_eq!(start(name), value, "{name}");
@@ -222,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn each_number_sees_what_it_is_named_after() {
+    fn each_feature_measures_what_its_name_says() {
         let fight = of("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 30 60");
         assert_eq!((fight("moves"), fight("captures")), (48.0 / 50.0, 8.0 / 20.0));
         assert_eq!((fight("clock"), fight("own-centre")), (0.6, 0.75));
-        // A queen for two rooks.
+        // A queen against two rooks.
         let uneven = of("r3k2r/8/8/8/8/8/8/3QK3 b kq - 0 1");
         assert_eq!(
             uneven("imbalance"),
@@ -253,13 +259,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_stay_in_their_ranges(seed: u64, depth: i32, discord: f32) {
+        fn values_stay_in_their_ranges(seed: u64, depth: i32, psqt_positional_gap: f32) {
             let mut random = SplitMix::new(seed);
             let mut position = Position::startpos();
             for _ in 0..120 {
-                let features = Features::of(&position, Circumstances { depth, discord });
-                for (number, feature) in features.numbers().iter().zip(&FEATURES) {
-                    prop_assert!((feature.min..=feature.max).contains(number), "{} {}", feature.name, number);
+                let features = Features::of(&position, FeatureContext { depth, psqt_positional_gap });
+                for (value, feature) in features.values().iter().zip(&FEATURES) {
+                    prop_assert!((feature.min..=feature.max).contains(value), "{} {}", feature.name, value);
                 }
                 let moves = position.legal_moves();
                 if moves.is_empty() {

@@ -1,12 +1,12 @@
-// Evaluates the positions of a file, one FEN a line: evaluate NETWORK FENS
-// Each is evaluated from nothing, on a board, and on it again after a move forth and back; all must agree.
+// Evaluates the positions of a file, one FEN per line: evaluate NETWORK FENS
+// Each is evaluated from scratch, on a board, and on the board again after a move and its undo; all must agree.
 #include "tandem_nnue.hpp"
 
 #include <fstream>
 #include <iostream>
 
-// Makes the first move that can be made and takes it back. There may be none.
-static void forth_and_back(tandem::Board &board) {
+// Plays the first legal move and takes it back. Does nothing if there is none.
+static void push_and_pop(tandem::Board &board) {
     std::string move = "a1a1";
     for (int squares = 0; squares < 64 * 64; squares++) {
         const int from = squares / 64, to = squares % 64;
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
             const auto value = network.evaluate(fen);
             tandem::Board board(network, fen);
             const auto before = board.evaluate();
-            forth_and_back(board);
+            push_and_pop(board);
             if (before != value || board.evaluate() != value) {
                 std::cerr << "the board and the position disagree: " << fen << '\n';
                 return 1;

@@ -1,13 +1,13 @@
-//! HalfKA, second version: own king and every piece, both kings in one plane.
+//! HalfKAv2: the own king's square and every piece, with both kings in one plane.
 
-use super::{FeatureSet, Mirror, Turn, alternating};
+use super::{FeatureSet, Mirror, Orientation, alternating};
 
 impl FeatureSet {
-    /// HalfKAv2 with 45,056 inputs, as in Stockfish 14: 64 squares of the own king, 11 planes.
+    /// HalfKAv2 with 45,056 inputs, as in Stockfish 14: 64 squares of the own king, 11 planes of 64 squares.
     pub fn half_ka_v2() -> Self {
         Self {
             name: "halfka-v2".into(),
-            turn: Turn::Flip,
+            orientation: Orientation::Flip,
             mirror: Mirror::Never,
             planes: alternating(true),
             stride: 704,
@@ -17,7 +17,8 @@ impl FeatureSet {
         }
     }
 
-    /// HalfKAv2 with the own king always on the files e to h: 22,528 inputs, as in Stockfish 14.1 and later.
+    /// HalfKAv2_hm, horizontally mirrored so that the own king is on the files e to h: 22,528 inputs, as in
+    /// Stockfish 14.1 and later.
     pub fn half_ka_v2_hm() -> Self {
         Self {
             name: "halfka-v2-hm".into(),
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
     use tandem_chess::{Board, Color, Piece, Square};
 
-    /// The published definition, a square at a time.
+    /// The published definition, one square at a time.
     fn slow(board: &Board, side: Color, mirrored: bool) -> Vec<usize> {
         let flip = if side == Color::Black { 56 } else { 0 };
         let king = board.king(side) as usize;
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_published_definition() {
+    fn features_equal_the_published_definition() {
         for position in random_positions(5, 300) {
             for side in Color::ALL {
                 for (set, mirrored) in
@@ -78,7 +79,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(FeatureSet::half_ka_v2().inputs(), 45_056);
-        assert_eq!(FeatureSet::half_ka_v2_hm().inputs(), 22_528);
+        assert_eq!(FeatureSet::half_ka_v2().num_inputs(), 45_056);
+        assert_eq!(FeatureSet::half_ka_v2_hm().num_inputs(), 22_528);
     }
 }

@@ -1,14 +1,14 @@
-//! HalfKP: own king and every other piece but the kings.
+//! HalfKP: the own king's square and every piece except the kings.
 
-use super::{FeatureSet, Mirror, Turn, alternating};
+use super::{FeatureSet, Mirror, Orientation, alternating};
 
 impl FeatureSet {
-    /// HalfKP with 40,960 inputs: 64 squares of the own king, 10 kinds of piece, 64 squares. The board turns round
-    /// for Black.
+    /// HalfKP with 40,960 inputs: 64 squares of the own king, 10 kinds of piece, 64 squares. The board is
+    /// rotated for Black.
     pub fn half_kp() -> Self {
         Self {
             name: "halfkp".into(),
-            turn: Turn::Rotate,
+            orientation: Orientation::Rotate,
             mirror: Mirror::Never,
             planes: alternating(false),
             stride: 640,
@@ -18,7 +18,8 @@ impl FeatureSet {
         }
     }
 
-    /// HalfKP as Stockfish 12 and Jomfish have it: each king has one row more, the first, which is never on.
+    /// HalfKP as in Stockfish 12 and Jomfish, with 41,024 inputs: each king square has one more, its first,
+    /// which is never active.
     pub fn half_kp_41024() -> Self {
         Self { name: "halfkp-41024".into(), stride: 641, offset: 1, ..Self::half_kp() }
     }
@@ -30,7 +31,7 @@ mod tests {
     use super::*;
     use tandem_chess::{Color, Piece};
 
-    /// The definition as Jomfish's author wrote it down, with a stride and an offset to choose.
+    /// The definition of Jomfish's author, with the stride and the offset as parameters.
     fn slow(board: &tandem_chess::Board, white: bool, stride: usize, offset: usize) -> Vec<usize> {
         let orient = |square: usize| (usize::from(!white) * 63) ^ square;
         let side = if white { Color::White } else { Color::Black };
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_written_definition() {
+    fn features_equal_the_written_definition() {
         for position in random_positions(3, 300) {
             for white in [true, false] {
                 let side = if white { Color::White } else { Color::Black };
@@ -63,7 +64,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(FeatureSet::half_kp().inputs(), 40_960);
-        assert_eq!(FeatureSet::half_kp_41024().inputs(), 41_024);
+        assert_eq!(FeatureSet::half_kp().num_inputs(), 40_960);
+        assert_eq!(FeatureSet::half_kp_41024().num_inputs(), 41_024);
     }
 }

@@ -1,19 +1,19 @@
-//! Pieces and squares, 768 inputs, with or without a choice of rows by the own king.
+//! Pieces on squares (768 inputs), with or without king buckets, as bullet's `Chess768` and `ChessBuckets`.
 
-use super::{BadKingBucket, FeatureSet, Mirror, Turn};
+use super::{BadKingBucket, FeatureSet, Mirror, Orientation};
 
-/// Own pieces first, then the enemy's, pawn to king.
+/// Offsets of own pieces, then the opponent's, pawn to king.
 const PLANES: [[u16; 6]; 2] = [[0, 64, 128, 192, 256, 320], [384, 448, 512, 576, 640, 704]];
 
-/// Digits of buckets, in names.
+/// Digits that encode king buckets in names: 0 to 9, then a to v for 10 to 31.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 impl FeatureSet {
-    /// Own and enemy pieces by square.
+    /// Own and opposing pieces by square: 768 inputs without king buckets.
     pub fn plain() -> Self {
         Self {
             name: "768".into(),
-            turn: Turn::Flip,
+            orientation: Orientation::Flip,
             mirror: Mirror::Never,
             planes: PLANES,
             stride: 768,
@@ -23,12 +23,20 @@ impl FeatureSet {
         }
     }
 
-    /// The same, with rows of their own for groups of squares of the own king: the bucket of each square, below 32.
+    /// 768 inputs per king bucket. `map` has the bucket of each square of the own king from a1 to h8, each
+    /// below 32.
+    ///
+    /// # Errors
+    /// A bucket is 32 or more.
     pub fn king_buckets(map: &[u8; 64]) -> Result<Self, BadKingBucket> {
         Self::bucketed("768-kings-", map, Mirror::Never, map.map(u16::from))
     }
 
-    /// The same, with the own king always on the files a to d: the buckets of a1, b1, c1, d1, a2 and so on.
+    /// 768 inputs per king bucket, mirrored so that the own king is on the files a to d. `map` has the
+    /// buckets of a1, b1, c1, d1, a2 and so on.
+    ///
+    /// # Errors
+    /// A bucket is 32 or more.
     pub fn king_buckets_mirrored(map: &[u8; 32]) -> Result<Self, BadKingBucket> {
         let kings = std::array::from_fn(|square| {
             let (rank, file) = (square / 8, square % 8);
@@ -48,7 +56,7 @@ impl FeatureSet {
     }
 }
 
-/// Reads `768-kings-…` and `768-kings-mirrored-…`.
+/// Parses `768-kings-…` and `768-kings-mirrored-…`, where a digit stands for the bucket of each square.
 pub(super) fn by_name(name: &str) -> Option<FeatureSet> {
     let digits = |text: &str| -> Option<Vec<u8>> {
         text.bytes().map(|byte| DIGITS.iter().position(|&digit| digit == byte).map(|at| at as u8)).collect()
@@ -92,14 +100,14 @@ mod tests {
     #[test]
     fn maps_of_more_buckets_than_there_are_digits_are_refused() {
         let mut map = [31; 64];
-        assert_eq!(FeatureSet::king_buckets(&map).unwrap().inputs(), 32 * 768);
+        assert_eq!(FeatureSet::king_buckets(&map).unwrap().num_inputs(), 32 * 768);
         map[9] = 32;
         assert_eq!(FeatureSet::king_buckets(&map), Err(BadKingBucket { square: 9, bucket: 32 }));
         assert!(FeatureSet::king_buckets_mirrored(&[255; 32]).is_err());
     }
 
     #[test]
-    fn equals_the_slow_definition() {
+    fn features_equal_a_slow_definition() {
         let half: [u8; 32] = std::array::from_fn(|index| (index * 7 % 9) as u8);
         let whole: [u8; 64] = std::array::from_fn(|index| (index * 5 % 13) as u8);
         for position in random_positions(11, 300) {

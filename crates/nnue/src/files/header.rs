@@ -1,6 +1,6 @@
-//! Keys and values that describe a network: the header of our own files, and the metadata of float ones.
+//! Key-value pairs that describe a network: the header of `.tnn` files and the metadata of safetensors files.
 
-use super::{LoadError, Reader};
+use super::{FieldReader, LoadError};
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
@@ -8,7 +8,7 @@ use crate::kernels::Activation;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// What a header says, key by key.
+/// The pairs of a header that have not been taken yet, and where the header begins.
 pub(super) struct Header {
     values: BTreeMap<String, String>,
     offset: usize,
@@ -20,43 +20,43 @@ impl Header {
         Self { values, offset }
     }
 
-    /// From lines of a key, ` = `, a value.
+    /// Parses lines of the form `key = value`.
     pub(super) fn parse(text: &str, offset: usize) -> Result<Self, LoadError> {
         let mut values = BTreeMap::new();
         for line in text.lines() {
             let Some((key, value)) = line.split_once(" = ") else {
-                return Err(Reader::error("header", offset, format!("{line:?} is no \"key = value\"")));
+                return Err(FieldReader::error("header", offset, format!("{line:?} is not \"key = value\"")));
             };
             if values.insert(key.into(), value.into()).is_some() {
-                return Err(Reader::error("header", offset, format!("{key} stands there twice")));
+                return Err(FieldReader::error("header", offset, format!("{key} occurs twice")));
             }
         }
         Ok(Self { values, offset })
     }
 
     pub(super) fn error(&self, key: &str, problem: impl Into<String>) -> LoadError {
-        Reader::error(&format!("{key} in the header"), self.offset, problem)
+        FieldReader::error(&format!("{key} in the header"), self.offset, problem)
     }
 
     pub(super) fn take(&mut self, key: &str) -> Result<String, LoadError> {
         self.values.remove(key).ok_or_else(|| self.error(key, "missing"))
     }
 
-    /// A number of any size: who asks looks whether it is sound.
+    /// Takes and parses a number. The caller checks its range.
     pub(super) fn number<T: FromStr>(&mut self, key: &str) -> Result<T, LoadError> {
         let text = self.take(key)?;
-        text.parse().map_err(|_| self.error(key, format!("{text:?} is no number that could stand here")))
+        text.parse().map_err(|_| self.error(key, format!("{text:?} is not a valid number here")))
     }
 
-    /// What stands for one in some integers.
-    pub(super) fn one(&mut self, key: &str) -> Result<i16, LoadError> {
+    /// Takes a quantisation factor, which must be positive.
+    pub(super) fn quant_factor(&mut self, key: &str) -> Result<i16, LoadError> {
         match self.number(key)? {
             one if one > 0 => Ok(one),
             other => Err(self.error(key, format!("{other} is not from 1 to {}", i16::MAX))),
         }
     }
 
-    /// Yes, or nothing at all.
+    /// Takes an optional flag: `yes`, or no such key at all.
     pub(super) fn flag(&mut self, key: &str) -> Result<bool, LoadError> {
         if self.values.contains_key(key) { self.choice(key, &[("yes", true)]) } else { Ok(false) }
     }
@@ -66,19 +66,19 @@ impl Header {
         let found = choices.iter().find(|(name, _)| *name == text);
         found.map(|&(_, choice)| choice).ok_or_else(|| {
             let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
-            self.error(key, format!("{text:?} is none of {}", names.join(", ")))
+            self.error(key, format!("{text:?} is not one of {}", names.join(", ")))
         })
     }
 
-    fn buckets(&mut self) -> Result<Buckets, LoadError> {
-        Ok(Buckets {
+    fn buckets(&mut self) -> Result<OutputBuckets, LoadError> {
+        Ok(OutputBuckets {
             count: self.number("buckets")?,
-            less: self.number("bucket-less")?,
-            pieces: self.number("bucket-pieces")?,
+            offset: self.number("bucket-less")?,
+            divisor: self.number("bucket-pieces")?,
         })
     }
 
-    /// The shape of the network.
+    /// Takes the architecture, with a chess feature set.
     pub(super) fn architecture(&mut self) -> Result<Architecture, LoadError> {
         let features = self.take("features")?;
         let features =
@@ -86,7 +86,7 @@ impl Header {
         self.architecture_of(features)
     }
 
-    /// The shape of a network that must read certain inputs.
+    /// Takes the architecture of a network whose inputs are given. Their name must match.
     #[cfg(feature = "safetensors")]
     pub(super) fn architecture_as<I: Inputs>(&mut self, features: I) -> Result<Architecture<I>, LoadError> {
         let found = self.take("features")?;
@@ -103,8 +103,8 @@ impl Header {
         let stacks = self.choice("head", &[("flat", false), ("stacks", true)])?;
         let head = if stacks {
             HeadShape::Stacks(StackShape {
-                squeeze: self.choice("squeeze", SQUEEZES)?,
-                dual: self.choice("dual", YES)?,
+                input_activation: self.choice("squeeze", INPUT_ACTIVATIONS)?,
+                squared_clipped: self.choice("dual", YES)?,
                 skip: self.choice("skip", YES)?,
                 hidden: self.number("hidden")?,
                 second: self.number("second")?,
@@ -118,8 +118,8 @@ impl Header {
         Ok(architecture)
     }
 
-    /// What an output of one, and what a pawn is worth. Stacks leave no choice of the former, which our own files
-    /// therefore do not name.
+    /// Takes the output scale and the value of a pawn. Networks with stacks have a fixed scale, which `.tnn`
+    /// headers therefore leave out.
     pub(super) fn units<I: Inputs>(
         &mut self,
         architecture: &Architecture<I>,
@@ -127,7 +127,7 @@ impl Header {
     ) -> Result<(i32, i32), LoadError> {
         let scale = if scale_is_named { self.number("scale")? } else { STACK_UNITS };
         let pawn = self.number("pawn")?;
-        architecture.check_units(scale, pawn).map_err(|error| self.unsound(error))?;
+        architecture.check_scale(scale, pawn).map_err(|error| self.unsound(error))?;
         Ok((scale, pawn))
     }
 
@@ -135,7 +135,7 @@ impl Header {
         self.error(&error.part, error.problem)
     }
 
-    /// Every key must have been asked for.
+    /// Checks that every key has been taken, so that an unknown one is an error.
     pub(super) fn end(self) -> Result<(), LoadError> {
         match self.values.keys().next() {
             None => Ok(()),
@@ -150,18 +150,18 @@ const ACTIVATIONS: &[(&str, Activation)] = &[
     (Activation::Crelu.name(), Activation::Crelu),
     (Activation::Screlu.name(), Activation::Screlu),
 ];
-const SQUEEZES: &[(&str, Squeeze)] = &[
-    ("clip", Squeeze::Clip),
-    ("pairwise-127", Squeeze::Pairwise127),
-    ("pairwise-255", Squeeze::Pairwise255),
+const INPUT_ACTIVATIONS: &[(&str, InputActivation)] = &[
+    ("clip", InputActivation::Clipped),
+    ("pairwise-127", InputActivation::PairwiseMul127),
+    ("pairwise-255", InputActivation::PairwiseMul255),
 ];
 
 fn name_of<T: PartialEq>(choices: &[(&'static str, T)], wanted: &T) -> String {
     choices.iter().find(|(_, choice)| choice == wanted).map_or("?", |&(name, _)| name).into()
 }
 
-/// What [`Header::architecture`] reads.
-pub(super) fn lines_of<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'static str, String)> {
+/// The lines that [`Header::architecture`] parses.
+pub(super) fn header_lines<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'static str, String)> {
     let yes = |is: bool| name_of(YES, &is);
     let mut lines = vec![
         ("features", architecture.features.name().into()),
@@ -176,8 +176,8 @@ pub(super) fn lines_of<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'stat
         }
         HeadShape::Stacks(stack) => lines.extend([
             ("head", "stacks".into()),
-            ("squeeze", name_of(SQUEEZES, &stack.squeeze)),
-            ("dual", yes(stack.dual)),
+            ("squeeze", name_of(INPUT_ACTIVATIONS, &stack.input_activation)),
+            ("dual", yes(stack.squared_clipped)),
             ("skip", yes(stack.skip)),
             ("hidden", stack.hidden.to_string()),
             ("second", stack.second.to_string()),
@@ -186,8 +186,8 @@ pub(super) fn lines_of<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'stat
     let buckets = architecture.buckets();
     lines.extend([
         ("buckets", buckets.count.to_string()),
-        ("bucket-less", buckets.less.to_string()),
-        ("bucket-pieces", buckets.pieces.to_string()),
+        ("bucket-less", buckets.offset.to_string()),
+        ("bucket-pieces", buckets.divisor.to_string()),
     ]);
     lines
 }

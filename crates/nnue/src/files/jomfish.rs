@@ -4,16 +4,16 @@ use super::stacks::{put_stack, read_stack};
 use super::stockfish::{
     PADDING, Shape, VERSION_12, finish, put_first_layer, put_text, put_u32, read_first_layer, unfit,
 };
-use super::{LoadError, Reader, UnfitNetwork};
+use super::{FieldReader, LoadError, UnsupportedArchitecture};
 use crate::float::FloatNetwork;
 use crate::network::{Head, Network};
 
 pub(super) const MAGIC: u32 = 0x4A4F_4D46;
 const VERSION: u32 = 0x0001_0001;
 
-/// Reads a `.jnn`, whose layers are those of Stockfish 12 without hashes.
+/// Reads a `.jnn` file.
 pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = FieldReader::new(bytes);
     reader.expect("magic", MAGIC)?;
     reader.expect("version", VERSION)?;
     let description = reader.text("description")?;
@@ -25,8 +25,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
 }
 
 impl Network {
-    /// The network as Jomfish's `.jnn`, if it is one of HalfKP 256x2-32-32-1.
-    pub fn to_jomfish(&self) -> Result<Vec<u8>, UnfitNetwork> {
+    /// Writes the network as Jomfish's `.jnn`.
+    ///
+    /// # Errors
+    /// The architecture is not HalfKP 256x2-32-32-1.
+    pub fn to_jomfish(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
         let (Some((VERSION_12, _)), Head::Stacks(stacks)) = (self.shape(), &self.head) else {
             return Err(unfit(self, "Jomfish's"));
         };
@@ -41,14 +44,18 @@ impl Network {
 }
 
 impl FloatNetwork {
-    /// The network as Jomfish's own exporter writes it, to the byte. Its scales for the hidden layers and for the output
-    /// have changed places, so that no program that computes as Stockfish does gives the network's values:
-    /// [`Network::to_jomfish`] writes files that do.
-    pub fn to_jomfish_literal(&self) -> Result<Vec<u8>, UnfitNetwork> {
+    /// Writes the network byte for byte as Jomfish's own exporter does.
+    ///
+    /// That exporter swaps the scales of the hidden layers and of the output, so an engine that computes as
+    /// Stockfish does gets other values. [`Network::to_jomfish`] writes correct files.
+    ///
+    /// # Errors
+    /// The architecture is not HalfKP 256x2-32-32-1.
+    pub fn to_jomfish_literal(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
         let fits = self.architecture == Shape::stockfish_12().architecture && self.check().is_ok();
         if !fits {
             let architecture = self.architecture.to_string();
-            return Err(UnfitNetwork { architecture, format: "Jomfish's".into() });
+            return Err(UnsupportedArchitecture { architecture, format: "Jomfish's".into() });
         }
         let rounded = |number: f32, scale: f32| (number * scale).round();
         let mut bytes = Vec::new();
@@ -80,7 +87,7 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn jomfish_gets_sound_scales_or_its_own() {
+    fn jomfish_files_have_correct_scales_or_literally_jomfishs() {
         let Shape { architecture, pawn, .. } = Shape::stockfish_12();
         let mut float = FloatNetwork::zeroed(architecture, 600, pawn);
         float.description = "jom".into();
@@ -94,7 +101,7 @@ mod tests {
         assert_eq!(Network::from_bytes(&sound).unwrap().to_jomfish().unwrap(), sound);
         let literal = float.to_jomfish_literal().unwrap();
         assert_eq!(literal.len(), sound.len());
-        // The header, the first layer; then the first dense layer, and the output layer at the end.
+        // The header and the first layer; then the first dense layer, with the output layer at the end.
         let dense = 15 + 2 * 256 * 41_025;
         assert_eq!(literal[..dense], sound[..dense]);
         assert_eq!(literal[15..17], 64i16.to_le_bytes());

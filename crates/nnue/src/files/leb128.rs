@@ -1,13 +1,13 @@
-//! Arrays that Stockfish packs as signed LEB128.
+//! Arrays compressed as signed LEB128, as Stockfish writes them since version 16.
 
-use super::{LoadError, Reader};
-use tandem_memory::Block;
+use super::{FieldReader, LoadError};
+use tandem_memory::AlignedArray;
 
-/// How a packed array begins; the length in bytes follows.
+/// First bytes of a compressed array, before its length in bytes.
 const LEB_MAGIC: &[u8] = b"COMPRESSED_LEB128";
 
-/// Numbers that may be packed.
-pub(super) trait Packable: bytemuck::Pod + super::reader::Little {
+/// Integers that may be stored compressed.
+pub(super) trait Packable: bytemuck::Pod + super::reader::LittleEndian {
     fn from_wide(number: i64) -> Option<Self>;
 }
 
@@ -23,36 +23,37 @@ impl Packable for i32 {
     }
 }
 
-/// An array as it is, or packed as signed LEB128.
+/// Reads an array that is either plain or compressed as signed LEB128.
 pub(super) fn read_array<T: Packable>(
-    reader: &mut Reader<'_>,
+    reader: &mut FieldReader<'_>,
     field: &str,
     count: usize,
-) -> Result<Block<T>, LoadError> {
+) -> Result<AlignedArray<T>, LoadError> {
     if !reader.starts_with(LEB_MAGIC) {
-        return reader.numbers(field, count);
+        return reader.array(field, count);
     }
     reader.bytes(field, LEB_MAGIC.len())?;
     let len = reader.u32(field)? as usize;
     let offset = reader.at();
     let packed = reader.bytes(field, len)?;
     if count > len {
-        return Err(Reader::error(
+        return Err(FieldReader::error(
             field,
             offset,
             format!("{count} numbers cannot be packed into {len} bytes"),
         ));
     }
-    let mut numbers = Block::zeroed(count);
+    let mut numbers = AlignedArray::zeroed(count);
     let mut rest = packed;
     for number in numbers.iter_mut() {
         let at = offset + len - rest.len();
         let value = unpack(&mut rest).and_then(T::from_wide);
-        *number = value.ok_or_else(|| Reader::error(field, at, "no packed number of the right size"))?;
+        *number =
+            value.ok_or_else(|| FieldReader::error(field, at, "not a packed number of the right size"))?;
     }
     match rest.len() {
         0 => Ok(numbers),
-        more => Err(Reader::error(
+        more => Err(FieldReader::error(
             field,
             offset + len - more,
             format!("{more} bytes more than {count} numbers take"),
@@ -60,7 +61,7 @@ pub(super) fn read_array<T: Packable>(
     }
 }
 
-/// One number of seven bits a byte, the least first; the last byte's sixth bit is the sign.
+/// Decodes one integer: seven bits per byte, lowest first; bit 6 of the last byte is the sign.
 fn unpack(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0i64;
     for shift in (0..35).step_by(7) {
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_numbers_are_unpacked() {
+    fn compressed_integers_are_decoded() {
         for (bytes, number) in
             [(&[0x02u8][..], 2), (&[0x7E], -2), (&[0xFF, 0x00], 127), (&[0x80, 0x7F], -128)]
         {
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_place_of_the_number() {
+    fn errors_give_the_offset_of_the_integer() {
         let file = |packed: &[u8]| {
             let mut bytes = LEB_MAGIC.to_vec();
             bytes.extend((packed.len() as u32).to_le_bytes());
@@ -101,7 +102,7 @@ mod tests {
             bytes
         };
         let start = LEB_MAGIC.len() + 4;
-        let read = |packed: &[u8]| read_array::<i16>(&mut Reader::new(&file(packed)), "numbers", 2);
+        let read = |packed: &[u8]| read_array::<i16>(&mut FieldReader::new(&file(packed)), "numbers", 2);
         assert_eq!(read(&[0xFF, 0x00, 0x7E]).unwrap()[..], [127, -2]);
         // The second number has 21 bits; it is cut off; a third one follows.
         assert_eq!(read(&[2, 0xFF, 0xFF, 0x3F]).unwrap_err().offset, start + 1);

@@ -1,24 +1,25 @@
-//! Our own format: a header that says everything, then the numbers. `docs/formats.md` describes it for others.
+//! Tandem's own format (`.tnn`): a header of `key = value` lines, the weights and a checksum.
+//! `docs/formats.md` describes it for other programs.
 
-use super::header::{Header, lines_of};
+use super::header::{Header, header_lines};
 use super::reader::bounded;
 use super::stacks::{put_stack, read_stack};
-use super::{LoadError, Reader, extend};
+use super::{FieldReader, LoadError, extend};
 use crate::architecture::*;
 use crate::kernels::{Isa, Kernels};
 use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;
 use tandem_chess::checksum;
 
-/// How a file begins. The line ends show whether it was sent as text.
+/// First bytes of a file. As in PNG, the line ends reveal a transfer in text mode.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";
 const VERSION: u32 = 1;
 const CHECKSUM: usize = 8;
-/// Rows of weights are not padded.
+/// Weight rows are not padded.
 const PADDING: usize = 1;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = FieldReader::new(bytes);
     reader.bytes("magic", MAGIC.len())?;
     reader.expect("version", VERSION)?;
     let offset = reader.at();
@@ -29,52 +30,59 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     let is_flat = matches!(architecture.head, HeadShape::Flat { .. });
     let (scale, pawn) = header.units(&architecture, is_flat)?;
     let description = header.take("description").unwrap_or_default();
-    let ones = if is_flat { [header.one("qa")?, header.one("qb")?] } else { [1; 2] };
+    let factors = if is_flat { [header.quant_factor("qa")?, header.quant_factor("qb")?] } else { [1; 2] };
     let wraps = !is_flat && header.flag("wraps")?;
     header.end()?;
 
     let (outputs, width) = (architecture.outputs, architecture.width());
-    let inputs = architecture.features.inputs();
-    let bias = reader.numbers("biases of the first layer", width)?;
+    let inputs = architecture.features.num_inputs();
+    let bias = reader.array("biases of the first layer", width)?;
     let weights_at = reader.at();
-    let weights = reader.numbers("weights of the first layer", inputs * width)?;
+    let weights = reader.array("weights of the first layer", inputs * width)?;
     let psqt_at = reader.at();
     let psqt = match architecture.psqt {
-        true => Some(reader.numbers("piece squares", inputs * PSQT_BUCKETS)?),
+        true => Some(reader.array("piece squares", inputs * PSQT_BUCKETS)?),
         false => None,
     };
     let first = FirstLayer { outputs, width, bias, weights, psqt, wraps };
     let head = match architecture.head {
         HeadShape::Flat { activation, buckets } => {
-            let weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
-            let bias = reader.numbers("output biases", buckets.count)?.to_vec();
-            Head::Flat(Flat::new(activation, ones, scale, (buckets, outputs), weights, bias))
+            let weights = reader.array("output weights", 2 * outputs * buckets.count)?;
+            let bias = reader.array("output biases", buckets.count)?.to_vec();
+            Head::Flat(Flat::new(activation, factors, scale, (buckets, outputs), weights, bias))
         }
-        HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
+        HeadShape::Stacks(StackShape { input_activation, squared_clipped, skip, buckets, .. }) => {
             let layers = architecture.layers();
             let stacks = (0..buckets.count).map(|number| read_stack(&mut reader, &layers, PADDING, number));
-            Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks: stacks.collect::<Result<_, _>>()? })
+            Head::Stacks(Stacks {
+                input_activation,
+                squared_clipped,
+                skip,
+                buckets,
+                stacks: stacks.collect::<Result<_, _>>()?,
+            })
         }
     };
     let end = reader.at();
     let stored = reader.bytes("checksum", CHECKSUM)?;
     reader.end()?;
     if stored != checksum(&bytes[..end]).to_le_bytes() {
-        return Err(Reader::error("checksum", end, "does not fit: the file is damaged"));
+        return Err(FieldReader::error("checksum", end, "does not fit: the file is damaged"));
     }
     let features = architecture.features;
     if let Some(psqt) = &first.psqt {
         check_psqt(psqt, features.max_active())
-            .map_err(|error| Reader::error("piece squares", psqt_at, error.to_string()))?;
+            .map_err(|error| FieldReader::error("piece squares", psqt_at, error.to_string()))?;
     }
     if !wraps {
-        check_accumulators(&features, &first)
-            .map_err(|error| Reader::error("weights of the first layer", weights_at, error.to_string()))?;
+        check_accumulators(&features, &first).map_err(|error| {
+            FieldReader::error("weights of the first layer", weights_at, error.to_string())
+        })?;
     }
     Ok(Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) })
 }
 
-/// Puts the checksum right in a file that was changed. Only fuzzing and tests have a use for it.
+/// Recomputes the checksum of a file that was modified. Only fuzzing and tests need this.
 pub fn reseal(bytes: &mut [u8]) {
     if let Some(end) = bytes.len().checked_sub(CHECKSUM) {
         let sum = checksum(&bytes[..end]);
@@ -83,7 +91,8 @@ pub fn reseal(bytes: &mut [u8]) {
 }
 
 impl Network {
-    /// The network as a file of our own format, which [`Self::from_bytes`] reads again.
+    /// Writes the network in Tandem's own format, which [`Self::from_bytes`] reads. It can represent every
+    /// network.
     pub fn to_bytes(&self) -> Vec<u8> {
         let text = self.header();
         let mut bytes = MAGIC.to_vec();
@@ -111,12 +120,12 @@ impl Network {
     }
 
     fn header(&self) -> String {
-        let mut lines = lines_of(&self.architecture());
+        let mut lines = header_lines(&self.architecture());
         lines.push(("pawn", self.pawn.to_string()));
         if !self.description.is_empty() {
             lines.push(("description", bounded(&self.description).replace(['\r', '\n'], " ")));
         }
-        // Only what needs the word has it, so that it stays one that is worth reading.
+        // Written only if it is needed, so that its presence means something.
         if self.first.wraps && check_accumulators(&self.features, &self.first).is_err() {
             lines.push(("wraps", "yes".into()));
         }
@@ -137,7 +146,7 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn files_survive_a_round_trip() {
         for network in test_nets::all() {
             let bytes = network.to_bytes();
             let again = Network::from_bytes(&bytes).unwrap();
@@ -149,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_and_every_damage_is_refused() {
+    fn truncated_and_damaged_files_are_refused() {
         let bytes = test_nets::flat(FeatureSet::plain(), 32, 1).to_bytes();
         for len in [0, 3, 8, 11, 12, 15, 100, 400, bytes.len() / 2, bytes.len() - 9, bytes.len() - 1] {
             let error = Network::from_bytes(&bytes[..len]).unwrap_err();
@@ -178,7 +187,7 @@ mod tests {
         assert_eq!(error.offset, 16 + header + 2 * 32);
     }
 
-    /// A file with one line of its header changed, which may then be longer.
+    /// The file with one header line replaced, possibly by a longer one, and the checksum corrected.
     fn edited(network: &Network, line: &str, other: &str) -> Result<Network, LoadError> {
         let bytes = network.to_bytes();
         let len = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
@@ -194,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_no_network_can_have_are_refused() {
+    fn invalid_headers_are_refused() {
         let flat = test_nets::flat(FeatureSet::plain(), 32, 1);
         let stacks = test_nets::stacks(FeatureSet::plain(), 32, 2);
         for (network, line, other, field) in [
@@ -216,21 +225,22 @@ mod tests {
         assert!(edited(&stacks, "pawn = 100\n", "pawn = 100\nwraps = yes\n").is_ok());
     }
 
-    /// A file whose stacks outnumber its piece squares was once read, and then broke the evaluation.
+    /// Regression test: a file with more stacks than piece-square values was once accepted, and evaluation
+    /// panicked.
     #[test]
-    fn piece_squares_for_each_stack_are_needed() {
+    fn more_stacks_than_piece_square_values_are_refused() {
         let architecture = Architecture {
             features: FeatureSet::plain(),
             outputs: 32,
             tied: true,
             psqt: false,
             head: HeadShape::Stacks(StackShape {
-                squeeze: Squeeze::Clip,
-                dual: false,
+                input_activation: InputActivation::Clipped,
+                squared_clipped: false,
                 skip: false,
                 hidden: 2,
                 second: 1,
-                buckets: Buckets::bullet(32),
+                buckets: OutputBuckets::bullet(32),
             }),
         };
         let float = crate::FloatNetwork::zeroed(architecture, STACK_UNITS, 100);

@@ -1,28 +1,28 @@
-//! Reading numbers one field after another, with errors that say which and where.
+//! Reads binary fields in order, with errors that name the field and its position.
 
 use super::LoadError;
 use bytemuck::Pod;
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
-/// More bytes than a header or a description should have.
+/// Maximum length in bytes of a header or a description.
 const MAX_TEXT: usize = 1 << 20;
 
-/// So much of a description is written: a header with it can be read again, and what was no UTF-8 takes more room
-/// once it was read.
+/// Maximum length in bytes of a description that is written. It leaves a margin for the rest of the header,
+/// and for bytes that were not UTF-8 and grow when replaced.
 const MAX_DESCRIPTION: usize = 1 << 19;
 
-/// A description as files may have it.
+/// The description, cut to [`MAX_DESCRIPTION`].
 pub(super) fn bounded(description: &str) -> &str {
     &description[..description.floor_char_boundary(MAX_DESCRIPTION)]
 }
 
-/// The bytes of a file, and how far they were read.
-pub(super) struct Reader<'a> {
+/// The bytes of a file and the current position.
+pub(super) struct FieldReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         LoadError { field: field.into(), offset, problem: problem.into() }
     }
 
-    /// So many bytes. Nothing is set aside for a length before it is seen to be there.
+    /// Reads `len` bytes. Memory is allocated only after the length has been checked against the file.
     pub(super) fn bytes(&mut self, field: &str, len: usize) -> Result<&'a [u8], LoadError> {
         let left = self.bytes.len() - self.at;
         if len > left {
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         Ok(part)
     }
 
-    /// Whether these bytes come next.
+    /// True if these bytes come next.
     pub(super) fn starts_with(&self, wanted: &[u8]) -> bool {
         self.bytes[self.at..].starts_with(wanted)
     }
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
         self.u32(field).map(|number| number as i32)
     }
 
-    /// A number that must be what it is.
+    /// Reads a number that must equal `expected`.
     pub(super) fn expect(&mut self, field: &str, expected: u32) -> Result<(), LoadError> {
         let offset = self.at;
         let found = self.u32(field)?;
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         Err(Self::error(field, offset, format!("{found:#010x} found, {expected:#010x} expected")))
     }
 
-    /// Text after its length.
+    /// Reads a length and then as many bytes of text.
     pub(super) fn text(&mut self, field: &str) -> Result<String, LoadError> {
         let offset = self.at;
         let len = self.u32(field)? as usize;
@@ -82,24 +82,24 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8_lossy(self.bytes(field, len)?).into_owned())
     }
 
-    /// So many little-endian numbers.
-    pub(super) fn numbers<T: Pod + Little>(
+    /// Reads `count` little-endian numbers.
+    pub(super) fn array<T: Pod + LittleEndian>(
         &mut self,
         field: &str,
         count: usize,
-    ) -> Result<Block<T>, LoadError> {
+    ) -> Result<AlignedArray<T>, LoadError> {
         let offset = self.at;
         let len = count
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Self::error(field, offset, format!("{count} numbers are absurd")))?;
         let bytes = self.bytes(field, len)?;
-        let mut numbers = Block::<T>::zeroed(count);
+        let mut numbers = AlignedArray::<T>::zeroed(count);
         bytemuck::cast_slice_mut::<T, u8>(&mut numbers).copy_from_slice(bytes);
-        numbers.iter_mut().for_each(|number| *number = T::from_little(*number));
+        numbers.iter_mut().for_each(|number| *number = T::to_native(*number));
         Ok(numbers)
     }
 
-    /// Nothing may follow.
+    /// Checks that no bytes follow.
     pub(super) fn end(self) -> Result<(), LoadError> {
         match self.bytes.len() - self.at {
             0 => Ok(()),
@@ -108,17 +108,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Numbers that are stored little-endian.
-pub(super) trait Little: Copy {
-    /// The number as this machine has it.
-    fn from_little(stored: Self) -> Self;
+/// Numbers that are stored in little-endian order.
+pub(super) trait LittleEndian: Copy {
+    /// Converts from little-endian to the machine's byte order.
+    fn to_native(stored: Self) -> Self;
 }
 
 macro_rules! little {
     ($($number:ty),*) => {
-        $(impl Little for $number {
+        $(impl LittleEndian for $number {
             #[inline]
-            fn from_little(stored: Self) -> Self {
+            fn to_native(stored: Self) -> Self {
                 Self::from_le(stored)
             }
         })*

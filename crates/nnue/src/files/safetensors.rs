@@ -1,48 +1,55 @@
-//! Networks in floating point, as safetensors: one tensor for each layer's weights and biases, the shape of the network
-//! in the metadata. `docs/formats.md` has the names.
+//! Networks in floating point as safetensors: one tensor each for a layer's weights and biases, and the
+//! architecture in the metadata. `docs/formats.md` lists the names.
 
-use super::header::{Header, lines_of};
+use super::header::{Header, header_lines};
 use super::reader::bounded;
-use super::{LoadError, NetworkError, Reader, read_file};
+use super::{FieldReader, LoadError, NetworkError, read_file};
 use crate::architecture::{Architecture, ArchitectureError};
-use crate::float::{FloatNetwork, tensors};
+use crate::float::{FloatNetwork, tensor_shapes};
 use crate::inputs::Inputs;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// The metadata's word on what the file is.
+/// The metadata entry that identifies the format and its version.
 const FORMAT: (&str, &str) = ("format", "tandem-nnue-1");
 
-/// Where the header begins, after its length.
+/// Offset of the header in the file, after its length.
 const HEADER: usize = 8;
 
 impl<I: Inputs> FloatNetwork<I> {
-    /// The network as a safetensors file, if it has the numbers that its architecture says.
+    /// Writes the network as a safetensors file.
+    ///
+    /// # Errors
+    /// The network fails [`Self::check`], for example because a tensor has the wrong length.
     pub fn to_safetensors(&self) -> Result<Vec<u8>, ArchitectureError> {
         self.check()?;
         let mut metadata: HashMap<String, String> =
-            lines_of(&self.architecture).into_iter().map(|(key, value)| (key.into(), value)).collect();
+            header_lines(&self.architecture).into_iter().map(|(key, value)| (key.into(), value)).collect();
         metadata.insert(FORMAT.0.into(), FORMAT.1.into());
         metadata.insert("scale".into(), self.scale.to_string());
         metadata.insert("pawn".into(), self.pawn.to_string());
         metadata.insert("description".into(), bounded(&self.description).to_owned());
 
-        let tensors = tensors(&self.architecture);
+        let tensors = tensor_shapes(&self.architecture);
         let little = |numbers: &Vec<f32>| -> Vec<u8> {
             numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
         };
-        let bytes: Vec<Vec<u8>> = self.numbers().into_iter().map(little).collect();
+        let bytes: Vec<Vec<u8>> = self.parameters().into_iter().map(little).collect();
         let views = tensors.into_iter().zip(&bytes).map(|((name, shape), bytes)| {
             let view = TensorView::new(Dtype::F32, shape, bytes);
-            (name, view.expect("the numbers were counted above"))
+            (name, view.expect("check() has counted the parameters"))
         });
         let bytes =
             safetensors::serialize(views, Some(metadata)).expect("tensors of distinct names can be written");
         Ok(with_sorted_header(bytes))
     }
 
-    /// Reads a safetensors file of a network that must read these inputs, whatever they mean.
+    /// Reads a safetensors file of a network with the given inputs, which need not be chess.
+    ///
+    /// # Errors
+    /// The file is damaged, its architecture has other inputs, or a tensor is missing, superfluous or not
+    /// finite.
     pub fn from_safetensors_as(bytes: &[u8], inputs: I) -> Result<Self, LoadError> {
         Self::read(bytes, |header| header.architecture_as(inputs))
     }
@@ -51,12 +58,13 @@ impl<I: Inputs> FloatNetwork<I> {
         bytes: &[u8],
         architecture: impl FnOnce(&mut Header) -> Result<Architecture<I>, LoadError>,
     ) -> Result<Self, LoadError> {
-        let broken = |error: safetensors::SafeTensorError| Reader::error("safetensors", 0, error.to_string());
+        let broken =
+            |error: safetensors::SafeTensorError| FieldReader::error("safetensors", 0, error.to_string());
         let (header_len, tensor_info) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let file = SafeTensors::deserialize(bytes).map_err(broken)?;
         let metadata = tensor_info.metadata().clone().unwrap_or_default();
         let mut header = Header::new(metadata.into_iter().collect(), HEADER);
-        // Where a tensor's numbers begin; one that is not there is missed in the header.
+        // Offset of a tensor's data; a missing tensor is reported at the header.
         let place = |name: &str| {
             tensor_info.info(name).map_or(HEADER, |info| HEADER + header_len + info.data_offsets.0)
         };
@@ -69,31 +77,31 @@ impl<I: Inputs> FloatNetwork<I> {
         let description = header.take("description").unwrap_or_default();
         header.end()?;
 
-        // Everything is seen to be there before memory is set aside.
-        let tensors = tensors(&architecture);
+        // Everything is checked before memory is allocated.
+        let tensors = tensor_shapes(&architecture);
         for (name, shape) in &tensors {
             let tensor =
-                file.tensor(name).map_err(|_| Reader::error(name, HEADER, "this tensor is missing"))?;
+                file.tensor(name).map_err(|_| FieldReader::error(name, HEADER, "this tensor is missing"))?;
             if tensor.dtype() != Dtype::F32 || tensor.shape() != shape {
                 let (found, dtype) = (tensor.shape(), tensor.dtype());
                 let problem = format!("{dtype:?} {found:?} found, F32 {shape:?} expected");
-                return Err(Reader::error(name, place(name), problem));
+                return Err(FieldReader::error(name, place(name), problem));
             }
         }
         if let Some(other) =
             file.names().into_iter().find(|&name| tensors.iter().all(|(known, _)| known != name))
         {
-            return Err(Reader::error(other, place(other), "the architecture has no such tensor"));
+            return Err(FieldReader::error(other, place(other), "the architecture has no such tensor"));
         }
         let mut network = Self::zeroed(architecture, scale, pawn);
         network.description = description;
-        for ((name, _), numbers) in tensors.iter().zip(network.numbers_mut()) {
+        for ((name, _), numbers) in tensors.iter().zip(network.parameters_mut()) {
             let tensor = file.tensor(name).map_err(broken)?;
             let stored = tensor.data().as_chunks::<4>().0;
             *numbers = stored.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
             if let Some(index) = numbers.iter().position(|number| !number.is_finite()) {
                 let problem = format!("number {index} is {}", numbers[index]);
-                return Err(Reader::error(name, place(name) + 4 * index, problem));
+                return Err(FieldReader::error(name, place(name) + 4 * index, problem));
             }
         }
         Ok(network)
@@ -101,12 +109,18 @@ impl<I: Inputs> FloatNetwork<I> {
 }
 
 impl FloatNetwork {
-    /// Reads a safetensors file of such tensors and metadata.
+    /// Reads a safetensors file of a chess network.
+    ///
+    /// # Errors
+    /// The file is damaged, its feature set is unknown, or a tensor is missing, superfluous or not finite.
     pub fn from_safetensors(bytes: &[u8]) -> Result<Self, LoadError> {
         Self::read(bytes, Header::architecture)
     }
 
-    /// Reads a safetensors file.
+    /// Reads a safetensors file of a chess network from disk.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not such a network.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, NetworkError> {
         let path = path.as_ref();
         let bytes =
@@ -116,13 +130,14 @@ impl FloatNetwork {
     }
 }
 
-/// A safetensors file whose header is in order, which comes as chance has it: the same numbers should be the same file.
+/// Sorts the keys in the header of a safetensors file. The library writes them in random order, but equal
+/// networks should give equal files.
 pub fn with_sorted_header(mut bytes: Vec<u8>) -> Vec<u8> {
     let len = bytes.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
     let Some(header) = bytes.get_mut(HEADER..HEADER.saturating_add(len)) else { return bytes };
     let sorted = serde_json::from_slice::<BTreeMap<String, serde_json::Value>>(header);
     let sorted = sorted.and_then(|sorted| serde_json::to_vec(&sorted)).unwrap_or_default();
-    // The same facts take the same room; what the header was filled up with stays behind them.
+    // The sorted header is as long as the original; the padding stays behind it.
     if !sorted.is_empty() && sorted.len() <= header.len() {
         header[..sorted.len()].copy_from_slice(&sorted);
         header[sorted.len()..].fill(b' ');
@@ -137,7 +152,7 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn floats_are_read_as_they_were_written() {
+    fn float_networks_survive_a_round_trip() {
         for network in [
             test_nets::flat(FeatureSet::plain(), 32, 1),
             test_nets::stacks(FeatureSet::plain(), 64, 2),
@@ -152,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_much_is_named() {
+    fn missing_and_superfluous_tensors_are_named() {
         let bytes = test_nets::flat(FeatureSet::plain(), 32, 1).to_float().to_safetensors().unwrap();
         for len in [0, 7, 8, 40, 1000, bytes.len() - 1] {
             assert!(FloatNetwork::from_safetensors(&bytes[..len]).is_err(), "{len} bytes");
@@ -185,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_of_another_shape_than_they_say_are_not_written() {
+    fn inconsistent_networks_are_not_written() {
         let mut float = test_nets::flat(FeatureSet::plain(), 32, 1).to_float();
         float.weights.pop();
         assert_eq!(float.to_safetensors().unwrap_err().part, "input.weight");
@@ -197,7 +212,7 @@ mod tests {
         assert!(FloatNetwork::from_safetensors(&other).unwrap_err().problem.contains("stacks have 600"));
     }
 
-    /// Inputs that mean nothing.
+    /// Inputs without further meaning.
     #[derive(Clone, Debug, PartialEq)]
     struct Switches(&'static str);
 
@@ -208,7 +223,7 @@ mod tests {
             self.0
         }
 
-        fn inputs(&self) -> usize {
+        fn num_inputs(&self) -> usize {
             40
         }
 
@@ -218,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_of_any_meaning_are_known_by_their_name() {
+    fn custom_inputs_are_identified_by_their_name() {
         let head = test_nets::flat(FeatureSet::plain(), 32, 1).architecture().head;
         let architecture =
             Architecture { features: Switches("switches"), outputs: 32, tied: true, psqt: false, head };

@@ -1,62 +1,62 @@
-//! Networks of one hidden layer: the student's binary, and what bullet writes.
+//! Networks with one hidden layer: the student's binary and bullet's quantised files.
 //!
-//! The student's is the binary `HALFKP16` that a student's thesis on NNUE defined, one of the projects whose networks
-//! this library set out to read. Here it goes by that name.
+//! The student's format is the binary `HALFKP16` defined by a student's thesis on NNUE, one of the projects
+//! whose networks this library set out to read.
 
 use super::reader::bounded;
-use super::{LoadError, Reader, UnfitNetwork, extend};
-use crate::architecture::{Architecture, Buckets, HeadShape};
+use super::{FieldReader, LoadError, UnsupportedArchitecture, extend};
+use crate::architecture::{Architecture, HeadShape, OutputBuckets};
 use crate::features::FeatureSet;
 use crate::kernels::{Activation, Isa, Kernels};
 use crate::limits::check_accumulators;
 use crate::network::{FirstLayer, Flat, Head, Network};
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 
-/// Values of these networks are in centipawns.
+/// These formats use centipawns, so a pawn is 100.
 const PAWN: i32 = 100;
 
-/// How the student's binary begins.
+/// First bytes of the student's binary.
 pub(super) const STUDENT_MAGIC: &[u8] = b"HALFKP16";
 
-/// Reads the student's binary: HalfKP with 40,960 inputs, weights of its own for the side to move (A1, B1) and for the
-/// other (A2, B2), a clipped hidden layer, one output. `docs/formats.md` has the layout.
+/// Reads the student's binary: HalfKP with 40,960 inputs, separate weights for the side to move (A1, B1) and
+/// the opponent (A2, B2), a clipped hidden layer, one output. `docs/formats.md` has the layout.
 pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = FieldReader::new(bytes);
     reader.bytes("magic", STUDENT_MAGIC.len())?;
     reader.expect("version", 1)?;
     let features = FeatureSet::half_kp();
-    reader.expect("number of inputs", features.inputs() as u32)?;
+    reader.expect("number of inputs", features.num_inputs() as u32)?;
     let offset = reader.at();
     let outputs = reader.u32("hidden values")? as usize;
-    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: Buckets::ONE };
+    let head = HeadShape::Flat { activation: Activation::Crelu, buckets: OutputBuckets::ONE };
     let architecture = Architecture { features: features.clone(), outputs, tied: false, psqt: false, head };
-    let unsound = |field: &str, offset, problem| Err(Reader::error(field, offset, problem));
+    let unsound = |field: &str, offset, problem| Err(FieldReader::error(field, offset, problem));
     if let Err(error) = architecture.check() {
         return unsound("hidden values", offset, error.problem);
     }
-    let qa = one(&mut reader, "QA")?;
-    let qb = one(&mut reader, "QB")?;
+    let qa = quant_factor(&mut reader, "QA")?;
+    let qb = quant_factor(&mut reader, "QB")?;
     let offset = reader.at();
     let scale = reader.i32("output scale")?;
-    if let Err(error) = architecture.check_units(scale, PAWN) {
+    if let Err(error) = architecture.check_scale(scale, PAWN) {
         return unsound("output scale", offset, error.problem);
     }
     let description = reader.text("metadata")?;
 
-    let inputs = features.inputs();
+    let inputs = features.num_inputs();
     let own_at = reader.at();
-    let own_weights = reader.numbers::<i16>("weights A1", inputs * outputs)?;
-    let own_bias = reader.numbers::<i16>("biases B1", outputs)?;
+    let own_weights = reader.array::<i16>("weights A1", inputs * outputs)?;
+    let own_bias = reader.array::<i16>("biases B1", outputs)?;
     let other_at = reader.at();
-    let other_weights = reader.numbers::<i16>("weights A2", inputs * outputs)?;
-    let other_bias = reader.numbers::<i16>("biases B2", outputs)?;
-    let output_weights = reader.numbers("output weights", 2 * outputs)?;
+    let other_weights = reader.array::<i16>("weights A2", inputs * outputs)?;
+    let other_bias = reader.array::<i16>("biases B2", outputs)?;
+    let output_weights = reader.array("output weights", 2 * outputs)?;
     let output_bias = reader.i32("output bias")?;
     reader.end()?;
 
-    // Both sets side by side, so that one pass keeps both.
+    // Both sets of weights in one row, so that one pass updates both.
     let width = 2 * outputs;
-    let mut weights = Block::zeroed(inputs * width);
+    let mut weights = AlignedArray::zeroed(inputs * width);
     let rows = weights
         .chunks_exact_mut(width)
         .zip(own_weights.chunks_exact(outputs).zip(other_weights.chunks_exact(outputs)));
@@ -64,21 +64,24 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
         row[..outputs].copy_from_slice(own);
         row[outputs..].copy_from_slice(other);
     }
-    let mut bias = Block::zeroed(width);
+    let mut bias = AlignedArray::zeroed(width);
     bias[..outputs].copy_from_slice(&own_bias);
     bias[outputs..].copy_from_slice(&other_bias);
     let first = FirstLayer { outputs, width, bias, weights, psqt: None, wraps: false };
-    let shape = (Buckets::ONE, outputs);
+    let shape = (OutputBuckets::ONE, outputs);
     let flat = Flat::new(Activation::Crelu, [qa, qb], scale, shape, output_weights, vec![output_bias]);
     let field = format!("weights A1 or A2 (at byte {other_at})");
     finish(description, features, first, flat, (&field, own_at))
 }
 
 impl Network {
-    /// The network as the student's binary, if it is one of HalfKP with weights of its own for each perspective and a
-    /// clipped hidden layer, and says centipawns.
-    pub fn to_student(&self) -> Result<Vec<u8>, UnfitNetwork> {
-        let unfit = |but: &str| UnfitNetwork {
+    /// Writes the network as the student's binary.
+    ///
+    /// # Errors
+    /// The network does not have HalfKP inputs, separate weights for each perspective, a clipped hidden layer
+    /// and a single output, or is not in centipawns.
+    pub fn to_student(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
+        let unfit = |but: &str| UnsupportedArchitecture {
             architecture: format!("{}{but}", self.architecture()),
             format: "the student's".into(),
         };
@@ -98,7 +101,7 @@ impl Network {
         let mut bytes = STUDENT_MAGIC.to_vec();
         let header = [
             1,
-            self.features.inputs() as u32,
+            self.features.num_inputs() as u32,
             outputs as u32,
             flat.qa as u32,
             flat.qb as u32,
@@ -120,51 +123,55 @@ impl Network {
     }
 }
 
-/// What bullet's file does not say of itself.
+/// The facts about a network that bullet's quantised file does not contain.
 #[derive(Clone, Debug)]
 pub struct BulletLayout {
-    /// The inputs.
+    /// The chess feature set.
     pub features: FeatureSet,
-    /// Values of one side's accumulator.
+    /// Accumulator width of one side.
     pub outputs: usize,
-    /// Between them and the output.
+    /// The activation function between the accumulators and the output.
     pub activation: Activation,
-    /// What stands for one in the accumulators.
+    /// Quantisation factor of the accumulators.
     pub qa: i16,
-    /// What stands for one in the output weights.
+    /// Quantisation factor of the output weights.
     pub qb: i16,
-    /// What an output of one is worth in centipawns.
+    /// Output scale: the value of an output of 1.0 in centipawns.
     pub scale: i32,
-    /// Output buckets, 1 to 32, their weights one bucket after the other.
+    /// Number of output buckets, 1 to 32. Their weights are stored one bucket after the other.
     pub buckets: usize,
 }
 
 impl Network {
-    /// Reads bullet's quantised network of one hidden layer: weights and biases of 16 bits, padded to 64 bytes.
+    /// Reads bullet's quantised network with one hidden layer: weights and biases of 16 bits, padded to a
+    /// multiple of 64 bytes.
+    ///
+    /// # Errors
+    /// The layout is invalid, the file's length does not match it, or the weights could overflow an
+    /// accumulator.
     pub fn from_bullet(bytes: &[u8], layout: &BulletLayout) -> Result<Self, LoadError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = FieldReader::new(bytes);
         let BulletLayout { ref features, outputs, activation, qa, qb, scale, buckets } = *layout;
-        let buckets = Buckets::bullet(buckets);
+        let buckets = OutputBuckets::bullet(buckets);
         let head = HeadShape::Flat { activation, buckets };
         let architecture =
             Architecture { features: features.clone(), outputs, tied: true, psqt: false, head };
-        architecture
-            .check()
-            .and_then(|()| architecture.check_units(scale, PAWN))
-            .map_err(|error| Reader::error(&format!("{} in the layout", error.part), 0, error.problem))?;
+        architecture.check().and_then(|()| architecture.check_scale(scale, PAWN)).map_err(|error| {
+            FieldReader::error(&format!("{} in the layout", error.part), 0, error.problem)
+        })?;
         if qa <= 0 || qb <= 0 {
             let problem = format!("qa of {qa} and qb of {qb}: both must be above zero");
-            return Err(Reader::error("scales in the layout", 0, problem));
+            return Err(FieldReader::error("scales in the layout", 0, problem));
         }
-        let weights = reader.numbers("weights of the hidden layer", features.inputs() * outputs)?;
-        let bias = reader.numbers("biases of the hidden layer", outputs)?;
-        let output_weights = reader.numbers("output weights", 2 * outputs * buckets.count)?;
-        let output_bias = reader.numbers::<i16>("output biases", buckets.count)?;
+        let weights = reader.array("weights of the hidden layer", features.num_inputs() * outputs)?;
+        let bias = reader.array("biases of the hidden layer", outputs)?;
+        let output_weights = reader.array("output weights", 2 * outputs * buckets.count)?;
+        let output_bias = reader.array::<i16>("output biases", buckets.count)?;
         let offset = reader.at();
         let padding = bytes.len() - offset;
         if padding >= 64 {
             let problem = format!("{padding} bytes follow, where at most 63 may pad the file");
-            return Err(Reader::error("end of file", offset, problem));
+            return Err(FieldReader::error("end of file", offset, problem));
         }
         let first = FirstLayer { outputs, width: outputs, bias, weights, psqt: None, wraps: false };
         let bias_sums = output_bias.iter().map(|&bias| i32::from(bias)).collect();
@@ -175,17 +182,21 @@ impl Network {
 }
 
 impl Network {
-    /// The network as bullet writes it, if it has one hidden layer, shared weights, and bullet's buckets; and what must be
-    /// known to read it, for the file does not say.
-    pub fn to_bullet(&self) -> Result<(Vec<u8>, BulletLayout), UnfitNetwork> {
-        let unfit = |but: &str| UnfitNetwork {
+    /// Writes the network as bullet does, and returns the layout needed to read it, because the file does not
+    /// contain it.
+    ///
+    /// # Errors
+    /// The network does not have one hidden layer with shared weights and bullet's output buckets, is not in
+    /// centipawns, or has an output bias of more than 16 bits.
+    pub fn to_bullet(&self) -> Result<(Vec<u8>, BulletLayout), UnsupportedArchitecture> {
+        let unfit = |but: &str| UnsupportedArchitecture {
             architecture: format!("{}{but}", self.architecture()),
             format: "bullet's".into(),
         };
         let Head::Flat(flat) = &self.head else { return Err(unfit("")) };
         let first = &self.first;
         let buckets = flat.buckets.count;
-        if !first.is_tied() || (buckets > 1 && flat.buckets != Buckets::bullet(buckets)) {
+        if !first.is_tied() || (buckets > 1 && flat.buckets != OutputBuckets::bullet(buckets)) {
             return Err(unfit(""));
         }
         if self.pawn != PAWN {
@@ -214,17 +225,21 @@ impl Network {
     }
 }
 
-/// What stands for one in some integers.
-fn one(reader: &mut Reader<'_>, field: &str) -> Result<i16, LoadError> {
+/// Reads a quantisation factor, which must be positive.
+fn quant_factor(reader: &mut FieldReader<'_>, field: &str) -> Result<i16, LoadError> {
     let offset = reader.at();
     let number = reader.u32(field)?;
     match i16::try_from(number) {
         Ok(scale) if scale > 0 => Ok(scale),
-        _ => Err(Reader::error(field, offset, format!("{number} is no scale: 1 to 32767"))),
+        _ => Err(FieldReader::error(
+            field,
+            offset,
+            format!("{number} is not a quantisation factor: 1 to 32767"),
+        )),
     }
 }
 
-/// Puts a network together, after a look at what could overflow.
+/// Assembles the network after checking that its accumulators cannot overflow.
 fn finish(
     description: String,
     features: FeatureSet,
@@ -232,7 +247,8 @@ fn finish(
     flat: Flat,
     (field, offset): (&str, usize),
 ) -> Result<Network, LoadError> {
-    check_accumulators(&features, &first).map_err(|error| Reader::error(field, offset, error.to_string()))?;
+    check_accumulators(&features, &first)
+        .map_err(|error| FieldReader::error(field, offset, error.to_string()))?;
     let kernels = Kernels::new(Isa::best());
     Ok(Network { description, features, first, head: Head::Flat(flat), pawn: PAWN, kernels })
 }
@@ -244,12 +260,12 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn the_students_network_is_read_as_it_was_written() {
+    fn the_students_format_survives_a_round_trip() {
         let mut network = test_nets::untied(FeatureSet::half_kp(), 32, 5);
         let Head::Flat(flat) = &mut network.head else { unreachable!("a flat network was asked for") };
         flat.activation = Activation::Crelu;
-        flat.buckets = Buckets::ONE;
-        flat.weights = Block::from(&flat.weights[..64]);
+        flat.buckets = OutputBuckets::ONE;
+        flat.weights = AlignedArray::from(&flat.weights[..64]);
         flat.bias.truncate(1);
         let bytes = network.to_student().unwrap();
         let again = Network::from_bytes(&bytes).unwrap();
@@ -262,7 +278,7 @@ mod tests {
         }
         network.pawn = 208;
         assert!(network.to_student().unwrap_err().to_string().contains("whose pawn is not 100 units"));
-        // Hidden values, QA, QB, the worth of an output of one.
+        // Hidden values, QA, QB, output scale.
         for (at, field) in [(16, "hidden values"), (20, "QA"), (24, "QB"), (28, "output scale")] {
             for number in [0u32, u32::MAX, (1 << 20) + 1] {
                 let mut absurd = bytes.clone();
@@ -274,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_for_bullet_is_read_again() {
+    fn bullets_format_survives_a_round_trip() {
         let network = test_nets::flat(FeatureSet::plain(), 32, 9);
         let (bytes, layout) = network.to_bullet().unwrap();
         assert!(bytes.len().is_multiple_of(64));
@@ -290,9 +306,9 @@ mod tests {
         assert!(wide.to_bullet().unwrap_err().to_string().contains("more than 16 bits"));
     }
 
-    /// The definition of bullet's own example, slowly.
+    /// The formula of bullet's own example, computed in `i64`.
     #[test]
-    fn bullets_network_is_computed_as_bullet_says() {
+    fn bullets_network_gives_the_values_of_bullets_formula() {
         let mut state = 77u64;
         let mut random = |limit: i64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,39 +1,43 @@
-//! Stockfish's `.nnue` of all generations before threats became inputs.
+//! Stockfish's `.nnue` files of versions 12 to 17, all generations before threats became inputs.
 //!
-//! Stockfish keeps its accumulators in 16 bits and lets them wrap, and so do our kernels: a network whose weights could
-//! leave 16 bits in some position is read as it is, for that is what Stockfish makes of it.
+//! Stockfish keeps its accumulators in 16 bits and lets them wrap, and so do the kernels here. A network
+//! whose weights could leave 16 bits in some position is therefore accepted, because its values are the same
+//! as in Stockfish.
 
 use super::leb128::read_array;
 use super::reader::bounded;
 use super::stacks::{put_stack, read_stack};
-use super::{LoadError, Reader, UnfitNetwork, extend};
-use crate::architecture::{Architecture, Buckets, HeadShape, PSQT_BUCKETS, Squeeze, StackShape};
+use super::{FieldReader, LoadError, UnsupportedArchitecture, extend};
+use crate::architecture::{
+    Architecture, HeadShape, InputActivation, OutputBuckets, PSQT_BUCKETS, StackShape,
+};
 use crate::features::FeatureSet;
 use crate::kernels::{Isa, Kernels};
 use crate::limits::check_psqt;
 use crate::network::{Dense, FirstLayer, Head, Network, Stack, Stacks};
 
-/// Stockfish 12 and 13.
+/// File version of Stockfish 12 and 13.
 pub(super) const VERSION_12: u32 = 0x7AF3_2F16;
-/// Stockfish 14 to 17.
+/// File version of Stockfish 14 to 17.
 pub(super) const VERSION_14: u32 = 0x7AF3_2F20;
 
 const HALF_KP: u32 = 0x5D69_D5B8;
 const HALF_KA_V2: u32 = 0x5F23_4CB8;
 const HALF_KA_V2_HM: u32 = 0x7F23_4CB8;
 
-/// Rows of weights are padded to whole vectors of so many inputs.
+/// Weight rows are padded to a multiple of 32 inputs.
 pub(super) const PADDING: usize = 32;
 
-/// The widths of accumulators that the generations have had: those of Stockfish 14; of the small networks since 16.1;
-/// of 14.1, 15 and 15.1; of 16; of the time between; of 16.1; of 17.
+/// Accumulator widths of all generations: Stockfish 14; the small networks since 16.1; 14.1, 15 and 15.1; 16;
+/// a development version; 16.1; 17.
 const WIDTHS: [usize; 7] = [512, 128, 1024, 1536, 2048, 2560, 3072];
 
-/// What a pawn is worth in Stockfish's own units: by the end of a game, before 15.1; by its chances, since.
+/// The value of a pawn in Stockfish's internal units: the endgame pawn value before 15.1, and the one
+/// normalised by win rate since.
 const PAWN_12: i32 = 208;
 const PAWN_15: i32 = 361;
 
-/// The hash that each layer mixes into that of the layer before it.
+/// Hash of a dense layer, computed from that of the layer before it.
 fn affine_hash(before: u32, outputs: u32) -> u32 {
     (0xCC03_DAE4_u32.wrapping_add(outputs)) ^ (before >> 1) ^ (before << 31)
 }
@@ -45,7 +49,7 @@ fn stack_hash(inputs: u32, outputs: [u32; 3]) -> u32 {
     affine_hash(affine_hash(hash, second).wrapping_add(CLIPPED), last)
 }
 
-/// A generation.
+/// The architecture and the hashes of one generation of networks.
 pub(super) struct Shape {
     pub(super) architecture: Architecture,
     features_hash: u32,
@@ -59,21 +63,26 @@ impl Shape {
 
     fn stack_hash(&self) -> u32 {
         let [first, second, last] = [0, 1, 2].map(|layer| self.architecture.layers()[layer].1 as u32);
-        // Pairwise generations still sign with twice the accumulator.
+        // Generations with pairwise multiplication still hash twice the accumulator width.
         stack_hash(2 * self.architecture.outputs as u32, [first, second, last])
     }
 
-    /// Whether both hashes are those of this generation.
+    /// True if both hashes are those of this generation.
     fn has(&self, transformer: u32, file: u32) -> bool {
         self.transformer_hash() == transformer && self.stack_hash() ^ transformer == file
     }
 
-    /// One without pairs, skips and squares.
-    fn plain(features: FeatureSet, features_hash: u32, outputs: usize, stack: (usize, Buckets)) -> Self {
+    /// A generation without pairwise multiplication, skip connection and squared activations.
+    fn plain(
+        features: FeatureSet,
+        features_hash: u32,
+        outputs: usize,
+        stack: (usize, OutputBuckets),
+    ) -> Self {
         let (hidden, buckets) = stack;
         let head = HeadShape::Stacks(StackShape {
-            squeeze: Squeeze::Clip,
-            dual: false,
+            input_activation: InputActivation::Clipped,
+            squared_clipped: false,
             skip: false,
             hidden,
             second: 32,
@@ -85,33 +94,34 @@ impl Shape {
     }
 
     pub(super) fn stockfish_12() -> Self {
-        Self::plain(FeatureSet::half_kp_41024(), HALF_KP, 256, (32, Buckets::ONE))
+        Self::plain(FeatureSet::half_kp_41024(), HALF_KP, 256, (32, OutputBuckets::ONE))
     }
 
     fn stockfish_14(outputs: usize) -> Self {
-        Self::plain(FeatureSet::half_ka_v2(), HALF_KA_V2, outputs, (16, Buckets::STOCKFISH))
+        Self::plain(FeatureSet::half_ka_v2(), HALF_KA_V2, outputs, (16, OutputBuckets::STOCKFISH))
     }
 
     fn stockfish_14_1(outputs: usize) -> Self {
-        Self::plain(FeatureSet::half_ka_v2_hm(), HALF_KA_V2_HM, outputs, (8, Buckets::STOCKFISH))
+        Self::plain(FeatureSet::half_ka_v2_hm(), HALF_KA_V2_HM, outputs, (8, OutputBuckets::STOCKFISH))
     }
 
-    /// From 15.1 on. Stockfish 15, which did not square yet, has the same hashes.
+    /// Stockfish 15.1 and later. Stockfish 15 has the same hashes, but no squared activations.
     fn stockfish_15(outputs: usize) -> Self {
         let mut shape = Self::stockfish_14_1(outputs);
         shape.architecture.head = HeadShape::Stacks(StackShape {
-            squeeze: Squeeze::Pairwise127,
-            dual: true,
+            input_activation: InputActivation::PairwiseMul127,
+            squared_clipped: true,
             skip: true,
             hidden: 16,
             second: 32,
-            buckets: Buckets::STOCKFISH,
+            buckets: OutputBuckets::STOCKFISH,
         });
         shape.pawn = PAWN_15;
         shape
     }
 
-    /// The generation of a file of version [`VERSION_14`], by the hash of its first layer and of the whole.
+    /// The generation of a file of version [`VERSION_14`], from the hashes of its first layer and of the
+    /// whole file.
     fn by_hash(transformer: u32, file: u32) -> Option<Self> {
         let generations = [Self::stockfish_14, Self::stockfish_14_1, Self::stockfish_15];
         let mut shapes = generations.iter().flat_map(|generation| WIDTHS.map(generation));
@@ -119,9 +129,9 @@ impl Shape {
     }
 }
 
-/// Reads a `.nnue`.
+/// Reads a `.nnue` file.
 pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
-    let mut reader = Reader::new(bytes);
+    let mut reader = FieldReader::new(bytes);
     let version = reader.u32("version")?;
     let hash_at = reader.at();
     let file_hash = reader.u32("hash of the file")?;
@@ -135,10 +145,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     };
     let Some(shape) = shape else {
         let problem = format!(
-            "{file_hash:#010x}, with {transformer_hash:#010x} at byte {transformer_at}, is no architecture we know \
+            "{file_hash:#010x}, with {transformer_hash:#010x} at byte {transformer_at}, is not a known architecture \
              (those of Stockfish 12 to 17)"
         );
-        return Err(Reader::error("hash of the file", hash_at, problem));
+        return Err(FieldReader::error("hash of the file", hash_at, problem));
     };
     let first = read_first_layer(&mut reader, &shape.architecture)?;
     let layers = shape.architecture.layers();
@@ -151,7 +161,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
     Ok(finish(description, shape, first, stacks))
 }
 
-/// Puts a network together.
+/// Assembles the network, and recognises those of Stockfish 15.
 pub(super) fn finish(
     description: String,
     shape: Shape,
@@ -160,20 +170,21 @@ pub(super) fn finish(
 ) -> Network {
     let Shape { architecture: Architecture { features, head, .. }, mut pawn, .. } = shape;
     let HeadShape::Stacks(mut stack) = head else { unreachable!("every generation has stacks") };
-    if stack.dual && is_before_squares(&stacks) {
-        stack.dual = false;
+    if stack.squared_clipped && is_before_squares(&stacks) {
+        stack.squared_clipped = false;
         pawn = PAWN_12;
         for Stack { second, .. } in &mut stacks {
             *second = narrowed(second, second.inputs / 2);
         }
     }
-    let StackShape { squeeze, dual, skip, buckets, .. } = stack;
-    let head = Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks });
+    let StackShape { input_activation, squared_clipped, skip, buckets, .. } = stack;
+    let head = Head::Stacks(Stacks { input_activation, squared_clipped, skip, buckets, stacks });
     Network { description, features, first, head, pawn, kernels: Kernels::new(Isa::best()) }
 }
 
-/// Whether a network with a skip is of the generation of Stockfish 15, which did not square: its hashes are those of
-/// the next one, but nothing meets the second half of the inputs of its second layer.
+/// True if a network with a skip connection is from Stockfish 15, which had no squared activations. Its
+/// hashes equal those of the next generation, but all weights of the second layer's upper half of inputs are
+/// zero.
 fn is_before_squares(stacks: &[Stack]) -> bool {
     stacks.iter().all(|stack| {
         (0..stack.second.outputs).all(|output| stack.second.row(output).skip(15).all(|weight| weight == 0))
@@ -186,17 +197,17 @@ fn narrowed(dense: &Dense, inputs: usize) -> Dense {
 }
 
 pub(super) fn read_first_layer(
-    reader: &mut Reader<'_>,
+    reader: &mut FieldReader<'_>,
     architecture: &Architecture,
 ) -> Result<FirstLayer, LoadError> {
-    let (inputs, outputs) = (architecture.features.inputs(), architecture.outputs);
+    let (inputs, outputs) = (architecture.features.num_inputs(), architecture.outputs);
     let bias = read_array(reader, "biases of the first layer", outputs)?;
     let weights = read_array(reader, "weights of the first layer", inputs * outputs)?;
     let psqt = if architecture.psqt {
         let offset = reader.at();
         let psqt = read_array(reader, "piece squares", inputs * PSQT_BUCKETS)?;
         check_psqt(&psqt, architecture.features.max_active())
-            .map_err(|error| Reader::error("piece squares", offset, error.to_string()))?;
+            .map_err(|error| FieldReader::error("piece squares", offset, error.to_string()))?;
         Some(psqt)
     } else {
         None
@@ -204,16 +215,19 @@ pub(super) fn read_first_layer(
     Ok(FirstLayer { outputs, width: outputs, bias, weights, psqt, wraps: true })
 }
 
-/// A network that a format has no place for.
-pub(super) fn unfit(network: &Network, format: &str) -> UnfitNetwork {
-    UnfitNetwork { architecture: network.architecture().to_string(), format: format.into() }
+/// The error for a network that `format` cannot represent.
+pub(super) fn unfit(network: &Network, format: &str) -> UnsupportedArchitecture {
+    UnsupportedArchitecture { architecture: network.architecture().to_string(), format: format.into() }
 }
 
 impl Network {
-    /// The network as a file for Stockfish, not packed, if it has the architecture of a generation that we read other
-    /// than 15's: HalfKP 256x2-32-32-1 for Stockfish 12; HalfKAv2_hm with pairwise products, eight stacks and piece
-    /// squares for 15.1 to 17, by its width.
-    pub fn to_stockfish(&self) -> Result<Vec<u8>, UnfitNetwork> {
+    /// Writes the network as an uncompressed `.nnue` file for Stockfish.
+    ///
+    /// # Errors
+    /// The architecture is not one of these: HalfKP 256x2-32-32-1 for Stockfish 12; that of 14 or 14.1;
+    /// HalfKAv2_hm with pairwise multiplication, eight stacks and piece-square values for 15.1 to 17, by its
+    /// width. Stockfish 15 is not supported.
+    pub fn to_stockfish(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
         let (version, shape) = self.shape().ok_or_else(|| unfit(self, "Stockfish's"))?;
         let Head::Stacks(stacks) = &self.head else { return Err(unfit(self, "Stockfish's")) };
         let mut bytes = Vec::new();
@@ -229,13 +243,13 @@ impl Network {
         Ok(bytes)
     }
 
-    /// The generation whose architecture this network has, and its version.
+    /// The generation with this network's architecture, and its file version.
     pub(super) fn shape(&self) -> Option<(u32, Shape)> {
         let mut own = self.architecture();
         if let HeadShape::Stacks(stack) = &mut own.head
             && stack.buckets.count == 1
         {
-            stack.buckets = Buckets::ONE;
+            stack.buckets = OutputBuckets::ONE;
         }
         let generations = [Shape::stockfish_14, Shape::stockfish_14_1, Shape::stockfish_15];
         let shapes = generations.map(|generation| (VERSION_14, generation(own.outputs)));
@@ -270,7 +284,7 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn files_survive_a_round_trip() {
         let network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
         let bytes = network.to_stockfish().unwrap();
         let again = Network::from_bytes(&bytes).unwrap();
@@ -280,10 +294,10 @@ mod tests {
         assert!(test_nets::flat(FeatureSet::plain(), 32, 1).to_stockfish().is_err());
     }
 
-    /// The first layer's and the file's hash of every generation that was released. The files of 12, of 14 and of the
-    /// small network are at hand, and the rest come from another program's formula.
+    /// The first layer's and the file's hash of every released generation. Files of 12, of 14 and of the
+    /// small network are available; the other hashes come from another program's formula.
     #[test]
-    fn hashes_are_those_of_the_field() {
+    fn hashes_equal_those_of_released_networks() {
         assert!(Shape::stockfish_12().has(0x5D69_D7B8, 0x3E5A_A6EE));
         assert_eq!(Shape::stockfish_12().stack_hash(), 0x6333_7156);
         let released: [(u32, u32, Shape); 8] = [
@@ -303,15 +317,15 @@ mod tests {
         assert!(Shape::by_hash(0x7F23_54B8, 0x1C10_3072).is_none());
     }
 
-    /// Stockfish 15 has the hashes of 15.1, and nothing that would meet squares.
+    /// Stockfish 15 has the hashes of 15.1, but no weights for squared activations.
     #[test]
-    fn networks_of_stockfish_15_are_known_by_their_zeros() {
+    fn networks_of_stockfish_15_are_recognised_by_zero_weights() {
         let mut network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
         let mut expected = network.clone();
         let [Head::Stacks(wide), Head::Stacks(narrow)] = [&mut network.head, &mut expected.head] else {
             panic!("both have stacks");
         };
-        narrow.dual = false;
+        narrow.squared_clipped = false;
         for (wide, narrow) in wide.stacks.iter_mut().zip(&mut narrow.stacks) {
             let mut rows = [0; 32 * 32];
             for (output, row) in rows.chunks_exact_mut(32).enumerate() {
@@ -328,9 +342,9 @@ mod tests {
         }
     }
 
-    /// No two generations have the same hashes, so that it does not matter which is looked at first.
+    /// All hashes differ, so the order in which generations are tried does not matter.
     #[test]
-    fn hashes_tell_generations_apart() {
+    fn every_generation_has_distinct_hashes() {
         let generations = [Shape::stockfish_14, Shape::stockfish_14_1, Shape::stockfish_15];
         let shapes = generations.iter().flat_map(|generation| WIDTHS.map(generation));
         let mut hashes: Vec<_> = shapes.map(|shape| (shape.transformer_hash(), shape.stack_hash())).collect();
@@ -339,9 +353,9 @@ mod tests {
         assert_eq!(hashes.len(), 3 * WIDTHS.len());
     }
 
-    /// As Stockfish does: weights that could leave 16 bits are read, and our own format carries them with a word.
+    /// As in Stockfish, weights that could leave 16 bits are accepted; `.tnn` files mark them with `wraps`.
     #[test]
-    fn accumulators_may_wrap() {
+    fn networks_whose_accumulators_wrap_are_accepted() {
         let mut network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
         network.first.weights.iter_mut().step_by(128).for_each(|weight| *weight = 20_000);
         let read = Network::from_bytes(&network.to_stockfish().unwrap()).unwrap();
@@ -359,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn long_descriptions_are_cut_where_a_letter_ends() {
+    fn long_descriptions_are_cut_at_a_character_boundary() {
         let mut network = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4);
         network.description = "é".repeat(1 << 20);
         for bytes in [network.to_stockfish().unwrap(), network.to_bytes()] {
@@ -369,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_refused_and_named() {
+    fn damaged_files_are_refused_with_the_field_at_fault() {
         let bytes = test_nets::stacks(FeatureSet::half_ka_v2_hm(), 128, 4).to_stockfish().unwrap();
         for len in [5, 9, 15, 1000, bytes.len() - 1] {
             assert!(Network::from_bytes(&bytes[..len]).unwrap_err().offset <= len);

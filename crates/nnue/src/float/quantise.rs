@@ -1,4 +1,4 @@
-//! From floating point to integers and back, and what is lost on the way.
+//! Quantisation from floating point to integers, its inverse, and a report of the rounding errors.
 
 use super::{FloatLayer, FloatNetwork};
 use crate::architecture::*;
@@ -6,15 +6,16 @@ use crate::inputs::Inputs;
 use crate::kernels::{Isa, Kernels};
 use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
 use crate::network::*;
-use tandem_memory::Block;
+use tandem_memory::AlignedArray;
 use thiserror::Error;
 
-/// What stands for one in the integers of a flat network. Those of stacks are fixed.
+/// Quantisation factors of a flat network. Those of networks with stacks are fixed. The default is 255 and
+/// 64, as in bullet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantisation {
-    /// In the accumulators.
+    /// QA: the integer that represents 1.0 in the accumulators.
     pub qa: i16,
-    /// In the output weights.
+    /// QB: the integer that represents 1.0 in the output weights.
     pub qb: i16,
 }
 
@@ -24,32 +25,33 @@ impl Default for Quantisation {
     }
 }
 
-/// What became of the numbers of one layer.
+/// Quantisation errors of one layer's weights or biases. Errors are in units of the float parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerReport {
-    /// The layer.
+    /// The layer, for example `stack 3, layer 0, weights`.
     pub name: String,
-    /// How many numbers it has.
-    pub numbers: usize,
-    /// What stands for one.
+    /// Number of parameters.
+    pub parameters: usize,
+    /// Quantisation factor: the integer that represents 1.0.
     pub scale: f64,
-    /// The greatest number, up or down.
-    pub greatest: f64,
-    /// Numbers that did not fit and were held back.
+    /// Largest magnitude among the float parameters.
+    pub max_abs: f64,
+    /// Number of parameters that were clipped to the integer range. More than a few call for weight clipping
+    /// in training.
     pub clipped: usize,
-    /// The greatest difference between a number and what stands for it.
-    pub worst_error: f64,
-    /// The root of the mean square of those differences.
+    /// Largest absolute difference between a parameter and its quantised value.
+    pub max_error: f64,
+    /// Root mean square of these differences.
     pub rms_error: f64,
 }
 
-/// A network that cannot become one of integers.
+/// A float network that cannot be quantised.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{layer}: {problem}")]
 pub struct QuantiseError {
-    /// The layer.
+    /// The layer or setting at fault, for example `first layer, biases`.
     pub layer: String,
-    /// Why.
+    /// The reason, for example a parameter that is not finite or sums that could overflow.
     pub problem: String,
 }
 
@@ -60,25 +62,25 @@ impl From<ArchitectureError> for QuantiseError {
 }
 
 impl QuantiseError {
-    /// An overflow in a layer.
+    /// Converts an overflow in the given layer.
     fn overflow(layer: &str) -> impl Fn(OverflowError) -> Self {
         move |error| Self { layer: layer.into(), problem: error.to_string() }
     }
 }
 
-/// What stands for one in each kind of number of a quantised network.
+/// Quantisation factors of every tensor of a network: the integers that represent 1.0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scales {
-    /// In the first layer.
+    /// Weights and biases of the first layer.
     pub accumulator: f64,
-    /// In piece squares.
+    /// Piece-square values.
     pub psqt: f64,
-    /// In the weights and biases of each layer of a stack.
+    /// Weights and biases of each layer of a stack, in order.
     pub layers: Vec<(f64, f64)>,
 }
 
 impl Scales {
-    /// Those of an architecture. Only a flat head leaves a choice.
+    /// The factors of an architecture. `quantisation` applies to flat heads only.
     pub fn of<I: Inputs>(architecture: &Architecture<I>, quantisation: Quantisation) -> Self {
         let output = f64::from(STACK_UNITS * OUTPUT_SCALE);
         match architecture.head {
@@ -90,53 +92,53 @@ impl Scales {
                 let weight = f64::from(1 << WEIGHT_BITS);
                 let hidden = (weight, 127.0 * weight);
                 let layers = vec![hidden, hidden, (output / 127.0, output)];
-                Self { accumulator: f64::from(stack.squeeze.one()), psqt: output, layers }
+                Self { accumulator: f64::from(stack.input_activation.quantised_one()), psqt: output, layers }
             }
         }
     }
 }
 
-/// Turns numbers into integers, layer after layer, and keeps account.
+/// Quantises tensors and collects a report for each.
 #[derive(Default)]
 struct Quantiser {
     reports: Vec<LayerReport>,
 }
 
 impl Quantiser {
-    fn numbers<T: Into<f64> + Copy + TryFrom<i64>>(
+    fn quantise<T: Into<f64> + Copy + TryFrom<i64>>(
         &mut self,
         name: &str,
-        numbers: &[f32],
+        values: &[f32],
         scale: f64,
-        (least, most): (T, T),
+        (min, max): (T, T),
     ) -> Result<Vec<T>, QuantiseError> {
-        let (mut clipped, mut greatest, mut worst, mut squares) = (0, 0f64, 0f64, 0f64);
-        let mut out = Vec::with_capacity(numbers.len());
-        for (at, &number) in numbers.iter().enumerate() {
-            let number = f64::from(number);
-            if !number.is_finite() {
-                let problem = format!("number {at} is {number}");
+        let (mut clipped, mut max_abs, mut max_error, mut squares) = (0, 0f64, 0f64, 0f64);
+        let mut out = Vec::with_capacity(values.len());
+        for (at, &value) in values.iter().enumerate() {
+            let value = f64::from(value);
+            if !value.is_finite() {
+                let problem = format!("number {at} is {value}");
                 return Err(QuantiseError { layer: name.into(), problem });
             }
-            // Ties go where the trainer's `round_to` sends them. Its products have 32 bits, so that a few numbers beside a tie
-            // may still differ.
-            let wanted = (number * scale).round_ties_even();
-            let held = wanted.clamp(least.into(), most.into());
-            clipped += usize::from(held != wanted);
-            greatest = greatest.max(number.abs());
-            let error = (held / scale - number).abs();
-            worst = worst.max(error);
+            // Ties to even, as the trainer's `round_to` does. Its products have 32 bits, so a few parameters
+            // next to a tie may still differ.
+            let rounded = (value * scale).round_ties_even();
+            let quantised = rounded.clamp(min.into(), max.into());
+            clipped += usize::from(quantised != rounded);
+            max_abs = max_abs.max(value.abs());
+            let error = (quantised / scale - value).abs();
+            max_error = max_error.max(error);
             squares += error * error;
-            out.push(T::try_from(held as i64).unwrap_or(most));
+            out.push(T::try_from(quantised as i64).unwrap_or(max));
         }
         self.reports.push(LayerReport {
             name: name.into(),
-            numbers: numbers.len(),
+            parameters: values.len(),
             scale,
-            greatest,
+            max_abs,
             clipped,
-            worst_error: worst,
-            rms_error: (squares / numbers.len().max(1) as f64).sqrt(),
+            max_error,
+            rms_error: (squares / values.len().max(1) as f64).sqrt(),
         });
         Ok(out)
     }
@@ -147,26 +149,30 @@ const I16: (i16, i16) = (i16::MIN, i16::MAX);
 const I32: (i32, i32) = (i32::MIN, i32::MAX);
 
 impl<I: Inputs> FloatNetwork<I> {
-    /// The network in integers, and what that did to each layer.
+    /// Quantises the network, and reports the rounding errors of each tensor.
+    ///
+    /// # Errors
+    /// The network fails [`Self::check`], a parameter is not finite, a quantisation factor is not positive,
+    /// or the quantised weights could overflow an accumulator.
     pub fn quantise(
         &self,
         quantisation: Quantisation,
     ) -> Result<(Network<I>, Vec<LayerReport>), QuantiseError> {
         self.check()?;
         if quantisation.qa <= 0 || quantisation.qb <= 0 {
-            let problem = format!("{quantisation:?}: what stands for one must be above zero");
+            let problem = format!("{quantisation:?}: quantisation factors must be above zero");
             return Err(QuantiseError { layer: "quantisation".into(), problem });
         }
         let architecture = &self.architecture;
         let scales = Scales::of(architecture, quantisation);
         let mut quantiser = Quantiser::default();
-        let block = |numbers: Vec<i16>| Block::from(&numbers[..]);
+        let block = |numbers: Vec<i16>| AlignedArray::from(&numbers[..]);
         let name = "first layer";
-        let bias = quantiser.numbers(&format!("{name}, biases"), &self.bias, scales.accumulator, I16)?;
+        let bias = quantiser.quantise(&format!("{name}, biases"), &self.bias, scales.accumulator, I16)?;
         let weights =
-            quantiser.numbers(&format!("{name}, weights"), &self.weights, scales.accumulator, I16)?;
+            quantiser.quantise(&format!("{name}, weights"), &self.weights, scales.accumulator, I16)?;
         let psqt = match architecture.psqt {
-            true => Some(quantiser.numbers("piece squares", &self.psqt, scales.psqt, I32)?),
+            true => Some(quantiser.quantise("piece squares", &self.psqt, scales.psqt, I32)?),
             false => None,
         };
         if let Some(psqt) = &psqt {
@@ -178,7 +184,7 @@ impl<I: Inputs> FloatNetwork<I> {
             width: architecture.width(),
             bias: block(bias),
             weights: block(weights),
-            psqt: psqt.map(|psqt| Block::from(&psqt[..])),
+            psqt: psqt.map(|psqt| AlignedArray::from(&psqt[..])),
             wraps: false,
         };
         check_accumulators(&architecture.features, &first).map_err(QuantiseError::overflow(name))?;
@@ -189,18 +195,18 @@ impl<I: Inputs> FloatNetwork<I> {
                     self.stacks.iter().flat_map(|stack| part(&stack[0])).copied().collect()
                 };
                 let weights =
-                    quantiser.numbers("output weights", &all(|layer| &layer.weights), weight, I16)?;
-                let bias = quantiser.numbers("output biases", &all(|layer| &layer.bias), bias, I32)?;
-                let ones = [quantisation.qa, quantisation.qb];
+                    quantiser.quantise("output weights", &all(|layer| &layer.weights), weight, I16)?;
+                let bias = quantiser.quantise("output biases", &all(|layer| &layer.bias), bias, I32)?;
+                let factors = [quantisation.qa, quantisation.qb];
                 let shape = (buckets, architecture.outputs);
-                Head::Flat(Flat::new(activation, ones, self.scale, shape, block(weights), bias))
+                Head::Flat(Flat::new(activation, factors, self.scale, shape, block(weights), bias))
             }
-            HeadShape::Stacks(StackShape { squeeze, dual, skip, buckets, .. }) => {
+            HeadShape::Stacks(StackShape { input_activation, squared_clipped, skip, buckets, .. }) => {
                 let stacks = self.stacks.iter().enumerate();
                 let stacks =
                     stacks.map(|(number, stack)| quantise_stack(&mut quantiser, &scales, number, stack));
                 let stacks = stacks.collect::<Result<_, _>>()?;
-                Head::Stacks(Stacks { squeeze, dual, skip, buckets, stacks })
+                Head::Stacks(Stacks { input_activation, squared_clipped, skip, buckets, stacks })
             }
         };
         let network = Network {
@@ -224,8 +230,8 @@ fn quantise_stack(
     let mut quantised = Vec::new();
     for (layer, (floats, &(weight, bias))) in stack.iter().zip(&scales.layers).enumerate() {
         let name = format!("stack {number}, layer {layer}");
-        let weights = quantiser.numbers(&format!("{name}, weights"), &floats.weights, weight, I8)?;
-        let biases = quantiser.numbers(&format!("{name}, biases"), &floats.bias, bias, I32)?;
+        let weights = quantiser.quantise(&format!("{name}, weights"), &floats.weights, weight, I8)?;
+        let biases = quantiser.quantise(&format!("{name}, biases"), &floats.bias, bias, I32)?;
         check_bias(&biases).map_err(QuantiseError::overflow(&name))?;
         quantised.push((weights, biases));
     }
@@ -243,7 +249,8 @@ fn quantise_stack(
 }
 
 impl<I: Inputs> Network<I> {
-    /// What stands for one in a flat network's integers; the usual, where the network is none.
+    /// The quantisation factors of a flat network; the default for networks with stacks, where they are
+    /// fixed.
     pub fn quantisation(&self) -> Quantisation {
         match &self.head {
             Head::Flat(flat) => Quantisation { qa: flat.qa, qb: flat.qb },
@@ -251,8 +258,9 @@ impl<I: Inputs> Network<I> {
         }
     }
 
-    /// The network in floating point. Quantised again, it is the same, unless an output bias of a flat network has more
-    /// than 24 bits, or accumulators wrap: weights that could leave 16 bits are no network of floating point.
+    /// Converts the network back to floating point. Quantising the result gives the same network, except if
+    /// an output bias of a flat network has more than 24 bits, or if accumulators wrap, which float networks
+    /// may not.
     pub fn to_float(&self) -> FloatNetwork<I> {
         let architecture = self.architecture();
         let scales = Scales::of(&architecture, self.quantisation());
@@ -305,16 +313,16 @@ mod tests {
     use crate::test_nets;
 
     #[test]
-    fn a_network_comes_back_from_floats() {
+    fn quantising_a_dequantised_network_gives_the_same_bytes() {
         for network in test_nets::all() {
             let (again, reports) = network.to_float().quantise(network.quantisation()).unwrap();
             assert_eq!(again.to_bytes(), network.to_bytes());
-            assert!(reports.iter().all(|report| report.clipped == 0 && report.worst_error < 1e-3));
+            assert!(reports.iter().all(|report| report.clipped == 0 && report.max_error < 1e-3));
         }
     }
 
     #[test]
-    fn what_cannot_be_quantised_is_refused() {
+    fn invalid_networks_are_not_quantised() {
         let refused = |float: &FloatNetwork| float.quantise(Quantisation::default()).unwrap_err().layer;
         let stacks = test_nets::stacks(FeatureSet::plain(), 32, 4).to_float();
         let flat = test_nets::flat(FeatureSet::plain(), 32, 1).to_float();
@@ -338,9 +346,11 @@ mod tests {
         let mut other = flat;
         other.architecture.outputs = 40;
         assert_eq!(refused(&other), "outputs");
-        // A shape that is none can be made of zeros, but goes no further.
-        let head =
-            HeadShape::Flat { activation: Activation::Relu, buckets: Buckets { count: 0, ..Buckets::ONE } };
+        // An invalid architecture can be created with zeros, but not quantised.
+        let head = HeadShape::Flat {
+            activation: Activation::Relu,
+            buckets: OutputBuckets { count: 0, ..OutputBuckets::ONE },
+        };
         let architecture = Architecture { head, ..other.architecture };
         assert_eq!(
             refused(&FloatNetwork::zeroed(Architecture { outputs: 32, ..architecture }, 400, 100)),
@@ -349,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_go_to_the_even_number() {
+    fn ties_are_rounded_to_even() {
         let mut float = test_nets::flat(FeatureSet::plain(), 32, 1).to_float();
         float.stacks[0][0].weights[..2].copy_from_slice(&[0.5 / 64.0, 1.5 / 64.0]);
         let (network, _) = float.quantise(Quantisation { qa: 255, qb: 64 }).unwrap();
@@ -358,13 +368,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_told() {
+    fn clipped_parameters_and_errors_are_reported() {
         let mut float = test_nets::stacks(FeatureSet::plain(), 32, 4).to_float();
         float.stacks[3][0].weights[5] = 9.0;
         let (_, reports) = float.quantise(Quantisation::default()).unwrap();
         let report = reports.iter().find(|report| report.clipped > 0).unwrap();
         assert_eq!((report.name.as_str(), report.clipped), ("stack 3, layer 0, weights", 1));
-        assert!(report.worst_error > 7.0 && report.greatest == 9.0);
+        assert!(report.max_error > 7.0 && report.max_abs == 9.0);
 
         float.bias[3] = f32::NAN;
         let error = float.quantise(Quantisation::default()).unwrap_err();

@@ -1,13 +1,14 @@
-//! Kernels in plain Rust, each marked to be compiled into its callers with their instructions.
+//! Kernels in plain Rust, inlined into their callers so that each is compiled with the caller's instruction
+//! set.
 
-use super::{Activation, Isa, Kernels, Products, Rows};
+use super::{Activation, Isa, Kernels, Products, WeightRows};
 
 pub(super) const KERNELS: Kernels = Kernels { isa: Isa::Portable, update, clip, pairwise, affine, dot };
 
 #[inline(always)]
-pub(super) fn update(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+pub(super) fn update(out: &mut [i16], from: &[i16], rows: WeightRows<'_>, adds: &[u32], subs: &[u32]) {
     match (adds, subs) {
-        // A quiet move, a capture, and castling, each in one pass.
+        // A quiet move, a capture and castling, each in one pass.
         (&[a], &[s]) => fused(out, from, [rows.row(a)], [rows.row(s)]),
         (&[a], &[s, t]) => fused(out, from, [rows.row(a)], [rows.row(s), rows.row(t)]),
         (&[a, b], &[s, t]) => fused(out, from, [rows.row(a), rows.row(b)], [rows.row(s), rows.row(t)]),
@@ -16,7 +17,7 @@ pub(super) fn update(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32]
     }
 }
 
-/// A fixed number of rows in one pass over the values.
+/// Adds and subtracts a fixed number of rows in one pass over the values.
 #[inline(always)]
 fn fused<const A: usize, const S: usize>(
     out: &mut [i16],
@@ -24,13 +25,14 @@ fn fused<const A: usize, const S: usize>(
     adds: [&[i16]; A],
     subs: [&[i16]; S],
 ) {
-    // In parts of a known length, which the compiler turns into vectors without asking whether the rows overlap.
-    const PART: usize = 32;
-    let out = out.as_chunks_mut::<PART>().0;
+    // Chunks of a constant length, which the compiler vectorises without a run-time check for overlapping
+    // slices.
+    const CHUNK: usize = 32;
+    let out = out.as_chunks_mut::<CHUNK>().0;
     let count = out.len();
-    let from = &from.as_chunks::<PART>().0[..count];
-    let adds = adds.map(|row| &row.as_chunks::<PART>().0[..count]);
-    let subs = subs.map(|row| &row.as_chunks::<PART>().0[..count]);
+    let from = &from.as_chunks::<CHUNK>().0[..count];
+    let adds = adds.map(|row| &row.as_chunks::<CHUNK>().0[..count]);
+    let subs = subs.map(|row| &row.as_chunks::<CHUNK>().0[..count]);
     for part in 0..count {
         let mut values = from[part];
         for row in adds {
@@ -47,9 +49,9 @@ fn fused<const A: usize, const S: usize>(
     }
 }
 
-/// Any number of rows, a part of the values at a time, which stays in registers.
+/// Adds and subtracts any number of rows, one tile of `N` values at a time that stays in registers.
 #[inline(always)]
-fn tiled<const N: usize>(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+fn tiled<const N: usize>(out: &mut [i16], from: &[i16], rows: WeightRows<'_>, adds: &[u32], subs: &[u32]) {
     for (at, (out, from)) in out.chunks_exact_mut(N).zip(from.chunks_exact(N)).enumerate() {
         let mut sums = [0i16; N];
         sums.copy_from_slice(from);
@@ -106,16 +108,16 @@ pub(super) fn dot(
     weights: &[i16],
     one: i16,
 ) -> i32 {
-    let held = |value: i16| value.clamp(0, one);
-    // Products of two numbers of 16 bits, added up in 32: there are instructions for that.
+    let clipped = |value: i16| value.clamp(0, one);
+    // Products of two 16-bit integers summed in 32 bits, for which there are instructions (`pmaddwd`).
     match activation {
         Activation::Relu => sum(values, weights, |value, weight| (value.max(0), weight)),
-        Activation::Crelu => sum(values, weights, |value, weight| (held(value), weight)),
+        Activation::Crelu => sum(values, weights, |value, weight| (clipped(value), weight)),
         Activation::Screlu if products == Products::Narrow => {
-            sum(values, weights, |value, weight| (held(value), held(value).wrapping_mul(weight)))
+            sum(values, weights, |value, weight| (clipped(value), clipped(value).wrapping_mul(weight)))
         }
         Activation::Screlu => values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
-            let value = i32::from(held(value));
+            let value = i32::from(clipped(value));
             sum.wrapping_add(value * value * i32::from(weight))
         }),
     }

@@ -1,9 +1,10 @@
-//! Kernels for the vector instructions of x86-64.
+//! Kernels for x86-64 with SSE 4.1, AVX2 and AVX-512. Macros generate the three variants of `dot` and
+//! `affine`.
 
-use super::{Activation, Isa, Kernels, Products, Rows, portable};
+use super::{Activation, Isa, Kernels, Products, WeightRows, portable};
 use std::arch::x86_64::*;
 
-/// The portable kernels once more, compiled for an instruction set.
+/// Compiles the portable kernels again for an instruction set.
 macro_rules! compiled_for {
     ($features:literal, $module:ident) => {
         #[allow(dead_code, reason = "some are written by hand for some instruction sets")]
@@ -11,7 +12,13 @@ macro_rules! compiled_for {
             use super::*;
 
             #[target_feature(enable = $features)]
-            pub(super) fn update(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+            pub(super) fn update(
+                out: &mut [i16],
+                from: &[i16],
+                rows: WeightRows<'_>,
+                adds: &[u32],
+                subs: &[u32],
+            ) {
                 portable::update(out, from, rows, adds, subs);
             }
 
@@ -50,8 +57,8 @@ pub(super) const AVX2: Kernels = Kernels {
     dot: dot_avx2,
 };
 
-// Left to itself, the compiler works on 256 bits at a time even where there are 512: the kernels that matter most are
-// written out.
+// The compiler prefers 256-bit vectors even where 512 bits are available, so the most important kernels are
+// written by hand.
 pub(super) const AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
     update: update_avx512,
@@ -61,10 +68,10 @@ pub(super) const AVX512: Kernels = Kernels {
     dot: dot_avx512,
 };
 
-/// Values in a vector of 512 bits.
+/// Values of 16 bits in a vector of 512 bits.
 const LANES: usize = 32;
 
-/// The vectors of a row, whose length is a multiple of theirs.
+/// Splits a row into vectors. Its length is a multiple of [`LANES`].
 #[inline(always)]
 fn vectors(values: &[i16]) -> &[[i16; LANES]] {
     values.as_chunks().0
@@ -90,9 +97,9 @@ fn store(values: &mut [i16; LANES], vector: __m512i) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn update_avx512(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+fn update_avx512(out: &mut [i16], from: &[i16], rows: WeightRows<'_>, adds: &[u32], subs: &[u32]) {
     match (adds, subs) {
-        // A quiet move, a capture, and castling, each in one pass.
+        // A quiet move, a capture and castling, each in one pass.
         (&[a], &[s]) => fused_avx512(out, from, rows, [a], [s]),
         (&[a], &[s, t]) => fused_avx512(out, from, rows, [a], [s, t]),
         (&[a, b], &[s, t]) => fused_avx512(out, from, rows, [a, b], [s, t]),
@@ -101,13 +108,13 @@ fn update_avx512(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], su
     }
 }
 
-/// A fixed number of rows in one pass over the values.
+/// Adds and subtracts a fixed number of rows in one pass over the values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn fused_avx512<const A: usize, const S: usize>(
     out: &mut [i16],
     from: &[i16],
-    rows: Rows<'_>,
+    rows: WeightRows<'_>,
     adds: [u32; A],
     subs: [u32; S],
 ) {
@@ -128,9 +135,15 @@ fn fused_avx512<const A: usize, const S: usize>(
     }
 }
 
-/// Any number of rows, a part of the values at a time, which stays in registers.
+/// Adds and subtracts any number of rows, one tile of `N` vectors at a time that stays in registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiled_avx512<const N: usize>(out: &mut [i16], from: &[i16], rows: Rows<'_>, adds: &[u32], subs: &[u32]) {
+fn tiled_avx512<const N: usize>(
+    out: &mut [i16],
+    from: &[i16],
+    rows: WeightRows<'_>,
+    adds: &[u32],
+    subs: &[u32],
+) {
     let tiles = vectors_mut(out).as_chunks_mut::<N>().0.iter_mut().zip(vectors(from).as_chunks::<N>().0);
     for (at, (out, from)) in tiles.enumerate() {
         let tile = |row: u32| &vectors(rows.row(row)).as_chunks::<N>().0[at];
@@ -158,11 +171,11 @@ fn tiled_avx512<const N: usize>(out: &mut [i16], from: &[i16], rows: Rows<'_>, a
 fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift: u32) {
     let (zero, one) = (_mm512_setzero_si512(), _mm512_set1_epi16(max));
     let down = _mm_cvtsi32_si128(shift as i32);
-    // Packing takes from both vectors by turns: this puts the eight parts in order again.
+    // Packing interleaves the 128-bit lanes of both vectors; this permutation restores their order.
     let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     let product = |left: &[i16; LANES], right: &[i16; LANES]| {
-        let held = |values| _mm512_min_epi16(_mm512_max_epi16(load(values), zero), one);
-        _mm512_srl_epi16(_mm512_mullo_epi16(held(left), held(right)), down)
+        let clipped = |values| _mm512_min_epi16(_mm512_max_epi16(load(values), zero), one);
+        _mm512_srl_epi16(_mm512_mullo_epi16(clipped(left), clipped(right)), down)
     };
     let (whole, rest) = out.as_chunks_mut::<64>();
     let (left_pairs, left_rest) = left.as_chunks::<64>();
@@ -176,12 +189,12 @@ fn pairwise_avx512(out: &mut [u8], left: &[i16], right: &[i16], max: i16, shift:
     portable::pairwise(rest, left_rest, right_rest, max, shift);
 }
 
-/// A sum of products of two numbers of 16 bits, as many at a time as a vector holds. A weight that is too large for a product
-/// of 16 bits is split: 128 times an upper part, plus a lower one.
+/// Generates a dot product of 16-bit values and weights, one vector at a time. A weight too large for a
+/// 16-bit product is split into 128 times an upper part, plus a lower part.
 macro_rules! dot {
     (
-        $name:ident, $sums:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $all:ident, $load:ident,
-        $store:ident, $least:ident, $greatest:ident, $times:ident, $plus:ident, $minus:ident, $up:ident, $down:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
+        $name:ident, $sums:ident, $features:literal, $lanes:literal, $vector:ty, $zero:ident, $set1:ident, $load:ident,
+        $store:ident, $min:ident, $max:ident, $mullo:ident, $add:ident, $sub:ident, $shl:ident, $shr:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
     ) => {
         #[target_feature(enable = $features)]
         fn $name(
@@ -202,30 +215,30 @@ macro_rules! dot {
             }
         }
 
-        /// The sum for values that are held between 0 and `most`, and squared or not.
+        /// The sum for values clipped to `0..=max` and optionally squared.
         #[target_feature(enable = $features)]
-        fn $sums<const SQUARED: bool, const SPLIT: bool>(values: &[i16], weights: &[i16], most: i16) -> i32 {
-            let (held, middle) = ($all(most), $all(64));
+        fn $sums<const SQUARED: bool, const SPLIT: bool>(values: &[i16], weights: &[i16], max: i16) -> i32 {
+            let (limit, half) = ($set1(max), $set1(64));
             let (parts, rest) = values.as_chunks::<{ 2 * $lanes }>();
             let (weight_parts, weight_rest) = weights.as_chunks::<{ 2 * $lanes }>();
-            // Two sums by turns, so that a product does not wait for the one before it.
+            // Two alternating sums, so that a product does not wait for the previous one.
             let mut sums = [$zero(); 2];
             let mut upper_sums = [$zero(); 2];
             for (part, weights) in parts.iter().zip(weight_parts) {
-                for half in 0..2 {
+                for turn in 0..2 {
                     // SAFETY: the array is as long as two vectors.
-                    let values: $vector = unsafe { $load(part.as_ptr().add(half * $lanes).cast()) };
+                    let values: $vector = unsafe { $load(part.as_ptr().add(turn * $lanes).cast()) };
                     // SAFETY: so is this.
-                    let weights: $vector = unsafe { $load(weights.as_ptr().add(half * $lanes).cast()) };
-                    let $left = $least($greatest(values, $zero()), held);
-                    let upper = $down::<7>($plus(weights, middle));
-                    let lower = if SPLIT { $minus(weights, $up::<7>(upper)) } else { weights };
-                    let $right = if SQUARED { $times($left, lower) } else { weights };
-                    let $sum = sums[half];
-                    sums[half] = $product;
+                    let weights: $vector = unsafe { $load(weights.as_ptr().add(turn * $lanes).cast()) };
+                    let $left = $min($max(values, $zero()), limit);
+                    let upper = $shr::<7>($add(weights, half));
+                    let lower = if SPLIT { $sub(weights, $shl::<7>(upper)) } else { weights };
+                    let $right = if SQUARED { $mullo($left, lower) } else { weights };
+                    let $sum = sums[turn];
+                    sums[turn] = $product;
                     if SPLIT {
-                        let ($sum, $right) = (upper_sums[half], $times($left, upper));
-                        upper_sums[half] = $product;
+                        let ($sum, $right) = (upper_sums[turn], $mullo($left, upper));
+                        upper_sums[turn] = $product;
                     }
                 }
             }
@@ -236,7 +249,7 @@ macro_rules! dot {
                 numbers.iter().fold(0i32, |total, &number| total.wrapping_add(number))
             };
             let rest = rest.iter().zip(weight_rest).fold(0i32, |total, (&value, &weight)| {
-                let value = i32::from(value.clamp(0, most));
+                let value = i32::from(value.clamp(0, max));
                 let power = if SQUARED { value * value } else { value };
                 total.wrapping_add(power.wrapping_mul(i32::from(weight)))
             });
@@ -310,16 +323,17 @@ dot!(
     |sum, left, right| _mm_add_epi32(sum, _mm_madd_epi16(left, right))
 );
 
-/// Words of input at a time, so that the list of those that count has a place on the stack.
-const WORDS: usize = 256;
+/// Words of four inputs processed at a time, so that the list of non-zero words fits on the stack.
+const WORDS_AT_A_TIME: usize = 256;
 
-/// The numbers of words that are not zero. A whole vector of them is written even if only some count.
-type List = [u16; WORDS + 16];
+/// Indices of the non-zero words, with padding because a whole vector is written even if only part of it is
+/// used.
+type NonZeroList = [u16; WORDS_AT_A_TIME + 16];
 
-/// Inputs that are so few that the list would cost more than the zeros do.
-const FEW: usize = 64;
+/// Up to this number of inputs, building the list costs more than multiplying by zeros.
+const DENSE_LIMIT: usize = 64;
 
-/// A word of four inputs.
+/// Reads a word of four inputs.
 ///
 /// # Safety
 /// The input has more words than `index`.
@@ -330,11 +344,12 @@ unsafe fn word(input: &[u8], index: usize) -> i32 {
     unsafe { input.as_ptr().cast::<i32>().add(index).read_unaligned() }
 }
 
-/// A product of inputs and weights: the list of the inputs' words that are not zero, and `$add` for each of them.
+/// Generates a matrix product of inputs and weights that skips zero inputs: it lists the non-zero words, then
+/// adds `$product` for each of them.
 macro_rules! affine {
     (
-        $name:ident, $by:ident, $features:literal, $list:ident, $lanes:literal, $vector:ty, $zero:ident, $spread:ident,
-        $load:ident, $store:ident, $sum:ident, |$to:ident, $inputs:ident, $group:ident| $product:expr
+        $name:ident, $by:ident, $features:literal, $list:ident, $lanes:literal, $vector:ty, $zero:ident, $set1:ident,
+        $load:ident, $store:ident, $add:ident, |$to:ident, $inputs:ident, $group:ident| $product:expr
     ) => {
         #[target_feature(enable = $features)]
         fn $name(out: &mut [i32], input: &[u8], weights: &[i8]) {
@@ -350,14 +365,16 @@ macro_rules! affine {
         fn $by<const N: usize>(out: &mut [i32], input: &[u8], weights: &[i8]) {
             assert!(out.len() == N * $lanes && input.len().is_multiple_of(4));
             assert!(weights.len() == input.len() * N * $lanes);
-            // Two sums for each vector of outputs: an instruction need not wait for the one before it.
+            // Two sums per vector of outputs, so that an instruction does not wait for the previous one.
             let mut sums = [[$zero(); N]; 2];
-            for (input, weights) in input.chunks(4 * WORDS).zip(weights.chunks(4 * WORDS * N * $lanes)) {
-                let mut add = |turn: usize, index: usize| {
+            for (input, weights) in
+                input.chunks(4 * WORDS_AT_A_TIME).zip(weights.chunks(4 * WORDS_AT_A_TIME * N * $lanes))
+            {
+                let mut add_word = |turn: usize, index: usize| {
                     // SAFETY: the list holds only numbers of words that the input has, and there are N vectors of
                     // weights for each of them, by the assertion above.
                     unsafe {
-                        let $inputs = $spread(word(input, index));
+                        let $inputs = $set1(word(input, index));
                         let weights = weights.as_ptr().cast::<$vector>().add(index * N);
                         for (block, sum) in sums[turn].iter_mut().enumerate() {
                             let $group = $load(weights.add(block));
@@ -366,20 +383,20 @@ macro_rules! affine {
                         }
                     }
                 };
-                if input.len() <= FEW {
+                if input.len() <= DENSE_LIMIT {
                     for index in 0..input.len() / 4 {
-                        add(index % 2, index);
+                        add_word(index % 2, index);
                     }
                     continue;
                 }
-                let mut list = [0; WORDS + 16];
+                let mut list = [0; WORDS_AT_A_TIME + 16];
                 let (pairs, last) = $list(input, &mut list).as_chunks::<2>();
                 for &[a, b] in pairs {
-                    add(0, a.into());
-                    add(1, b.into());
+                    add_word(0, a.into());
+                    add_word(1, b.into());
                 }
                 for &index in last {
-                    add(0, index.into());
+                    add_word(0, index.into());
                 }
             }
             let [left, right] = sums;
@@ -387,7 +404,7 @@ macro_rules! affine {
                 // SAFETY: the chunk is as long as a vector.
                 unsafe {
                     let bias = $load(out.as_ptr().cast());
-                    $store(out.as_mut_ptr().cast(), $sum($sum(left, right), bias));
+                    $store(out.as_mut_ptr().cast(), $add($add(left, right), bias));
                 }
             }
         }
@@ -446,10 +463,10 @@ affine!(
     }
 );
 
-/// Lists the words that are not zero.
+/// Lists the indices of the non-zero words, 16 at a time by compression.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn list_avx512<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
+fn list_avx512<'a>(input: &[u8], list: &'a mut NonZeroList) -> &'a [u16] {
     let step = _mm512_set1_epi32(16);
     let mut numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     let mut count = 0;
@@ -471,7 +488,7 @@ fn list_avx512<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
     &list[..count]
 }
 
-/// The positions of the ones in each byte.
+/// The positions of the one bits in each byte, lowest first.
 const ONES: [[u16; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;
@@ -489,9 +506,14 @@ const ONES: [[u16; 8]; 256] = {
     table
 };
 
-/// The same in two steps: a byte tells which of eight words are not zero, and the table which numbers those are.
+/// Lists the indices of the non-zero words in two steps: a byte marks which of eight words are non-zero, and
+/// [`ONES`] turns it into indices.
 #[inline(always)]
-fn list_by_bytes<'a>(input: &[u8], list: &'a mut List, not_zero: impl Fn(&[u8; 32]) -> u8) -> &'a [u16] {
+fn list_by_bytes<'a>(
+    input: &[u8],
+    list: &'a mut NonZeroList,
+    not_zero: impl Fn(&[u8; 32]) -> u8,
+) -> &'a [u16] {
     let mut count = 0;
     let (whole, rest) = input.as_chunks::<32>();
     let last = (!rest.is_empty()).then_some((1u16 << (rest.len() / 4)).wrapping_sub(1) as u8);
@@ -507,7 +529,7 @@ fn list_by_bytes<'a>(input: &[u8], list: &'a mut List, not_zero: impl Fn(&[u8; 3
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn list_avx2<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
+fn list_avx2<'a>(input: &[u8], list: &'a mut NonZeroList) -> &'a [u16] {
     list_by_bytes(input, list, |part| {
         // SAFETY: the array has 32 bytes.
         let part = unsafe { _mm256_loadu_si256(part.as_ptr().cast()) };
@@ -518,7 +540,7 @@ fn list_avx2<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
 
 #[inline]
 #[target_feature(enable = "sse4.1")]
-fn list_sse41<'a>(input: &[u8], list: &'a mut List) -> &'a [u16] {
+fn list_sse41<'a>(input: &[u8], list: &'a mut NonZeroList) -> &'a [u16] {
     list_by_bytes(input, list, |part| {
         let zeros = |part: &[u8]| {
             // SAFETY: both halves have 16 bytes.

@@ -1,18 +1,19 @@
-//! Endgames where the count of the material misleads: drawish ones, and won ones that need a plan.
+//! Endgames in which material misleads: drawish ones, and won ones that need a plan.
 
 use super::pawns::distance;
 use tandem_chess::{BitBoard, Board, Color, Piece, Square};
 
-/// What [`winnable`] says of an ordinary endgame.
+/// Result of [`winnable`] for an ordinary endgame.
 pub(crate) const FULL_SCALE: i32 = 64;
 
-/// What the pieces of one side are worth, in pawns.
+/// Value of the pieces of one side without pawns, in pawns.
 fn pieces_worth(board: &Board, color: Color) -> i32 {
     let count = |piece| board.colored_pieces(color, piece).len() as i32;
     3 * (count(Piece::Knight) + count(Piece::Bishop)) + 5 * count(Piece::Rook) + 9 * count(Piece::Queen)
 }
 
-/// The share of its endgame advantage, in 64ths, that one side can hope to make count.
+/// Scale of one side's endgame advantage in 64ths, lower in drawish endings such as those with
+/// opposite-coloured bishops.
 #[inline]
 pub(crate) fn winnable(board: &Board, strong: Color) -> i32 {
     let pawns = board.colored_pieces(strong, Piece::Pawn).len() as i32;
@@ -37,7 +38,8 @@ pub(crate) fn winnable(board: &Board, strong: Color) -> i32 {
     (40 + 6 * pawns).min(FULL_SCALE)
 }
 
-/// An addition for a side that has only to mate: drive the king to the edge and come near it.
+/// Bonus for a side that only has to mate: for the opponent's king near the edge and its own king close to
+/// it.
 pub(super) fn mop_up(board: &Board, strong: Color) -> i32 {
     if !board.colored_pieces(!strong, Piece::Pawn).is_empty()
         || pieces_worth(board, strong) - pieces_worth(board, !strong) < 5
@@ -48,7 +50,7 @@ pub(super) fn mop_up(board: &Board, strong: Color) -> i32 {
     let knights = board.colored_pieces(strong, Piece::Knight);
     let bishops = board.colored_pieces(strong, Piece::Bishop);
     let driven = if pieces_worth(board, strong) == 6 && knights.len() == 1 && bishops.len() == 1 {
-        // Bishop and knight mate only in a corner of the bishop's colour.
+        // Bishop and knight can mate only in a corner of the bishop's colour.
         let corners = if (bishops & BitBoard::DARK_SQUARES).is_empty() {
             [Square::A8, Square::H1]
         } else {

@@ -1,10 +1,10 @@
-//! Terms of the pawns and the two kings alone. They recur from position to position, so they are remembered.
+//! Terms of the pawns and kings alone. They recur from position to position, so they are cached.
 
 use super::tables::term;
 use super::{Ledger, Pair, Sum};
 use tandem_chess::{BitBoard, Board, Color, File, Piece, Position, Square, get_king_moves, get_pawn_attacks};
 
-/// What is known of one arrangement of pawns and kings.
+/// Cached terms of one arrangement of pawns and kings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PawnEntry {
     key: u64,
@@ -12,13 +12,13 @@ pub(super) struct PawnEntry {
     pub(super) value: Pair,
     /// Passed pawns of both sides.
     pub(super) passed: BitBoard,
-    /// Squares that each side's pawns attack, or could after moving on.
+    /// Squares that each side's pawns attack, or could attack after advancing.
     pub(super) reach: [BitBoard; 2],
 }
 
 const ENTRIES: usize = 4096;
 
-/// Remembers [`PawnEntry`]s by the key of the pawns and the squares of the kings.
+/// Caches [`PawnEntry`]s by the key of the pawns and the squares of the kings.
 pub(super) struct PawnCache(Box<[PawnEntry]>);
 
 impl Default for PawnCache {
@@ -60,7 +60,7 @@ fn reach(board: &Board, color: Color) -> BitBoard {
     })
 }
 
-/// Passed, connected and weak pawns of one side. The answer is its passed pawns.
+/// Enters passed, connected and weak pawns of one side, and returns its passed pawns.
 pub(super) fn pawn_terms(board: &Board, color: Color, ledger: &mut impl Ledger) -> BitBoard {
     let ours = board.colored_pieces(color, Piece::Pawn);
     let theirs = board.colored_pieces(!color, Piece::Pawn);
@@ -97,7 +97,7 @@ pub(super) fn pawn_terms(board: &Board, color: Color, ledger: &mut impl Ledger) 
         if adjacent.is_empty() {
             ledger.enter(term::ISOLATED + usize::from(!opposed), 1);
         } else if (adjacent & !ahead).is_empty() && phalanx.is_empty() {
-            // No friend can come to its defence; it is backward if it cannot safely go to its friends.
+            // No own pawn can defend it later; it is backward if it cannot safely advance to them.
             let stop = stop_square(pawn, color);
             if !(get_pawn_attacks(stop, color) & theirs).is_empty() {
                 ledger.enter(term::BACKWARD + usize::from(!opposed), 1);
@@ -110,7 +110,8 @@ pub(super) fn pawn_terms(board: &Board, color: Color, ledger: &mut impl Ledger) 
     all_passed
 }
 
-/// Pawns before the king, ours as a shelter and theirs as a storm, on its file and the two beside it.
+/// Enters the nearest pawns before the king, own ones as a shelter and the opponent's as a storm, on its file
+/// and the two beside it.
 pub(super) fn king_terms(board: &Board, color: Color, ledger: &mut impl Ledger) {
     let king = board.king(color);
     let ours = board.colored_pieces(color, Piece::Pawn);
@@ -125,7 +126,8 @@ pub(super) fn king_terms(board: &Board, color: Color, ledger: &mut impl Ledger) 
     }
 }
 
-/// The lowest rank in the set as one side sees it; 0 if the set is empty, for no pawn stands there.
+/// The lowest rank in the set from one side's view; 0 if the set is empty, because pawns are never on that
+/// rank.
 fn nearest_rank(set: BitBoard, color: Color) -> usize {
     match color {
         _ if set.is_empty() => 0,
@@ -134,7 +136,7 @@ fn nearest_rank(set: BitBoard, color: Color) -> usize {
     }
 }
 
-/// The square before a pawn.
+/// The square in front of a pawn.
 #[inline]
 pub(super) fn stop_square(pawn: Square, color: Color) -> Square {
     Square::index(match color {
@@ -143,7 +145,7 @@ pub(super) fn stop_square(pawn: Square, color: Color) -> Square {
     })
 }
 
-/// King moves from one square to another.
+/// Distance of two squares in king moves.
 #[inline]
 pub(super) fn distance(a: Square, b: Square) -> usize {
     let files = (a.file() as i32 - b.file() as i32).abs();
@@ -151,13 +153,13 @@ pub(super) fn distance(a: Square, b: Square) -> usize {
     files.max(ranks) as usize
 }
 
-/// The squares where an attack is felt by a king: its own and those around it.
+/// The squares where attacks endanger a king: its own and those around it.
 #[inline]
 pub(super) fn king_ring(king: Square) -> BitBoard {
     get_king_moves(king) | king.bitboard()
 }
 
-/// Squares on higher ranks, as each side sees the board.
+/// Squares on higher ranks than each square, from each side's view.
 pub(super) static AHEAD: [[BitBoard; 64]; 2] = ahead();
 
 const fn ahead() -> [[BitBoard; 64]; 2] {

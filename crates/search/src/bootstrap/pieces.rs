@@ -1,4 +1,4 @@
-//! Terms of the pieces: mobility, threats, attacks on the king, and what stands in a passed pawn's way.
+//! Terms of the pieces: mobility, threats, attacks on the king, and blockers of passed pawns.
 
 use super::Ledger;
 use super::pawns::{AHEAD, PawnEntry, king_ring, stop_square};
@@ -14,7 +14,7 @@ pub(super) struct Attacks {
     by: [BitBoard; 6],
     all: BitBoard,
     twice: BitBoard,
-    /// How hard the enemy king is pressed by attacks on the squares around it.
+    /// Pressure on the opponent's king by attacks on the squares around it.
     pressure: i32,
 }
 
@@ -29,14 +29,14 @@ impl Attacks {
 
 /// Pressure for each square around the king that a piece of each kind attacks.
 const PRESSURE: [i32; 6] = [0, 2, 2, 3, 4, 0];
-/// Pressure for the possibility of a safe check by each kind.
+/// Pressure for the possibility of a safe check by each kind of piece.
 const CHECK_PRESSURE: [i32; 6] = [0, 6, 4, 7, 6, 0];
-/// Pressure for each square around the king that only the king or the queen defends.
+/// Pressure for each square around the king that only king or queen defends.
 const WEAK_PRESSURE: i32 = 2;
-/// Pressures from here on count the same.
+/// Bound of the pressure, the number of values in the table of king danger.
 const PRESSURES: i32 = 48;
 
-/// Mobility and good posts of one side's pieces, and what they attack.
+/// Enters mobility, outposts and files of one side's pieces, and returns their attacks.
 #[inline]
 pub(super) fn piece_terms(
     board: &Board,
@@ -108,13 +108,13 @@ pub(super) fn piece_terms(
     attacks
 }
 
-/// Whether a minor piece stands well forward on one of the posts that no enemy pawn can contest.
+/// True for a minor piece on ranks 4 to 6, on a post that no pawn of the opponent can contest.
 #[inline]
 fn is_outpost(square: Square, color: Color, posts: BitBoard) -> bool {
     posts.has(square) && (3..=5).contains(&(square.relative_to(color).rank() as usize))
 }
 
-/// What one side attacks: enemy pieces, and the enemy king.
+/// Enters threats to the opponent's pieces and to its king.
 #[inline]
 pub(super) fn attack_terms(
     board: &Board,
@@ -141,7 +141,7 @@ pub(super) fn attack_terms(
     ledger.enter(term::KING_DANGER + king_danger(board, color, ours, theirs), 1);
 }
 
-/// Squares that our pawns would attack after a step to a square that is not lost to them.
+/// Squares that own pawns would attack after an advance to a safe square.
 #[inline]
 fn push_attacks(board: &Board, color: Color, theirs: &Attacks) -> BitBoard {
     let pawns = board.colored_pieces(color, Piece::Pawn).0;
@@ -151,8 +151,8 @@ fn push_attacks(board: &Board, color: Color, theirs: &Attacks) -> BitBoard {
     BitBoard(if color == Color::White { sides << 8 } else { sides >> 8 })
 }
 
-/// The index of a term of [`term::KING_DANGER`]: how dangerous one side's attack on the enemy king is. The second
-/// half of them is for an attack with a queen.
+/// Index of a term of [`term::KING_DANGER`], the danger of one side's attack on the other king. The second
+/// half of the terms is for attacks with a queen.
 #[inline]
 fn king_danger(board: &Board, color: Color, ours: &Attacks, theirs: &Attacks) -> usize {
     let king = board.king(!color);
@@ -180,7 +180,7 @@ fn king_danger(board: &Board, color: Color, ours: &Attacks, theirs: &Attacks) ->
     (i32::from(queen) * PRESSURES + pressure.min(PRESSURES - 1)) as usize
 }
 
-/// Passed pawns of one side that can, or cannot, go on.
+/// Enters passed pawns of one side, by the possibility to advance.
 #[inline]
 pub(super) fn passed_terms(
     board: &Board,

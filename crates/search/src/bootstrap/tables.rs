@@ -1,79 +1,80 @@
-//! The weights of the bootstrap evaluation, fitted by `scripts/fit_bootstrap.py`: data only.
+//! The weights of the hand-written evaluation, fitted by `scripts/fit_bootstrap.py`: data only.
 //!
-//! All in centipawns, for the side that has the term.
+//! All values are in centipawns, for the side that has the term.
 
 use super::Pair;
 
-/// Where each kind of term begins in [`WEIGHTS`].
+/// Index in [`WEIGHTS`] at which each kind of term begins.
 pub(crate) mod term {
-    /// Each piece: pawn, knight, bishop, rook, queen, king.
+    /// Material of pawn, knight, bishop, rook, queen and king.
     pub(crate) const MATERIAL: usize = 0;
-    /// The square of each piece, in addition: a board for each kind of piece, rank 1 first, as its side sees it and
-    /// mirrored where needed to have its king on the files e to h; first for kings on the same side of the board,
-    /// then for kings on opposite sides.
+    /// Piece-square tables, added to material: 64 squares for each kind of piece, rank 1 first, from its own
+    /// side's view and mirrored where needed to have its king on the files e to h; first for kings on the
+    /// same side of the board, then for kings on opposite sides.
     pub(crate) const SQUARES: usize = 6;
-    /// The side to move.
+    /// Bonus of the side to move.
     pub(crate) const TEMPO: usize = 774;
-    /// A passed pawn, by its rank as its own side counts (0 is rank 1).
+    /// A passed pawn, by rank from its own side's view (0 is rank 1).
     pub(crate) const PASSED: usize = 775;
-    /// A passed pawn that another defends or stands beside, by rank.
+    /// A passed pawn with another pawn defending it or beside it, by rank.
     pub(crate) const PASSED_CONNECTED: usize = 783;
-    /// Distance of its own king to the square before a passed pawn, for each rank beyond the third.
+    /// Distance of its own king from the square in front of a passed pawn, for each rank beyond the third.
     pub(crate) const PASSED_OWN_KING: usize = 791;
-    /// The same of the enemy's king.
+    /// Distance of the opponent's king from that square, in the same way.
     pub(crate) const PASSED_ENEMY_KING: usize = 799;
-    /// A passed pawn with a piece before it, by rank.
+    /// A passed pawn with a piece in front of it, by rank.
     pub(crate) const PASSED_BLOCKED: usize = 807;
-    /// A passed pawn whose way is free and not attacked, by rank.
+    /// A passed pawn whose path is free and not attacked, by rank.
     pub(crate) const PASSED_FREE: usize = 815;
-    /// A passed pawn that can safely step on, but not all the way, by rank.
+    /// A passed pawn that can safely advance one square, but not all the way, by rank.
     pub(crate) const PASSED_STEP: usize = 823;
     /// A pawn with another beside it, by rank.
     pub(crate) const PHALANX: usize = 831;
     /// Each pawn that defends a pawn, by the rank of the defended.
     pub(crate) const SUPPORTED: usize = 839;
-    /// A pawn without friends on the adjacent files: opposed by an enemy pawn on its file, not opposed.
+    /// An isolated pawn: opposed by a pawn on its file, not opposed.
     pub(crate) const ISOLATED: usize = 847;
-    /// A pawn behind all its neighbours that cannot safely step on: opposed, not opposed.
+    /// A backward pawn, behind all its neighbours and unable to advance safely: opposed, not opposed.
     pub(crate) const BACKWARD: usize = 849;
-    /// A pawn with a friend ahead of it on its file: not defended by a pawn, defended.
+    /// A doubled pawn, behind another on its file: not defended by a pawn, defended.
     pub(crate) const DOUBLED: usize = 851;
-    /// The nearest own pawn on each of three files before a king, by distance of the file from the
-    /// edge and rank; rank 0 for none.
+    /// Shelter: the nearest own pawn on each of three files before a king, by distance of the file from the
+    /// edge and by rank; rank 0 for none.
     pub(crate) const SHELTER: usize = 853;
-    /// The nearest enemy pawn on each of three files before a king, likewise.
+    /// Storm: the nearest pawn of the opponent on each of these files, in the same way.
     pub(crate) const STORM: usize = 885;
-    /// Squares a knight may go to that no enemy pawn attacks and no own pawn or king holds.
+    /// Squares to which a knight can move that are not attacked by pawns of the opponent or occupied by own
+    /// pawns or king.
     pub(crate) const KNIGHT_MOBILITY: usize = 917;
-    /// The same of a bishop, which sees through queens.
+    /// Mobility of a bishop, counted as for a knight, through queens.
     pub(crate) const BISHOP_MOBILITY: usize = 926;
-    /// The same of a rook, which sees through queens and its own rooks.
+    /// Mobility of a rook, counted as for a knight, through queens and own rooks.
     pub(crate) const ROOK_MOBILITY: usize = 940;
-    /// The same of a queen.
+    /// Mobility of a queen, counted as for a knight.
     pub(crate) const QUEEN_MOBILITY: usize = 955;
-    /// A knight, a bishop, on the ranks 4 to 6, defended by a pawn, where no enemy pawn can attack it.
+    /// A knight, a bishop, on ranks 4 to 6, defended by a pawn, where no pawn of the opponent can attack it.
     pub(crate) const OUTPOST: usize = 983;
-    /// For each bishop: each own pawn on squares of its colour.
+    /// For each bishop, each own pawn on squares of its colour.
     pub(crate) const BISHOP_PAWNS: usize = 985;
-    /// Two bishops or more.
+    /// Two bishops or more on one side.
     pub(crate) const BISHOP_PAIR: usize = 986;
     /// A rook on a file without pawns.
     pub(crate) const ROOK_OPEN: usize = 987;
-    /// A rook on a file with enemy pawns only.
+    /// A rook on a file with pawns of the opponent only.
     pub(crate) const ROOK_HALF_OPEN: usize = 988;
     /// A rook behind an own passed pawn.
     pub(crate) const ROOK_BEHIND_PASSED: usize = 989;
     /// Pawns attack a knight, bishop, rook, queen.
     pub(crate) const PAWN_THREAT: usize = 990;
-    /// Knights or bishops attack one.
+    /// Knights or bishops attack a knight, bishop, rook, queen.
     pub(crate) const MINOR_THREAT: usize = 994;
-    /// Rooks attack one.
+    /// Rooks attack a knight, bishop, rook, queen.
     pub(crate) const ROOK_THREAT: usize = 998;
-    /// An enemy piece, a pawn, that is attacked and not defended.
+    /// A piece, a pawn of the opponent that is attacked and not defended.
     pub(crate) const HANGING: usize = 1002;
-    /// An enemy piece that a safe step of a pawn would attack.
+    /// A piece of the opponent that a safe advance of a pawn would attack.
     pub(crate) const PUSH_THREAT: usize = 1004;
-    /// The attack on the enemy king, by its pressure; first without a queen, then with one.
+    /// The attack on the opponent's king, by its pressure; first without a queen, then with one.
     pub(crate) const KING_DANGER: usize = 1005;
 }
 

@@ -1,30 +1,30 @@
-//! What is tuned, for how long and by which games.
+//! Plan of a tuning: the parameters with their ranges, the number of games, and the gain at the end.
 
 use std::fmt;
 
-/// A number that is tuned.
+/// A search parameter that is tuned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tuned {
-    /// Its name in the search's table.
+pub struct TunedParameter {
+    /// Name in the table of search parameters.
     pub name: String,
-    /// Where it starts.
+    /// Value at the start of the tuning.
     pub start: i32,
-    /// Its least value.
+    /// Smallest value of the range.
     pub min: i32,
-    /// Its greatest value.
+    /// Largest value of the range.
     pub max: i32,
-    /// How far a trial is from the value in hand when the tuning ends.
+    /// Size of a perturbation at the end of the tuning (`c_end` of fishtest).
     pub step: i32,
 }
 
-impl Tuned {
-    /// A row of the search's table.
+impl TunedParameter {
+    /// The parameter as it stands in the search's table, starting from its default.
     pub fn new(param: &tandem_search::params::Param) -> Self {
         let tandem_search::params::Param { name, default, min, max, step } = *param;
         Self { name: name.into(), start: default, min, max, step }
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the output of [`fmt::Display`].
     fn parse(line: &str) -> Option<Self> {
         let (name, rest) = line.strip_suffix(';')?.split_once(" = ")?;
         let (start, rest) = rest.split_once(" in ")?;
@@ -32,7 +32,7 @@ impl Tuned {
         let (min, max) = range.split_once("..=")?;
         let number = |text: &str| text.parse().ok();
         let tuned = Self {
-            name: name.into(),
+            name: tandem_search::params::current_name(name).into(),
             start: number(start)?,
             min: number(min)?,
             max: number(max)?,
@@ -41,13 +41,13 @@ impl Tuned {
         (tuned.min <= tuned.max && tuned.step > 0).then_some(tuned)
     }
 
-    /// The number as it stands in the table once it is found to be `value`.
-    pub fn row(&self, value: f64) -> String {
+    /// Row for the search's table with `value`, rounded, as the new default.
+    pub fn table_row(&self, value: f64) -> String {
         Self { start: value.round() as i32, ..self.clone() }.to_string()
     }
 
-    /// How far `value` is from the start, in steps.
-    pub fn steps(&self, value: f64) -> f64 {
+    /// Distance of `value` from the start, in units of [`Self::step`].
+    pub fn steps_from_start(&self, value: f64) -> f64 {
         (value - f64::from(self.start)) / f64::from(self.step)
     }
 
@@ -56,63 +56,65 @@ impl Tuned {
     }
 }
 
-/// A row as the search's table has it.
-impl fmt::Display for Tuned {
+/// Writes the row as the search's table has it.
+impl fmt::Display for TunedParameter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, start, min, max, step } = self;
         write!(f, "{name} = {start} in {min}..={max}, step {step};")
     }
 }
 
-/// A whole tuning.
+/// Plan of a tuning. A resumed run must have the same one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// The numbers.
-    pub numbers: Vec<Tuned>,
-    /// How often two settings meet.
+pub struct TuningPlan {
+    /// Parameters to tune, all at once.
+    pub parameters: Vec<TunedParameter>,
+    /// Number of iterations, each with one perturbation and one update.
     pub iterations: u64,
-    /// Pairs of games in a meeting.
+    /// Pairs of games in an iteration.
     pub pairs: u64,
-    /// How far a game that one side won more than the other moves the numbers at the end, in steps.
-    pub rate: f64,
-    /// What chance starts from.
+    /// Change of a parameter, in steps, for each game won more than lost at the end of the tuning (`r_end` of
+    /// fishtest).
+    pub r_end: f64,
+    /// Seed of perturbations and openings.
     pub seed: u64,
-    /// What the games are like, in a line that games of another kind would not have.
+    /// Conditions of the games as one line of text; see [`super::GameSettings::conditions`].
     pub conditions: String,
 }
 
-impl Plan {
-    /// More games than this nobody waits for.
-    pub const MOST_GAMES: u64 = 1 << 30;
+impl TuningPlan {
+    /// Largest number of games of a plan; a larger one is taken for a mistake.
+    pub const MAX_GAMES: u64 = 1 << 30;
 
-    /// Games in all.
+    /// Number of games of the whole tuning.
     pub fn games(&self) -> u64 {
         2 * self.pairs * self.iterations
     }
 
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the output of [`fmt::Display`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let mut next = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         let iterations: u64 = next("iterations")?.parse().ok()?;
         let pairs: u64 = next("pairs")?.parse().ok()?;
-        let rate: f64 = next("rate")?.parse().ok()?;
+        let r_end: f64 = next("rate")?.parse().ok()?;
         let seed = next("seed")?.parse().ok()?;
         let conditions = next("games")?.into();
-        let numbers = lines.map(Tuned::parse).collect::<Option<_>>()?;
-        let plan = Self { numbers, iterations, pairs, rate, seed, conditions };
+        let parameters = lines.map(TunedParameter::parse).collect::<Option<_>>()?;
+        let plan = Self { parameters, iterations, pairs, r_end, seed, conditions };
         let games = pairs.checked_mul(2).and_then(|games| games.checked_mul(iterations));
-        let fits = games.is_some_and(|games| (1..=Self::MOST_GAMES).contains(&games));
-        (fits && plan.rate.is_finite()).then_some(plan)
+        let fits = games.is_some_and(|games| (1..=Self::MAX_GAMES).contains(&games));
+        (fits && plan.r_end.is_finite()).then_some(plan)
     }
 }
 
-/// One thing a line, so that the line in which two plans differ says why one is not the other.
-impl fmt::Display for Plan {
+/// Writes one setting on each line, so that the first line in which two plans differ explains why a run is
+/// refused.
+impl fmt::Display for TuningPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { numbers, iterations, pairs, rate, seed, conditions } = self;
-        writeln!(f, "iterations {iterations}\npairs {pairs}\nrate {rate}\nseed {seed}\ngames {conditions}")?;
-        numbers.iter().try_for_each(|number| writeln!(f, "{number}"))
+        let Self { parameters, iterations, pairs, r_end, seed, conditions } = self;
+        writeln!(f, "iterations {iterations}\npairs {pairs}\nrate {r_end}\nseed {seed}\ngames {conditions}")?;
+        parameters.iter().try_for_each(|parameter| writeln!(f, "{parameter}"))
     }
 }
 
@@ -122,26 +124,28 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_as_it_was_written() {
-        let numbers: Vec<Tuned> = tandem_search::params::TABLE.iter().map(Tuned::new).collect();
-        let conditions = "judged by a = b; 2000 nodes".into();
-        let plan = Plan { numbers, iterations: 10_000, pairs: 2, rate: 0.002, seed: u64::MAX, conditions };
-        assert_eq!(Plan::parse(&plan.to_string()), Some(plan.clone()));
+        let parameters: Vec<TunedParameter> =
+            tandem_search::params::TABLE.iter().map(TunedParameter::new).collect();
+        let conditions = "evaluated by a = b; 2000 nodes".into();
+        let plan =
+            TuningPlan { parameters, iterations: 10_000, pairs: 2, r_end: 0.002, seed: u64::MAX, conditions };
+        assert_eq!(TuningPlan::parse(&plan.to_string()), Some(plan.clone()));
         assert_eq!(plan.games(), 40_000);
         for pairs in [0, 2] {
-            let endless = Plan { iterations: u64::MAX, pairs, ..plan.clone() };
-            assert_eq!(Plan::parse(&endless.to_string()), None);
+            let endless = TuningPlan { iterations: u64::MAX, pairs, ..plan.clone() };
+            assert_eq!(TuningPlan::parse(&endless.to_string()), None);
         }
         for wrong in ["", "iterations 3\npairs x", "x = 1 in 2..=1, step 3;"] {
-            assert_eq!(Plan::parse(wrong), None);
-            assert_eq!(Plan::parse(&format!("{plan}{wrong}x\n")), None);
+            assert_eq!(TuningPlan::parse(wrong), None);
+            assert_eq!(TuningPlan::parse(&format!("{plan}{wrong}x\n")), None);
         }
     }
 
     #[test]
     fn a_row_is_that_of_the_table() {
-        let number =
-            Tuned::parse("qs_see = -60 in -200..=50, step 12;").expect("a row of the table can be read");
-        assert_eq!(number.row(-71.6), "qs_see = -72 in -200..=50, step 12;");
-        assert_eq!(number.steps(-66.0), -0.5);
+        let parameter = TunedParameter::parse("qs_see = -60 in -200..=50, step 12;")
+            .expect("a row of the table can be read");
+        assert_eq!(parameter.table_row(-71.6), "qs_see = -72 in -200..=50, step 12;");
+        assert_eq!(parameter.steps_from_start(-66.0), -0.5);
     }
 }

@@ -1,43 +1,50 @@
-//! How the input becomes rows of numbers.
+//! Embedding: from inputs to the vectors of the first layer.
 
 use super::{Pass, SQUARES};
 use tandem_hybrid::BridgeForm;
 use tandem_transformer::{Embedding, PIECE_CHANNELS};
 use tch::Tensor;
 
-/// [`PIECE_CHANNELS`], as tensors are counted.
+/// [`PIECE_CHANNELS`] as `i64`, the type of sizes in libtorch.
 const PIECES: i64 = PIECE_CHANNELS as i64;
 
 impl Pass<'_> {
     pub(super) fn embed_text(&self, tokens: &Tensor) -> Tensor {
         let width = self.architecture().body.width as f64;
-        let rows = Tensor::embedding(self.tensors.get("embedding.table"), tokens, -1, false, false);
-        rows * width.sqrt() + self.tensors.get("embedding.positions")
+        let vectors = Tensor::embedding(self.parameters.get("embedding.table"), tokens, -1, false, false);
+        vectors * width.sqrt() + self.parameters.get("embedding.positions")
     }
 
-    /// Squares, with somebody else's code of the whole board where there is one.
-    pub(super) fn embed_squares(&self, squares: &Tensor, code: Option<(BridgeForm, Tensor)>) -> Tensor {
+    /// Embeds squares, with the code of the whole board from a bridge if there is one.
+    pub(super) fn embed_squares(
+        &self,
+        squares: &Tensor,
+        bridge_code: Option<(BridgeForm, Tensor)>,
+    ) -> Tensor {
         let Embedding::DenseBoard(sizes) = &self.architecture().embedding else {
-            return self.linear(squares, "embedding.squares") + self.tensors.get("embedding.positions");
+            return self.linear(squares, "embedding.squares") + self.parameters.get("embedding.positions");
         };
         let batch = squares.size()[0];
-        let by_square = |code: &Tensor| code.view([batch, SQUARES, sizes.channels as i64]);
-        let own = || {
+        let by_square = |bridge_code: &Tensor| bridge_code.view([batch, SQUARES, sizes.channels as i64]);
+        let own_code = || {
             let pieces = squares.narrow(2, 0, PIECES).reshape([batch, SQUARES * PIECES]);
             by_square(&self.linear(&pieces, "embedding.board"))
         };
-        let joined = match code {
-            None => Tensor::cat(&[squares, &own()], 2),
-            Some((BridgeForm::Gated, code)) => Tensor::cat(&[squares, &(own() + by_square(&code))], 2),
-            Some((BridgeForm::Plain, code)) => {
-                Tensor::cat(&[Tensor::zeros_like(squares), by_square(&code)], 2)
+        let channels = match bridge_code {
+            None => Tensor::cat(&[squares, &own_code()], 2),
+            Some((BridgeForm::Gated, bridge_code)) => {
+                Tensor::cat(&[squares, &(own_code() + by_square(&bridge_code))], 2)
+            }
+            Some((BridgeForm::Plain, bridge_code)) => {
+                Tensor::cat(&[Tensor::zeros_like(squares), by_square(&bridge_code)], 2)
             }
         };
-        let x = self.bent_linear(&joined, "embedding.squares");
+        let x = self.linear_activation(&channels, "embedding.squares");
         let x = self.norm(&x, "embedding.norm");
-        let x = x * self.tensors.get("embedding.gate.scale") + self.tensors.get("embedding.gate.offset");
+        let x =
+            x * self.parameters.get("embedding.gate.scale") + self.parameters.get("embedding.gate.offset");
         let factor = f64::from(self.architecture().branch_factor());
-        let made = self.feed_forward(&x, "embedding.feed_forward");
-        self.join(&x, Some(&made), factor, "embedding.feed_forward_norm").normed
+        let branch = self.feed_forward(&x, "embedding.feed_forward");
+        self.add_norm(&x, Some(&branch), factor, "embedding.feed_forward_norm").normed
     }
 }

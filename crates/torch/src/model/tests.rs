@@ -1,10 +1,10 @@
 use super::*;
-use crate::parameters::{Row, numbers_of};
+use crate::parameters::{ParameterLayout, to_vec};
 use tandem_chess::random::SplitMix;
 use tandem_hybrid::Bridge;
 use tandem_transformer::{Inputs, Isa, Network, Outputs, Precision, Preset, Scratch, Weights};
 
-/// The small architectures of the transformers' own tests, which have every part between them.
+/// The small architectures of the transformer crate's tests, which together have every part, and two presets.
 fn architectures() -> Vec<Architecture> {
     let texts = [
         include_str!("../../../transformer/tests/architectures/board.toml"),
@@ -16,17 +16,17 @@ fn architectures() -> Vec<Architecture> {
     texts.into_iter().map(|text| Architecture::from_toml(text).unwrap()).chain(presets).collect()
 }
 
-/// Inputs without sense, for our own inference and for libtorch.
-struct Given {
+/// Pseudo-random inputs, for our own inference and for libtorch.
+struct RandomInputs {
     tokens: Vec<u16>,
     actions: Vec<u16>,
     squares: Vec<f32>,
     model: ModelInputs,
 }
 
-fn given(architecture: &Architecture, batch: usize, seed: u64) -> Given {
+fn random_inputs(architecture: &Architecture, batch: usize, seed: u64) -> RandomInputs {
     let mut random = SplitMix::new(seed);
-    let mut given = Given {
+    let mut inputs = RandomInputs {
         tokens: Vec::new(),
         actions: Vec::new(),
         squares: Vec::new(),
@@ -37,207 +37,214 @@ fn given(architecture: &Architecture, batch: usize, seed: u64) -> Given {
         for _ in 0..batch {
             let tokens: Vec<u16> = (0..78).map(|_| random.below(31) as u16).collect();
             all.extend(tokens.iter().map(|&token| i64::from(token)));
-            given.tokens.extend(tokens);
+            inputs.tokens.extend(tokens);
             if architecture.heads.action_value.is_some() {
                 let action = random.below(1968) as u16;
-                given.actions.push(action);
+                inputs.actions.push(action);
                 all.push(i64::from(action));
             }
         }
-        given.model = ModelInputs::Text(Tensor::from_slice(&all).view([batch as i64, -1]));
-        return given;
+        inputs.model = ModelInputs::Text(Tensor::from_slice(&all).view([batch as i64, -1]));
+        return inputs;
     };
     let masks: Vec<u64> = (0..batch * channels).map(|_| random.next_u64() & random.next_u64()).collect();
     let levels: Vec<f32> = (0..batch * channels).map(|_| 1.0 + random.below(3) as f32 / 2.0).collect();
     for position in 0..batch {
         for square in 0..64 {
             for channel in 0..channels {
-                let at = position * channels + channel;
-                given.squares.push((masks[at] >> square & 1) as f32 * levels[at]);
+                let index = position * channels + channel;
+                inputs.squares.push((masks[index] >> square & 1) as f32 * levels[index]);
             }
         }
     }
     let masks: Vec<i64> = masks.into_iter().map(|mask| mask as i64).collect();
     let shape = [batch as i64, channels as i64];
-    given.model = ModelInputs::Squares {
+    inputs.model = ModelInputs::Squares {
         masks: Tensor::from_slice(&masks).view(shape),
         levels: Tensor::from_slice(&levels).view(shape),
-        seen: None,
+        bridge_inputs: None,
     };
-    given
+    inputs
 }
 
-/// What our own inference says, by the names of the heads.
-fn named(outputs: &Outputs) -> BTreeMap<String, Vec<f32>> {
-    let mut said = BTreeMap::new();
-    let mut say = |name: &str, numbers: &[f32]| {
-        if !numbers.is_empty() {
-            said.insert(name.to_owned(), numbers.to_vec());
+/// Outputs of our own inference by the names of the heads.
+fn by_head(outputs: &Outputs) -> BTreeMap<String, Vec<f32>> {
+    let mut heads = BTreeMap::new();
+    let mut insert = |name: &str, values: &[f32]| {
+        if !values.is_empty() {
+            heads.insert(name.to_owned(), values.to_vec());
         }
     };
-    say("action_value", &outputs.action_value);
-    say("state_value", &outputs.state_value);
-    say("policy", &outputs.policy);
-    for (target, numbers) in &outputs.beside {
-        say(target.name(), numbers);
+    insert("action_value", &outputs.action_value);
+    insert("state_value", &outputs.state_value);
+    insert("policy", &outputs.policy);
+    for (target, values) in &outputs.aux_policies {
+        insert(target.name(), values);
     }
     for (name, value) in ["value", "search_value", "short_term"].into_iter().zip(&outputs.values) {
         let Some(value) = value else { continue };
-        say(&format!("{name}.wdl"), &value.wdl);
-        say(&format!("{name}.error"), value.error.as_slice());
-        say(&format!("{name}.buckets"), &value.buckets);
+        insert(&format!("{name}.wdl"), &value.wdl);
+        insert(&format!("{name}.error"), value.error.as_slice());
+        insert(&format!("{name}.buckets"), &value.buckets);
     }
-    say("moves_left", outputs.moves_left.as_slice());
-    say("move_value", &outputs.move_value);
-    said
+    insert("moves_left", outputs.moves_left.as_slice());
+    insert("move_value", &outputs.move_value);
+    heads
 }
 
 #[test]
-fn libtorch_says_what_our_own_inference_says() {
+fn outputs_match_our_own_inference() {
     for (number, architecture) in architectures().into_iter().enumerate() {
         let weights = Weights::random(architecture.clone(), 7 + number as u64);
         let network = Network::new(&weights, Precision::F32, Isa::best());
         let batch = 3;
-        let given = given(&architecture, batch, 99);
-        let actions: Vec<&[u16]> = given.actions.chunks(1).collect();
+        let random = random_inputs(&architecture, batch, 99);
+        let actions: Vec<&[u16]> = random.actions.chunks(1).collect();
         let inputs = match architecture.input {
-            Input::Text => Inputs::Text { tokens: &given.tokens, actions: &actions },
-            Input::Squares | Input::Planes | Input::LonePlanes => Inputs::Squares(&given.squares),
+            Input::Text => Inputs::Text { tokens: &random.tokens, actions: &actions },
+            Input::Squares | Input::Planes | Input::PlanesSingle => Inputs::Squares(&random.squares),
         };
         let mut scratch = Scratch::default();
         let expected = network.run(&inputs, &mut scratch).unwrap();
-        let row = Row::of(&architecture, None);
+        let layout = ParameterLayout::new(&architecture, None);
         let model = Model::new(&architecture, Kind::Float, Device::Cpu);
-        let said = model.forward(&row.split(&row.join(&weights, None, Device::Cpu)), &given.model);
+        let outputs =
+            model.forward(&layout.views(&layout.flatten(&weights, None, Device::Cpu)), &random.model);
         for (position, expected) in expected.iter().enumerate() {
-            let expected = named(expected);
-            assert_eq!(expected.keys().collect::<Vec<_>>(), said.heads.keys().collect::<Vec<_>>());
+            let expected = by_head(expected);
+            assert_eq!(expected.keys().collect::<Vec<_>>(), outputs.heads.keys().collect::<Vec<_>>());
             for (name, expected) in &expected {
-                let found = numbers_of(&said.heads[name].get(position as i64));
-                assert_eq!(found.len(), expected.len(), "{name}");
-                for (found, expected) in found.iter().zip(expected) {
+                let actual = to_vec(&outputs.heads[name].get(position as i64));
+                assert_eq!(actual.len(), expected.len(), "{name}");
+                for (actual, expected) in actual.iter().zip(expected) {
                     let bound = 1e-4 * (1.0 + expected.abs());
-                    assert!((found - expected).abs() < bound, "{name} of {number}: {found}, not {expected}");
+                    assert!(
+                        (actual - expected).abs() < bound,
+                        "{name} of {number}: {actual}, not {expected}"
+                    );
                 }
             }
         }
     }
 }
 
-/// What cards do and what processors do is the same, and so are its slopes.
+/// Batched experts, as on a GPU, against those that run one after the other, as on a CPU: outputs and
+/// gradients.
 #[test]
-fn experts_say_the_same_at_once_as_in_turn() {
+fn batched_experts_match_sequential_ones() {
     let mut architecture = Preset::Byte.architecture();
     for (gated, biases) in [(false, false), (true, true)] {
         let experts = tandem_transformer::Experts { count: 5, chosen: 2, width: 24, gated, biases };
         architecture.body.feed_forward = tandem_transformer::FeedForward::Experts(experts);
-        let row = Row::of(&architecture, None);
-        let numbers = row.join(&Weights::random(architecture.clone(), 3), None, Device::Cpu);
+        let layout = ParameterLayout::new(&architecture, None);
+        let values = layout.flatten(&Weights::random(architecture.clone(), 3), None, Device::Cpu);
         let model = Model::new(&architecture, Kind::Double, Device::Cpu);
         let double = (Kind::Double, Device::Cpu);
         let width = architecture.body.width as i64;
-        let rows = (Tensor::arange(11 * width, double) * 0.37).sin().view([11, width]);
-        // Nobody chooses the last one.
-        let order = Tensor::from_slice(&[0i64, 1, 3, 2]).view([2, 2]).repeat([6, 1]).narrow(0, 0, 11);
-        let none = Tensor::zeros([11, 5], double);
-        let chosen = none.scatter_value(1, &order, 1.0);
-        let [turn, once] = [false, true].map(|at_once| {
-            let numbers = numbers.to_kind(Kind::Double).copy().set_requires_grad(true);
-            let rows = rows.copy().set_requires_grad(true);
-            let shares = (&chosen * 0.3 * (Tensor::arange(5, double) + 1.0)).set_requires_grad(true);
-            let tensors = row.split(&numbers);
-            let pass = Pass { model: &model, tensors: &tensors, routing: RefCell::default() };
-            let mixed = match at_once {
-                true => pass.experts_at_once(&rows, &shares, "layers.1"),
-                false => pass.experts_in_turn(&rows, &shares, &chosen, "layers.1"),
+        let tokens = (Tensor::arange(11 * width, double) * 0.37).sin().view([11, width]);
+        // The last expert is never chosen.
+        let top_experts = Tensor::from_slice(&[0i64, 1, 3, 2]).view([2, 2]).repeat([6, 1]).narrow(0, 0, 11);
+        let zeros = Tensor::zeros([11, 5], double);
+        let chosen = zeros.scatter_value(1, &top_experts, 1.0);
+        let [sequential, batched] = [false, true].map(|is_batched| {
+            let values = values.to_kind(Kind::Double).copy().set_requires_grad(true);
+            let tokens = tokens.copy().set_requires_grad(true);
+            let gates = (&chosen * 0.3 * (Tensor::arange(5, double) + 1.0)).set_requires_grad(true);
+            let tensors = layout.views(&values);
+            let pass = Pass { model: &model, parameters: &tensors, routing: RefCell::default() };
+            let output = match is_batched {
+                true => pass.experts_batched(&tokens, &gates, "layers.1"),
+                false => pass.experts_sequential(&tokens, &gates, &chosen, "layers.1"),
             };
-            mixed.square().sum(Kind::Double).backward();
-            // What an expert that was not asked would have said is no one's business.
-            [mixed, rows.grad(), numbers.grad(), shares.grad() * &chosen].map(|tensor| tensor.detach())
+            output.square().sum(Kind::Double).backward();
+            // Gradients of gates count only for chosen experts.
+            [output, tokens.grad(), values.grad(), gates.grad() * &chosen].map(|tensor| tensor.detach())
         });
-        for (turn, once) in turn.iter().zip(&once) {
-            assert!(turn.abs().max().double_value(&[]) > 0.0);
-            assert!((turn - once).abs().max().double_value(&[]) < 1e-9);
+        for (sequential, batched) in sequential.iter().zip(&batched) {
+            assert!(sequential.abs().max().double_value(&[]) > 0.0);
+            assert!((sequential - batched).abs().max().double_value(&[]) < 1e-9);
         }
     }
 }
 
 #[test]
-fn a_row_holds_a_network_and_gives_it_back() {
+fn a_flat_buffer_keeps_a_network() {
     for architecture in architectures() {
         let weights = Weights::random(architecture.clone(), 3);
-        let row = Row::of(&architecture, None);
-        let joined = row.join(&weights, None, Device::Cpu);
-        assert_eq!(joined.size(), [row.len()]);
-        assert_eq!(row.weights(&architecture, &joined).unwrap(), weights);
-        assert!(row.decayed() > 0 && row.decayed() < row.len());
-        let ones = row.ones_but(|name| name.starts_with("layers.0."), Device::Cpu);
-        let kept: usize = row
+        let layout = ParameterLayout::new(&architecture, None);
+        let flat = layout.flatten(&weights, None, Device::Cpu);
+        assert_eq!(flat.size(), [layout.len()]);
+        assert_eq!(layout.weights(&architecture, &flat).unwrap(), weights);
+        assert!(layout.num_decayed() > 0 && layout.num_decayed() < layout.len());
+        let mask = layout.mask_without(|name| name.starts_with("layers.0."), Device::Cpu);
+        let num_kept: usize = layout
             .specs()
             .iter()
             .filter(|spec| !spec.name.starts_with("layers.0."))
             .map(|spec| spec.len())
             .sum();
-        assert_eq!(ones.sum(Kind::Double).double_value(&[]) as usize, kept);
+        assert_eq!(mask.sum(Kind::Double).double_value(&[]) as usize, num_kept);
     }
 }
 
-/// Every tensor's slopes against the difference that a small step makes, in numbers of 64 bits.
+/// Gradients of every tensor against central differences, in f64.
 #[test]
-fn slopes_are_those_of_small_steps() {
+fn gradients_match_finite_differences() {
     let all = architectures();
-    let bare = all.iter().take(4).map(|architecture| (architecture.clone(), None));
-    // The first has a code of the board that a bridge can lead to.
-    let joined = [BridgeForm::Gated, BridgeForm::Plain].map(|form| (all[0].clone(), Some(form)));
-    for (architecture, form) in bare.chain(joined) {
+    let without_bridge = all.iter().take(4).map(|architecture| (architecture.clone(), None));
+    // The first architecture has a code of the board, which a bridge can write.
+    let with_bridge = [BridgeForm::Gated, BridgeForm::Plain].map(|form| (all[0].clone(), Some(form)));
+    for (architecture, form) in without_bridge.chain(with_bridge) {
         let weights = Weights::random(architecture.clone(), 5);
         let bridge = form.zip(architecture.board_code()).map(|(form, code)| Bridge::random(form, 6, code, 4));
-        let row = Row::of(&architecture, bridge.as_ref());
-        let numbers = row.join(&weights, bridge.as_ref(), Device::Cpu).to_kind(Kind::Double);
+        let layout = ParameterLayout::new(&architecture, bridge.as_ref());
+        let values = layout.flatten(&weights, bridge.as_ref(), Device::Cpu).to_kind(Kind::Double);
         if bridge.is_some() {
-            // Gates are closed at first, and all that is before them is without effect.
-            let _ = numbers.narrow(0, row.decayed(), row.len() - row.decayed()).g_add_scalar_(0.03);
+            // Gates start closed, which would make the gradients before them zero.
+            let _ = values
+                .narrow(0, layout.num_decayed(), layout.len() - layout.num_decayed())
+                .g_add_scalar_(0.03);
         }
-        let numbers = numbers.set_requires_grad(true);
+        let values = values.set_requires_grad(true);
         let mut model = Model::new(&architecture, Kind::Double, Device::Cpu).with_bridge(form);
         model.mask = attention::mask(&architecture, Kind::Double, Device::Cpu);
-        let mut given = given(&architecture, 2, 21);
-        if let ModelInputs::Squares { seen, .. } = &mut given.model {
-            let bytes: [u8; 12] = std::array::from_fn(|at| (at * 53 % 256) as u8);
-            *seen = form.map(|_| Tensor::from_slice(&bytes).view([2, 6]));
+        let mut random = random_inputs(&architecture, 2, 21);
+        if let ModelInputs::Squares { bridge_inputs, .. } = &mut random.model {
+            let bytes: [u8; 12] = std::array::from_fn(|index| (index * 53 % 256) as u8);
+            *bridge_inputs = form.map(|_| Tensor::from_slice(&bytes).view([2, 6]));
         }
-        // A sum of all that is said, each number with a weight of its own.
-        let sum = |numbers: &Tensor| {
-            let said = model.forward(&row.split(numbers), &given.model);
-            let parts = said.heads.values().map(|head| {
+        // A weighted sum of all outputs, with a different weight for each.
+        let sum = |values: &Tensor| {
+            let outputs = model.forward(&layout.views(values), &random.model);
+            let parts = outputs.heads.values().map(|head| {
                 let flat = head.reshape([-1]);
                 let weights = (Tensor::arange(flat.size()[0], (Kind::Double, Device::Cpu)) * 0.7).sin();
                 (flat * weights).sum(Kind::Double)
             });
             parts.reduce(|left, right| left + right).unwrap()
         };
-        sum(&numbers).backward();
-        let slopes = numbers.grad();
-        let mut at = 0;
-        for spec in row.specs() {
+        sum(&values).backward();
+        let grads = values.grad();
+        let mut first = 0;
+        for spec in layout.specs() {
             let len = spec.len() as i64;
-            for place in [at, at + len / 2, at + len - 1] {
+            for offset in [first, first + len / 2, first + len - 1] {
                 let step = 1e-5;
-                let moved = |by: f64| {
-                    let moved = numbers.detach().copy();
-                    let _ = moved.narrow(0, place, 1).g_add_scalar_(by);
-                    tch::no_grad(|| sum(&moved).double_value(&[]))
+                let shifted = |by: f64| {
+                    let shifted = values.detach().copy();
+                    let _ = shifted.narrow(0, offset, 1).g_add_scalar_(by);
+                    tch::no_grad(|| sum(&shifted).double_value(&[]))
                 };
-                let expected = (moved(step) - moved(-step)) / (2.0 * step);
-                let found = slopes.double_value(&[place]);
+                let expected = (shifted(step) - shifted(-step)) / (2.0 * step);
+                let actual = grads.double_value(&[offset]);
                 let bound = 1e-5 * (1.0 + expected.abs());
                 assert!(
-                    (found - expected).abs() < bound,
-                    "{} at {place}: {found}, not {expected}",
+                    (actual - expected).abs() < bound,
+                    "{} at {offset}: {actual}, not {expected}",
                     spec.name
                 );
             }
-            at += len;
+            first += len;
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Calls of the kernels of `csrc/fused.cu`.
+//! Bindings to the kernels of `csrc/fused.cu`.
 
-use super::{Handle, TorchError, card_function, handle};
+use super::{Handle, TorchError, gpu_function, handle};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{NonNull, null_mut};
 use tandem_transformer::Activation;
 use tch::Tensor;
 
-/// What is compiled where there is a card.
+/// CUDA source, compiled by NVRTC for the GPU of the machine.
 const SOURCE: &str = include_str!("../../csrc/fused.cu");
 
-type Error = unsafe extern "C" fn() -> *const c_char;
+type LastError = unsafe extern "C" fn() -> *const c_char;
 #[cfg(test)]
 type Compile = unsafe extern "C" fn(*const c_char, c_int, c_int, c_int, c_int) -> c_int;
 type NewProgram = unsafe extern "C" fn(*const c_char, c_int, c_int, c_int, c_int) -> Handle;
@@ -25,21 +25,21 @@ type AddNorm = unsafe extern "C" fn(
     *mut Handle,
     *mut Handle,
 ) -> c_int;
-type Bend = unsafe extern "C" fn(Handle, Handle, Handle, *mut Handle) -> c_int;
-type Attend = unsafe extern "C" fn(Handle, Handle, Handle, i64, *mut Handle) -> c_int;
+type BiasActivation = unsafe extern "C" fn(Handle, Handle, Handle, *mut Handle) -> c_int;
+type Attention = unsafe extern "C" fn(Handle, Handle, Handle, i64, *mut Handle) -> c_int;
 
-/// What kernels are compiled for.
+/// Constants that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelShape {
     pub(crate) width: i64,
     pub(crate) head: i64,
-    pub(crate) curve: Activation,
+    pub(crate) activation: Activation,
 }
 
 impl KernelShape {
-    /// The curve's number in `csrc/fused.cu`.
-    pub(crate) fn curve_number(self) -> c_int {
-        match self.curve {
+    /// Value of the enumeration `Activation` in `csrc/fused.cu`.
+    pub(crate) fn activation_id(self) -> c_int {
+        match self.activation {
             Activation::Silu => 0,
             Activation::Mish => 1,
             Activation::Gelu => 2,
@@ -49,34 +49,34 @@ impl KernelShape {
     }
 }
 
-/// Kernels for networks of one shape.
+/// Compiled kernels for networks of one shape.
 pub(crate) struct Kernels {
     program: NonNull<std::ffi::c_void>,
-    error: Error,
+    error: LastError,
     add_norm: AddNorm,
-    bend: Bend,
-    attend: Attend,
+    bias_activation: BiasActivation,
+    attend: Attention,
 }
 
-/// What a norm does to a row.
+/// Parameters of a normalisation.
 #[derive(Clone, Copy)]
-pub(crate) struct NormNumbers<'a> {
+pub(crate) struct NormParameters<'a> {
     pub(crate) scale: &'a Tensor,
     pub(crate) offset: Option<&'a Tensor>,
     pub(crate) epsilon: f64,
-    /// Whether the mean is taken off first.
+    /// True for layer norm; false for RMS norm, which does not subtract the mean.
     pub(crate) centred: bool,
 }
 
-/// Rows after a branch has joined them, and what the next one reads.
-pub(crate) struct Joined {
+/// The residual stream after a branch was added, and its norm, which the next branch reads.
+pub(crate) struct NormedSum {
     pub(crate) sum: Tensor,
     pub(crate) normed: Tensor,
 }
 
-/// What the part for cards has said last; a compiler has more than a line to say.
-fn told(error: Error) -> TorchError {
-    // SAFETY: it is a string that nobody changes before the next call.
+/// The last error of the GPU library, in full, because a compiler's log has many lines.
+fn last_error(error: LastError) -> TorchError {
+    // SAFETY: the string is not changed before the next call.
     let text = unsafe { CStr::from_ptr(error()) };
     TorchError(text.to_string_lossy().trim_end().to_owned())
 }
@@ -85,61 +85,62 @@ fn source() -> Result<CString, TorchError> {
     CString::new(SOURCE).map_err(|error| TorchError(error.to_string()))
 }
 
-fn maybe(tensor: Option<&Tensor>) -> Handle {
+fn optional(tensor: Option<&Tensor>) -> Handle {
     tensor.map_or(null_mut(), handle)
 }
 
-/// Compiles the kernels for a generation of cards, 90 for Hopper, of which there need be none here.
+/// Compiles the kernels for a compute capability, 90 for Hopper, whether or not the machine has such a GPU.
 #[cfg(test)]
-pub(crate) fn compile(generation: i32, shape: KernelShape) -> Result<(), TorchError> {
-    // SAFETY: these are their types in `csrc/fused.cpp` and `csrc/card.cpp`.
-    let (compile, error): (Compile, Error) =
-        unsafe { (card_function(c"tandem_card_compile")?, card_function(c"tandem_card_error")?) };
+pub(crate) fn compile(capability: i32, shape: KernelShape) -> Result<(), TorchError> {
+    // SAFETY: these are their types in `csrc/fused.cpp` and `csrc/gpu.cpp`.
+    let (compile, error): (Compile, LastError) =
+        unsafe { (gpu_function(c"tandem_gpu_compile")?, gpu_function(c"tandem_gpu_error")?) };
     let (source, width, head) = (source()?, shape.width as c_int, shape.head as c_int);
-    // SAFETY: the source is a string that lives longer than the call.
-    match unsafe { compile(source.as_ptr(), generation, width, head, shape.curve_number()) } {
+    // SAFETY: the source is a C string that outlives the call.
+    match unsafe { compile(source.as_ptr(), capability, width, head, shape.activation_id()) } {
         0 => Ok(()),
-        _ => Err(told(error)),
+        _ => Err(last_error(error)),
     }
 }
 
 impl Kernels {
-    /// Compiles them for a card. The part for cards must be open.
-    pub(crate) fn new(card: usize, shape: KernelShape) -> Result<Self, TorchError> {
-        // SAFETY: these are their types in `csrc/fused.cpp` and `csrc/card.cpp`.
-        let (make, error, add_norm, bend, attend) = unsafe {
-            let make: NewProgram = card_function(c"tandem_card_program")?;
-            let error: Error = card_function(c"tandem_card_error")?;
-            let add_norm: AddNorm = card_function(c"tandem_card_add_norm")?;
-            let bend: Bend = card_function(c"tandem_card_bend")?;
-            let attend: Attend = card_function(c"tandem_card_attention")?;
-            (make, error, add_norm, bend, attend)
+    /// Compiles the kernels for a GPU, or takes those of an earlier call. Needs the GPU library to be loaded.
+    pub(crate) fn new(gpu: usize, shape: KernelShape) -> Result<Self, TorchError> {
+        // SAFETY: these are their types in `csrc/fused.cpp` and `csrc/gpu.cpp`.
+        let (new_program, error, add_norm, bias_activation, attend) = unsafe {
+            let new_program: NewProgram = gpu_function(c"tandem_gpu_program")?;
+            let error: LastError = gpu_function(c"tandem_gpu_error")?;
+            let add_norm: AddNorm = gpu_function(c"tandem_gpu_add_norm")?;
+            let bias_activation: BiasActivation = gpu_function(c"tandem_gpu_bias_activation")?;
+            let attend: Attention = gpu_function(c"tandem_gpu_attention")?;
+            (new_program, error, add_norm, bias_activation, attend)
         };
         let (source, width, head) = (source()?, shape.width as c_int, shape.head as c_int);
-        // SAFETY: the source is a string that lives longer than the call.
-        let program = unsafe { make(source.as_ptr(), card as c_int, width, head, shape.curve_number()) };
-        let program = NonNull::new(program).ok_or_else(|| told(error))?;
-        Ok(Self { program, error, add_norm, bend, attend })
+        // SAFETY: the source is a C string that outlives the call.
+        let program =
+            unsafe { new_program(source.as_ptr(), gpu as c_int, width, head, shape.activation_id()) };
+        let program = NonNull::new(program).ok_or_else(|| last_error(error))?;
+        Ok(Self { program, error, add_norm, bias_activation, attend })
     }
 
-    /// `x + factor * branch`, and that normed. All are bf16 and on the card of the kernels, rows have their width, and a
-    /// branch has the shape of x.
+    /// `sum = x + factor * branch` and its norm. All tensors are bf16 and on the GPU of the kernels, rows
+    /// have their width, and `branch` has the shape of `x`.
     pub(crate) fn add_norm(
         &self,
         x: &Tensor,
         branch: Option<&Tensor>,
         factor: f64,
-        norm: NormNumbers<'_>,
-    ) -> Result<Joined, TorchError> {
+        norm: NormParameters<'_>,
+    ) -> Result<NormedSum, TorchError> {
         let (mut normed, mut sum) = (null_mut(), null_mut());
-        // SAFETY: all tensors live longer than the call, and the program as long as this process.
+        // SAFETY: all tensors outlive the call, and the program lives as long as the process.
         let code = unsafe {
             (self.add_norm)(
                 self.program.as_ptr(),
                 handle(x),
-                maybe(branch),
+                optional(branch),
                 handle(norm.scale),
-                maybe(norm.offset),
+                optional(norm.offset),
                 factor,
                 norm.epsilon,
                 norm.centred.into(),
@@ -148,44 +149,45 @@ impl Kernels {
             )
         };
         if code != 0 {
-            return Err(told(self.error));
+            return Err(last_error(self.error));
         }
-        // SAFETY: both were made for us alone, the sum where there is a branch.
+        // SAFETY: both tensors were made for this caller alone; `sum` is only set if there is a branch.
         unsafe {
             let sum = if branch.is_some() { Tensor::from_ptr(sum.cast()) } else { x.shallow_clone() };
-            Ok(Joined { sum, normed: Tensor::from_ptr(normed.cast()) })
+            Ok(NormedSum { sum, normed: Tensor::from_ptr(normed.cast()) })
         }
     }
 
-    /// The curve of `x + bias`, of rows whose length is a multiple of eight and that of the bias; both bf16 and on the card
-    /// of the kernels.
-    pub(crate) fn bend(&self, x: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TorchError> {
-        let mut bent = null_mut();
-        // SAFETY: both tensors live longer than the call, and the program as long as this process.
-        let code = unsafe { (self.bend)(self.program.as_ptr(), handle(x), maybe(bias), &raw mut bent) };
+    /// The activation of `x + bias`. Rows have the length of the bias, a multiple of eight; both tensors are
+    /// bf16 and on the GPU of the kernels.
+    pub(crate) fn bias_activation(&self, x: &Tensor, bias: Option<&Tensor>) -> Result<Tensor, TorchError> {
+        let mut out = null_mut();
+        // SAFETY: both tensors outlive the call, and the program lives as long as the process.
+        let code =
+            unsafe { (self.bias_activation)(self.program.as_ptr(), handle(x), optional(bias), &raw mut out) };
         match code {
-            // SAFETY: it was made for us alone.
-            0 => Ok(unsafe { Tensor::from_ptr(bent.cast()) }),
-            _ => Err(told(self.error)),
+            // SAFETY: the tensor was made for this caller alone.
+            0 => Ok(unsafe { Tensor::from_ptr(out.cast()) }),
+            _ => Err(last_error(self.error)),
         }
     }
 
-    /// What 64 squares see of each other: of queries, keys and values side by side, `[batch, 64, 3 * width]`, and a bias
-    /// `[heads, 64, 64]` or `[batch, heads, 64, 64]`, all bf16 and on the card of the kernels.
+    /// Attention among 64 squares, from queries, keys and values side by side, `[batch, 64, 3 * width]`, and
+    /// a bias `[heads, 64, 64]` or `[batch, heads, 64, 64]`, all bf16 and on the GPU of the kernels.
     pub(crate) fn attend(
         &self,
-        rows: &Tensor,
+        qkv: &Tensor,
         bias: Option<&Tensor>,
         heads: i64,
     ) -> Result<Tensor, TorchError> {
-        let mut seen = null_mut();
-        // SAFETY: all tensors live longer than the call, and the program as long as this process.
+        let mut out = null_mut();
+        // SAFETY: all tensors outlive the call, and the program lives as long as the process.
         let code =
-            unsafe { (self.attend)(self.program.as_ptr(), handle(rows), maybe(bias), heads, &raw mut seen) };
+            unsafe { (self.attend)(self.program.as_ptr(), handle(qkv), optional(bias), heads, &raw mut out) };
         match code {
-            // SAFETY: it was made for us alone.
-            0 => Ok(unsafe { Tensor::from_ptr(seen.cast()) }),
-            _ => Err(told(self.error)),
+            // SAFETY: the tensor was made for this caller alone.
+            0 => Ok(unsafe { Tensor::from_ptr(out.cast()) }),
+            _ => Err(last_error(self.error)),
         }
     }
 }

@@ -1,32 +1,32 @@
-//! The layers after the accumulators, one position at a time.
+//! The layers after the accumulators, forward and backward, one position at a time.
 
-use crate::batch::Rows;
+use crate::batch::ActiveFeatures;
 use crate::layout::Layout;
 use crate::loss::{Loss, Target};
 use std::borrow::Cow;
 use tandem_nnue::{Activation, HeadShape, Inputs, PSQT_BUCKETS, StackShape};
 
-/// Lanes of a sum.
+/// Lanes of a sum; fixed, so that the result does not depend on the instruction set.
 const LANES: usize = 16;
 
-/// What a square of one becomes in the integers that this stands for.
+/// Value of a squared one in the integer arithmetic that this imitates.
 const SQUARE: f32 = 127.0 / 128.0;
 
-/// The layers after the accumulators.
+/// The layers after the accumulators, with their parameters and the loss.
 pub(super) struct Head<'a> {
     shape: HeadShape,
-    /// Accumulators that judge together.
+    /// Accumulators of a position: two in chess, one if there is no opponent.
     sides: usize,
     outputs: usize,
-    numbers: Cow<'a, [f32]>,
+    parameters: Cow<'a, [f32]>,
     psqt: Option<std::ops::Range<usize>>,
-    /// Where each stack begins among the numbers.
+    /// Start of each stack within the parameters.
     stacks: Vec<usize>,
-    /// Where weights and biases of each layer lie within a stack, and their inputs.
+    /// Places of weights and biases within a stack, and the sizes of each layer.
     layers: Vec<Layer>,
     stack_len: usize,
     loss: Loss,
-    unit: f32,
+    output_scale: f32,
 }
 
 #[derive(Clone, Copy)]
@@ -37,21 +37,21 @@ struct Layer {
     outputs: usize,
 }
 
-/// Kept from position to position.
+/// Intermediate values, reused from position to position.
 #[derive(Default)]
 pub(super) struct Scratch {
     inputs: Vec<f32>,
     first: Vec<f32>,
     hidden: Vec<f32>,
     second: Vec<f32>,
-    second_held: Vec<f32>,
-    by_inputs: Vec<f32>,
-    by_first: Vec<f32>,
-    by_hidden: Vec<f32>,
-    by_second: Vec<f32>,
+    second_clipped: Vec<f32>,
+    grad_inputs: Vec<f32>,
+    grad_first: Vec<f32>,
+    grad_hidden: Vec<f32>,
+    grad_second: Vec<f32>,
 }
 
-/// A value held between zero and one, and its slope. On the edges there is none.
+/// A value clamped to 0 and 1, and its derivative, which is zero at both bounds.
 #[inline(always)]
 fn clip(value: f32) -> (f32, f32) {
     (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })
@@ -64,8 +64,8 @@ fn relu(value: f32) -> (f32, f32) {
 
 #[inline(always)]
 fn screlu(value: f32) -> (f32, f32) {
-    let (held, slope) = clip(value);
-    (held * held, 2.0 * held * slope)
+    let (clipped, grad) = clip(value);
+    (clipped * clipped, 2.0 * clipped * grad)
 }
 
 #[inline(always)]
@@ -74,24 +74,30 @@ fn square(value: f32) -> (f32, f32) {
     (square.min(1.0), if square < 1.0 { 2.0 * value * SQUARE } else { 0.0 })
 }
 
-/// The sum of products, in lanes.
+/// Dot product, summed in lanes.
 #[inline(always)]
-fn dot(values: &[f32], weights: &[f32], seen: impl Fn(f32) -> f32) -> f32 {
+fn dot(values: &[f32], weights: &[f32], activation_value: impl Fn(f32) -> f32) -> f32 {
     let (values, rest) = values.as_chunks::<LANES>();
     let (lanes, weights_rest) = weights.as_chunks::<LANES>();
     let mut sums = [0f32; LANES];
     for (values, weights) in values.iter().zip(lanes) {
         for lane in 0..LANES {
-            sums[lane] += seen(values[lane]) * weights[lane];
+            sums[lane] += activation_value(values[lane]) * weights[lane];
         }
     }
-    let rest: f32 = rest.iter().zip(weights_rest).map(|(&value, weight)| seen(value) * weight).sum();
+    let rest: f32 =
+        rest.iter().zip(weights_rest).map(|(&value, weight)| activation_value(value) * weight).sum();
     sums.iter().sum::<f32>() + rest
 }
 
 impl<'a> Head<'a> {
-    /// From all numbers of a layout after the first layer's weights.
-    pub(super) fn new<I: Inputs>(layout: &Layout<I>, numbers: Cow<'a, [f32]>, loss: Loss, unit: f32) -> Self {
+    /// Creates the head from all parameters of a layout after the first layer's weights.
+    pub(super) fn new<I: Inputs>(
+        layout: &Layout<I>,
+        parameters: Cow<'a, [f32]>,
+        loss: Loss,
+        output_scale: f32,
+    ) -> Self {
         let architecture = layout.architecture();
         let start = layout.bias().start;
         let stacks: Vec<usize> =
@@ -112,40 +118,40 @@ impl<'a> Head<'a> {
             outputs: architecture.outputs,
             psqt: layout.psqt().map(|psqt| psqt.start - start..psqt.start + psqt.len - start),
             stack_len: layers.last().map_or(0, |layer| layer.bias + layer.outputs),
-            numbers,
+            parameters,
             stacks,
             layers,
             loss,
-            unit,
+            output_scale,
         }
     }
 
-    /// Accumulators that judge together.
+    /// Number of accumulators of a position.
     pub(super) fn sides(&self) -> usize {
         self.sides
     }
 
-    /// Values of one side's accumulator.
+    /// Width of one side's accumulator.
     pub(super) fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Numbers of one stack, from the first to the last.
+    /// Number of parameters of one stack, with the gaps between tensors.
     pub(super) fn stack_len(&self) -> usize {
         self.stack_len
     }
 
-    /// An output on the target's scale.
+    /// Converts a raw output to the scale of the targets.
     #[inline(always)]
     pub(super) fn scaled(&self, output: f32) -> f32 {
-        output * self.unit
+        output * self.output_scale
     }
 
-    /// The loss of an output, and its slope by the output.
+    /// Loss of a raw output, and its gradient with respect to that output.
     #[inline(always)]
     pub(super) fn loss(&self, output: f32, target: Target) -> (f64, f32) {
-        let (value, slope) = self.loss.of(f64::from(self.scaled(output)), target);
-        (value, slope as f32 * self.unit)
+        let (value, grad) = self.loss.value_and_grad(f64::from(self.scaled(output)), target);
+        (value, grad as f32 * self.output_scale)
     }
 
     pub(super) fn scratch(&self) -> Scratch {
@@ -157,105 +163,110 @@ impl<'a> Head<'a> {
             first: zeros(first.outputs),
             hidden: zeros(second.inputs),
             second: zeros(second.outputs),
-            second_held: zeros(second.outputs),
-            by_inputs: zeros(first.inputs),
-            by_first: zeros(first.outputs),
-            by_hidden: zeros(second.inputs),
-            by_second: zeros(second.outputs),
+            second_clipped: zeros(second.outputs),
+            grad_inputs: zeros(first.inputs),
+            grad_first: zeros(first.outputs),
+            grad_hidden: zeros(second.inputs),
+            grad_second: zeros(second.outputs),
         }
     }
 
-    /// What the piece squares of a position add to the output.
+    /// Contribution of the piece-square values to the raw output.
     #[inline(always)]
-    pub(super) fn psqt(&self, rows: &Rows, position: usize, bucket: usize) -> f32 {
+    pub(super) fn psqt(&self, features: &ActiveFeatures, position: usize, bucket: usize) -> f32 {
         let Some(psqt) = &self.psqt else { return 0.0 };
-        let psqt = &self.numbers[psqt.clone()];
+        let psqt = &self.parameters[psqt.clone()];
         let sum = |side: usize| -> f32 {
-            rows.side(side).iter().map(|&row| psqt[row as usize * PSQT_BUCKETS + bucket]).sum()
+            features.side(side).iter().map(|&index| psqt[index as usize * PSQT_BUCKETS + bucket]).sum()
         };
         (sum(2 * position) - sum(2 * position + 1)) / 2.0
     }
 
     #[inline(always)]
     fn stack(&self, bucket: usize) -> &[f32] {
-        &self.numbers[self.stacks[bucket]..][..self.stack_len]
+        &self.parameters[self.stacks[bucket]..][..self.stack_len]
     }
 
-    /// The output for the accumulators. Where there is one side, the other's are none.
+    /// Raw output for a position's accumulators. With one side, the second slice is empty.
     #[inline(always)]
-    pub(super) fn forth(&self, bucket: usize, values: [&[f32]; 2], scratch: &mut Scratch) -> f32 {
+    pub(super) fn forward(&self, bucket: usize, values: [&[f32]; 2], scratch: &mut Scratch) -> f32 {
         let stack = self.stack(bucket);
         match self.shape {
             HeadShape::Flat { activation, .. } => {
-                let seen = match activation {
+                let activation_value = match activation {
                     Activation::Relu => |value| relu(value).0,
                     Activation::Crelu => |value| clip(value).0,
                     Activation::Screlu => |value| screlu(value).0,
                 };
                 let weights = &stack[..self.sides * self.outputs];
                 let (own, other) = weights.split_at(self.outputs);
-                dot(values[0], own, seen) + dot(values[1], other, seen) + stack[self.layers[0].bias]
+                dot(values[0], own, activation_value)
+                    + dot(values[1], other, activation_value)
+                    + stack[self.layers[0].bias]
             }
-            HeadShape::Stacks(shape) => self.stack_forth(stack, shape, values, scratch),
+            HeadShape::Stacks(shape) => self.forward_stack(stack, shape, values, scratch),
         }
     }
 
-    /// The output for the accumulators, and back: slopes by the accumulators, and by the numbers of the stack, to which
-    /// they are added. Returns the slope by the output.
+    /// Raw output and backward pass: writes the gradients of the accumulators to `grads`, and adds those of
+    /// the stack's parameters to `sums`. Returns the gradient of the output, which `loss_grad` computes from
+    /// it.
     #[inline(always)]
-    pub(super) fn forth_and_back(
+    pub(super) fn forward_backward(
         &self,
         bucket: usize,
         values: [&[f32]; 2],
-        slopes: &mut [f32],
+        grads: &mut [f32],
         scratch: &mut Scratch,
         sums: &mut [f32],
-        judged: impl FnMut(f32) -> f32,
+        loss_grad: impl FnMut(f32) -> f32,
     ) -> f32 {
         let stack = self.stack(bucket);
         match self.shape {
             HeadShape::Flat { activation: Activation::Relu, .. } => {
-                self.flat(relu, stack, values, slopes, sums, judged)
+                self.forward_backward_flat(relu, stack, values, grads, sums, loss_grad)
             }
             HeadShape::Flat { activation: Activation::Crelu, .. } => {
-                self.flat(clip, stack, values, slopes, sums, judged)
+                self.forward_backward_flat(clip, stack, values, grads, sums, loss_grad)
             }
             HeadShape::Flat { activation: Activation::Screlu, .. } => {
-                self.flat(screlu, stack, values, slopes, sums, judged)
+                self.forward_backward_flat(screlu, stack, values, grads, sums, loss_grad)
             }
-            HeadShape::Stacks(shape) => self.stacks(shape, stack, values, slopes, scratch, sums, judged),
+            HeadShape::Stacks(shape) => {
+                self.forward_backward_stack(shape, stack, values, grads, scratch, sums, loss_grad)
+            }
         }
     }
 
     #[inline(always)]
-    fn flat(
+    fn forward_backward_flat(
         &self,
         activate: impl Fn(f32) -> (f32, f32) + Copy,
         stack: &[f32],
         values: [&[f32]; 2],
-        slopes: &mut [f32],
+        grads: &mut [f32],
         sums: &mut [f32],
-        mut judged: impl FnMut(f32) -> f32,
+        mut loss_grad: impl FnMut(f32) -> f32,
     ) -> f32 {
         let weights = &stack[..self.sides * self.outputs];
-        let seen = |value| activate(value).0;
+        let activation_value = |value| activate(value).0;
         let (own, other) = weights.split_at(self.outputs);
-        let output = dot(values[0], own, seen) + dot(values[1], other, seen);
-        let slope = judged(output + stack[self.layers[0].bias]);
-        sums[self.layers[0].bias] += slope;
-        let sides = slopes.chunks_exact_mut(self.outputs).zip(sums.chunks_exact_mut(self.outputs));
-        for ((values, weights), (slopes, sums)) in values.into_iter().zip([own, other]).zip(sides) {
-            for (((value, weight), by_value), sum) in values.iter().zip(weights).zip(slopes).zip(sums) {
-                let (activated, steepness) = activate(*value);
-                *sum += slope * activated;
-                *by_value = slope * weight * steepness;
+        let output = dot(values[0], own, activation_value) + dot(values[1], other, activation_value);
+        let grad = loss_grad(output + stack[self.layers[0].bias]);
+        sums[self.layers[0].bias] += grad;
+        let sides = grads.chunks_exact_mut(self.outputs).zip(sums.chunks_exact_mut(self.outputs));
+        for ((values, weights), (grads, sums)) in values.into_iter().zip([own, other]).zip(sides) {
+            for (((value, weight), grad_value), sum) in values.iter().zip(weights).zip(grads).zip(sums) {
+                let (activated, derivative) = activate(*value);
+                *sum += grad * activated;
+                *grad_value = grad * weight * derivative;
             }
         }
-        slope
+        grad
     }
 
     #[inline(always)]
-    fn forward(&self, stack: &[f32], layer: usize, inputs: &[f32], outputs: &mut [f32]) {
+    fn dense_forward(&self, stack: &[f32], layer: usize, inputs: &[f32], outputs: &mut [f32]) {
         let layer = self.layers[layer];
         let rows = stack[layer.weights..][..layer.inputs * layer.outputs].chunks_exact(layer.inputs);
         for ((output, row), bias) in outputs.iter_mut().zip(rows).zip(&stack[layer.bias..]) {
@@ -263,49 +274,50 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Adds the slopes of a layer's weights and biases; those of its inputs go to `by_inputs`.
+    /// Adds the gradients of a layer's weights and biases to `sums`, and writes those of its inputs to
+    /// `grad_inputs`.
     #[inline(always)]
-    fn backward(
+    fn dense_backward(
         &self,
         stack: &[f32],
         layer: usize,
         inputs: &[f32],
-        by_outputs: &[f32],
-        by_inputs: &mut [f32],
+        grad_outputs: &[f32],
+        grad_inputs: &mut [f32],
         sums: &mut [f32],
     ) {
         let layer = self.layers[layer];
-        by_inputs.fill(0.0);
+        grad_inputs.fill(0.0);
         let place = layer.weights..layer.weights + layer.inputs * layer.outputs;
         let rows = stack[place.clone()].chunks_exact(layer.inputs);
         let row_sums = sums[place].chunks_exact_mut(layer.inputs);
-        for ((row, row_sums), &slope) in rows.zip(row_sums).zip(by_outputs) {
-            if slope == 0.0 {
+        for ((row, row_sums), &grad) in rows.zip(row_sums).zip(grad_outputs) {
+            if grad == 0.0 {
                 continue;
             }
-            for (((weight, sum), input), by_input) in
-                row.iter().zip(row_sums).zip(inputs).zip(&mut *by_inputs)
+            for (((weight, sum), input), grad_input) in
+                row.iter().zip(row_sums).zip(inputs).zip(&mut *grad_inputs)
             {
-                *sum += slope * input;
-                *by_input += slope * weight;
+                *sum += grad * input;
+                *grad_input += grad * weight;
             }
         }
-        sums[layer.bias..].iter_mut().zip(by_outputs).for_each(|(sum, slope)| *sum += slope);
+        sums[layer.bias..].iter_mut().zip(grad_outputs).for_each(|(sum, grad)| *sum += grad);
     }
 
     #[inline(always)]
-    fn stack_forth(
+    fn forward_stack(
         &self,
         stack: &[f32],
         shape: StackShape,
         values: [&[f32]; 2],
         scratch: &mut Scratch,
     ) -> f32 {
-        let product = shape.squeeze.product() as f32;
-        let Scratch { inputs, first, hidden, second, second_held, .. } = scratch;
+        let product = shape.input_activation.product_of_ones() as f32;
+        let Scratch { inputs, first, hidden, second, second_clipped, .. } = scratch;
         let len = inputs.len() / self.sides;
         for (inputs, values) in inputs.chunks_exact_mut(len).zip(values) {
-            if shape.squeeze.is_pairwise() {
+            if shape.input_activation.is_pairwise() {
                 let (left, right) = values.split_at(len);
                 for ((input, a), b) in inputs.iter_mut().zip(left).zip(right) {
                     *input = clip(*a).0 * clip(*b).0 * product;
@@ -314,67 +326,77 @@ impl<'a> Head<'a> {
                 inputs.iter_mut().zip(values).for_each(|(input, value)| *input = clip(*value).0);
             }
         }
-        self.forward(stack, 0, inputs, first);
+        self.dense_forward(stack, 0, inputs, first);
         let kept = shape.hidden - usize::from(shape.skip);
-        let (squares, clipped) = hidden.split_at_mut(if shape.dual { kept } else { 0 });
+        let (squares, clipped) = hidden.split_at_mut(if shape.squared_clipped { kept } else { 0 });
         squares.iter_mut().zip(&*first).for_each(|(hidden, &value)| *hidden = square(value).0);
         clipped.iter_mut().zip(&*first).for_each(|(hidden, &value)| *hidden = clip(value).0);
-        self.forward(stack, 1, hidden, second);
-        second_held.iter_mut().zip(&*second).for_each(|(held, &value)| *held = clip(value).0);
+        self.dense_forward(stack, 1, hidden, second);
+        second_clipped.iter_mut().zip(&*second).for_each(|(clipped, &value)| *clipped = clip(value).0);
         let mut output = [0f32];
-        self.forward(stack, 2, second_held, &mut output);
+        self.dense_forward(stack, 2, second_clipped, &mut output);
         output[0] + if shape.skip { first[kept] } else { 0.0 }
     }
 
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
-    fn stacks(
+    fn forward_backward_stack(
         &self,
         shape: StackShape,
         stack: &[f32],
         values: [&[f32]; 2],
-        slopes: &mut [f32],
+        grads: &mut [f32],
         scratch: &mut Scratch,
         sums: &mut [f32],
-        mut judged: impl FnMut(f32) -> f32,
+        mut loss_grad: impl FnMut(f32) -> f32,
     ) -> f32 {
-        let slope = judged(self.stack_forth(stack, shape, values, scratch));
-        let Scratch { inputs, first, hidden, second, second_held, by_inputs, by_first, by_hidden, by_second } =
-            scratch;
+        let grad = loss_grad(self.forward_stack(stack, shape, values, scratch));
+        let Scratch {
+            inputs,
+            first,
+            hidden,
+            second,
+            second_clipped,
+            grad_inputs,
+            grad_first,
+            grad_hidden,
+            grad_second,
+        } = scratch;
         let kept = shape.hidden - usize::from(shape.skip);
-        self.backward(stack, 2, second_held, &[slope], by_second, sums);
-        by_second.iter_mut().zip(&*second).for_each(|(by, &value)| *by *= clip(value).1);
-        self.backward(stack, 1, hidden, by_second, by_hidden, sums);
-        let (by_squares, by_clipped) = by_hidden.split_at(if shape.dual { kept } else { 0 });
-        for ((by_first, by), &value) in by_first.iter_mut().zip(by_clipped).zip(&*first) {
-            *by_first = by * clip(value).1;
+        self.dense_backward(stack, 2, second_clipped, &[grad], grad_second, sums);
+        grad_second.iter_mut().zip(&*second).for_each(|(by, &value)| *by *= clip(value).1);
+        self.dense_backward(stack, 1, hidden, grad_second, grad_hidden, sums);
+        let (grad_squares, grad_clipped) = grad_hidden.split_at(if shape.squared_clipped { kept } else { 0 });
+        for ((grad_first, by), &value) in grad_first.iter_mut().zip(grad_clipped).zip(&*first) {
+            *grad_first = by * clip(value).1;
         }
-        for ((by_first, by), &value) in by_first.iter_mut().zip(by_squares).zip(&*first) {
-            *by_first += by * square(value).1;
+        for ((grad_first, by), &value) in grad_first.iter_mut().zip(grad_squares).zip(&*first) {
+            *grad_first += by * square(value).1;
         }
         if shape.skip {
-            by_first[kept] = slope;
+            grad_first[kept] = grad;
         }
-        self.backward(stack, 0, inputs, by_first, by_inputs, sums);
-        let product = shape.squeeze.product() as f32;
+        self.dense_backward(stack, 0, inputs, grad_first, grad_inputs, sums);
+        let product = shape.input_activation.product_of_ones() as f32;
         let len = inputs.len() / self.sides;
-        let sides = values.into_iter().zip(by_inputs.chunks_exact(len));
-        for ((values, by_inputs), slopes) in sides.zip(slopes.chunks_exact_mut(self.outputs)) {
-            if shape.squeeze.is_pairwise() {
-                let ((left, right), (by_left, by_right)) = (values.split_at(len), slopes.split_at_mut(len));
-                for ((((by, a), b), by_a), by_b) in
-                    by_inputs.iter().zip(left).zip(right).zip(by_left).zip(by_right)
+        let sides = values.into_iter().zip(grad_inputs.chunks_exact(len));
+        for ((values, grad_inputs), grads) in sides.zip(grads.chunks_exact_mut(self.outputs)) {
+            if shape.input_activation.is_pairwise() {
+                let ((left, right), (grad_left, grad_right)) =
+                    (values.split_at(len), grads.split_at_mut(len));
+                for ((((by, a), b), grad_a), grad_b) in
+                    grad_inputs.iter().zip(left).zip(right).zip(grad_left).zip(grad_right)
                 {
-                    let ((held_a, steep_a), (held_b, steep_b)) = (clip(*a), clip(*b));
-                    *by_a = by * held_b * product * steep_a;
-                    *by_b = by * held_a * product * steep_b;
+                    let ((clipped_a, derivative_a), (clipped_b, derivative_b)) = (clip(*a), clip(*b));
+                    *grad_a = by * clipped_b * product * derivative_a;
+                    *grad_b = by * clipped_a * product * derivative_b;
                 }
             } else {
-                for ((by, value), by_value) in by_inputs.iter().zip(values).zip(slopes) {
-                    *by_value = by * clip(*value).1;
+                for ((by, value), grad_value) in grad_inputs.iter().zip(values).zip(grads) {
+                    *grad_value = by * clip(*value).1;
                 }
             }
         }
-        slope
+        grad
     }
 }

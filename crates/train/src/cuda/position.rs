@@ -1,4 +1,5 @@
-//! Positions as they travel to a card, and what it needs to find their rows.
+//! Positions in the form in which they are sent to a GPU, and the tables with which it finds their active
+//! features.
 
 use crate::trainer::Job;
 use cudarc::driver::{DeviceRepr, ValidAsZeroBits};
@@ -6,28 +7,30 @@ use tandem_chess::{Color, Piece, Square};
 use tandem_data::Packed;
 use tandem_nnue::FeatureSet;
 
-/// A position as it travels.
+/// A packed position with its target, in the layout of the program's `Position`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct CardPosition {
+pub(super) struct DevicePosition {
     pub(super) occupied: u64,
     pub(super) pieces: [u8; 16],
     pub(super) target: f32,
     pub(super) black: u32,
 }
 
-// SAFETY: plain numbers without gaps, laid out as the program says.
-unsafe impl DeviceRepr for CardPosition {}
-// SAFETY: all zeros are numbers too.
-unsafe impl ValidAsZeroBits for CardPosition {}
+// SAFETY: plain numbers without gaps, laid out as the program's `Position`.
+unsafe impl DeviceRepr for DevicePosition {}
+// SAFETY: all zeros are valid numbers too.
+unsafe impl ValidAsZeroBits for DevicePosition {}
 
-/// The positions of one bucket after the other: the sums for a bucket's weights then stay at hand.
+/// Order of the positions sorted by output bucket, so that a block can keep the gradient sums of a bucket in
+/// registers.
 pub(super) fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
     let buckets = job.layout.architecture().buckets();
     if buckets.count == 1 {
         return (0..positions.len() as u32).collect();
     }
-    let keys: Vec<u8> = positions.iter().map(|position| buckets.of(position.piece_count()) as u8).collect();
+    let keys: Vec<u8> =
+        positions.iter().map(|position| buckets.index(position.piece_count()) as u8).collect();
     let mut starts = vec![0u32; buckets.count];
     for &key in &keys {
         starts[usize::from(key)] += 1;
@@ -45,8 +48,9 @@ pub(super) fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
     order
 }
 
-/// How each side sees the board with its king on each square (where rows begin, and what squares are changed by), and where
-/// the rows of each kind of piece begin: own ones, then the enemy's, −1 for none.
+/// Tables of the feature set: for each side and king square the first feature and the value by which squares
+/// are flipped; and for each piece, own ones first and then the opponent's, the first feature of its plane,
+/// −1 for none.
 pub(super) fn views(features: &FeatureSet) -> (Vec<u32>, Vec<i32>) {
     let mut views = Vec::new();
     for side in Color::ALL {

@@ -1,4 +1,4 @@
-//! The program on a card: finding a card, compiling for it, and the functions that it has.
+//! The program on a GPU: finding GPUs, compiling for one of them, and the functions of the program.
 
 use super::source;
 use crate::trainer::{Job, TrainError};
@@ -8,9 +8,9 @@ use cudarc::nvrtc::{CompileOptions, Ptx, compile_ptx_with_opts};
 use std::sync::Arc;
 use tandem_nnue::HeadShape;
 
-/// What the program is made of.
+/// Functions of the compiled program, by their names in `step.cu`.
 pub(super) struct Program {
-    pub(super) find_rows: CudaFunction,
+    pub(super) find_features: CudaFunction,
     pub(super) step: CudaFunction,
     pub(super) place_rows: CudaFunction,
     pub(super) list_users: CudaFunction,
@@ -19,12 +19,16 @@ pub(super) struct Program {
     pub(super) square_rest: CudaFunction,
     pub(super) update_rows: CudaFunction,
     pub(super) update_rest: CudaFunction,
-    pub(super) move_average: CudaFunction,
+    pub(super) update_ema: CudaFunction,
 }
 
-/// What there is of cards, or why none can be used.
-pub fn cards() -> Result<Vec<String>, TrainError> {
-    // SAFETY: both only look for a library.
+/// Names of the GPUs that can be used, in the order of their indices.
+///
+/// # Errors
+///
+/// If there is no NVIDIA driver, no run-time compiler (NVRTC), or no GPU; the message says what to install.
+pub fn gpus() -> Result<Vec<String>, TrainError> {
+    // SAFETY: both only search for a library.
     let (driver, compiler) =
         unsafe { (cudarc::driver::sys::is_culib_present(), cudarc::nvrtc::sys::is_culib_present()) };
     if !driver {
@@ -36,15 +40,15 @@ pub fn cards() -> Result<Vec<String>, TrainError> {
         return Err(TrainError(problem.into()));
     }
     let count = CudaContext::device_count()?;
-    let names = (0..count as usize).map(|card| CudaContext::new(card)?.name());
+    let names = (0..count as usize).map(|gpu| CudaContext::new(gpu)?.name());
     let names: Vec<String> = names.collect::<Result<_, DriverError>>()?;
     match names.is_empty() {
-        true => Err(TrainError("the NVIDIA driver knows of no card".into())),
+        true => Err(TrainError("the NVIDIA driver finds no GPU".into())),
         false => Ok(names),
     }
 }
 
-/// Compiles the program of a job for a generation of cards, named as the compiler does: `sm_90`.
+/// Compiles the program of a job for a generation of GPUs, named as the compiler does, for example `sm_90`.
 pub(super) fn compile(job: &Job, generation: &str) -> Result<Ptx, TrainError> {
     if let Some(problem) = source::problem(job) {
         return Err(TrainError(problem));
@@ -55,7 +59,7 @@ pub(super) fn compile(job: &Job, generation: &str) -> Result<Ptx, TrainError> {
     };
     compile_ptx_with_opts(source::source(job), options).map_err(|error| {
         TrainError(format!(
-            "the program for the card cannot be compiled; please report this with the recipe: {error}"
+            "the program for the GPU cannot be compiled; please report this with the recipe: {error}"
         ))
     })
 }
@@ -71,19 +75,19 @@ impl Program {
         let step = get(if flat { "flat_step" } else { "stack_step" })?;
         if !flat {
             let bytes = source::shared_bytes(job) as i32;
-            let most = context.attribute(About::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+            let max = context.attribute(About::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
             let all = bytes + step.shared_size_bytes()?;
-            if all > most {
+            if all > max {
                 let advice = source::ADVICE;
                 let problem = format!(
-                    "the first dense layer takes {all} bytes at hand, and this card has {most}: {advice}"
+                    "the first dense layer takes {all} bytes of shared memory, and this GPU has {max}: {advice}"
                 );
                 return Err(TrainError(problem));
             }
             step.set_attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)?;
         }
         Ok(Self {
-            find_rows: get("find_rows")?,
+            find_features: get("find_features")?,
             step,
             place_rows: get("place_rows")?,
             list_users: get("list_users")?,
@@ -92,7 +96,7 @@ impl Program {
             square_rest: get("square_rest")?,
             update_rows: get("update_rows")?,
             update_rest: get("update_rest")?,
-            move_average: get("move_average")?,
+            update_ema: get("update_ema")?,
         })
     }
 }

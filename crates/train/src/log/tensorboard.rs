@@ -1,7 +1,8 @@
 //! Event files of TensorBoard.
 //!
-//! A file is a row of records: the length, the check sum of the length, an `Event` as a protocol buffer, its check sum. Of
-//! all that TensorBoard understands, a run needs scalars and histograms; the few fields are written by hand.
+//! A file is a sequence of records: the length, the checksum of the length, an `Event` as a protocol buffer,
+//! and its checksum. A run needs only scalars and histograms, so the few fields are encoded by hand instead
+//! of with a protobuf library.
 
 use super::append::Appender;
 use super::histogram::Histogram;
@@ -12,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const PREFIX: &str = "events.out.tfevents.";
 
-/// An event file that is being written.
+/// An event file open for appending, in the format of TensorFlow's summary writer.
 #[derive(Debug)]
 pub(super) struct EventWriter {
     file: Appender,
@@ -20,10 +21,10 @@ pub(super) struct EventWriter {
 }
 
 impl EventWriter {
-    /// Begins a file beside those that the folder has. `first_step` is the first that will come: what earlier files have of
-    /// it and of later ones counts no more.
+    /// Creates a new file beside the existing ones. Events of earlier files from `first_step` on are
+    /// superseded, as TensorBoard understands it.
     pub(super) fn create(folder: &Path, first_step: u64) -> io::Result<Self> {
-        // Files are read in the order of their names, whatever the clock said when they were begun.
+        // Readers sort files by name, so the number has to grow even if the clock was set back.
         let mut number = seconds_now() as u64;
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();
@@ -35,17 +36,17 @@ impl EventWriter {
         let path = folder.join(format!("{PREFIX}{number:010}.tandem"));
         let mut writer = Self { file: Appender::new(File::create_new(&path)?)?, path };
         writer.write(&Message::event(0).bytes(3, b"brain.Event:2"))?;
-        // A session's log that says START.
-        writer.write(&Message::event(first_step).bytes(7, &Message::default().whole(1, 1).0))?;
+        // A session log with the status START.
+        writer.write(&Message::event(first_step).bytes(7, &Message::default().integer(1, 1).0))?;
         Ok(writer)
     }
 
-    /// Where the file is.
+    /// Path of the event file, for error messages.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds numbers by their tags.
+    /// Writes scalars by their tags, all in one event of a step.
     pub(super) fn scalars(&mut self, step: u64, scalars: &[(&str, f64)]) -> io::Result<()> {
         let summary = scalars.iter().fold(Message::default(), |summary, &(tag, value)| {
             summary.bytes(1, &Message::default().bytes(1, tag.as_bytes()).float(2, value as f32).0)
@@ -53,16 +54,16 @@ impl EventWriter {
         self.write(&Message::event(step).bytes(5, &summary.0))
     }
 
-    /// Adds how numbers are spread.
+    /// Writes a histogram of values under a tag.
     pub(super) fn histogram(&mut self, step: u64, tag: &str, histogram: &Histogram) -> io::Result<()> {
         let limits: Vec<f64> = histogram.limits().collect();
         let bins: Vec<f64> = histogram.bins.iter().map(|&count| count as f64).collect();
         let histogram = Message::default()
-            .double(1, histogram.least)
-            .double(2, histogram.most)
+            .double(1, histogram.min)
+            .double(2, histogram.max)
             .double(3, histogram.count as f64)
             .double(4, histogram.sum)
-            .double(5, histogram.squares)
+            .double(5, histogram.sum_of_squares)
             .doubles(6, &limits)
             .doubles(7, &bins);
         let value = Message::default().bytes(1, tag.as_bytes()).bytes(5, &histogram.0);
@@ -83,14 +84,14 @@ fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A protocol buffer: fields, each with its number and the way that it is written.
+/// A protocol buffer message: encoded fields, each with its number and wire type.
 #[derive(Debug, Default)]
 struct Message(Vec<u8>);
 
 impl Message {
-    /// An event now.
+    /// Begins an event with the present time.
     fn event(step: u64) -> Self {
-        Self::default().double(1, seconds_now()).whole(2, step)
+        Self::default().double(1, seconds_now()).integer(2, step)
     }
 
     fn varint(&mut self, mut number: u64) {
@@ -101,11 +102,11 @@ impl Message {
         self.0.push(number as u8);
     }
 
-    fn key(&mut self, field: u64, way: u64) {
-        self.varint(field << 3 | way);
+    fn key(&mut self, field: u64, wire_type: u64) {
+        self.varint(field << 3 | wire_type);
     }
 
-    fn whole(mut self, field: u64, number: u64) -> Self {
+    fn integer(mut self, field: u64, number: u64) -> Self {
         self.key(field, 0);
         self.varint(number);
         self
@@ -130,13 +131,13 @@ impl Message {
         self
     }
 
-    fn doubles(self, field: u64, numbers: &[f64]) -> Self {
-        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    fn doubles(self, field: u64, values: &[f64]) -> Self {
+        let bytes: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.bytes(field, &bytes)
     }
 }
 
-/// CRC-32C of every byte alone.
+/// CRC-32C of every single byte.
 const CRC_TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -153,12 +154,13 @@ const CRC_TABLE: [u32; 256] = {
     table
 };
 
-/// CRC-32C, Castagnoli's polynomial.
+/// CRC-32C with Castagnoli's polynomial, as RFC 3720 defines it.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, &byte| CRC_TABLE[(crc as u8 ^ byte) as usize] ^ crc >> 8)
 }
 
-/// The check sum as records have it: turned and shifted, so that it is safe among data that has check sums itself.
+/// The masked checksum of TFRecord files: rotated and shifted, because checksums of data that contains
+/// checksums are weak.
 fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c(bytes).rotate_right(15).wrapping_add(0xA282_EAD8)
 }
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(crc32c(b""), 0);
     }
 
-    /// CRC-32C bit by bit, as the polynomial says.
+    /// CRC-32C bit by bit, straight from the polynomial.
     fn plain_crc(bytes: &[u8]) -> u32 {
         let mut crc = !0u32;
         for bit in bytes.iter().flat_map(|byte| (0..8).map(move |bit| u32::from(byte >> bit & 1))) {
@@ -189,7 +191,7 @@ mod tests {
         !crc
     }
 
-    /// The events of a file; what stands after the last whole one is passed over, as readers do.
+    /// The complete records of a file; anything after the last one is ignored, as readers do.
     fn records(bytes: &[u8]) -> Vec<&[u8]> {
         let check = |bytes: &[u8], stored: &[u8]| {
             let stored = u32::from_le_bytes(stored.try_into().unwrap()).wrapping_sub(0xA282_EAD8);
@@ -221,8 +223,8 @@ mod tests {
         let scalars = b"\x10\xac\x02\x2a\x20\x0a\x11\x0a\x0atrain/loss\x15\0\0\0\x3f\x0a\x0b\x0a\x04rate\x15\0\0\x80\x3e";
         assert_eq!(events[2][9..], scalars[..]);
         for end in 0..bytes.len() {
-            let whole = records(&bytes[..end]);
-            assert_eq!(whole, events[..whole.len()]);
+            let integer = records(&bytes[..end]);
+            assert_eq!(integer, events[..integer.len()]);
         }
         fs::remove_dir_all(folder).unwrap();
     }
@@ -262,10 +264,10 @@ for tag in sorted(run.Tags()["histograms"]):
             writer.scalars(step, &[("train/loss", 1.0 / step as f64), ("größe", f64::NAN)]).unwrap();
         }
         writer.histogram(3, "weights/first", &Histogram::default()).unwrap();
-        // Killed while it wrote, and gone on with after step 2.
+        // Killed while writing, and resumed after step 2.
         let path = writer.path().to_owned();
-        let whole = fs::read(&path).unwrap();
-        fs::write(&path, [&whole[..], &whole[..20]].concat()).unwrap();
+        let integer = fs::read(&path).unwrap();
+        fs::write(&path, [&integer[..], &integer[..20]].concat()).unwrap();
         let mut writer = EventWriter::create(&folder, 3).unwrap();
         writer.scalars(3, &[("train/loss", 0.25)]).unwrap();
         writer.scalars(4_000_000_000, &[("train/loss", 0.125)]).unwrap();
@@ -273,13 +275,13 @@ for tag in sorted(run.Tags()["histograms"]):
         let ran = Command::new("python3").args(["-c", READER]).arg(&folder).output();
         match ran {
             Ok(ran) if ran.status.code() != Some(42) => {
-                let told = String::from_utf8_lossy(&ran.stdout);
+                let output = String::from_utf8_lossy(&ran.stdout);
                 let expected = "größe 1:nan 2:nan\n\
                                 train/loss 1:1 2:0.5 3:0.25 4000000000:0.125\n\
                                 weights/first 4 -1.0 1.0 3.0 0.5 2.25 0.0 1.0 1.0 2.0\n";
-                assert_eq!(told, expected, "{}", String::from_utf8_lossy(&ran.stderr));
+                assert_eq!(output, expected, "{}", String::from_utf8_lossy(&ran.stderr));
             }
-            _ => eprintln!("skipped: python3 with the package `tensorboard` is not there"),
+            _ => eprintln!("skipped: python3 with the package `tensorboard` is not installed"),
         }
         fs::remove_dir_all(folder).unwrap();
     }

@@ -1,41 +1,48 @@
-//! Files of data, as recipes of all kinds name them.
+//! Data sources as recipes of all kinds name them: a path, its sampling weight, and the filter of its
+//! records.
 
-use super::{RecipeError, check_share};
+use super::{RecipeError, check_fraction};
 use crate::pool::LoadDataError;
-use crate::schedule::{Schedule, some_schedule};
+use crate::schedule::{Schedule, optional_schedule};
 use serde::{Deserialize, Serialize};
 use tandem_data::{Filter, Options, Source};
 
-/// A file of data.
+/// A source of training or validation records: one file, or a pattern or folder of files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceRecipe {
-    /// Where it is: any path that `tandem-lab data` takes.
+    /// Path of the data, in any form that `tandem-lab data` accepts.
     pub path: String,
-    /// How often it is read, against the others.
-    #[serde(default = "one_share")]
+    /// Sampling weight relative to the other sources; default 1. A source of weight 0 is not read.
+    #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Rules for its records.
+    /// Filter of the records, for example `no-checks,max-score=2500`; default none.
     #[serde(default)]
     pub filter: String,
-    /// Columns of a CSV file.
+    /// Meaning of the columns of a CSV file, for example `unit=pawns`; ignored by other formats.
     #[serde(default)]
     pub columns: Option<String>,
-    /// What a bag holds: `action-value`, `state-value` or `behavioral-cloning`; by its name where it is not told.
+    /// Content of a bag file: `action-value`, `state-value` or `behavioral-cloning`; taken from its name if
+    /// absent.
     #[serde(default)]
     pub bag: Option<String>,
-    /// The share of the game's result for this file alone, instead of that of all targets.
-    #[serde(default, deserialize_with = "some_schedule", skip_serializing_if = "Option::is_none")]
-    pub result_share: Option<Schedule>,
+    /// Weight of the game result in this source's targets, instead of the weight that all targets have.
+    #[serde(default, deserialize_with = "optional_schedule", skip_serializing_if = "Option::is_none")]
+    pub wdl: Option<Schedule>,
 }
 
 impl SourceRecipe {
-    /// The share of the game's result in its targets, which is the usual one if it has none of its own.
-    pub fn share<'a>(&'a self, usual: &'a Schedule) -> &'a Schedule {
-        self.result_share.as_ref().unwrap_or(usual)
+    /// Weight of the game result for this source, or `default` if it has none of its own.
+    pub fn wdl_or<'a>(&'a self, default: &'a Schedule) -> &'a Schedule {
+        self.wdl.as_ref().unwrap_or(default)
     }
 
-    /// The files that it stands for, and the rules for their records.
+    /// Opens the files behind the path, and checks that the filter can be applied to their format.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing or of an unknown format, or if the filter needs something that the format does
+    /// not store.
     pub(crate) fn open(&self) -> Result<(Vec<Source>, Filter), LoadDataError> {
         let (options, filter) = self.read()?;
         let sources = Source::parse(&self.path, &options)?;
@@ -43,7 +50,8 @@ impl SourceRecipe {
         Ok((sources, filter))
     }
 
-    /// What its records must have, where none of them can be learnt from.
+    /// Text for an error about a source without usable records: what they lack, and the filter, if it may be
+    /// the reason.
     pub(crate) fn needed(&self, needed: &str) -> String {
         match self.filter.as_str() {
             "" => needed.into(),
@@ -51,39 +59,39 @@ impl SourceRecipe {
         }
     }
 
-    /// What is written in it, if it means anything.
+    /// Parses the options and the filter without opening any file.
     fn read(&self) -> Result<(Options, Filter), RecipeError> {
-        let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
+        let invalid = |key, problem: String| RecipeError::Invalid { key, problem };
         if !(self.weight.is_finite() && self.weight >= 0.0) {
-            return Err(wrong("data.weight", "must be zero or more".into()));
+            return Err(invalid("data.weight", "must be zero or more".into()));
         }
-        let filter = self.filter.parse::<Filter>().map_err(|bad| wrong("data.filter", bad.to_string()))?;
+        let filter = self.filter.parse::<Filter>().map_err(|bad| invalid("data.filter", bad.to_string()))?;
         let columns = self.columns.as_deref().map(str::parse).transpose();
-        let columns = columns.map_err(|problem| wrong("data.columns", problem))?;
+        let columns = columns.map_err(|problem| invalid("data.columns", problem))?;
         let bag = self.bag.as_deref().map(str::parse).transpose();
-        let bag = bag.map_err(|problem| wrong("data.bag", problem))?;
+        let bag = bag.map_err(|problem| invalid("data.bag", problem))?;
         Ok((Options { columns: columns.unwrap_or_default(), bag }, filter))
     }
 }
 
-fn one_share() -> f64 {
+fn default_weight() -> f64 {
     1.0
 }
 
-/// Whether there is something to learn from, and all that is said of it means something.
+/// Checks that there is training data, and that every source is valid on its own.
 pub(crate) fn check_sources(train: &[SourceRecipe], validation: &[SourceRecipe]) -> Result<(), RecipeError> {
-    let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
+    let invalid = |key, problem: &str| Err(RecipeError::Invalid { key, problem: problem.into() });
     if train.is_empty() {
-        return wrong("data.train", "name at least one file to learn from");
+        return invalid("data.train", "name at least one file to learn from");
     }
     for source in train.iter().chain(validation) {
         source.read()?;
-        if let Some(share) = &source.result_share {
-            check_share("data.result_share", share)?;
+        if let Some(wdl) = &source.wdl {
+            check_fraction("data.wdl", wdl)?;
         }
     }
     if train.iter().all(|source| source.weight == 0.0) {
-        return wrong("data.weight", "at least one file to learn from needs a weight above zero");
+        return invalid("data.weight", "at least one file to learn from needs a weight above zero");
     }
     Ok(())
 }

@@ -1,33 +1,44 @@
-//! The folder of a run: whose it is, and which recipe it has.
+//! The folder of a run: its lock, its recipe, and the checkpoint to resume from.
 
 use super::RunError;
-use crate::checkpoint::{Checkpoints, Kept};
+use crate::checkpoint::{Checkpoints, StoredCheckpoint};
 use std::fs::File;
 use std::path::Path;
 use tandem_chess::output;
 
-/// The recipe of a run, with every default, in its folder.
+/// The run's recipe with every default written out, stored in its folder.
 const RECIPE: &str = "recipe.toml";
 
-/// Why a run does not go on with another's checkpoint.
-pub(crate) const OTHER_RECIPE: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
-                                       another folder, and begin with its network by `network.start` if that is what is wanted";
+/// Error text for resuming with a recipe that differs from the checkpoint's.
+pub(crate) const RECIPE_CHANGED: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
+                                       another folder, and begin with its network by `network.init_from` if that is what is wanted";
 
-/// Two runs in one folder would spoil each other's files.
-pub(crate) fn claim(folder: &Path) -> Result<File, RunError> {
-    let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
-    std::fs::create_dir_all(folder).map_err(|error| wrong(error.to_string()))?;
-    let lock = File::create(folder.join("lock")).map_err(|error| wrong(error.to_string()))?;
+/// Creates and locks a run's folder, because two runs in one folder would overwrite each other's files. The
+/// lock lasts as long as the returned file.
+///
+/// # Errors
+///
+/// If the folder cannot be created, or if another process holds the lock.
+pub(crate) fn lock_folder(folder: &Path) -> Result<File, RunError> {
+    let folder_error = |problem: String| RunError::Folder { path: folder.into(), problem };
+    std::fs::create_dir_all(folder).map_err(|error| folder_error(error.to_string()))?;
+    let lock = File::create(folder.join("lock")).map_err(|error| folder_error(error.to_string()))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
-        Err(std::fs::TryLockError::WouldBlock) => Err(wrong("another run is at work in this folder".into())),
-        // A file system that knows no locks.
+        Err(std::fs::TryLockError::WouldBlock) => {
+            Err(folder_error("another run is at work in this folder".into()))
+        }
+        // Some network file systems do not support locks.
         Err(std::fs::TryLockError::Error(_)) => Ok(lock),
     }
 }
 
-/// The newest checkpoint in a folder, if there is one and that is what the run is to go on from.
-pub(crate) fn to_go_on_from<C: Kept>(
+/// The newest checkpoint in a folder, or `None` for a new run.
+///
+/// # Errors
+///
+/// If there is a checkpoint but the run was not asked to resume, or if no checkpoint can be read.
+pub(crate) fn resume_point<C: StoredCheckpoint>(
     folder: &Path,
     checkpoints: &Checkpoints,
     resume: bool,
@@ -40,9 +51,13 @@ pub(crate) fn to_go_on_from<C: Kept>(
     Ok(newest)
 }
 
-/// Writes the recipe into the folder of its run.
-pub(crate) fn keep_recipe(folder: &Path, explained: &str) -> Result<(), RunError> {
+/// Writes the recipe into the run's folder, as a record of what was trained.
+///
+/// # Errors
+///
+/// If the file cannot be written.
+pub(crate) fn write_recipe(folder: &Path, explained: &str) -> Result<(), RunError> {
     let path = folder.join(RECIPE);
-    output::write_whole(&path, explained.as_bytes())
+    output::write_atomically(&path, explained.as_bytes())
         .map_err(|error| RunError::Folder { path, problem: error.to_string() })
 }

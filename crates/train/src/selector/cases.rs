@@ -1,152 +1,168 @@
-//! Positions that both minds have judged.
+//! Cases: positions evaluated by both networks, with the value of a deep search as the label.
 
 use super::SelectorError;
-use super::judgement::{self, Report};
-use super::recipe::Pair;
+use super::evaluation::{self, SelectorReport};
+use super::recipe::NetworkPair;
 use crate::loss::sigmoid;
 use crate::metrics::Phase;
 use crate::recipe::RecipeError;
-use crate::transformer::Aim;
+use crate::transformer::LabelConfig;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::Position;
 use tandem_chess::random::SplitMix;
 use tandem_data::Record;
-use tandem_hybrid::{Circumstances, Features, Hybrid, Minds, Strategist, UnfitMinds};
+use tandem_hybrid::{FeatureContext, Features, Hybrid, HybridNetworks, IncompatibleNetworks, Strategist};
 use tandem_nnue::Accumulators;
 use tandem_transformer::{Isa, Network};
 
-/// A position, what either mind says of it, and its deep value. Chances are the side to move's; a draw counts half.
+/// A position with the evaluation of each network and the value of a deep search. Win probabilities are those
+/// of the side to move; a draw counts half.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// What the selector sees.
+    /// Input of the selector: features of the position and of the search.
     pub features: Features,
-    /// The NNUE's score.
+    /// Score of the NNUE in centipawns, from the side to move's view.
     pub centipawns: f64,
-    /// The strategist's chance to win.
+    /// Win probability by the strategist, from 0 to 1.
     pub strategist: f64,
-    /// The deep one.
+    /// Win probability by the deep search, from 0 to 1: the reference for both networks.
     pub deep: f64,
-    /// How much of the game is left.
+    /// Phase of the game, for the rules that a selector is compared with.
     pub phase: Phase,
 }
 
-/// A case, once it is known what chance a score of the NNUE's stands for.
+/// A case with its label, and with the NNUE's score as a win probability.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Weighed {
-    /// What the selector sees.
+pub struct LabelledCase {
+    /// Input of the selector: features of the position and of the search.
     pub features: Features,
-    /// The NNUE's score.
+    /// Score of the NNUE in centipawns, from the side to move's view.
     pub centipawns: f64,
-    /// The NNUE's chance to win.
+    /// Win probability by the NNUE: the sigmoid of its score over the scale.
     pub nnue: f64,
-    /// The strategist's.
+    /// Win probability by the strategist, from 0 to 1.
     pub strategist: f64,
-    /// The deep one.
+    /// Win probability by the deep search, the reference for both networks.
     pub deep: f64,
-    /// How much of the game is left.
+    /// Phase of the game, for the rules that a selector is compared with.
     pub phase: Phase,
-    /// The strategist knows better, by the recipe's margin.
-    pub knows_better: bool,
+    /// Label: the strategist is closer to the deep search than the NNUE, by at least the recipe's margin.
+    pub strategist_is_better: bool,
 }
 
-impl Weighed {
-    /// A case, with the scale of the NNUE's centipawns and the margin from which on somebody knows better.
+impl LabelledCase {
+    /// Labels a case. `scale` is the number of NNUE centipawns per unit of the sigmoid, `margin` the least
+    /// gain in win probability that counts as better.
     pub fn new(case: Case, scale: f64, margin: f64) -> Self {
         let Case { features, centipawns, strategist, deep, phase } = case;
         let nnue = sigmoid(centipawns / scale);
-        let mut weighed = Self { features, centipawns, nnue, strategist, deep, phase, knows_better: false };
-        weighed.knows_better = weighed.gain() >= margin;
-        weighed
+        let mut labelled =
+            Self { features, centipawns, nnue, strategist, deep, phase, strategist_is_better: false };
+        labelled.strategist_is_better = labelled.gain() >= margin;
+        labelled
     }
 
-    /// How much nearer the strategist is.
+    /// Error of the NNUE minus error of the strategist, in win probability.
     pub fn gain(&self) -> f64 {
         (self.nnue - self.deep).abs() - (self.strategist - self.deep).abs()
     }
 }
 
-/// The scale of the NNUE's centipawns that makes its chances, by the curve that NNUEs learn by, nearest to the deep ones.
+/// The sigmoid scale that brings the NNUE's win probabilities closest to those of the deep search, by least
+/// squares.
 pub(super) fn fitted_scale(cases: &[Case]) -> f64 {
     let error = |scale: f64| -> f64 {
         cases.iter().map(|case| (sigmoid(case.centipawns / scale) - case.deep).powi(2)).sum()
     };
-    judgement::least(10.0, 2000.0, error)
+    evaluation::golden_section(10.0, 2000.0, error)
 }
 
-/// Records that are judged before anybody hears of it.
-const AT_A_TIME: usize = 1024;
-/// Plies that a search may still have to go where it asks.
+/// Records between two reports of progress, and two checks of `stop`.
+const BLOCK: usize = 1024;
+/// Range of remaining depths in plies, from which each case draws one for its features.
 const DEPTHS: std::ops::RangeInclusive<i32> = 4..=20;
 
-/// Both minds at work, with what was learnt between them.
-pub struct Judges {
+/// Both networks, ready to evaluate, and the hybrid between them.
+pub struct EvaluatorPair {
     nnue: Arc<tandem_nnue::Network>,
-    minds: Arc<Minds>,
+    networks: Arc<HybridNetworks>,
     hybrid: Hybrid,
 }
 
-impl Judges {
-    /// Of two networks, and what was learnt between them.
+impl EvaluatorPair {
+    /// Combines two networks and the hybrid between them.
+    ///
+    /// # Errors
+    /// If the networks or the hybrid's parts do not fit each other.
     pub fn new(
         nnue: Arc<tandem_nnue::Network>,
         transformer: Arc<Network>,
         hybrid: Hybrid,
-    ) -> Result<Self, UnfitMinds> {
-        let minds = Minds::new(transformer, Some(Arc::clone(&nnue)))?.with_hybrid(hybrid.clone())?;
-        Ok(Self { nnue, minds: Arc::new(minds), hybrid })
+    ) -> Result<Self, IncompatibleNetworks> {
+        let networks =
+            HybridNetworks::new(transformer, Some(Arc::clone(&nnue)))?.with_hybrid(hybrid.clone())?;
+        Ok(Self { nnue, networks: Arc::new(networks), hybrid })
     }
 
-    /// Those that a recipe names.
-    pub(super) fn of(pair: &Pair) -> Result<Self, SelectorError> {
-        let wrong = |key, problem: String| RecipeError::Wrong { key, problem };
-        let (bytes, nnue_is) = pair.nnue.read("selector.nnue")?;
+    /// Loads and checks the networks that a recipe names, and its hybrid file if it has one.
+    pub(super) fn of(pair: &NetworkPair) -> Result<Self, SelectorError> {
+        let invalid = |key, problem: String| RecipeError::Invalid { key, problem };
+        let (bytes, nnue_file) = pair.nnue.read("selector.nnue")?;
         let nnue = tandem_nnue::Network::from_bytes(&bytes)
-            .map_err(|error| wrong("selector.nnue", format!("{}: {error}", pair.nnue.path)))?;
-        let (bytes, transformer_is) = pair.transformer.read("selector.transformer")?;
-        let network = Network::from_bytes(&bytes, Isa::best())
-            .map_err(|error| wrong("selector.transformer", format!("{}: {error}", pair.transformer.path)))?;
-        let unfit = |problem: String| SelectorError::from(wrong("selector.hybrid", problem));
+            .map_err(|error| invalid("selector.nnue", format!("{}: {error}", pair.nnue.path)))?;
+        let (bytes, transformer_file) = pair.transformer.read("selector.transformer")?;
+        let network = Network::from_bytes(&bytes, Isa::best()).map_err(|error| {
+            invalid("selector.transformer", format!("{}: {error}", pair.transformer.path))
+        })?;
+        let unsupported = |problem: String| SelectorError::from(invalid("selector.hybrid", problem));
         let hybrid = match &pair.hybrid {
-            None => Hybrid::new(nnue_is, transformer_is),
-            Some(path) => Hybrid::load(path).map_err(|error| unfit(error.to_string()))?,
+            None => Hybrid::new(nnue_file, transformer_file),
+            Some(path) => Hybrid::load(path).map_err(|error| unsupported(error.to_string()))?,
         };
-        hybrid.check(Some(nnue_is), Some(transformer_is)).map_err(|error| unfit(error.to_string()))?;
+        hybrid
+            .check(Some(nnue_file), Some(transformer_file))
+            .map_err(|error| unsupported(error.to_string()))?;
         Ok(Self::new(Arc::new(nnue), Arc::new(network), hybrid)?)
     }
 
-    /// What the hybrid's selector is worth on records with scores: the strategist knows better from a margin on. `done` is told
-    /// of records as they are judged.
-    pub fn judge(
+    /// Measures the hybrid's selector on records with scores. The strategist counts as better from `margin`
+    /// on; `done` receives the number of records of each finished block.
+    ///
+    /// # Errors
+    /// If the hybrid has no selector, if no record can be evaluated, or after `stop`.
+    pub fn evaluate_selector(
         &self,
         records: &[Record],
         margin: f64,
         stop: &AtomicBool,
         done: &mut dyn FnMut(usize),
-    ) -> Result<Report, SelectorError> {
+    ) -> Result<SelectorReport, SelectorError> {
         let Hybrid { selector, threshold, blend, scale, .. } = &self.hybrid;
         let selector = selector.as_ref().ok_or_else(|| {
-            SelectorError::Cases("the hybrid has no selector: recipes/hybrid-phase2.toml teaches one".into())
+            SelectorError::Cases("the hybrid has no selector: recipes/hybrid-phase2.toml trains one".into())
         })?;
         let scale = f64::from(*scale);
         let cases = self.cases(records, 0, stop, done)?;
         if cases.is_empty() {
-            let problem = "there is nothing to judge by: positions need a score and a legal move, and the transformer a head \
-                           that tells chances. `tandem-lab data head` shows what the data has";
+            let problem = "there are no cases: positions need a score and a legal move, and the transformer a head for \
+                           the win probability. `tandem-lab data head` shows what the data has";
             return Err(SelectorError::Cases(problem.into()));
         }
-        let cases: Vec<Weighed> = cases.into_iter().map(|case| Weighed::new(case, scale, margin)).collect();
+        let cases: Vec<LabelledCase> =
+            cases.into_iter().map(|case| LabelledCase::new(case, scale, margin)).collect();
         let probabilities: Vec<f32> = cases.iter().map(|case| selector.probability(&case.features)).collect();
-        Ok(Report::of(&cases, &probabilities, *threshold, f64::from(*blend), scale))
+        Ok(SelectorReport::of(&cases, &probabilities, *threshold, f64::from(*blend), scale))
     }
 
-    /// What was learnt between them before.
+    /// The hybrid as it was before training, possibly with a bridge.
     pub(super) fn hybrid(&self) -> &Hybrid {
         &self.hybrid
     }
 
-    /// Lets both judge records, on all threads. Whoever has no legal move, or no score, is left out.
+    /// Evaluates records with both networks, on all threads. Records without a score or a legal move are
+    /// skipped.
     pub(super) fn cases(
         &self,
         records: &[Record],
@@ -155,19 +171,20 @@ impl Judges {
         done: &mut dyn FnMut(usize),
     ) -> Result<Vec<Case>, SelectorError> {
         let mut cases = Vec::with_capacity(records.len());
-        for (part, some) in records.chunks(AT_A_TIME).enumerate() {
-            let seats = || (Accumulators::new(&self.nnue), Strategist::new(Arc::clone(&self.minds)));
-            let judge = |(accumulators, strategist): &mut (Accumulators, Strategist),
-                         (at, record): (usize, &_)| {
-                let place = (part * AT_A_TIME + at) as u64;
-                self.case(record, SplitMix::new(seed ^ place << 8), accumulators, strategist)
+        for (block, records) in records.chunks(BLOCK).enumerate() {
+            let workers = || (Accumulators::new(&self.nnue), Strategist::new(Arc::clone(&self.networks)));
+            let evaluate = |(accumulators, strategist): &mut (Accumulators, Strategist),
+                            (at, record): (usize, &_)| {
+                let index = (block * BLOCK + at) as u64;
+                self.case(record, SplitMix::new(seed ^ index << 8), accumulators, strategist)
             };
-            let made: Vec<Option<Case>> = some.par_iter().enumerate().map_init(seats, judge).collect();
+            let evaluated: Vec<Option<Case>> =
+                records.par_iter().enumerate().map_init(workers, evaluate).collect();
             if stop.load(Ordering::Relaxed) {
                 return Err(SelectorError::Stopped);
             }
-            cases.extend(made.into_iter().flatten());
-            done(some.len());
+            cases.extend(evaluated.into_iter().flatten());
+            done(records.len());
         }
         Ok(cases)
     }
@@ -183,18 +200,20 @@ impl Judges {
         if position.legal_moves().is_empty() {
             return None;
         }
-        // What a deep search found; the game's end is another matter.
-        let by_score = Aim { value_result_share: 0.0, ..Aim::default() };
-        let [win, draw, _] = record.score.and(by_score.end(record))?;
+        // The label is the score of the deep search; the result of the game is not used.
+        let by_score = LabelConfig { value_wdl: 0.0, ..LabelConfig::default() };
+        let [win, draw, _] = record.score.and(by_score.outcome(record))?;
         accumulators.reset(&self.nnue, position.board());
         let evaluation = accumulators.evaluate(&self.nnue, position.board());
-        let strategist = strategist.judge(&position).chance()?;
+        let strategist = strategist.evaluate(&position).win_probability()?;
         let width = DEPTHS.end() - DEPTHS.start() + 1;
-        // The search asks at many depths, and the deep value knows none of them.
+        // The engine queries at many depths, and the label does not depend on the depth, so it is drawn at
+        // random.
         let depth = DEPTHS.start() + random.below(width as u32) as i32;
-        let circumstances = Circumstances { depth, discord: evaluation.discord() as f32 / 100.0 };
+        let context =
+            FeatureContext { depth, psqt_positional_gap: evaluation.psqt_positional_gap() as f32 / 100.0 };
         Some(Case {
-            features: Features::of(&position, circumstances),
+            features: Features::of(&position, context),
             centipawns: f64::from(evaluation.value()) * 100.0 / f64::from(evaluation.pawn()),
             strategist,
             deep: win + draw / 2.0,
@@ -205,11 +224,11 @@ impl Judges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::judgement::tests::case;
+    use super::super::evaluation::tests::case;
     use super::*;
 
     #[test]
-    fn the_scale_is_found_that_the_cases_were_made_with() {
+    fn the_fitted_scale_is_that_of_the_cases() {
         let cases: Vec<Case> = (-40..40)
             .map(|at| {
                 let centipawns = f64::from(at) * 9.0;
@@ -220,13 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn somebody_knows_better_from_the_margin_on() {
-        let knows = |strategist: f64, deep: f64| {
+    fn somebody_strategist_is_better_from_the_margin_on() {
+        let is_better = |strategist: f64, deep: f64| {
             let case = Case { centipawns: 0.0, strategist, deep, ..case(1) };
-            Weighed::new(case, 100.0, 0.05).knows_better
+            LabelledCase::new(case, 100.0, 0.05).strategist_is_better
         };
-        // The NNUE says one half.
-        assert!(knows(0.7, 0.7) && knows(0.64, 0.6) && knows(0.56, 0.56));
-        assert!(!knows(0.5, 0.7) && !knows(0.54, 0.54) && !knows(0.9, 0.6) && !knows(0.4, 0.9));
+        // The NNUE's win probability is 0.5.
+        assert!(is_better(0.7, 0.7) && is_better(0.64, 0.6) && is_better(0.56, 0.56));
+        assert!(
+            !is_better(0.5, 0.7) && !is_better(0.54, 0.54) && !is_better(0.9, 0.6) && !is_better(0.4, 0.9)
+        );
     }
 }

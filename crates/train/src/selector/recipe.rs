@@ -1,107 +1,111 @@
-//! Everything about the teaching of a selector, in a file.
+//! The recipe of a selector: networks, cases and training settings in one TOML file.
 
 use crate::base::{BaseNetwork, check_sha256};
+use crate::old_keys::{self, RecipeKind};
 use crate::pool::LoadDataError;
-use crate::recipe::{ALMOST_ONE, RecipeError, SourceRecipe, check_name, check_rate, check_sources, within};
+use crate::recipe::{ALMOST_ONE, RecipeError, SourceRecipe, check_lr, check_name, check_sources, within};
 use crate::schedule::{Schedule, number_or_schedule};
 use crate::transformer::first_records;
 use serde::{Deserialize, Serialize};
-use tandem_data::{Part, Record, Split};
+use tandem_data::{Record, Split, Subset};
 
-/// By so much of the chance to win a mind must be nearer to know better, if a recipe says nothing else.
-pub const MARGIN: f64 = 0.05;
+/// Default margin: the strategist counts as better if its win probability is closer by at least this much.
+pub const DEFAULT_MARGIN: f64 = 0.05;
 
-/// A recipe for a selector.
+/// A selector's training, as described in a TOML file; [`train_selector`](super::train_selector) runs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SelectorRecipe {
-    /// What the hybrid is called.
+    /// Name of the hybrid and of its file `runs/NAME/NAME.hybrid`.
     pub name: String,
-    /// What chance starts from: the same seed, the same selector.
-    #[serde(default = "one")]
+    /// Seed of the initial weights, the split, dropout and the order of cases, default 1. The same seed gives
+    /// the same selector.
+    #[serde(default = "default_seed")]
     pub seed: u64,
-    /// The two minds, and what it is to say of them.
-    pub selector: Pair,
-    /// What it learns from.
+    /// The two networks, the margin that defines the label, and the fraction of positions to query.
+    pub selector: NetworkPair,
+    /// Positions with scores of deep searches, for training and for validation.
     pub data: CaseData,
-    /// How it learns.
+    /// Settings of the training loop; all of them have defaults.
     #[serde(default)]
     pub training: SelectorTraining,
 }
 
-/// The two minds, which stay as they are, and what the selector is to say of them.
+/// The two networks, which stay frozen, and the definition of the label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pair {
-    /// The NNUE.
+pub struct NetworkPair {
+    /// The NNUE that evaluates every position, as a network file.
     pub nnue: BaseNetwork,
-    /// The transformer.
+    /// The transformer that the strategist runs, as a network file.
     pub transformer: BaseNetwork,
-    /// A file of what was learnt between them before, such as a bridge; the selector joins it.
+    /// A hybrid file trained before, for example with a bridge; the selector is added to it.
     #[serde(default)]
     pub hybrid: Option<String>,
-    /// The strategist knows better where its chance to win is nearer to the deep one than the NNUE's by at least this.
-    #[serde(default = "usual_margin")]
+    /// The strategist counts as better if its win probability is closer to the deep search's than the NNUE's
+    /// by at least this; default 0.05.
+    #[serde(default = "default_margin")]
     pub margin: f64,
-    /// The share of positions that the strategist should be asked about: it decides the threshold.
-    #[serde(default = "usual_usage")]
+    /// Fraction of positions in which the strategist is to be queried, which sets the threshold; default 0.1.
+    #[serde(default = "default_usage")]
     pub usage: f64,
 }
 
-/// Positions with deep scores.
+/// Data of a selector: positions with deep scores, of which a few from each game suffice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseData {
-    /// To learn from.
+    /// Sources of training cases, read in their order until there are enough.
     pub train: Vec<SourceRecipe>,
-    /// To judge by.
+    /// Sources of validation cases, which should not share games with the training data.
     #[serde(default)]
     pub validation: Vec<SourceRecipe>,
-    /// This share of the games to learn from is kept to judge by, where nothing else is given for that.
+    /// Fraction of the training games that is held out for validation, from 0 to 0.9, if there are no
+    /// validation sources.
     #[serde(default)]
-    pub validation_share: f64,
-    /// Positions to learn from.
-    #[serde(default = "usual_cases")]
+    pub validation_fraction: f64,
+    /// Number of training cases, default 100,000; fewer if the data ends before.
+    #[serde(default = "default_cases")]
     pub cases: u64,
-    /// Positions to judge by.
-    #[serde(default = "usual_validation")]
+    /// Number of validation cases, default 20,000; fewer if the data ends before.
+    #[serde(default = "default_validation_cases")]
     pub validation_cases: u64,
 }
 
-/// How a selector learns.
+/// Settings of a selector's training loop, which runs on the CPU with Adam.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectorTraining {
-    /// Cases of a step.
+    /// Cases per step, default 256; the last batch of an epoch may be smaller.
     pub batch: usize,
-    /// How often it sees all cases; the best time is kept.
+    /// Passes over all cases, default 30; the epoch with the lowest validation loss is kept.
     pub epochs: u64,
-    /// The learning rate.
+    /// Learning rate, as a number or a schedule. Default: a cosine from 1e-3 to 1e-5.
     #[serde(deserialize_with = "number_or_schedule")]
-    pub rate: Schedule,
-    /// So much of each weight is lost at every step, times the learning rate.
-    pub decay: f64,
-    /// The share of the hidden numbers that is left out of each step, by chance.
+    pub lr: Schedule,
+    /// Decoupled weight decay, multiplied by the learning rate; default 1e-4.
+    pub weight_decay: f64,
+    /// Dropout probability of hidden values, default 0.2; 0 disables dropout.
     pub dropout: f64,
-    /// Slopes are held to this length all together; zero for any.
-    pub clip: f64,
-    /// Cases count by how much nearer one mind is than the other, and not all alike.
+    /// Gradient norm over all parameters before clipping, default 1; 0 disables clipping.
+    pub max_grad_norm: f64,
+    /// Weights cases by the difference between the two networks' errors, instead of equally.
     pub by_gain: bool,
 }
 
-fn one() -> u64 {
+fn default_seed() -> u64 {
     1
 }
-fn usual_margin() -> f64 {
-    MARGIN
+fn default_margin() -> f64 {
+    DEFAULT_MARGIN
 }
-fn usual_usage() -> f64 {
+fn default_usage() -> f64 {
     0.1
 }
-fn usual_cases() -> u64 {
+fn default_cases() -> u64 {
     100_000
 }
-fn usual_validation() -> u64 {
+fn default_validation_cases() -> u64 {
     20_000
 }
 
@@ -110,19 +114,31 @@ impl Default for SelectorTraining {
         Self {
             batch: 256,
             epochs: 30,
-            rate: Schedule::Cosine { start: 1e-3, end: 1e-5 },
-            decay: 1e-4,
+            lr: Schedule::Cosine { start: 1e-3, end: 1e-5 },
+            weight_decay: 1e-4,
             dropout: 0.2,
-            clip: 1.0,
+            max_grad_norm: 1.0,
             by_gain: false,
         }
     }
 }
 
 impl SelectorRecipe {
-    /// Reads a recipe from text, and looks whether it can be followed. Files that it names are not looked for.
+    /// Parses and checks a recipe. Files that it names are not opened.
+    ///
+    /// # Errors
+    /// If the text is not TOML, has an unknown key, or a value is out of range; the message names the key.
     pub fn parse(text: &str) -> Result<Self, RecipeError> {
-        let recipe: Self = toml::from_str(text)?;
+        Self::parse_with_notices(text, &mut Vec::new())
+    }
+
+    /// Like [`SelectorRecipe::parse`], and adds a line of text for each key that has another name now: see
+    /// [`old_keys`](crate::old_keys).
+    ///
+    /// # Errors
+    /// As [`SelectorRecipe::parse`].
+    pub fn parse_with_notices(text: &str, notices: &mut Vec<String>) -> Result<Self, RecipeError> {
+        let recipe: Self = old_keys::parse(RecipeKind::Selector, text, notices)?;
         recipe.check()?;
         Ok(recipe)
     }
@@ -135,51 +151,54 @@ impl SelectorRecipe {
         within("selector.margin", selector.margin, 0.0, 1.0)?;
         within("selector.usage", selector.usage, 0.0, 1.0)?;
         check_sources(&data.train, &data.validation)?;
-        within("data.validation_share", data.validation_share, 0.0, 0.9)?;
-        let wrong = |key, problem: &str| Err(RecipeError::Wrong { key, problem: problem.into() });
-        match (data.validation_share > 0.0, data.validation.is_empty()) {
+        within("data.validation_fraction", data.validation_fraction, 0.0, 0.9)?;
+        let invalid = |key, problem: &str| Err(RecipeError::Invalid { key, problem: problem.into() });
+        match (data.validation_fraction > 0.0, data.validation.is_empty()) {
             (true, false) => {
-                return wrong(
-                    "data.validation_share",
+                return invalid(
+                    "data.validation_fraction",
                     "there is validation data already: leave out one of the two",
                 );
             }
             (false, true) => {
-                return wrong("data.validation", "what a selector is worth is seen on games it has not seen");
+                return invalid(
+                    "data.validation",
+                    "a selector is validated on games that it was not trained on: name some, or set data.validation_fraction",
+                );
             }
             _ => {}
         }
         for (key, count) in [("data.cases", data.cases), ("data.validation_cases", data.validation_cases)] {
             within(key, count as f64, 1.0, 1e8)?;
         }
-        check_rate(&training.rate)?;
+        check_lr(&training.lr)?;
         within("training.batch", training.batch as f64, 1.0, f64::from(1 << 20))?;
         within("training.epochs", training.epochs as f64, 1.0, 1e6)?;
-        within("training.decay", training.decay, 0.0, 1e6)?;
+        within("training.weight_decay", training.weight_decay, 0.0, 1e6)?;
         within("training.dropout", training.dropout, 0.0, ALMOST_ONE)?;
-        within("training.clip", training.clip, 0.0, f64::MAX)
+        within("training.max_grad_norm", training.max_grad_norm, 0.0, f64::MAX)
     }
 
-    /// The recipe with every default written out.
+    /// The recipe as TOML, with every default written out and all keys by their present names.
     pub fn explain(&self) -> String {
-        // Numbers, texts and tables: nothing that TOML has no place for.
+        // TOML can represent everything that a recipe contains.
         toml::to_string_pretty(self).unwrap_or_default()
     }
 }
 
 impl CaseData {
-    /// Records to learn from and to judge by, of different games.
+    /// Records for training and for validation, of different games if a fraction is held out.
     pub(super) fn records(
         &self,
         seed: u64,
         threads: usize,
     ) -> Result<(Vec<Record>, Vec<Record>), LoadDataError> {
-        let split = Split { validation: self.validation_share, test: 0.0, seed };
-        let kept = |part| self.validation.is_empty().then_some((split, part));
-        let others = if self.validation.is_empty() { &self.train } else { &self.validation };
+        let split = Split { validation: self.validation_fraction, test: 0.0, seed };
+        let held_out = |part| self.validation.is_empty().then_some((split, part));
+        let validation = if self.validation.is_empty() { &self.train } else { &self.validation };
         Ok((
-            first_records(&self.train, threads, self.cases, kept(Part::Train))?,
-            first_records(others, threads, self.validation_cases, kept(Part::Validation))?,
+            first_records(&self.train, threads, self.cases, held_out(Subset::Train))?,
+            first_records(validation, threads, self.validation_cases, held_out(Subset::Validation))?,
         ))
     }
 }
@@ -195,30 +214,33 @@ mod tests {
         transformer = { path = "b.ttn" }
         [data]
         train = [{ path = "x.csv" }]
-        validation_share = 0.1
+        validation_fraction = 0.1
     "#;
 
     #[test]
     fn a_short_recipe_is_explained_in_full_and_means_the_same() {
         let recipe = SelectorRecipe::parse(SHORT).unwrap();
         let explained = recipe.explain();
-        for default in ["margin = 0.05", "dropout = 0.2", "cases = 100000", "usage = 0.1", "clip = 1.0"] {
+        for default in
+            ["margin = 0.05", "dropout = 0.2", "cases = 100000", "usage = 0.1", "max_grad_norm = 1.0"]
+        {
             assert!(explained.contains(default), "{explained}");
         }
         assert_eq!(SelectorRecipe::parse(&explained).unwrap(), recipe);
     }
 
     #[test]
-    fn what_cannot_be_is_told_by_its_key() {
-        let told =
+    fn invalid_values_are_reported_by_their_key() {
+        let message =
             |from: &str, to: &str| SelectorRecipe::parse(&SHORT.replace(from, to)).unwrap_err().to_string();
-        let more = |more: &str| told("validation_share = 0.1", &format!("validation_share = 0.1\n{more}"));
-        assert!(told("validation_share = 0.1", "").starts_with("data.validation: "));
-        assert!(told("\"a.tnn\"", "\"a.tnn\", sha256 = \"x\"").starts_with("selector.nnue.sha256: "));
+        let more =
+            |more: &str| message("validation_fraction = 0.1", &format!("validation_fraction = 0.1\n{more}"));
+        assert!(message("validation_fraction = 0.1", "").starts_with("data.validation: "));
+        assert!(message("\"a.tnn\"", "\"a.tnn\", sha256 = \"x\"").starts_with("selector.nnue.sha256: "));
         assert!(more("cases = 0").starts_with("data.cases: "));
-        assert!(more("validation = [{ path = \"y.csv\" }]").starts_with("data.validation_share: "));
+        assert!(more("validation = [{ path = \"y.csv\" }]").starts_with("data.validation_fraction: "));
         assert!(more("[training]\ndropout = 1.0").starts_with("training.dropout: "));
         assert!(more("[training]\nepoch = 1").contains("epoch"));
-        assert!(told("[data]", "margin = 2.0\n[data]").starts_with("selector.margin: "));
+        assert!(message("[data]", "margin = 2.0\n[data]").starts_with("selector.margin: "));
     }
 }

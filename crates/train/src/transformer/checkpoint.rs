@@ -1,93 +1,101 @@
-//! A transformer's run in a file.
+//! Checkpoint of a transformer's run: recipe, architecture, weights, optimiser state and progress in one
+//! safetensors file, from which the run continues to the bit.
 
 use super::{TransformerRecipe, TransformerState};
-use crate::checkpoint::{About, CheckpointError, Kept, Standing, read_rows, read_whole, write_rows};
+use crate::checkpoint::{
+    CheckpointError, Metadata, RunProgress, StoredCheckpoint, read_tensors, read_whole, write_tensors,
+};
 use std::path::Path;
 use tandem_transformer::Architecture;
 
 /// A transformer's run at a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerCheckpoint {
-    /// Its recipe.
+    /// The recipe of the run; a run is resumed only with an equal one.
     pub recipe: TransformerRecipe,
-    /// What the network is made of.
+    /// The network's architecture, kept because the recipe may only name a file.
     pub architecture: Architecture,
-    /// Its numbers.
+    /// Weights, optimiser moments and averages.
     pub state: TransformerState,
-    /// How it stands.
-    pub standing: Standing,
+    /// Position in the data, and the best validation loss so far.
+    pub standing: RunProgress,
 }
 
 const KIND: &str = "tandem transformer checkpoint 1";
 
 impl TransformerCheckpoint {
     fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (about, rows) = read_rows(bytes, KIND)?;
+        let (about, buffers) = read_tensors(bytes, KIND)?;
         let architecture =
             Architecture::from_toml(about.get("architecture")?).map_err(|error| error.to_string())?;
         let state =
-            TransformerState { step: about.number("step")?, averaged: about.number("averaged")?, rows };
+            TransformerState { step: about.integer("step")?, swa_count: about.integer("averaged")?, buffers };
         let recipe = TransformerRecipe::parse(about.get("recipe")?).map_err(|error| error.to_string())?;
-        let Some(row) = state.rows.get("numbers") else { return Err("it has no numbers".into()) };
-        // A bridge is as long as its NNUE makes it, which a run that goes on finds out.
-        let numbers = match &recipe.bridge {
+        let Some(weights) = state.buffers.get("numbers") else { return Err("it has no numbers".into()) };
+        // The size of a bridge depends on its NNUE, which is checked when the run is resumed.
+        let count = match &recipe.bridge {
             None => architecture.parameters(),
-            Some(_) => row.len().max(architecture.parameters()),
+            Some(_) => weights.len().max(architecture.parameters()),
         };
-        if let Some((name, row)) = state.rows.iter().find(|(_, row)| row.len() != numbers) {
-            return Err(format!("{name} has {} numbers, not {numbers}", row.len()));
+        if let Some((name, buffer)) = state.buffers.iter().find(|(_, buffer)| buffer.len() != count) {
+            return Err(format!("{name} has {} values, not {count}", buffer.len()));
         }
-        // A run that goes on without one of these would begin anew there, and nobody would know.
-        let remembered = [
+        // Without one of these a resumed run would silently restart that part from zero.
+        let required = [
             ("first", true),
             ("second", true),
-            ("following", recipe.training.ema > 0.0),
-            ("plain", state.averaged > 0),
+            ("following", recipe.training.ema_decay > 0.0),
+            ("plain", state.swa_count > 0),
         ];
         if let Some((name, _)) =
-            remembered.iter().find(|(name, needed)| *needed && !state.rows.contains_key(*name))
+            required.iter().find(|(name, needed)| *needed && !state.buffers.contains_key(*name))
         {
-            return Err(format!("it has no row {name:?}"));
+            return Err(format!("it has no buffer {name:?}"));
         }
         Ok(Self { recipe, architecture, state, standing: about.json("standing")? })
     }
 
-    /// The first tensor in which the network differs from another one, in words; none where they are alike.
+    /// Describes the first tensor in which the network differs from another one; `None` if the architectures
+    /// are equal.
     pub fn difference(&self, other: &Architecture) -> Option<String> {
         if self.architecture == *other {
             return None;
         }
-        let (mine, theirs) = (self.architecture.tensors(), other.tensors());
-        let differs = mine.iter().zip(&theirs).find(|(mine, theirs)| mine != theirs);
+        let (own, others) = (self.architecture.tensors(), other.tensors());
+        let differs = own.iter().zip(&others).find(|(own, other)| own != other);
         Some(match differs {
-            Some((mine, theirs)) => {
+            Some((own, others)) => {
                 format!(
                     "it has {} {:?} where the recipe has {} {:?}",
-                    mine.name, mine.shape, theirs.name, theirs.shape
+                    own.name, own.shape, others.name, others.shape
                 )
             }
-            None if mine.len() != theirs.len() => {
-                let more = if mine.len() > theirs.len() { &mine[theirs.len()] } else { &theirs[mine.len()] };
+            None if own.len() != others.len() => {
+                let more = if own.len() > others.len() { &own[others.len()] } else { &others[own.len()] };
                 format!("one of the two has no {} {:?}", more.name, more.shape)
             }
-            None => "its tensors are the same, but not what is done with them".into(),
+            None => "its tensors are the same, but the architectures use them differently".into(),
         })
     }
 }
 
-impl Kept for TransformerCheckpoint {
+impl StoredCheckpoint for TransformerCheckpoint {
     fn step(&self) -> u64 {
         self.state.step
     }
 
     fn save(&self, path: &Path) -> Result<(), CheckpointError> {
-        let mut about = About::new(KIND);
+        let mut about = Metadata::new(KIND);
         about.set("step", self.state.step.to_string());
-        about.set("averaged", self.state.averaged.to_string());
+        about.set("averaged", self.state.swa_count.to_string());
         about.set("recipe", self.recipe.explain());
         about.set("architecture", self.architecture.to_toml());
         about.set("standing", serde_json::json!(self.standing).to_string());
-        write_rows(path, about, self.state.rows.iter().map(|(name, row)| (name.as_str(), row.as_slice())))
+        write_tensors(
+            path,
+            about,
+            self.state.buffers.iter().map(|(name, buffer)| (name.as_str(), buffer.as_slice())),
+        )
     }
 
     fn load(path: &Path) -> Result<Self, CheckpointError> {
@@ -100,38 +108,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_goes_on_from_all_that_it_remembered_or_not_at_all() {
+    fn a_checkpoint_that_lacks_a_buffer_is_refused() {
         let path = std::env::temp_dir().join(format!("tandem-transformer-{}.checkpoint", std::process::id()));
         let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.pgn\" }]\n[network]\npreset = \"bt-small\"\n";
         let architecture =
             Architecture::from_toml(include_str!("../../../transformer/tests/architectures/squares.toml"))
                 .unwrap();
-        let row = vec![0.25; architecture.parameters()];
+        let values = vec![0.25; architecture.parameters()];
         let names = ["numbers", "first", "second", "following", "plain"];
         let whole = TransformerCheckpoint {
             recipe: TransformerRecipe::parse(text).unwrap(),
             architecture,
             state: TransformerState {
                 step: 7,
-                averaged: 2,
-                rows: names.map(|name| (name.to_owned(), row.clone())).into(),
+                swa_count: 2,
+                buffers: names.map(|name| (name.to_owned(), values.clone())).into(),
             },
-            standing: Standing { best: Some((0.5, 6)), stale: 1, ..Standing::default() },
+            standing: RunProgress {
+                best: Some((0.5, 6)),
+                validations_since_best: 1,
+                ..RunProgress::default()
+            },
         };
         whole.save(&path).unwrap();
         assert_eq!(TransformerCheckpoint::load(&path).unwrap(), whole);
         for name in names {
-            let mut torn = whole.clone();
-            torn.state.rows.remove(name);
-            torn.save(&path).unwrap();
+            let mut incomplete = whole.clone();
+            incomplete.state.buffers.remove(name);
+            incomplete.save(&path).unwrap();
             let error = TransformerCheckpoint::load(&path).unwrap_err().to_string();
-            assert!(error.contains("no checkpoint: it has no "), "{name}: {error}");
+            assert!(error.contains("not a checkpoint: it has no "), "{name}: {error}");
         }
-        // Who keeps no averages has none.
+        // A run without averages has no buffers for them.
         let mut plain = whole;
-        plain.recipe.training.ema = 0.0;
-        plain.state.averaged = 0;
-        plain.state.rows.retain(|name, _| name != "following" && name != "plain");
+        plain.recipe.training.ema_decay = 0.0;
+        plain.state.swa_count = 0;
+        plain.state.buffers.retain(|name, _| name != "following" && name != "plain");
         plain.save(&path).unwrap();
         assert_eq!(TransformerCheckpoint::load(&path).unwrap(), plain);
         std::fs::remove_file(path).unwrap();

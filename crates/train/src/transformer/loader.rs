@@ -1,11 +1,13 @@
-//! Batches of samples, made by threads of their own while a trainer works: see [`pool`](crate::pool) for how.
+//! Batches of samples, built by background threads while a trainer works; see [`pool`](crate::pool) for the
+//! order of the data and for resuming.
 
-use super::join::Reading;
-use super::recipe::{Broken, TransformerRecipe};
-use super::samples::{Aim, SampleShape, Samples, View};
-use super::select::Selection;
+use super::bridge_setup::SampleSpec;
+use super::recipe::{OnInvalid, TransformerRecipe};
+use super::samples::{Augmentation, LabelConfig, SampleShape, Samples};
+use super::selection::Selection;
 use crate::pool::{
-    Batches, DataCursor, Feed, LoadDataError, Loaded, Maker, Piece, Place, Plan, Skipped, Streams, Taken,
+    BatchBuilder, BatchQueue, BlockSlice, DataCursor, LoadDataError, LoadedBatch, OpenSource, PoolPlan,
+    RecordAddress, SampledRecord, Skipped, Streams,
 };
 use crate::recipe::SourceRecipe;
 use crate::scores::check_scores;
@@ -15,48 +17,49 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tandem_chess::random::SplitMix;
-use tandem_data::{Part, Record, Split};
-use tandem_hybrid::Onlooker;
+use tandem_data::{Record, Split, Subset};
+use tandem_hybrid::AccumulatorReader;
 
-/// What one of several processes makes of each batch.
+/// Rank of a process among those that train together.
 ///
-/// All of them read the same records and put them in the same order, which costs little beside training; each makes its own
-/// rows of every batch. So together they see exactly what one process would see alone, and the same whatever their number.
+/// All of them read the same records in the same order, which is cheap compared with training; each builds
+/// its own rows of every batch. So together they see exactly the data of a run with one process, for any
+/// number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Which process, from zero.
+pub struct ProcessRank {
+    /// Index of this process among all, from 0; the process with index 0 writes the files.
     pub rank: usize,
-    /// Of how many.
-    pub ranks: usize,
+    /// Number of processes that train together, at least 1 (PyTorch's world size).
+    pub world_size: usize,
 }
 
-impl Share {
-    /// Everything: there is one process.
-    pub const WHOLE: Self = Self { rank: 0, ranks: 1 };
+impl ProcessRank {
+    /// A single process, which builds every row of each batch by itself.
+    pub const SINGLE: Self = Self { rank: 0, world_size: 1 };
 
-    /// Its rows of a batch.
+    /// Rows of a batch that this process builds: contiguous, and of equal size up to rounding.
     pub fn rows(self, batch: usize) -> Range<usize> {
-        let ranks = self.ranks.max(1);
-        let start = |rank: usize| rank.min(ranks) * batch / ranks;
+        let world_size = self.world_size.max(1);
+        let start = |rank: usize| rank.min(world_size) * batch / world_size;
         start(self.rank)..start(self.rank + 1)
     }
 }
 
-/// Where samples come from: the sources that are read at all, and which part of their games.
+/// Sources that are read, and the part of their games that is used.
 #[derive(Clone)]
-struct Origin {
+struct DataSelection {
     sources: Vec<SourceRecipe>,
-    part: Option<(Split, Part)>,
+    part: Option<(Split, Subset)>,
 }
 
-impl Origin {
+impl DataSelection {
     fn of_training(recipe: &TransformerRecipe) -> Self {
-        Self { sources: read_sources(&recipe.data.train), part: part(recipe, Part::Train) }
+        Self { sources: read_sources(&recipe.data.train), part: part(recipe, Subset::Train) }
     }
 
-    /// Validation data, or the part of the training data that is kept for it; nothing where there is neither.
+    /// Validation sources, or the held-out part of the training data; empty if there is neither.
     fn of_validation(recipe: &TransformerRecipe) -> Self {
-        match part(recipe, Part::Validation) {
+        match part(recipe, Subset::Validation) {
             Some(part) => Self { sources: read_sources(&recipe.data.train), part: Some(part) },
             None => Self { sources: read_sources(&recipe.data.validation), part: None },
         }
@@ -64,10 +67,10 @@ impl Origin {
 
     fn feeds(
         &self,
-        broken: Broken,
+        broken: OnInvalid,
         shape: SampleShape,
         skipped: &Arc<Skipped>,
-    ) -> Result<Vec<Feed>, LoadDataError> {
+    ) -> Result<Vec<OpenSource>, LoadDataError> {
         let feed = |source: &SourceRecipe| {
             let (files, filter) = source.open()?;
             let seen = Arc::new(AtomicU64::new(0));
@@ -80,13 +83,13 @@ impl Origin {
                 seen: Arc::clone(&seen),
                 skipped: Arc::clone(&skipped),
             };
-            Ok(Feed {
+            Ok(OpenSource {
                 path: source.path.clone(),
                 weight: source.weight,
                 files,
                 on_error: broken.into(),
-                sieve: None,
-                choose: Some(selection.choose()),
+                filter: None,
+                select: Some(selection.choose()),
                 seen,
                 needed: source.needed(&shape.needed()),
                 skipped,
@@ -100,215 +103,234 @@ fn read_sources(sources: &[SourceRecipe]) -> Vec<SourceRecipe> {
     sources.iter().filter(|source| source.weight > 0.0).cloned().collect()
 }
 
-/// A part of the training data, where some of it is kept to watch with. Games are dealt out by what happens in them.
-fn part(recipe: &TransformerRecipe, part: Part) -> Option<(Split, Part)> {
-    let validation = recipe.data.validation_share;
+/// A part of the training data, if some of it is held out. Games are assigned by a hash of their content.
+fn part(recipe: &TransformerRecipe, part: Subset) -> Option<(Split, Subset)> {
+    let validation = recipe.data.validation_fraction;
     let wanted = validation > 0.0 && recipe.data.validation.is_empty();
     wanted.then_some((Split { validation, test: 0.0, seed: recipe.seed }, part))
 }
 
-/// Makes samples of records.
+/// Turns the records that the pool hands out into samples with labels.
 struct SampleMaker {
     recipe: TransformerRecipe,
-    reading: Reading,
+    spec: SampleSpec,
     sources: Vec<SourceRecipe>,
-    /// Positions are shown as they are, and turned, by chance.
+    /// Applies random colour swaps and mirroring; false for validation data.
     flip: bool,
 }
 
 impl SampleMaker {
-    /// How the position in a row of a step is shown: the same whoever makes the row.
-    fn view(&self, step: u64, row: usize) -> View {
+    /// Augmentation of a row of a step. It depends only on the seed, the step and the row, so every process
+    /// draws the same.
+    fn augmentation(&self, step: u64, row: usize) -> Augmentation {
         if !self.flip {
-            return View::default();
+            return Augmentation::default();
         }
-        let place = SplitMix::new(step).next_u64() ^ row as u64;
-        let chance = SplitMix::new(self.recipe.seed ^ SplitMix::new(place).next_u64()).next_u64();
-        View { flipped: chance & 1 == 1, mirrored: chance & 2 == 2 }
+        let index = SplitMix::new(step).next_u64() ^ row as u64;
+        let bits = SplitMix::new(self.recipe.seed ^ SplitMix::new(index).next_u64()).next_u64();
+        Augmentation { flipped: bits & 1 == 1, mirrored: bits & 2 == 2 }
     }
 
-    /// What the targets of each source are made of, at a step.
-    fn aims(&self, step: u64) -> Vec<Aim> {
+    /// Label settings of each source at a step, because the weight of results may follow a schedule.
+    fn label_configs(&self, step: u64) -> Vec<LabelConfig> {
         let (targets, steps) = (&self.recipe.targets, self.recipe.steps());
-        let aim = |source: &SourceRecipe| Aim {
+        let config = |source: &SourceRecipe| LabelConfig {
             scale: targets.scale,
-            result_share: source.share(&targets.result_share).at(step, steps),
-            // What a source says of itself holds for everything that is taught.
-            value_result_share: source
-                .result_share
-                .as_ref()
-                .map_or(targets.value_result_share, |share| share.at(step, steps)),
+            wdl: source.wdl_or(&targets.wdl).at(step, steps),
+            // A source's own weight of the result holds for both targets.
+            value_wdl: source.wdl.as_ref().map_or(targets.value_wdl, |wdl| wdl.at(step, steps)),
         };
-        self.sources.iter().map(aim).collect()
+        self.sources.iter().map(config).collect()
     }
 }
 
-impl Maker for SampleMaker {
+impl BatchBuilder for SampleMaker {
     type Batch = Samples;
 
-    fn look(&self, pieces: &[Piece]) -> Result<(), LoadDataError> {
+    fn check(&self, pieces: &[BlockSlice]) -> Result<(), LoadDataError> {
         if self.recipe.data.any_scores {
             return Ok(());
         }
-        let SampleShape { chances, ends, search, short_term, .. } = self.reading.shape;
-        // Scores that are read later are looked at now.
+        let SampleShape { win_probability, wdl, search, short_term, .. } = self.spec.shape;
+        // Schedules count as using scores if they do so at any step, so that bad scores are found at the
+        // start of the run.
         let targets = &self.recipe.targets;
-        let mixed_chances =
-            |source: &SourceRecipe| chances && !source.share(&targets.result_share).is_always(1.0);
-        let mixed_ends = |source: &SourceRecipe| {
-            let own = source.result_share.as_ref();
-            ends && own.map_or(targets.value_result_share < 1.0, |share| !share.is_always(1.0))
+        let blends_win_probability =
+            |source: &SourceRecipe| win_probability && !source.wdl_or(&targets.wdl).is_always(1.0);
+        let blends_wdl = |source: &SourceRecipe| {
+            let own = source.wdl.as_ref();
+            wdl && own.map_or(targets.value_wdl < 1.0, |wdl| !wdl.is_always(1.0))
         };
         let reads = |record: &Record, source: usize| {
             let source = &self.sources[source];
-            let alone = record.result.is_none() && (chances || ends);
-            search || short_term || alone || mixed_chances(source) || mixed_ends(source)
+            let alone = record.result.is_none() && (win_probability || wdl);
+            search || short_term || alone || blends_win_probability(source) || blends_wdl(source)
         };
-        // Where a source has a share of its own, that is what would have to change.
-        let mixed = |own: bool, is_mixed: &dyn Fn(&SourceRecipe) -> bool| {
-            self.sources.iter().any(|source| source.result_share.is_some() == own && is_mixed(source))
+        // A source with its own weight is fixed by its own key, so that key is named.
+        let any_blends = |own: bool, blends: &dyn Fn(&SourceRecipe) -> bool| {
+            self.sources.iter().any(|source| source.wdl.is_some() == own && blends(source))
         };
         let mut keys = Vec::new();
         if !(search || short_term) {
-            keys.extend(mixed(false, &mixed_chances).then_some("targets.result_share"));
-            keys.extend(mixed(false, &mixed_ends).then_some("targets.value_result_share"));
-            let own = mixed(true, &mixed_chances) || mixed(true, &mixed_ends);
-            keys.extend(own.then_some("data.train.result_share"));
+            keys.extend(any_blends(false, &blends_win_probability).then_some("targets.wdl"));
+            keys.extend(any_blends(false, &blends_wdl).then_some("targets.value_wdl"));
+            let own = any_blends(true, &blends_win_probability) || any_blends(true, &blends_wdl);
+            keys.extend(own.then_some("data.train.wdl"));
         }
         check_scores(pieces, reads, &keys)
     }
 
-    fn make<'a>(
+    fn build<'a>(
         &self,
         step: u64,
         first_row: usize,
-        records: impl Iterator<Item = Taken<'a>>,
+        records: impl Iterator<Item = SampledRecord<'a>>,
         batch: &mut Samples,
     ) -> Result<(), LoadDataError> {
-        let aims = self.aims(step);
-        let Reading { shape, nnue } = &self.reading;
-        let mut onlooker = nnue.clone().map(Onlooker::new);
+        let label_configs = self.label_configs(step);
+        let SampleSpec { shape, nnue } = &self.spec;
+        let mut reader = nnue.clone().map(AccumulatorReader::new);
         batch.clear();
         for (row, taken) in (first_row..).zip(records) {
-            let Taken { records, at, ends_game, source } = taken;
-            let pushed = batch.push(shape, (records, at), ends_game, self.view(step, row), &aims[source]);
-            // Records were looked through when they were chosen.
+            let SampledRecord { records, at, ends_game, source } = taken;
+            let pushed = batch.push(
+                shape,
+                (records, at),
+                ends_game,
+                self.augmentation(step, row),
+                &label_configs[source],
+            );
+            // Records were checked when they were selected, so this fails only for a file that has changed.
             let board = pushed.map_err(|problem| LoadDataError::Nonsense {
                 path: self.sources[source].path.clone().into(),
                 record: at as u64 + 1,
                 problem,
             })?;
-            if let Some(onlooker) = &mut onlooker {
-                onlooker.add_bytes(&board, &mut batch.seen);
+            if let Some(reader) = &mut reader {
+                reader.append_bytes(&board, &mut batch.bridge_inputs);
             }
         }
         Ok(())
     }
 }
 
-/// Samples without end. The same recipe gives the same samples, however many threads and processes there are.
+/// An endless stream of samples. The same recipe gives the same samples for any number of threads and
+/// processes.
 pub struct SampleLoader {
-    batches: Batches<Samples>,
+    batches: BatchQueue<Samples>,
     skipped: Arc<Skipped>,
 }
 
 impl SampleLoader {
-    /// Begins with the samples of a step, in the pool that a cursor of that run led to, or from the start of the data.
+    /// Starts at a step: at the cursor saved by the same run, or at the beginning of the data.
     pub fn new(
         recipe: &TransformerRecipe,
-        reading: impl Into<Reading>,
-        share: Share,
+        spec: impl Into<SampleSpec>,
+        process: ProcessRank,
         threads: usize,
         first_step: u64,
         cursor: Option<DataCursor>,
     ) -> Self {
-        let plan = Plan {
+        let plan = PoolPlan {
             batch: recipe.training.batch,
-            rows: share.rows(recipe.training.batch),
+            rows: process.rows(recipe.training.batch),
             shuffle_buffer: recipe.data.shuffle_buffer,
             seed: recipe.seed,
             threads,
             ahead: 2 * threads.max(1),
             first_step,
         };
-        let origin = Origin::of_training(recipe);
-        let sources = origin.sources.clone();
-        let reading = reading.into();
-        let shape = reading.shape;
-        let maker = SampleMaker { recipe: recipe.clone(), reading, sources, flip: recipe.data.flip };
+        let data = DataSelection::of_training(recipe);
+        let sources = data.sources.clone();
+        let spec = spec.into();
+        let shape = spec.shape;
+        let maker = SampleMaker { recipe: recipe.clone(), spec, sources, flip: recipe.data.flip };
         let skipped = Arc::<Skipped>::default();
         let (broken, counted) = (recipe.data.broken, Arc::clone(&skipped));
-        let feeds = move || origin.feeds(broken, shape, &counted);
-        Self { batches: Batches::new(plan, feeds, maker, cursor.unwrap_or_default()), skipped }
+        let feeds = move || data.feeds(broken, shape, &counted);
+        Self { batches: BatchQueue::new(plan, feeds, maker, cursor.unwrap_or_default()), skipped }
     }
 
-    /// Takes back samples that nobody needs any more: the next are made in their place.
+    /// Returns samples that are no longer needed; their memory is used for later batches.
     pub fn recycle(&mut self, samples: Samples) {
         self.batches.recycle(samples);
     }
 
-    /// The next samples.
-    pub fn next_batch(&mut self) -> Result<Loaded<Samples>, LoadDataError> {
+    /// The next batch, and the cursor after it.
+    ///
+    /// # Errors
+    /// If a source cannot be read, has no usable record, or has scores that look meaningless.
+    pub fn next_batch(&mut self) -> Result<LoadedBatch<Samples>, LoadDataError> {
         self.batches.next_batch()
     }
 
-    /// The time that was spent in waiting for samples.
+    /// Total time that the trainer spent waiting for samples, which shows whether loading is the bottleneck.
     pub fn waited(&self) -> Duration {
         self.batches.waited()
     }
 
-    /// Broken records that were left out so far.
+    /// Broken records skipped so far, in training and validation data, with the first few as examples.
     pub fn skipped(&self) -> &Arc<Skipped> {
         &self.skipped
     }
 }
 
-/// The first samples to watch learning with, in the order of the data, with the targets of the last step and nothing turned;
-/// none where a recipe has no such data.
+/// The first validation samples in the order of the data, without augmentation and with the targets of the
+/// last step; empty if the recipe has no validation data.
 ///
-/// They come in batches of what one process computes at a time. A batch never ends between two records of one position, so
-/// that its moves can be ranked; the processes take whole batches, in turns. Broken records are counted in `skipped`.
+/// Batches have the size that one process computes at a time. None ends between two records of one position,
+/// because the moves of a position are ranked together; the processes take whole batches in turn. Broken
+/// records are counted in `skipped`.
+///
+/// # Errors
+/// If a source cannot be read or has no usable record.
 pub fn load_samples(
     recipe: &TransformerRecipe,
-    reading: impl Into<Reading>,
-    share: Share,
+    spec: impl Into<SampleSpec>,
+    process: ProcessRank,
     threads: usize,
     skipped: &Arc<Skipped>,
 ) -> Result<Vec<Samples>, LoadDataError> {
-    let reading = reading.into();
-    let origin = Origin::of_validation(recipe);
-    let feeds = origin.feeds(recipe.data.broken, reading.shape, skipped)?;
+    let spec = spec.into();
+    let data = DataSelection::of_validation(recipe);
+    let feeds = data.feeds(recipe.data.broken, spec.shape, skipped)?;
     let streams = Streams::new(feeds, threads, &DataCursor::default());
     let first = streams.first(recipe.training.validation_positions)?;
-    let keys: Vec<u64> = first.records(first.places()).map(|taken| taken.record().position.hash()).collect();
-    let ranks = share.ranks.max(1);
-    let size = (recipe.training.batch / recipe.training.accumulate / ranks).max(1);
+    let keys: Vec<u64> =
+        first.records(first.addresses()).map(|taken| taken.record().position.hash()).collect();
+    let world_size = process.world_size.max(1);
+    let size = (recipe.training.batch / recipe.training.gradient_accumulation_steps / world_size).max(1);
     let ranges = cut_between(&keys, size);
-    let mine: Vec<&[Place]> =
-        ranges.into_iter().skip(share.rank).step_by(ranks).map(|range| &first.places()[range]).collect();
-    let maker = SampleMaker { recipe: recipe.clone(), reading, sources: origin.sources, flip: false };
+    let own: Vec<&[RecordAddress]> = ranges
+        .into_iter()
+        .skip(process.rank)
+        .step_by(world_size)
+        .map(|range| &first.addresses()[range])
+        .collect();
+    let maker = SampleMaker { recipe: recipe.clone(), spec, sources: data.sources, flip: false };
     let last_step = recipe.steps().saturating_sub(1);
-    let make = |places: &&[Place]| {
+    let make = |places: &&[RecordAddress]| {
         let mut samples = Samples::default();
-        maker.make(last_step, 0, first.records(places), &mut samples).map(|()| samples)
+        maker.build(last_step, 0, first.records(places), &mut samples).map(|()| samples)
     };
-    mine.par_iter().map(make).collect()
+    own.par_iter().map(make).collect()
 }
 
-/// The first records of some sources, in their order, that have a score or a result; of a part of the games, if one is named.
+/// The first records with a score or a result, in the order of the sources; of a part of the games if one is
+/// given.
 pub(crate) fn first_records(
     sources: &[SourceRecipe],
     threads: usize,
     count: u64,
-    part: Option<(Split, Part)>,
+    part: Option<(Split, Subset)>,
 ) -> Result<Vec<Record>, LoadDataError> {
-    let origin = Origin { sources: read_sources(sources), part };
-    let feeds = origin.feeds(Broken::Stop, SampleShape::VALUES, &Arc::default())?;
+    let data = DataSelection { sources: read_sources(sources), part };
+    let feeds = data.feeds(OnInvalid::Stop, SampleShape::VALUES, &Arc::default())?;
     let first = Streams::new(feeds, threads, &DataCursor::default()).first(count)?;
-    Ok(first.records(first.places()).map(|taken| *taken.record()).collect())
+    Ok(first.records(first.addresses()).map(|taken| *taken.record()).collect())
 }
 
-/// Cuts a row of numbers into parts of at most so many, if that can be done between two that differ.
+/// Cuts keys into ranges of at most `size`, between two different keys wherever that is possible.
 fn cut_between(keys: &[u64], size: usize) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut start = 0;
@@ -329,10 +351,10 @@ mod tests {
     use crate::schedule::Schedule;
     use std::collections::{HashMap, HashSet};
     use std::path::{Path, PathBuf};
-    use tandem_data::{Options, Record, Source, Writer};
+    use tandem_data::{Options, Record, RecordWriter, Source};
     use tandem_transformer::Preset;
 
-    /// A folder for a test, gone when the test is.
+    /// A temporary folder, removed when the test ends.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -345,7 +367,7 @@ mod tests {
         fn write(&self, name: &str, records: &[Record]) -> PathBuf {
             let path = self.0.join(name);
             let source = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap().remove(0);
-            let mut writer = Writer::create(source).unwrap();
+            let mut writer = RecordWriter::create(source).unwrap();
             records.iter().for_each(|record| writer.write(record).unwrap());
             writer.finish().unwrap();
             path
@@ -372,16 +394,16 @@ mod tests {
         SampleShape::of(&recipe.network.architecture().unwrap())
     }
 
-    type Found = Vec<Loaded<Samples>>;
+    type Found = Vec<LoadedBatch<Samples>>;
 
     fn batches(
         recipe: &TransformerRecipe,
-        share: Share,
+        process: ProcessRank,
         threads: usize,
         first: u64,
         cursor: Option<DataCursor>,
     ) -> Found {
-        let mut loader = SampleLoader::new(recipe, shape(recipe), share, threads, first, cursor);
+        let mut loader = SampleLoader::new(recipe, shape(recipe), process, threads, first, cursor);
         (first..40).map(|_| loader.next_batch().unwrap()).collect()
     }
 
@@ -391,24 +413,28 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_the_same_whoever_makes_them_and_go_on_from_any_step() {
+    fn samples_do_not_depend_on_threads_or_processes_and_resume_at_any_step() {
         let folder = Folder::new("same");
         let path = folder.write("games.pgn", &games(25, 3));
         for preset in [Preset::Byte, Preset::BtSmall, Preset::Bt3] {
             let mut recipe = recipe(&path, preset, "flip = true\nvalidation_share = 0.1\n");
-            let result_share = Some(Schedule::Linear { start: 0.0, end: 1.0 });
-            let second = SourceRecipe { weight: 2.0, result_share, ..recipe.data.train[0].clone() };
+            let wdl = Some(Schedule::Linear { start: 0.0, end: 1.0 });
+            let second = SourceRecipe { weight: 2.0, wdl, ..recipe.data.train[0].clone() };
             recipe.data.train.push(second);
-            let all = batches(&recipe, Share::WHOLE, 1, 0, None);
+            let all = batches(&recipe, ProcessRank::SINGLE, 1, 0, None);
             assert!(all.iter().all(|loaded| loaded.batch.len() == 60));
             for step in [13, 30] {
                 let text = serde_json::to_string(&*all[step].cursor).unwrap();
                 let cursor = serde_json::from_str(&text).unwrap();
-                same(&batches(&recipe, Share::WHOLE, 3, step as u64, Some(cursor)), &all[step..].to_vec());
+                same(
+                    &batches(&recipe, ProcessRank::SINGLE, 3, step as u64, Some(cursor)),
+                    &all[step..].to_vec(),
+                );
             }
-            // Three processes make what one makes.
-            let thirds: Vec<Found> =
-                (0..3).map(|rank| batches(&recipe, Share { rank, ranks: 3 }, 2, 0, None)).collect();
+            // Three processes together build the rows of one.
+            let thirds: Vec<Found> = (0..3)
+                .map(|rank| batches(&recipe, ProcessRank { rank, world_size: 3 }, 2, 0, None))
+                .collect();
             for (step, whole) in all.iter().enumerate() {
                 let joint = thirds.iter().flat_map(|third| third[step].batch.keys.clone());
                 assert!(joint.eq(whole.batch.keys.iter().copied()), "step {step}");
@@ -422,15 +448,16 @@ mod tests {
     }
 
     #[test]
-    fn games_to_watch_with_are_never_learnt_from() {
+    fn validation_games_are_never_trained_on() {
         let folder = Folder::new("split");
         let records = games(40, 5);
         let path = folder.write("games.pgn", &records);
-        let recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.2\n");
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2, &Arc::default()).unwrap();
-        let all: usize = watched.iter().map(Samples::len).sum();
+        let recipe = recipe(&path, Preset::BtSmall, "validation_fraction = 0.2\n");
+        let validation =
+            load_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 2, &Arc::default()).unwrap();
+        let all: usize = validation.iter().map(Samples::len).sum();
         assert!(all > 100);
-        // Positions that one game alone has tell which games were seen.
+        // Positions that occur in a single game identify the games that were seen.
         let mut owners: HashMap<u64, Option<usize>> = HashMap::new();
         let mut game = 0;
         for record in &records {
@@ -441,21 +468,22 @@ mod tests {
         let games_of = |samples: &Samples| -> HashSet<usize> {
             samples.keys.iter().filter_map(|key| owners[key]).collect()
         };
-        let watched: HashSet<usize> = watched.iter().flat_map(games_of).collect();
-        let learnt = batches(&recipe, Share::WHOLE, 2, 0, None);
-        let learnt: HashSet<usize> = learnt.iter().flat_map(|loaded| games_of(&loaded.batch)).collect();
-        assert!(watched.len() > 2 && learnt.len() > 20, "{watched:?} {learnt:?}");
-        assert!(watched.is_disjoint(&learnt));
-        // Two processes watch what one watches.
+        let validation: HashSet<usize> = validation.iter().flat_map(games_of).collect();
+        let trained = batches(&recipe, ProcessRank::SINGLE, 2, 0, None);
+        let trained: HashSet<usize> = trained.iter().flat_map(|loaded| games_of(&loaded.batch)).collect();
+        assert!(validation.len() > 2 && trained.len() > 20, "{validation:?} {trained:?}");
+        assert!(validation.is_disjoint(&trained));
+        // Two processes together validate the samples of one.
         let halves = [0, 1].map(|rank| {
-            load_samples(&recipe, shape(&recipe), Share { rank, ranks: 2 }, 1, &Arc::default()).unwrap()
+            load_samples(&recipe, shape(&recipe), ProcessRank { rank, world_size: 2 }, 1, &Arc::default())
+                .unwrap()
         });
         let count: usize = halves.iter().flatten().map(Samples::len).sum();
         assert_eq!(count, all);
     }
 
     #[test]
-    fn moves_of_a_position_stay_together() {
+    fn moves_of_a_position_stay_in_one_batch() {
         assert_eq!(cut_between(&[1, 1, 2, 2, 2, 3], 3), [0..2, 2..5, 5..6]);
         assert_eq!(cut_between(&[7; 5], 2), [0..2, 2..4, 4..5]);
         assert_eq!(cut_between(&[], 2), []);
@@ -468,12 +496,13 @@ mod tests {
         let path = folder.write("action_value_data.bag", &records);
         let mut recipe = recipe(&path, Preset::Byte, "");
         recipe.data.validation = recipe.data.train.clone();
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1, &Arc::default()).unwrap();
-        assert!(watched.windows(2).all(|pair| pair[0].keys.last() != pair[1].keys.first()));
+        let validation =
+            load_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, &Arc::default()).unwrap();
+        assert!(validation.windows(2).all(|pair| pair[0].keys.last() != pair[1].keys.first()));
     }
 
-    /// A file of the data for tests, where it is at hand: set `TANDEM_DATA` to a folder that has it, or put it at
-    /// `../shared/data` beside the repository.
+    /// A file of the test data. Set `TANDEM_DATA` to its folder, or put it at `../shared/data` beside the
+    /// repository; without it the test prints that it is skipped.
     fn data(name: &str) -> Option<PathBuf> {
         let folder = std::env::var_os("TANDEM_DATA")
             .map(PathBuf::from)
@@ -486,7 +515,7 @@ mod tests {
         Some(path)
     }
 
-    /// Games that lc0 played against itself: masks, legal moves, moves and plies are those that lc0 wrote.
+    /// Self-play games of lc0: masks, legal moves, moves and plies are equal to those that lc0 wrote.
     #[test]
     fn samples_are_those_that_lc0_writes() {
         const SIZE: usize = 8356;
@@ -494,7 +523,7 @@ mod tests {
         let mut recipe = recipe(&folder, Preset::Bt3, "");
         recipe.data.validation = recipe.data.train.clone();
         recipe.training.validation_positions = 10_000;
-        let samples = load_samples(&recipe, shape(&recipe), Share::WHOLE, 2, &Arc::default()).unwrap();
+        let samples = load_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 2, &Arc::default()).unwrap();
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -505,96 +534,106 @@ mod tests {
         let rows = samples.iter().flat_map(|samples| (0..samples.len()).map(move |row| (samples, row)));
         let mut count = 0;
         for ((samples, row), record) in rows.zip(bytes.chunks_exact(SIZE)) {
-            // Planes: a byte is a rank, its highest bit the file a.
+            // Planes: one byte per rank, the highest bit is file a.
             let masks = &samples.masks[112 * row..][..104];
             for (plane, mask) in record[7440..8272].chunks_exact(8).zip(masks) {
                 assert_eq!(mask.to_le_bytes().map(u8::reverse_bits), plane, "record {count}");
             }
-            for (number, share) in record[8..7440].chunks_exact(4).enumerate() {
-                let is_legal = samples.legal[30 * row + number / 64] >> (number % 64) & 1 == 1;
-                assert_eq!(f32::from_le_bytes(share.try_into().unwrap()) >= 0.0, is_legal, "record {count}");
+            for (index, probability) in record[8..7440].chunks_exact(4).enumerate() {
+                let is_legal = samples.legal[30 * row + index / 64] >> (index % 64) & 1 == 1;
+                assert_eq!(
+                    f32::from_le_bytes(probability.try_into().unwrap()) >= 0.0,
+                    is_legal,
+                    "record {count}"
+                );
             }
-            let number = |at: usize| f32::from_le_bytes(record[at..at + 4].try_into().unwrap());
+            let value = |at: usize| f32::from_le_bytes(record[at..at + 4].try_into().unwrap());
             assert_eq!(samples.policy[row], u16::from_le_bytes([record[8344], record[8345]]));
-            // lc0 keeps the bare number; networks read it divided.
+            // lc0 stores the halfmove clock itself; networks read it divided by 99.
             assert_eq!(samples.levels[112 * row + 109], f32::from(record[8277]) / 99.0);
             let [win, _, loss] = samples.wdl[row];
-            assert_eq!(win - loss, number(8308));
+            assert_eq!(win - loss, value(8308));
             assert!(samples.moves_left[row] >= 1.0);
             count += 1;
         }
         assert_eq!((count, bytes.len() / SIZE), (1796, 1796));
     }
 
-    /// Real games: every sample has a move among the legal ones.
+    /// Real games: the move of every sample is among its legal moves.
     #[test]
     fn real_games_become_samples() {
         let Some(path) = data("games/otb2400.pgn.zst") else { return };
-        let mut recipe = recipe(&path, Preset::BtSmall, "validation_share = 0.02\nflip = true\n");
+        let mut recipe = recipe(&path, Preset::BtSmall, "validation_fraction = 0.02\nflip = true\n");
         recipe.training.validation_positions = 2000;
-        let watched = load_samples(&recipe, shape(&recipe), Share::WHOLE, 1, &Arc::default()).unwrap();
-        assert_eq!(watched.iter().map(Samples::len).sum::<usize>(), 2000);
-        let mut loader = SampleLoader::new(&recipe, shape(&recipe), Share::WHOLE, 1, 0, None);
-        for samples in watched.into_iter().chain((0..30).map(|_| loader.next_batch().unwrap().batch)) {
-            for (row, &number) in samples.policy.iter().enumerate() {
-                assert!(samples.legal[30 * row + usize::from(number) / 64] >> (number % 64) & 1 == 1);
-                assert!((0.0..=1.0).contains(&samples.chance[row]) && samples.moves_left[row] >= 1.0);
+        let validation =
+            load_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, &Arc::default()).unwrap();
+        assert_eq!(validation.iter().map(Samples::len).sum::<usize>(), 2000);
+        let mut loader = SampleLoader::new(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
+        for samples in validation.into_iter().chain((0..30).map(|_| loader.next_batch().unwrap().batch)) {
+            for (row, &index) in samples.policy.iter().enumerate() {
+                assert!(samples.legal[30 * row + usize::from(index) / 64] >> (index % 64) & 1 == 1);
+                assert!(
+                    (0.0..=1.0).contains(&samples.win_probability[row]) && samples.moves_left[row] >= 1.0
+                );
             }
         }
     }
 
     #[test]
-    fn what_cannot_be_learnt_from_is_told() {
+    fn useless_data_is_reported() {
         let folder = Folder::new("useless");
         let path = folder.0.join("x.csv");
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1\n".repeat(30);
         std::fs::write(&path, format!("fen\n{rows}")).unwrap();
-        let told = |recipe: &TransformerRecipe| {
-            let mut loader = SampleLoader::new(recipe, shape(recipe), Share::WHOLE, 1, 0, None);
+        let message_of = |recipe: &TransformerRecipe| {
+            let mut loader = SampleLoader::new(recipe, shape(recipe), ProcessRank::SINGLE, 1, 0, None);
             let error = loader.next_batch().unwrap_err();
             (error.to_string(), loader.skipped().count())
         };
-        let (message, _) = told(&recipe(&path, Preset::Byte, ""));
+        let (message, _) = message_of(&recipe(&path, Preset::Byte, ""));
         assert!(message.contains("none of 30 records") && message.contains("a move is needed"), "{message}");
         let text = "fen,move,score\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,50\n4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e3,50\nnonsense,,\n";
         std::fs::write(&path, text).unwrap();
-        let (message, _) = told(&recipe(&path, Preset::Byte, ""));
+        let (message, _) = message_of(&recipe(&path, Preset::Byte, ""));
         assert!(message.contains("x.csv: record ") && !message.contains("none of"), "{message}");
         let recipe = recipe(&path, Preset::Byte, "broken = \"skip\"\n");
-        let mut loader = SampleLoader::new(&recipe, shape(&recipe), Share::WHOLE, 1, 0, None);
+        let mut loader = SampleLoader::new(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
         assert_eq!(loader.skipped().count(), 2);
         assert_eq!(loader.skipped().examples().len(), 2);
-        let mut watched = recipe.clone();
-        (watched.data.validation, watched.data.validation_share) = (recipe.data.train.clone(), 0.0);
-        load_samples(&watched, shape(&watched), Share::WHOLE, 1, loader.skipped()).unwrap();
+        let mut validation = recipe.clone();
+        (validation.data.validation, validation.data.validation_fraction) = (recipe.data.train.clone(), 0.0);
+        load_samples(&validation, shape(&validation), ProcessRank::SINGLE, 1, loader.skipped()).unwrap();
         assert_eq!(loader.skipped().count(), 4, "those of the validation data count as well");
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1,e1e2,0\n".repeat(300);
         std::fs::write(&path, format!("fen,move,score\n{rows}")).unwrap();
-        // This one learns how games end: by scores where nothing else is known, or where they are asked for.
-        let mut of_ends = self::recipe(&path, Preset::BtSmall, "");
-        for recipe in [&recipe, &of_ends] {
-            let (message, _) = told(recipe);
+        // This network learns from results, and uses scores only if the result is unknown or if the recipe
+        // blends them.
+        let mut of_outcomes = self::recipe(&path, Preset::BtSmall, "");
+        for recipe in [&recipe, &of_outcomes] {
+            let (message, _) = message_of(recipe);
             assert!(message.starts_with("all scores are zero"), "{message}");
             assert!(message.contains("from them; label"), "{message}");
         }
         let rows = rows.replace(",0\n", ",0,1-0\n");
         std::fs::write(&path, format!("fen,move,score,result\n{rows}")).unwrap();
-        let (message, _) = told(&recipe);
-        assert!(message.contains("set `targets.result_share` to 1"), "{message}");
-        let mut loader = SampleLoader::new(&of_ends, shape(&of_ends), Share::WHOLE, 1, 0, None);
+        let (message, _) = message_of(&recipe);
+        assert!(message.contains("set `targets.wdl` to 1"), "{message}");
+        let mut loader =
+            SampleLoader::new(&of_outcomes, shape(&of_outcomes), ProcessRank::SINGLE, 1, 0, None);
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
-        of_ends.targets.value_result_share = 0.5;
-        let (message, _) = told(&of_ends);
-        assert!(message.contains("set `targets.value_result_share` to 1"), "{message}");
-        of_ends.data.train[0].result_share = Some(Schedule::Constant { value: 0.5 });
-        let (message, _) = told(&of_ends);
-        assert!(message.contains("set `data.train.result_share` to 1"), "{message}");
-        // Scores that are read in the middle of a run alone.
-        let part = |share, value| crate::schedule::Part { share, schedule: Schedule::Constant { value } };
+        of_outcomes.targets.value_wdl = 0.5;
+        let (message, _) = message_of(&of_outcomes);
+        assert!(message.contains("set `targets.value_wdl` to 1"), "{message}");
+        of_outcomes.data.train[0].wdl = Some(Schedule::Constant { value: 0.5 });
+        let (message, _) = message_of(&of_outcomes);
+        assert!(message.contains("set `data.train.wdl` to 1"), "{message}");
+        // Scores that are used only in the middle of the run.
+        let part =
+            |share, value| crate::schedule::SchedulePart { share, schedule: Schedule::Constant { value } };
         let parts = vec![part(0.4, 1.0), part(0.2, 0.5), part(0.4, 1.0)];
-        of_ends.data.train[0].result_share = Some(Schedule::Sequence { parts });
-        let (message, _) = told(&of_ends);
-        assert!(message.contains("set `data.train.result_share` to 1"), "{message}");
+        of_outcomes.data.train[0].wdl = Some(Schedule::Sequence { parts });
+        let (message, _) = message_of(&of_outcomes);
+        assert!(message.contains("set `data.train.wdl` to 1"), "{message}");
     }
 }

@@ -1,53 +1,55 @@
-//! Rules for the next step of a transformer.
+//! Optimisers for transformers, with the names, the formulas and the defaults of PyTorch, except that NAdam
+//! has those of lc0.
 
 use crate::recipe::{ALMOST_ONE, RecipeError, within};
 use serde::{Deserialize, Serialize};
 
-/// A rule for the next step of a transformer.
+/// The table `optimiser` of a transformer's recipe, chosen by its key `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum TransformerOptimiser {
-    /// Adam whose weights decay by themselves (Loshchilov and Hutter, 2017).
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2017).
     AdamW {
-        /// How long slopes are remembered.
+        /// Decay of the mean gradient, default 0.9.
         #[serde(default = "beta1")]
         beta1: f64,
-        /// How long their squares are.
+        /// Decay of the mean squared gradient, default 0.999.
         #[serde(default = "adamw_beta2")]
         beta2: f64,
-        /// Slopes that are smaller than this move a weight less than others do.
+        /// Added to the root of the mean squared gradient, so that tiny gradients do not become large steps;
+        /// default 1e-8.
         #[serde(default = "adamw_epsilon")]
         epsilon: f64,
-        /// So much of each weight is lost at every step, times the learning rate.
+        /// Decoupled weight decay, multiplied by the learning rate; default 0.01.
         #[serde(default = "adamw_decay")]
-        decay: f64,
+        weight_decay: f64,
     },
-    /// Adam that looks a step ahead (Dozat, 2016), as lc0's networks are trained.
+    /// Adam with Nesterov momentum (Dozat, 2016), with the defaults that lc0's networks are trained with.
     NAdam {
-        /// How long slopes are remembered.
+        /// Decay of the mean gradient, default 0.9.
         #[serde(default = "beta1")]
         beta1: f64,
-        /// How long their squares are.
+        /// Decay of the mean squared gradient, default 0.98.
         #[serde(default = "nadam_beta2")]
         beta2: f64,
-        /// As for AdamW.
+        /// Added to the root of the mean squared gradient; default 1e-7.
         #[serde(default = "nadam_epsilon")]
         epsilon: f64,
-        /// As for AdamW.
+        /// Decoupled weight decay, multiplied by the learning rate; default 0.
         #[serde(default)]
-        decay: f64,
+        weight_decay: f64,
     },
-    /// Steps as large as the last ones were (Zeiler, 2012).
+    /// Adadelta, which scales steps by the size of the last ones (Zeiler, 2012).
     Adadelta {
-        /// How long squares are remembered.
+        /// Decay of the mean squared gradient and of the mean squared step, default 0.9.
         #[serde(default = "rho")]
         rho: f64,
-        /// What keeps the first steps from being nothing.
+        /// Added below both roots, because the mean squared step is zero at first; default 1e-6.
         #[serde(default = "adadelta_epsilon")]
         epsilon: f64,
-        /// As for AdamW.
+        /// Decoupled weight decay, multiplied by the learning rate; default 0.
         #[serde(default)]
-        decay: f64,
+        weight_decay: f64,
     },
 }
 
@@ -78,24 +80,30 @@ fn adadelta_epsilon() -> f64 {
 
 impl Default for TransformerOptimiser {
     fn default() -> Self {
-        Self::AdamW { beta1: beta1(), beta2: adamw_beta2(), epsilon: adamw_epsilon(), decay: adamw_decay() }
+        Self::AdamW {
+            beta1: beta1(),
+            beta2: adamw_beta2(),
+            epsilon: adamw_epsilon(),
+            weight_decay: adamw_decay(),
+        }
     }
 }
 
 impl TransformerOptimiser {
-    /// Whether its numbers can be.
+    /// Checks the ranges of all values.
     pub(super) fn check(&self) -> Result<(), RecipeError> {
         match *self {
-            Self::AdamW { beta1, beta2, epsilon, decay } | Self::NAdam { beta1, beta2, epsilon, decay } => {
+            Self::AdamW { beta1, beta2, epsilon, weight_decay }
+            | Self::NAdam { beta1, beta2, epsilon, weight_decay } => {
                 within("optimiser.beta1", beta1, 0.0, ALMOST_ONE)?;
                 within("optimiser.beta2", beta2, 0.0, ALMOST_ONE)?;
                 within("optimiser.epsilon", epsilon, 1e-30, 1.0)?;
-                within("optimiser.decay", decay, 0.0, 1e6)
+                within("optimiser.weight_decay", weight_decay, 0.0, 1e6)
             }
-            Self::Adadelta { rho, epsilon, decay } => {
+            Self::Adadelta { rho, epsilon, weight_decay } => {
                 within("optimiser.rho", rho, 0.0, ALMOST_ONE)?;
                 within("optimiser.epsilon", epsilon, 1e-30, 1.0)?;
-                within("optimiser.decay", decay, 0.0, 1e6)
+                within("optimiser.weight_decay", weight_decay, 0.0, 1e6)
             }
         }
     }

@@ -1,19 +1,21 @@
-//! A transformer's run from a recipe to a network: steps, looks at the validation data, checkpoints, a log.
+//! The training loop of a transformer, from a recipe to a network: steps, validation, checkpoints and the
+//! log.
 //!
-//! Several processes make a run together: each learns from its share of every batch, and the first of them alone writes.
+//! Several processes can share a run: each computes its rows of every batch, and only the first of them
+//! writes files.
 
 use super::checkpoint::TransformerCheckpoint;
 use super::{
-    Answers, Figure, Head, Join, Judged, Reading, SampleLoader, SampleShape, Samples, Share, Start, StepTold,
-    TransformerMetrics, TransformerRecipe, TransformerState, TransformerTrainer, ValueAnswers, blind,
-    load_samples,
+    BridgeSetup, Head, HeadOutputs, InitialNetworks, Metric, OutputsByHead, ProcessRank, SampleLoader,
+    SampleShape, SampleSpec, Samples, TransformerMetrics, TransformerRecipe, TransformerState,
+    TransformerStepMetrics, TransformerTrainer, ValueHeadOutputs, baseline, load_samples,
 };
-use crate::checkpoint::{Checkpoints, Kept, Standing};
+use crate::checkpoint::{Checkpoints, RunProgress, StoredCheckpoint};
 use crate::log::RunLog;
 use crate::metrics::Phase;
-use crate::pace::Pace;
 use crate::recipe::RecipeError;
-use crate::run::{OTHER_RECIPE, RunError, claim, keep_recipe, to_go_on_from};
+use crate::run::{RECIPE_CHANGED, RunError, lock_folder, resume_point, write_recipe};
+use crate::throughput::Throughput;
 use crate::trainer::TrainError;
 use std::fs::File;
 use std::path::Path;
@@ -22,94 +24,99 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_hybrid::Hybrid;
 use tandem_transformer::Weights;
 
-/// How a transformer's run is made.
+/// Settings of a run that are not part of its recipe.
 pub struct TransformerOptions<'a> {
-    /// Where everything of it is kept.
+    /// Folder of the run: checkpoints, logs and a copy of the recipe.
     pub folder: &'a Path,
-    /// It goes on from the newest checkpoint.
+    /// Continues from the newest checkpoint in the folder, which must have been written with an equal recipe.
     pub resume: bool,
-    /// Threads that load data.
+    /// Threads that read and prepare data; results do not depend on their number.
     pub threads: usize,
-    /// Which process this is, of how many.
-    pub share: Share,
-    /// It ends after the steps at hand when this becomes true in any process.
+    /// Rank of this process and the number of processes, for training on several GPUs.
+    pub process: ProcessRank,
+    /// Set to true in any process, it ends the run after the next metrics, with a checkpoint to continue
+    /// from.
     pub stop: &'a AtomicBool,
 }
 
-/// What happens in a transformer's run.
+/// Progress of a run, passed to the caller for display; logs are written without it.
 #[derive(Debug)]
 pub enum TransformerEvent<'a> {
-    /// It begins, or goes on, at a step of so many.
+    /// The run starts, or continues from a checkpoint.
     Begin {
-        /// Steps that are done.
+        /// Steps done, 0 unless the run is resumed.
         step: u64,
-        /// Steps of the whole run.
+        /// Steps of the whole run, from its number of positions and the batch size.
         steps: u64,
-        /// What heads would lose on the validation data that say the same of every position: the labels' entropy.
-        blind: &'a [(Head, f64)],
+        /// Baseline loss of each classifying head on the validation data: the entropy of its labels.
+        baseline: &'a [(Head, f64)],
     },
-    /// Some steps are done.
+    /// Metrics of the steps since the last event, every 32 steps and before each validation.
     Steps {
-        /// All that are done.
+        /// Steps done since the start of the run, resumed parts included.
         step: u64,
-        /// What the last few said, on average.
-        told: &'a StepTold,
-        /// The learning rate.
-        rate: f64,
-        /// Positions a second of all processes together, since the last look.
+        /// Mean of the losses of those steps, and the greatest of their gradient norms.
+        metrics: &'a TransformerStepMetrics,
+        /// Learning rate of the last of these steps.
+        lr: f64,
+        /// Positions per second since the last event, all processes together.
         speed: f64,
-        /// The share of the time in which the trainer waited for data, since the last look.
-        waiting: f64,
+        /// Fraction of the time since the last event that the trainer waited for data.
+        data_wait: f64,
     },
-    /// More broken records were left out than when it was told last.
+    /// More broken records were skipped since the last report, with `broken = "skip"`.
     Skipped {
-        /// All of the first reading, so far.
+        /// Records skipped so far, each counted only in the first epoch.
         count: u64,
-        /// Why, for the first few, with their places.
+        /// The first few of them, each with file, record number and reason.
         examples: &'a [String],
     },
-    /// A look at the validation data.
+    /// A validation is done; a checkpoint follows it.
     Validated {
-        /// Steps that are done.
+        /// Steps done before this validation.
         step: u64,
-        /// What it showed.
+        /// Losses and accuracies on the validation data of all processes.
         metrics: &'a TransformerMetrics,
-        /// The weighted sum of its losses.
+        /// Weighted sum of the heads' losses, by which the best checkpoint is chosen.
         loss: f64,
-        /// It is the best so far.
+        /// True if this loss is the lowest of the run so far.
         is_best: bool,
     },
 }
 
-/// How a transformer's run ended.
+/// Result of a run that has ended without an error.
 #[derive(Debug)]
 pub struct TransformerOutcome {
-    /// The network.
+    /// The trained network, with averaged weights if the recipe asks for an average.
     pub weights: Weights,
-    /// What was learnt between it and an NNUE, where that was asked for.
+    /// The hybrid with the trained bridge, if the recipe has one.
     pub hybrid: Option<Hybrid>,
-    /// Steps that were made.
+    /// Steps done when the run ended, whether by itself or by `stop`.
     pub steps: u64,
-    /// The steps after which it was best, where that network was kept.
+    /// Step of the best validation, if the network is the one from there, as with `training.patience`.
     pub best: Option<u64>,
-    /// Whether it came to its end; else it was stopped and can go on.
+    /// True if the run is complete, false if it was stopped and can be resumed.
     pub finished: bool,
-    /// The look at the validation data that is of this network: the best one's with `training.patience`, else the last.
+    /// Validation of this very network: the best one's with `training.patience`, otherwise the last.
     pub metrics: Option<TransformerMetrics>,
 }
 
-/// Steps between two looks at what they said, which a card must be waited for.
-const LOOK: u64 = 32;
+/// Steps between two fetches of metrics, because each waits for the GPU.
+const LOG_INTERVAL: u64 = 32;
 
-/// Makes a trainer that begins with a network, or goes on from a state.
+/// Creates a trainer with initial weights, or with the state of a checkpoint.
 pub type MakeTransformerTrainer<'a> = dyn Fn(
         &TransformerRecipe,
-        Start<'_>,
+        InitialNetworks<'_>,
         Option<&TransformerState>,
     ) -> Result<Box<dyn TransformerTrainer>, TrainError>
     + 'a;
 
-/// Makes a run. `watch` is told what happens.
+/// Runs a recipe to its end, or until it is stopped. `watch` receives every event.
+///
+/// # Errors
+/// If the recipe, the data or the folder cannot be used, if training diverges, or if the trainer or the file
+/// system fails.
 pub fn run_transformer(
     recipe: &TransformerRecipe,
     options: &TransformerOptions<'_>,
@@ -118,43 +125,44 @@ pub fn run_transformer(
 ) -> Result<TransformerOutcome, RunError> {
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
-    let is_first = options.share.rank == 0;
+    let is_first = options.process.rank == 0;
     let best = run.standing.best.filter(|_| finished && recipe.training.patience > 0).map(|(_, step)| step);
     if is_first && best.is_some() {
-        // What was learnt after the best look made it worse. The others' networks are not asked for.
+        // Later steps only made the loss worse, so the best checkpoint is loaded. The other processes'
+        // networks are not used.
         let kept = TransformerCheckpoint::load(&run.checkpoints.best())?;
-        let start = Start { weights: &run.start, join: run.join.as_ref() };
-        // A card may have no room for two.
+        let start = InitialNetworks { weights: &run.start, bridge_setup: run.bridge_setup.as_ref() };
+        // A GPU may not have the memory for two trainers.
         drop(run.trainer);
         run.trainer = trainer(recipe, start, Some(&kept.state))?;
     }
     let weights = run.trainer.weights()?;
     let bridge = run.trainer.bridge()?;
-    let hybrid = run.join.zip(bridge).map(|(join, bridge)| join.hybrid(bridge, &recipe.name));
+    let hybrid = run.bridge_setup.zip(bridge).map(|(setup, bridge)| setup.hybrid(bridge, &recipe.name));
     if hybrid.is_some() && weights != run.start {
-        return Err(RunError::Changed);
+        return Err(RunError::BaseChanged);
     }
     Ok(TransformerOutcome { weights, hybrid, steps: run.step, best, finished, metrics: run.metrics })
 }
 
 struct Run<'a> {
     recipe: &'a TransformerRecipe,
-    /// The network before the first step.
+    /// The transformer before the first step; with a bridge it must be unchanged at the end.
     start: Weights,
-    /// What it is joined to.
-    join: Option<Join>,
+    /// The bridge and its NNUE, if a bridge is trained.
+    bridge_setup: Option<BridgeSetup>,
     trainer: Box<dyn TransformerTrainer>,
     loader: SampleLoader,
     validation: Vec<Samples>,
     shape: SampleShape,
     checkpoints: Checkpoints,
-    standing: Standing,
+    standing: RunProgress,
     step: u64,
     metrics: Option<TransformerMetrics>,
-    /// What the first process alone has: the log, and the folder for itself.
+    /// Log and folder lock, which only the first process has.
     writes: Option<(RunLog, File)>,
-    /// Broken records of which the user was told.
-    skips_told: u64,
+    /// Number of skipped records that were reported to the caller, so that each is reported once.
+    skips_reported: u64,
 }
 
 impl<'a> Run<'a> {
@@ -164,67 +172,76 @@ impl<'a> Run<'a> {
         trainer: &MakeTransformerTrainer<'_>,
     ) -> Result<Self, RunError> {
         let folder = options.folder;
-        let is_first = options.share.rank == 0;
-        let wrong = |problem: String| RunError::Folder { path: folder.into(), problem };
-        let parts = options.share.ranks * recipe.training.accumulate.max(1);
+        let is_first = options.process.rank == 0;
+        let invalid = |problem: String| RunError::Folder { path: folder.into(), problem };
+        let parts = options.process.world_size * recipe.training.gradient_accumulation_steps.max(1);
         if !recipe.training.batch.is_multiple_of(parts) {
             let problem = format!(
-                "{} positions cannot be shared out equally among {} processes, each in {} parts",
-                recipe.training.batch, options.share.ranks, recipe.training.accumulate
+                "{} positions cannot be split equally among {} processes, each in {} parts",
+                recipe.training.batch,
+                options.process.world_size,
+                recipe.training.gradient_accumulation_steps
             );
-            return Err(RecipeError::Wrong { key: "training.batch", problem }.into());
+            return Err(RecipeError::Invalid { key: "training.batch", problem }.into());
         }
-        let lock = if is_first { Some(claim(folder)?) } else { None };
+        let lock = if is_first { Some(lock_folder(folder)?) } else { None };
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let newest: Option<TransformerCheckpoint> = to_go_on_from(folder, &checkpoints, options.resume)?;
+        let newest: Option<TransformerCheckpoint> = resume_point(folder, &checkpoints, options.resume)?;
         let (state, mut standing) = match newest {
-            None => (None, Standing::default()),
+            None => (None, RunProgress::default()),
             Some(found) => {
                 if let Some(difference) = found.difference(start.architecture()) {
-                    return Err(wrong(format!("its newest checkpoint is of another network: {difference}")));
+                    return Err(invalid(format!(
+                        "its newest checkpoint is of another network: {difference}"
+                    )));
                 }
                 if found.recipe != *recipe {
-                    return Err(wrong(OTHER_RECIPE.into()));
+                    return Err(invalid(RECIPE_CHANGED.into()));
                 }
                 (Some(found.state), found.standing)
             }
         };
         let step = state.as_ref().map_or(0, |state| state.step);
-        let join = Join::of(recipe, start.architecture())?;
-        let bases = join.as_ref().map(Join::bases);
+        let bridge_setup = BridgeSetup::of(recipe, start.architecture())?;
+        let bases = bridge_setup.as_ref().map(BridgeSetup::file_hashes);
         if state.is_some() && standing.bases != bases {
-            return Err(wrong(
-                "the networks that its bridge was learnt between are not those that are there now: bring them back, or \
+            return Err(invalid(
+                "its bridge was trained between other networks than those that are there now: bring them back, or \
                  name another folder"
                     .into(),
             ));
         }
         standing.bases = bases;
-        let learnt = start.architecture().parameters() + join.as_ref().map_or(0, Join::len);
-        if let Some(row) =
-            state.as_ref().and_then(|state| state.rows.values().find(|row| row.len() != learnt))
+        let trained = start.architecture().parameters() + bridge_setup.as_ref().map_or(0, BridgeSetup::len);
+        if let Some(buffer) =
+            state.as_ref().and_then(|state| state.buffers.values().find(|buffer| buffer.len() != trained))
         {
-            let problem = format!("its newest checkpoint has {} numbers, and {learnt} are learnt", row.len());
-            return Err(wrong(problem));
+            let problem =
+                format!("its newest checkpoint has {} values, and {trained} are trained", buffer.len());
+            return Err(invalid(problem));
         }
-        let reading = Reading::of(start.architecture(), join.as_ref());
-        let shape = reading.shape;
+        let spec = SampleSpec::of(start.architecture(), bridge_setup.as_ref());
+        let shape = spec.shape;
         let cursor = (step > 0).then(|| standing.cursor.clone());
-        let loader = SampleLoader::new(recipe, reading.clone(), options.share, options.threads, step, cursor);
-        let validation = load_samples(recipe, reading, options.share, options.threads, loader.skipped())?;
+        let loader = SampleLoader::new(recipe, spec.clone(), options.process, options.threads, step, cursor);
+        let validation = load_samples(recipe, spec, options.process, options.threads, loader.skipped())?;
         let writes = match lock {
             Some(lock) => {
-                keep_recipe(folder, &recipe.explain())?;
+                write_recipe(folder, &recipe.explain())?;
                 Some((RunLog::resume(folder, step)?, lock))
             }
             None => None,
         };
         Ok(Self {
-            trainer: trainer(recipe, Start { weights: &start, join: join.as_ref() }, state.as_ref())?,
+            trainer: trainer(
+                recipe,
+                InitialNetworks { weights: &start, bridge_setup: bridge_setup.as_ref() },
+                state.as_ref(),
+            )?,
             recipe,
             start,
-            join,
+            bridge_setup,
             loader,
             validation,
             shape,
@@ -232,12 +249,12 @@ impl<'a> Run<'a> {
             standing,
             step,
             metrics: None,
-            skips_told: 0,
+            skips_reported: 0,
             writes,
         })
     }
 
-    /// Makes steps to the end, or until told to stop. Returns whether it came to the end.
+    /// Trains to the end, or until stopped. Returns true if the run is complete.
     fn steps(
         &mut self,
         options: &TransformerOptions<'_>,
@@ -247,13 +264,13 @@ impl<'a> Run<'a> {
         let steps = self.recipe.steps();
         let pause = training.validate_every.div_ceil(training.batch as u64).max(1);
         self.check_step(options.folder)?;
-        let blind = self.blind()?;
-        watch(TransformerEvent::Begin { step: self.step, steps, blind: &blind });
-        let mut pace = Pace::new(self.step, self.loader.waited());
-        while self.step < steps && !self.standing.is_stale(training.patience) {
+        let baseline = self.baseline()?;
+        watch(TransformerEvent::Begin { step: self.step, steps, baseline: &baseline });
+        let mut pace = Throughput::new(self.step, self.loader.waited());
+        while self.step < steps && !self.standing.patience_exhausted(training.patience) {
             let loaded = self.loader.next_batch()?;
-            let rate = self.recipe.rate.at(self.step, steps);
-            self.trainer.learn(&loaded.batch, rate)?;
+            let lr = self.recipe.lr.at(self.step, steps);
+            self.trainer.train_step(&loaded.batch, lr)?;
             if self.standing.cursor != *loaded.cursor {
                 self.standing.cursor = Arc::unwrap_or_clone(loaded.cursor);
             }
@@ -263,22 +280,22 @@ impl<'a> Run<'a> {
                 && self.step as f64 >= swa.from * steps as f64
                 && self.step.is_multiple_of(swa.every.max(1))
             {
-                self.trainer.average()?;
+                self.trainer.update_average()?;
             }
             let validates = self.step.is_multiple_of(pause) || self.step == steps;
-            if !validates && self.step - pace.step() < LOOK {
+            if !validates && self.step - pace.step() < LOG_INTERVAL {
                 continue;
             }
-            let told = self.look(pace.step())?;
-            // One process that is to stop stops all.
+            let metrics = self.step_metrics(pace.step())?;
+            // A stop of one process stops all.
             let mut stop = [f64::from(u8::from(options.stop.load(Ordering::Relaxed)))];
-            self.trainer.add_up(&mut stop)?;
+            self.trainer.all_reduce_sum(&mut stop)?;
             let stopped = stop[0] > 0.0;
-            let (speed, waiting) = pace.tell(self.step, self.loader.waited(), training.batch);
-            watch(TransformerEvent::Steps { step: self.step, told: &told, rate, speed, waiting });
-            self.tell(&told, rate, speed, waiting)?;
+            let (speed, data_wait) = pace.measure(self.step, self.loader.waited(), training.batch);
+            watch(TransformerEvent::Steps { step: self.step, metrics: &metrics, lr, speed, data_wait });
+            self.log_step(&metrics, lr, speed, data_wait)?;
             if validates {
-                self.tell_skips(watch);
+                self.report_skips(watch);
                 self.validate(watch)?;
             } else if stopped {
                 let checkpoint = self.checkpoint()?;
@@ -289,35 +306,36 @@ impl<'a> Run<'a> {
             if stopped {
                 return Ok(self.step == steps);
             }
-            pace = Pace::new(self.step, self.loader.waited());
+            pace = Throughput::new(self.step, self.loader.waited());
         }
         Ok(true)
     }
 
-    /// Whether all processes are at the same step: one that does not see the run's folder would begin anew.
+    /// Fails unless all processes start at the same step, because one that does not see the folder would
+    /// start at zero.
     fn check_step(&mut self, folder: &Path) -> Result<(), RunError> {
         let step = self.step as f64;
         let mut sums = [1.0, step, step * step];
-        self.trainer.add_up(&mut sums)?;
+        self.trainer.all_reduce_sum(&mut sums)?;
         if sums[0] * sums[2] == sums[1] * sums[1] {
             return Ok(());
         }
         let problem = format!(
-            "this process would begin at step {}, others at another: all need the run's folder to go on",
+            "this process would start at step {}, others at another: all need the run's folder to resume",
             self.step
         );
         Err(RunError::Folder { path: folder.into(), problem })
     }
 
-    /// What the labels alone make of the losses, by the validation data of all processes.
-    fn blind(&mut self) -> Result<Vec<(Head, f64)>, RunError> {
+    /// Baseline losses on the validation data of all processes; also logs them at the start of a run.
+    fn baseline(&mut self) -> Result<Vec<(Head, f64)>, RunError> {
         let architecture = self.start.architecture();
-        let mut sums = blind::target_sums(architecture, &self.recipe.targets, &self.validation);
-        self.trainer.add_up(&mut sums)?;
-        let losses = blind::losses(architecture, &sums);
+        let mut sums = baseline::target_sums(architecture, &self.recipe.targets, &self.validation);
+        self.trainer.all_reduce_sum(&mut sums)?;
+        let losses = baseline::losses(architecture, &sums);
         if let (0, Some((log, _))) = (self.step, &mut self.writes) {
             let names: Vec<String> =
-                losses.iter().map(|(head, _)| format!("validation/blind/{}", head.name())).collect();
+                losses.iter().map(|(head, _)| format!("validation/baseline/{}", head.name())).collect();
             let scalars: Vec<(&str, f64)> =
                 names.iter().zip(&losses).map(|(name, (_, loss))| (name.as_str(), *loss)).collect();
             log.scalars(0, 0, &scalars)?;
@@ -325,18 +343,19 @@ impl<'a> Run<'a> {
         Ok(losses)
     }
 
-    /// Waits for the steps under way, and stops if one of them said no number.
-    fn look(&mut self, looked: u64) -> Result<StepTold, RunError> {
-        let told = self.trainer.told()?;
-        if let Some(at) = told.iter().position(|told| !(told.loss.is_finite() && told.slope.is_finite())) {
-            return Err(RunError::Diverged { step: looked + at as u64 + 1, loss: told[at].loss });
+    /// Waits for pending steps and averages their metrics. Fails if a loss or a gradient norm is not finite.
+    fn step_metrics(&mut self, logged: u64) -> Result<TransformerStepMetrics, RunError> {
+        let steps = self.trainer.take_metrics()?;
+        if let Some(at) = steps.iter().position(|step| !(step.loss.is_finite() && step.grad_norm.is_finite()))
+        {
+            return Err(RunError::Diverged { step: logged + at as u64 + 1, loss: steps[at].loss });
         }
-        let count = told.len().max(1) as f32;
-        let mut mean = told.last().cloned().unwrap_or_default();
-        mean.loss = told.iter().map(|told| told.loss).sum::<f32>() / count;
-        mean.slope = told.iter().map(|told| told.slope).fold(0.0, f32::max);
-        for (place, (_, part)) in mean.parts.iter_mut().enumerate() {
-            *part = told.iter().map(|told| told.parts[place].1).sum::<f32>() / count;
+        let count = steps.len().max(1) as f32;
+        let mut mean = steps.last().cloned().unwrap_or_default();
+        mean.loss = steps.iter().map(|step| step.loss).sum::<f32>() / count;
+        mean.grad_norm = steps.iter().map(|step| step.grad_norm).fold(0.0, f32::max);
+        for (index, (_, component)) in mean.components.iter_mut().enumerate() {
+            *component = steps.iter().map(|step| step.components[index].1).sum::<f32>() / count;
         }
         Ok(mean)
     }
@@ -345,64 +364,73 @@ impl<'a> Run<'a> {
         self.step * self.recipe.training.batch as u64
     }
 
-    fn tell(&mut self, told: &StepTold, rate: f64, speed: f64, waiting: f64) -> Result<(), RunError> {
+    fn log_step(
+        &mut self,
+        metrics: &TransformerStepMetrics,
+        lr: f64,
+        speed: f64,
+        data_wait: f64,
+    ) -> Result<(), RunError> {
         let (step, positions) = (self.step, self.positions());
         let Some((log, _)) = &mut self.writes else { return Ok(()) };
-        let names: Vec<String> = told.parts.iter().map(|(name, _)| format!("train/{name}")).collect();
+        let names: Vec<String> = metrics.components.iter().map(|(name, _)| format!("train/{name}")).collect();
         let mut scalars = vec![
-            ("train/loss", f64::from(told.loss)),
-            ("train/slope", f64::from(told.slope)),
-            ("rate", rate),
+            ("train/loss", f64::from(metrics.loss)),
+            ("train/grad_norm", f64::from(metrics.grad_norm)),
+            ("train/lr", lr),
             ("speed/positions", speed),
-            ("speed/waiting", waiting),
+            ("speed/data_wait", data_wait),
             ("data/skipped", self.loader.skipped().count() as f64),
         ];
         scalars.extend(
-            names.iter().zip(&told.parts).map(|(name, (_, value))| (name.as_str(), f64::from(*value))),
+            names
+                .iter()
+                .zip(&metrics.components)
+                .map(|(name, (_, value))| (name.as_str(), f64::from(*value))),
         );
         Ok(log.scalars(step, positions, &scalars)?)
     }
 
-    /// Says how many broken records were left out, if there are more than it has said.
-    fn tell_skips(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) {
+    /// Reports the number of skipped records if it has grown.
+    fn report_skips(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) {
         let skipped = self.loader.skipped();
         let count = skipped.count();
-        if count > self.skips_told {
+        if count > self.skips_reported {
             watch(TransformerEvent::Skipped { count, examples: &skipped.examples() });
-            self.skips_told = count;
+            self.skips_reported = count;
         }
     }
 
-    /// Looks at the validation data, writes a checkpoint, and draws the curves.
+    /// Evaluates the network on the validation data, writes a checkpoint and redraws the plots.
     fn validate(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
-        if let Some(metrics) = self.measure()? {
+        if let Some(metrics) = self.evaluate()? {
             let Some(loss) = metrics.whole().loss(&self.recipe.targets.weights) else {
-                return Err(RunError::NothingToJudge);
+                return Err(RunError::NoValidationTargets);
             };
             if !loss.is_finite() {
-                return Err(RunError::Validation { step: self.step, loss });
+                return Err(RunError::NonFiniteValidationLoss { step: self.step, loss });
             }
-            is_best = self.standing.look(loss, self.step);
+            is_best = self.standing.record_validation(loss, self.step);
             let (step, positions) = (self.step, self.positions());
             if let Some((log, _)) = &mut self.writes {
                 let phases = Phase::ALL.map(|phase| format!("validation/{}", phase.name()));
-                let places = std::iter::once("validation").chain(phases.iter().map(String::as_str));
+                let tags = std::iter::once("validation").chain(phases.iter().map(String::as_str));
                 let groups = std::iter::once(metrics.whole()).chain(metrics.phases());
-                let figures: Vec<(String, f64)> = places
+                let values: Vec<(String, f64)> = tags
                     .zip(groups)
-                    .flat_map(|(place, group)| {
-                        Figure::all().filter_map(move |figure| {
-                            Some((format!("{place}/{}", figure.name()), group.get(figure)?))
+                    .flat_map(|(tag, group)| {
+                        Metric::all().filter_map(move |metric| {
+                            Some((format!("{tag}/{}", metric.name()), group.get(metric)?))
                         })
                     })
                     .collect();
                 let mut scalars = vec![("validation/loss", loss)];
-                scalars.extend(figures.iter().map(|(name, value)| (name.as_str(), *value)));
+                scalars.extend(values.iter().map(|(name, value)| (name.as_str(), *value)));
                 log.scalars(step, positions, &scalars)?;
             }
             watch(TransformerEvent::Validated { step, metrics: &metrics, loss, is_best });
-            // With patience it is the best network that is handed out.
+            // With patience the result is the best network, so its metrics are kept.
             if is_best || self.recipe.training.patience == 0 {
                 self.metrics = Some(metrics);
             }
@@ -424,48 +452,48 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// How the network does on the validation data of all processes; none where there is no such data.
-    fn measure(&mut self) -> Result<Option<TransformerMetrics>, RunError> {
+    /// Metrics on the validation data of all processes; `None` if there is none.
+    fn evaluate(&mut self) -> Result<Option<TransformerMetrics>, RunError> {
         let mut metrics = TransformerMetrics::default();
         for samples in &self.validation {
-            let judged = self.trainer.judge(samples)?;
-            metrics.add(samples, &self.shape, &self.recipe.targets, &answers_of(&judged));
+            let outputs = self.trainer.predict(samples)?;
+            metrics.add(samples, &self.shape, &self.recipe.targets, &head_outputs(&outputs));
         }
         let mut sums = metrics.sums();
-        self.trainer.add_up(&mut sums)?;
+        self.trainer.all_reduce_sum(&mut sums)?;
         let known = sums.iter().any(|&sum| sum != 0.0);
         Ok(TransformerMetrics::from_sums(&sums).filter(|_| known))
     }
 }
 
-/// What a network said, head by head.
-pub fn answers_of(judged: &Judged) -> Answers<'_> {
-    let row = |name: &str| judged.get(name).map_or(&[][..], Vec::as_slice);
-    let value = |name: &str| ValueAnswers {
-        wdl: row(&format!("{name}.wdl")),
-        error: row(&format!("{name}.error")),
-        buckets: row(&format!("{name}.buckets")),
+/// The outputs of a network by head, as one struct; heads that it lacks are empty.
+pub fn head_outputs(outputs: &OutputsByHead) -> HeadOutputs<'_> {
+    let of_head = |name: &str| outputs.get(name).map_or(&[][..], Vec::as_slice);
+    let value = |name: &str| ValueHeadOutputs {
+        wdl: of_head(&format!("{name}.wdl")),
+        error: of_head(&format!("{name}.error")),
+        buckets: of_head(&format!("{name}.buckets")),
     };
-    Answers {
-        action_value: row("action_value"),
-        state_value: row("state_value"),
-        policy: row("policy"),
-        soft_policy: row("soft_policy"),
-        optimistic_policy: row("optimistic_policy"),
-        opponent_policy: row("opponent_policy"),
+    HeadOutputs {
+        action_value: of_head("action_value"),
+        state_value: of_head("state_value"),
+        policy: of_head("policy"),
+        soft_policy: of_head("soft_policy"),
+        optimistic_policy: of_head("optimistic_policy"),
+        opponent_policy: of_head("opponent_policy"),
         value: value("value"),
         search_value: value("search_value"),
         short_term: value("short_term"),
-        moves_left: row("moves_left"),
-        move_value: row("move_value"),
+        moves_left: of_head("moves_left"),
+        move_value: of_head("move_value"),
     }
 }
 
-/// A network that is there already, or chance.
+/// The network file that the recipe names, or random weights.
 fn first_weights(recipe: &TransformerRecipe) -> Result<Weights, RunError> {
     let architecture = recipe.network.architecture()?;
-    let Some(path) = &recipe.network.start else { return Ok(Weights::random(architecture, recipe.seed)) };
-    recipe.network.read_start()?;
+    let Some(path) = &recipe.network.init_from else { return Ok(Weights::random(architecture, recipe.seed)) };
+    recipe.network.read_initial_network()?;
     Weights::load(path, Some(&architecture))
-        .map_err(|error| RecipeError::Wrong { key: "network.start", problem: error.to_string() }.into())
+        .map_err(|error| RecipeError::Invalid { key: "network.init_from", problem: error.to_string() }.into())
 }

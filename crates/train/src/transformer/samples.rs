@@ -1,119 +1,121 @@
-//! Positions of a step as a transformer reads them, and what it is taught of them, in plain arrays.
+//! Samples: positions as a transformer reads them, with their labels, in plain arrays that a trainer copies
+//! to its device.
 
-use super::neighbours::{following, plies_left, with_history};
+use super::game_context::{following, plies_left, with_history};
 use crate::loss::sigmoid;
 use crate::metrics::Phase;
 use tandem_chess::move_map::{lc0, searchless};
 use tandem_chess::{BitBoard, Board, Move};
 use tandem_data::{Outcome, Record, Score};
-use tandem_transformer::encoding::outcomes::chances_of_outcomes;
+use tandem_transformer::encoding::wdl::wdl_of_centipawns;
 use tandem_transformer::encoding::{planes, squares, text};
 use tandem_transformer::{Architecture, Input, PolicyKind, PolicyTarget};
 
-/// In place of the number of a move that is not known.
+/// Policy index of a move that is not known, or that the policy has no index for.
 pub const NO_MOVE: u16 = u16::MAX;
 
-/// What is known of neither win, draw nor loss.
+/// Label for an unknown outcome; losses and metrics skip samples whose label is NaN.
 const UNKNOWN: [f32; 3] = [f32::NAN; 3];
 
-/// Each ply of the near future counts for so much of the one before it.
-const NEAR_FUTURE: f64 = 5.0 / 6.0;
-/// Plies of it that are looked at: what comes later counts for a twentieth.
-const NEAR_PLIES: usize = 16;
+/// Weight of each ply in the short-term value, relative to the ply before it.
+const SHORT_TERM_DECAY: f64 = 5.0 / 6.0;
+/// Plies in the short-term value; later ones would have less than a twentieth of the first one's weight.
+const SHORT_TERM_PLIES: usize = 16;
 
-/// What a network reads and is taught, and so which arrays it needs.
+/// Inputs and labels of a network, which decide the arrays that a sample fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleShape {
-    /// What it reads.
+    /// Input encoding of the architecture: text, squares or planes.
     pub input: Input,
-    /// It reads a move too.
+    /// True if the input includes a move, as for networks that predict action values.
     pub actions: bool,
-    /// How its policy numbers moves, if it has one.
-    pub moves: Option<PolicyKind>,
-    /// It is taught the chance to win.
-    pub chances: bool,
-    /// It is taught how the game ends.
-    pub ends: bool,
-    /// It is taught the opponent's answer.
+    /// Move indexing of the policy and of the set of legal moves, if the network has a policy.
+    pub policy: Option<PolicyKind>,
+    /// True if there is a win probability label, which the action-value, state-value and move-value heads
+    /// need.
+    pub win_probability: bool,
+    /// True if there is a label of win, draw and loss.
+    pub wdl: bool,
+    /// True if there is a label of the opponent's reply.
     pub opponent: bool,
-    /// It is taught what a search finds.
+    /// True if there is a label of the search's score.
     pub search: bool,
-    /// It is taught how the next moves go.
+    /// True if there is a label of the next plies' scores.
     pub short_term: bool,
-    /// It is taught how many plies are left.
+    /// True if there is a label of the plies to the end of the game.
     pub moves_left: bool,
-    /// Numbers that an NNUE sees of a position, for a bridge to read.
-    pub seen: usize,
+    /// Accumulator values of an NNUE per position, as input of a bridge; 0 without a bridge.
+    pub bridge_inputs: usize,
 }
 
 impl SampleShape {
-    /// A position and what it is worth, and nothing of moves.
+    /// Positions with values and without moves, for callers that need records rather than samples.
     pub(crate) const VALUES: Self = Self {
         input: Input::Squares,
         actions: false,
-        moves: None,
-        chances: true,
-        ends: true,
+        policy: None,
+        win_probability: true,
+        wdl: true,
         opponent: false,
         search: false,
         short_term: false,
         moves_left: false,
-        seen: 0,
+        bridge_inputs: 0,
     };
 
-    /// What the heads of a network need.
+    /// The arrays that the input and the heads of an architecture need, without those for a bridge.
     pub fn of(architecture: &Architecture) -> Self {
         let heads = &architecture.heads;
         let policy = heads.policy.as_ref();
         Self {
             input: architecture.input,
             actions: heads.action_value.is_some(),
-            // The value after a move has the numbers of lc0's policy.
-            moves: policy.map(|head| head.kind).or(heads.move_value.map(|_| PolicyKind::Attention)),
-            chances: heads.action_value.is_some()
+            // The move-value head uses the move indices of lc0's policy.
+            policy: policy.map(|head| head.kind).or(heads.move_value.map(|_| PolicyKind::Attention)),
+            win_probability: heads.action_value.is_some()
                 || heads.state_value.is_some()
                 || heads.move_value.is_some(),
-            ends: heads.value.is_some(),
-            opponent: policy.is_some_and(|head| head.beside.contains(&PolicyTarget::Opponent)),
+            wdl: heads.value.is_some(),
+            opponent: policy.is_some_and(|head| head.aux_targets.contains(&PolicyTarget::Opponent)),
             search: heads.search_value.is_some(),
             short_term: heads.short_term.is_some(),
             moves_left: heads.moves_left.is_some(),
-            seen: 0,
+            bridge_inputs: 0,
         }
     }
 
-    /// Tokens of a position, without the move.
+    /// Text tokens per position, without the move; 0 for board inputs.
     pub fn tokens(&self) -> usize {
         if self.input == Input::Text { text::TOKENS } else { 0 }
     }
 
-    /// Masks and levels of a position.
+    /// Channels per position, each with a mask and a level; 0 for text.
     pub fn channels(&self) -> usize {
         self.input.channels().unwrap_or(0)
     }
 
-    /// Moves that the policy numbers.
+    /// Number of moves that the policy distinguishes: 1858 for lc0's indexing; 0 without a policy.
     pub fn policy_moves(&self) -> usize {
-        match self.moves {
+        match self.policy {
             None => 0,
             Some(PolicyKind::Attention) => lc0::COUNT,
             Some(PolicyKind::Actions) => searchless::COUNT,
         }
     }
 
-    /// Words of the set of legal moves.
+    /// 64-bit words per position in the set of legal moves, one bit for each policy move.
     pub fn legal_words(&self) -> usize {
         self.policy_moves().div_ceil(64)
     }
 
-    /// Whether the records around one say something of it: its game before and after.
-    pub(super) fn uses_neighbours(&self) -> bool {
+    /// True if a sample depends on the records around it, which are the moves before and after it.
+    pub(super) fn uses_game_context(&self) -> bool {
         self.input == Input::Planes || self.opponent || self.short_term || self.moves_left
     }
 
-    /// The number of a legal move in the policy, or as it is read.
-    fn number(&self, board: &Board, mv: Move) -> Option<u16> {
-        match self.moves {
+    /// Index of a legal move in the policy, or as an input token.
+    fn index(&self, board: &Board, mv: Move) -> Option<u16> {
+        match self.policy {
             Some(PolicyKind::Attention) => Some(lc0::index_of(board, mv).get() as u16),
             Some(PolicyKind::Actions) => text::action(board, mv),
             None if self.actions => text::action(board, mv),
@@ -121,16 +123,21 @@ impl SampleShape {
         }
     }
 
-    /// Whether anything can be learnt from a record, whose position is the board and whose move is legal.
+    /// True if a record has a label that this network learns from. `board` is its position, and its move is
+    /// legal.
     pub(super) fn can_learn_from(&self, record: &Record, board: &Board) -> bool {
-        let judged = record.score.is_some() || record.result.is_some();
-        let numbered = || record.mv.is_some_and(|mv| self.number(board, mv).is_some());
-        if self.actions { judged && numbered() } else { judged || (self.moves.is_some() && numbered()) }
+        let has_value = record.score.is_some() || record.result.is_some();
+        let has_index = || record.mv.is_some_and(|mv| self.index(board, mv).is_some());
+        if self.actions {
+            has_value && has_index()
+        } else {
+            has_value || (self.policy.is_some() && has_index())
+        }
     }
 
-    /// What a record needs for that, for messages.
+    /// The labels that a record needs for that, for messages.
     pub(super) fn needed(&self) -> String {
-        let needed = match (self.actions, self.moves) {
+        let needed = match (self.actions, self.policy) {
             (true, _) => "a move is needed, and a score or a result",
             (false, Some(_)) => "a move, a score or a result is needed",
             (false, None) => "a score or a result is needed",
@@ -139,154 +146,156 @@ impl SampleShape {
     }
 }
 
-/// What the chance to win, and win, draw and loss, are made of.
+/// Settings from which labels are made: win probability, and win, draw and loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aim {
-    /// Centipawns that stand for one before the sigmoid.
+pub struct LabelConfig {
+    /// Centipawns per unit of the sigmoid that maps a score to a win probability.
     pub scale: f64,
-    /// The share of the game's result in the chance to win.
-    pub result_share: f64,
-    /// The same in win, draw and loss.
-    pub value_result_share: f64,
+    /// Weight of the game result in the win probability, from 0 to 1; the rest is the score's.
+    pub wdl: f64,
+    /// Weight of the game result in win, draw and loss, from 0 to 1.
+    pub value_wdl: f64,
 }
 
-impl Default for Aim {
-    /// The curve of searchless chess; chances are the scores', and games end as they ended.
+impl Default for LabelConfig {
+    /// The scale of searchless chess, win probabilities from scores, and outcomes from results.
     fn default() -> Self {
-        Self { scale: 271.6, result_share: 0.0, value_result_share: 1.0 }
+        Self { scale: 271.6, wdl: 0.0, value_wdl: 1.0 }
     }
 }
 
-impl Aim {
-    /// The chance to win that a record tells of. Where it has a score or a result alone, that is all that counts.
-    pub fn chance(&self, record: &Record) -> Option<f64> {
+impl LabelConfig {
+    /// Win probability of a record: the blend of score and result, or the one of them that it has.
+    pub fn win_probability(&self, record: &Record) -> Option<f64> {
         let score = record.score.map(|score| match score {
             Score::Centipawns(value) => sigmoid(f64::from(value) / self.scale),
-            other => other.win_chance().clamp(0.0, 1.0),
+            other => other.win_probability().clamp(0.0, 1.0),
         });
         let points = record.result.map(|result| f64::from(result.points()));
         match (score, points) {
-            (Some(score), Some(points)) => {
-                Some((1.0 - self.result_share) * score + self.result_share * points)
-            }
-            (one, other) => one.or(other),
+            (Some(score), Some(points)) => Some((1.0 - self.wdl) * score + self.wdl * points),
+            (score, result) => score.or(result),
         }
     }
 
-    /// Win, draw and loss that a record tells of. Where it has a score or a result alone, that is all that counts.
-    pub fn end(&self, record: &Record) -> Option<[f64; 3]> {
-        let by_score = record.score.map(|score| chances_of_outcomes(score.centipawns().into()));
-        let share = self.value_result_share;
-        match (by_score, record.result.map(end_of)) {
+    /// Win, draw and loss of a record: the blend of score and result, or the one of them that it has.
+    pub fn outcome(&self, record: &Record) -> Option<[f64; 3]> {
+        let by_score = record.score.map(|score| wdl_of_centipawns(score.centipawns().into()));
+        let wdl = self.value_wdl;
+        match (by_score, record.result.map(one_hot)) {
             (Some(score), Some(result)) => {
-                Some(std::array::from_fn(|end| (1.0 - share) * score[end] + share * result[end]))
+                Some(std::array::from_fn(|i| (1.0 - wdl) * score[i] + wdl * result[i]))
             }
-            (one, other) => one.or(other),
+            (score, result) => score.or(result),
         }
     }
 }
 
-/// How a position is shown.
+/// Augmentation of a position by the symmetries of chess, under which its labels stay the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct View {
-    /// With colours exchanged.
+pub struct Augmentation {
+    /// Colours swapped, with the board turned, so that the side to move keeps its view.
     pub flipped: bool,
-    /// With left and right exchanged, if nobody may castle.
+    /// Mirrored from left to right, unless a side may still castle.
     pub mirrored: bool,
 }
 
-/// Positions of a step. Each array has as many entries for each position as [`SampleShape`] says, the first position's first;
-/// what a network does not need is empty.
+/// Samples of a batch. Each array has the number of entries per position that [`SampleShape`] gives, the
+/// first position's first; arrays that a network does not need are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// 78 tokens of text, the zero among them.
+    /// Text: 78 tokens per position, including the zero for the move.
     pub tokens: Vec<u16>,
-    /// The token of the move that is judged.
+    /// Token of the input move; empty for networks whose input has no move.
     pub actions: Vec<u16>,
-    /// For each channel the squares that are on, as the side to move sees the board: a1 is the lowest bit.
+    /// Occupied squares of each channel from the side to move's view; a1 is the lowest bit.
     pub masks: Vec<u64>,
-    /// For each channel the number that stands on those squares.
+    /// Value of each channel on those squares: 1 for pieces and flags, a fraction for the halfmove clock.
     pub levels: Vec<f32>,
-    /// The number of the move, or [`NO_MOVE`].
+    /// Index of the move of the record in the policy, or [`NO_MOVE`] if it has none.
     pub policy: Vec<u16>,
-    /// The legal moves: bit `i % 64` of word `i / 64` is the move with number `i`.
+    /// Legal moves: bit `i % 64` of word `i / 64` is the move with index `i`.
     pub legal: Vec<u64>,
-    /// The number of the opponent's answer as the opponent sees the board, or [`NO_MOVE`].
+    /// Index of the opponent's reply from the opponent's view, or [`NO_MOVE`].
     pub opponent: Vec<u16>,
-    /// The chance to win of the side to move; NaN where it is not known.
-    pub chance: Vec<f32>,
-    /// Win, draw and loss, by the result and the score; NaN where there is neither.
+    /// Win probability of the side to move; NaN if unknown.
+    pub win_probability: Vec<f32>,
+    /// Win, draw and loss, blended from result and score; NaN if unknown.
     pub wdl: Vec<[f32; 3]>,
-    /// Win, draw and loss by the score; NaN where there is none.
+    /// Win, draw and loss by the score; NaN if there is none.
     pub search: Vec<[f32; 3]>,
-    /// Win, draw and loss by the scores of the next plies; NaN where there are none.
+    /// Win, draw and loss by the scores of the next plies; NaN if there are none.
     pub short_term: Vec<[f32; 3]>,
-    /// Plies that are left; NaN where the data does not tell.
+    /// Plies to the end of the game; NaN if unknown.
     pub moves_left: Vec<f32>,
-    /// What an NNUE sees of the position, in 255ths. Who makes samples for a bridge adds it, by the board that
-    /// [`Samples::push`] hands out.
-    pub seen: Vec<u8>,
-    /// How much of the game is left, for figures.
+    /// Accumulator values of an NNUE, in units of 1/255. Loaders for a bridge add them, using the board that
+    /// [`Samples::push`] returns.
+    pub bridge_inputs: Vec<u8>,
+    /// Phase of the game by the number of pieces, by which metrics are grouped.
     pub phases: Vec<Phase>,
-    /// A number for each position: the same one, the same position.
+    /// Hash of the position as shown: equal positions have equal keys, which groups the moves of a position.
     pub keys: Vec<u64>,
 }
 
 impl Samples {
-    /// How many positions there are.
+    /// Number of positions; every array that the network needs has entries for as many.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no positions, as after [`Samples::clear`].
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// Takes everything out; the room stays.
+    /// Removes all positions and keeps the allocated memory for the next batch.
     pub fn clear(&mut self) {
         let Self { tokens, actions, masks, levels, policy, legal, opponent, .. } = self;
         [tokens, actions, policy, opponent].into_iter().for_each(Vec::clear);
         [masks, legal, &mut self.keys].into_iter().for_each(Vec::clear);
-        [levels, &mut self.chance, &mut self.moves_left].into_iter().for_each(Vec::clear);
+        [levels, &mut self.win_probability, &mut self.moves_left].into_iter().for_each(Vec::clear);
         [&mut self.wdl, &mut self.search, &mut self.short_term].into_iter().for_each(Vec::clear);
-        self.seen.clear();
+        self.bridge_inputs.clear();
         self.phases.clear();
     }
 
-    /// Adds a record, one of several that were read together: those around it may be its game, which ends with the last of
-    /// them or not. Hands out the board as it is shown, or says what is wrong with the record; then nothing is added.
+    /// Adds record `at` of `records`, which were read together: those around it may be its game, and
+    /// `ends_game` tells if the last of them ends one. Returns the board after augmentation.
+    ///
+    /// # Errors
+    /// If the position or the move is not legal, or if the network needs a move and there is none; then
+    /// nothing is added.
     pub fn push(
         &mut self,
         shape: &SampleShape,
         (records, at): (&[Record], usize),
         ends_game: bool,
-        view: View,
-        aim: &Aim,
+        augmentation: Augmentation,
+        labels: &LabelConfig,
     ) -> Result<Board, String> {
         let record = &records[at];
-        let turned = if view.flipped { record.flipped() } else { *record };
-        let mirrored = if view.mirrored { turned.mirrored() } else { None };
-        let seen = mirrored.unwrap_or(turned);
-        let board = board_of(&seen)?;
-        let number = seen.mv.and_then(|mv| shape.number(&board, mv));
-        if shape.actions && number.is_none() {
-            return Err("a move that has a number is needed".into());
+        let flipped = if augmentation.flipped { record.flipped() } else { *record };
+        let mirrored = if augmentation.mirrored { flipped.mirrored() } else { None };
+        let shown = mirrored.unwrap_or(flipped);
+        let board = board_of(&shown)?;
+        let index = shown.mv.and_then(|mv| shape.index(&board, mv));
+        if shape.actions && index.is_none() {
+            return Err("a move with a policy index is needed".into());
         }
         let history = match shape.input {
-            Input::Planes => Some(with_history(records, at, view.flipped)?),
-            Input::Text | Input::Squares | Input::LonePlanes => None,
+            Input::Planes => Some(with_history(records, at, augmentation.flipped)?),
+            Input::Text | Input::Squares | Input::PlanesSingle => None,
         };
-        // Nothing fails from here on.
+        // Nothing fails from here on, so all arrays grow together.
         match shape.input {
-            Input::Text => text::encode(&board, more(&mut self.tokens, text::TOKENS)),
-            Input::Squares | Input::Planes | Input::LonePlanes => {
+            Input::Text => text::encode(&board, append_zeros(&mut self.tokens, text::TOKENS)),
+            Input::Squares | Input::Planes | Input::PlanesSingle => {
                 let channels = shape.channels();
-                let masks = more(&mut self.masks, channels);
-                let levels = more(&mut self.levels, channels);
+                let masks = append_zeros(&mut self.masks, channels);
+                let levels = append_zeros(&mut self.levels, channels);
                 match &history {
-                    None if shape.input == Input::LonePlanes => {
-                        planes::encode_lone_masks(&board, masks, levels);
+                    None if shape.input == Input::PlanesSingle => {
+                        planes::encode_single_masks(&board, masks, levels);
                     }
                     None => squares::encode_masks(&board, masks, levels),
                     Some((position, fill)) => {
@@ -299,46 +308,46 @@ impl Samples {
             }
         }
         if shape.actions {
-            self.actions.extend(number);
+            self.actions.extend(index);
         }
-        if shape.moves.is_some() {
-            self.policy.push(number.unwrap_or(NO_MOVE));
-            let words = more(&mut self.legal, shape.legal_words());
+        if shape.policy.is_some() {
+            self.policy.push(index.unwrap_or(NO_MOVE));
+            let words = append_zeros(&mut self.legal, shape.legal_words());
             board.generate_moves(|generated| {
-                for number in generated.into_iter().filter_map(|mv| shape.number(&board, mv)) {
-                    words[usize::from(number) / 64] |= 1 << (number % 64);
+                for index in generated.into_iter().filter_map(|mv| shape.index(&board, mv)) {
+                    words[usize::from(index) / 64] |= 1 << (index % 64);
                 }
                 false
             });
         }
         if shape.opponent {
-            self.opponent.push(answer(shape, records, at, mirrored.is_some()));
+            self.opponent.push(opponent_reply(shape, records, at, mirrored.is_some()));
         }
-        let by_score = record.score.map(|score| chances_of_outcomes(score.centipawns().into()));
-        let narrow = |chances: [f64; 3]| chances.map(|chance| chance as f32);
-        self.wdl.push(aim.end(record).map_or(UNKNOWN, narrow));
+        let by_score = record.score.map(|score| wdl_of_centipawns(score.centipawns().into()));
+        let narrow = |wdl: [f64; 3]| wdl.map(|p| p as f32);
+        self.wdl.push(labels.outcome(record).map_or(UNKNOWN, narrow));
         if shape.search {
             self.search.push(by_score.map_or(UNKNOWN, narrow));
         }
         if shape.short_term {
-            self.short_term.push(near_future(records, at).map_or(UNKNOWN, narrow));
+            self.short_term.push(short_term_value(records, at).map_or(UNKNOWN, narrow));
         }
         if shape.moves_left {
             self.moves_left.push(plies_left(records, at, ends_game).map_or(f32::NAN, f32::from));
         }
-        self.chance.push(aim.chance(record).map_or(f32::NAN, |chance| chance as f32));
+        self.win_probability.push(labels.win_probability(record).map_or(f32::NAN, |p| p as f32));
         self.phases.push(Phase::of(&record.position));
-        self.keys.push(seen.position.hash());
+        self.keys.push(shown.position.hash());
         Ok(board)
     }
 }
 
-/// Win, draw and loss of a game that is over.
-fn end_of(result: Outcome) -> [f64; 3] {
-    [Outcome::Win, Outcome::Draw, Outcome::Loss].map(|end| f64::from(u8::from(end == result)))
+/// One-hot win, draw and loss of a finished game, from the side to move's view.
+fn one_hot(result: Outcome) -> [f64; 3] {
+    [Outcome::Win, Outcome::Draw, Outcome::Loss].map(|outcome| f64::from(u8::from(outcome == result)))
 }
 
-/// The board of a record whose move, if it has one, is legal on it; or what is wrong with it.
+/// The board of a record, after checking that its move is legal.
 pub(super) fn board_of(record: &Record) -> Result<Board, String> {
     let board = record.position.board().map_err(|bad| bad.to_string())?;
     match record.mv {
@@ -347,36 +356,36 @@ pub(super) fn board_of(record: &Record) -> Result<Board, String> {
     }
 }
 
-/// Adds so many zeros, and hands them out to be written over.
-fn more<T: Copy + Default>(numbers: &mut Vec<T>, count: usize) -> &mut [T] {
-    let start = numbers.len();
-    numbers.resize(start + count, T::default());
-    &mut numbers[start..]
+/// Appends `count` zeros to an array, and returns the new elements to be overwritten.
+fn append_zeros<T: Copy + Default>(values: &mut Vec<T>, count: usize) -> &mut [T] {
+    let start = values.len();
+    values.resize(start + count, T::default());
+    &mut values[start..]
 }
 
-/// The opponent's answer, which is the same whoever has which colour.
-fn answer(shape: &SampleShape, records: &[Record], at: usize, mirrored: bool) -> u16 {
+/// Index of the opponent's reply, which does not depend on swapped colours.
+fn opponent_reply(shape: &SampleShape, records: &[Record], at: usize, mirrored: bool) -> u16 {
     let next = following(records, at).next().copied();
-    let seen = if mirrored { next.and_then(|next| next.mirrored()) } else { next };
-    let number = seen.and_then(|next| shape.number(&board_of(&next).ok()?, next.mv?));
-    number.unwrap_or(NO_MOVE)
+    let shown = if mirrored { next.and_then(|next| next.mirrored()) } else { next };
+    let index = shown.and_then(|next| shape.index(&board_of(&next).ok()?, next.mv?));
+    index.unwrap_or(NO_MOVE)
 }
 
-/// Win, draw and loss as the scores of this ply and the next ones have it, each ply counting for less than the one before.
-fn near_future(records: &[Record], at: usize) -> Option<[f64; 3]> {
+/// Win, draw and loss as a weighted mean over the scores of this ply and the next ones.
+fn short_term_value(records: &[Record], at: usize) -> Option<[f64; 3]> {
     let (mut sums, mut total) = ([0.0; 3], 0.0);
     let mut weight = 1.0;
     let line = [&records[at]].into_iter().chain(following(records, at));
-    for (ply, record) in line.take(NEAR_PLIES).enumerate() {
+    for (ply, record) in line.take(SHORT_TERM_PLIES).enumerate() {
         if let Some(score) = record.score {
-            let mut chances = chances_of_outcomes(score.centipawns().into());
+            let mut wdl = wdl_of_centipawns(score.centipawns().into());
             if ply % 2 == 1 {
-                chances.reverse();
+                wdl.reverse();
             }
-            sums.iter_mut().zip(chances).for_each(|(sum, chance)| *sum += weight * chance);
+            sums.iter_mut().zip(wdl).for_each(|(sum, p)| *sum += weight * p);
             total += weight;
         }
-        weight *= NEAR_FUTURE;
+        weight *= SHORT_TERM_DECAY;
     }
     (total > 0.0).then(|| sums.map(|sum| sum / total))
 }
@@ -387,13 +396,13 @@ pub(super) mod test_games {
     use tandem_chess::random::SplitMix;
     use tandem_data::{Outcome, Packed, Record, Score};
 
-    /// Games by chance from the usual start, with everything known; pieces go back often, so that positions repeat.
+    /// Random games from the usual start with all labels. Pieces often go back, so that positions repeat.
     pub(in super::super) fn games(count: usize, seed: u64) -> Vec<Record> {
         let mut random = SplitMix::new(seed);
         let mut records = Vec::new();
         for _ in 0..count {
             let mut position = Position::startpos();
-            let end = [Outcome::Loss, Outcome::Draw, Outcome::Win][random.below(3) as usize];
+            let result = [Outcome::Loss, Outcome::Draw, Outcome::Win][random.below(3) as usize];
             for ply in 0..30 + random.below(90) {
                 let moves = position.legal_moves();
                 if moves.is_empty() {
@@ -411,7 +420,7 @@ pub(super) mod test_games {
                     position: packed,
                     mv: Some(mv),
                     score: Some(Score::Centipawns(random.below(2000) as i16 - 1000)),
-                    result: Some(end.seen_by(position.side_to_move())),
+                    result: Some(result.seen_by(position.side_to_move())),
                     ply: packed.ply(),
                     starts_game: ply == 0,
                 });
@@ -430,26 +439,26 @@ mod tests {
     use tandem_transformer::Preset;
     use tandem_transformer::encoding::Masks;
 
-    const AIM: Aim = Aim { scale: 300.0, result_share: 0.25, value_result_share: 1.0 };
+    const LABELS: LabelConfig = LabelConfig { scale: 300.0, wdl: 0.25, value_wdl: 1.0 };
 
     fn shape(preset: Preset) -> SampleShape {
         SampleShape::of(&preset.architecture())
     }
 
-    fn all(shape: &SampleShape, records: &[Record], view: View) -> Samples {
+    fn all(shape: &SampleShape, records: &[Record], augmentation: Augmentation) -> Samples {
         let mut samples = Samples::default();
         for at in 0..records.len() {
-            samples.push(shape, (records, at), true, view, &AIM).unwrap();
+            samples.push(shape, (records, at), true, augmentation, &LABELS).unwrap();
         }
         samples
     }
 
     #[test]
-    fn masks_stand_for_what_the_network_reads() {
+    fn expanded_masks_are_the_planes_of_the_encoder() {
         let records = games(4, 3);
-        for input in [Input::Squares, Input::Planes, Input::LonePlanes] {
+        for input in [Input::Squares, Input::Planes, Input::PlanesSingle] {
             let shape = SampleShape { input, ..shape(Preset::BtSmall) };
-            let samples = all(&shape, &records, View::default());
+            let samples = all(&shape, &records, Augmentation::default());
             let channels = shape.channels();
             let (mut rows, mut expanded) = (vec![0.0; 64 * channels], vec![0.0; 64 * channels]);
             let mut position = Position::startpos();
@@ -459,7 +468,7 @@ mod tests {
                 }
                 match input {
                     Input::Squares => squares::encode(position.board(), &mut rows),
-                    Input::LonePlanes => planes::encode_lone(position.board(), &mut rows),
+                    Input::PlanesSingle => planes::encode_single(position.board(), &mut rows),
                     _ => planes::encode(&position, planes::HistoryFill::FenOnly, &mut rows),
                 }
                 let place = at * channels..(at + 1) * channels;
@@ -475,7 +484,7 @@ mod tests {
         let records = games(3, 8);
         let shape = shape(Preset::BtSmall);
         let shape = SampleShape { opponent: true, search: true, short_term: true, moves_left: true, ..shape };
-        let samples = all(&shape, &records, View::default());
+        let samples = all(&shape, &records, Augmentation::default());
         for (at, record) in records.iter().enumerate() {
             let board = record.position.board().unwrap();
             let mv = lc0::index_of(&board, record.mv.unwrap()).get();
@@ -485,72 +494,74 @@ mod tests {
             assert_eq!(words.iter().map(|word| word.count_ones()).sum::<u32>(), legal);
             assert!(words[mv / 64] >> (mv % 64) & 1 == 1);
             let next = records.get(at + 1).filter(|next| !next.starts_game);
-            let answer = next.map_or(NO_MOVE, |next| {
+            let reply = next.map_or(NO_MOVE, |next| {
                 lc0::index_of(&next.position.board().unwrap(), next.mv.unwrap()).get() as u16
             });
-            assert_eq!(samples.opponent[at], answer);
+            assert_eq!(samples.opponent[at], reply);
             let points = record.result.unwrap().points();
             assert_eq!(samples.wdl[at][0] + samples.wdl[at][1] / 2.0, points);
             let score = f64::from(record.score.unwrap().centipawns());
-            let chance = 0.75 * sigmoid(score / 300.0) + 0.25 * f64::from(points);
-            assert!((f64::from(samples.chance[at]) - chance).abs() < 1e-6);
+            let expected = 0.75 * sigmoid(score / 300.0) + 0.25 * f64::from(points);
+            assert!((f64::from(samples.win_probability[at]) - expected).abs() < 1e-6);
             for wdl in [samples.search[at], samples.short_term[at]] {
                 assert!((wdl.iter().sum::<f32>() - 1.0).abs() < 1e-5);
             }
             assert!(samples.moves_left[at] >= 1.0);
         }
-        // At the end of a game the near future is the last score.
+        // In the last position of a game the short-term value is that of its own score.
         assert_eq!(samples.short_term.last(), samples.search.last());
         let mut bare = records[5];
         (bare.mv, bare.score, bare.result) = (None, None, None);
-        let unknown = all(&shape, &[bare], View::default());
+        let unknown = all(&shape, &[bare], Augmentation::default());
         assert_eq!(unknown.policy, [NO_MOVE]);
         assert!(
-            unknown.chance[0].is_nan() && unknown.wdl[0][0].is_nan() && unknown.short_term[0][0].is_nan()
+            unknown.win_probability[0].is_nan()
+                && unknown.wdl[0][0].is_nan()
+                && unknown.short_term[0][0].is_nan()
         );
     }
 
     #[test]
-    fn turned_positions_are_positions_too() {
+    fn augmented_positions_are_valid_positions() {
         let mut records = games(6, 4);
         let without = |shape: SampleShape| SampleShape { moves_left: false, ..shape };
         let shape = without(shape(Preset::BtSmall));
-        let plain = all(&shape, &records, View::default());
-        let flipped = all(&shape, &records, View { flipped: true, mirrored: false });
+        let plain = all(&shape, &records, Augmentation::default());
+        let flipped = all(&shape, &records, Augmentation { flipped: true, mirrored: false });
         assert_eq!(
-            (&flipped.policy, &flipped.legal, &flipped.chance),
-            (&plain.policy, &plain.legal, &plain.chance)
+            (&flipped.policy, &flipped.legal, &flipped.win_probability),
+            (&plain.policy, &plain.legal, &plain.win_probability)
         );
-        let mirrored = all(&shape, &records, View { flipped: false, mirrored: true });
+        let mirrored = all(&shape, &records, Augmentation { flipped: false, mirrored: true });
         let changed = (0..records.len()).filter(|&at| mirrored.policy[at] != plain.policy[at]).count();
         assert!(changed > 20, "{changed}");
         let count = |samples: &Samples| samples.legal.iter().map(|word| word.count_ones()).sum::<u32>();
         assert_eq!(count(&mirrored), count(&plain));
-        // What is mirrored and colour-flipped as text is what the other player reads in a mirror.
+        // Text with both augmentations is the text of the swapped and mirrored position.
         records.retain(|record| record.position.mirrored().is_some());
         let text = SampleShape::of(&Preset::Byte.architecture());
-        let both = View { flipped: true, mirrored: true };
+        let both = Augmentation { flipped: true, mirrored: true };
         let twice: Vec<Record> = records.iter().map(|record| record.flipped().mirrored().unwrap()).collect();
-        let (once, twice) = (all(&text, &records, both), all(&text, &twice, View::default()));
+        let (once, twice) = (all(&text, &records, both), all(&text, &twice, Augmentation::default()));
         assert_eq!((once.tokens, once.actions), (twice.tokens, twice.actions));
     }
 
     #[test]
-    fn an_end_is_known_by_result_and_score() {
+    fn the_outcome_blends_result_and_score() {
         let both =
             Record { score: Some(Score::Centipawns(120)), result: Some(Outcome::Loss), ..games(1, 6)[0] };
         let close = |found: [f64; 3], expected: [f64; 3]| {
             found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-6)
         };
-        let by_score = chances_of_outcomes(120.0);
-        let half = Aim { value_result_share: 0.5, ..AIM };
-        assert_eq!(AIM.end(&both), Some([0.0, 0.0, 1.0]));
-        let [win, draw, loss] = by_score.map(|share| share / 2.0);
-        assert!(close(half.end(&both).unwrap(), [win, draw, loss + 0.5]));
-        for aim in [AIM, half] {
-            assert_eq!(aim.end(&Record { result: None, ..both }), Some(by_score));
-            assert_eq!(aim.end(&Record { score: None, ..both }), Some([0.0, 0.0, 1.0]));
-            assert_eq!(aim.end(&Record { score: None, result: None, ..both }), None);
+        let by_score = wdl_of_centipawns(120.0);
+        let half = LabelConfig { value_wdl: 0.5, ..LABELS };
+        assert_eq!(LABELS.outcome(&both), Some([0.0, 0.0, 1.0]));
+        let [win, draw, loss] = by_score.map(|p| p / 2.0);
+        assert!(close(half.outcome(&both).unwrap(), [win, draw, loss + 0.5]));
+        for labels in [LABELS, half] {
+            assert_eq!(labels.outcome(&Record { result: None, ..both }), Some(by_score));
+            assert_eq!(labels.outcome(&Record { score: None, ..both }), Some([0.0, 0.0, 1.0]));
+            assert_eq!(labels.outcome(&Record { score: None, result: None, ..both }), None);
         }
     }
 
@@ -559,37 +570,38 @@ mod tests {
         let records = games(2, 6);
         let shape = shape(Preset::Byte);
         assert_eq!((shape.tokens(), shape.channels(), shape.legal_words()), (78, 0, 0));
-        let mut samples = all(&shape, &records, View::default());
+        let mut samples = all(&shape, &records, Augmentation::default());
         assert_eq!((samples.tokens.len(), samples.actions.len()), (78 * records.len(), records.len()));
         assert!(samples.policy.is_empty() && samples.masks.is_empty());
         let mut expected = [0; 78];
         text::encode(&records[7].position.board().unwrap(), &mut expected);
         assert_eq!(samples.tokens[7 * 78..8 * 78], expected);
-        let room = samples.tokens.capacity();
+        let capacity = samples.tokens.capacity();
         samples.clear();
-        assert!(samples.is_empty() && samples.tokens.capacity() == room);
+        assert!(samples.is_empty() && samples.tokens.capacity() == capacity);
         assert_eq!(samples, Samples::default());
-        let actions = SampleShape { actions: false, moves: Some(PolicyKind::Actions), ..shape };
+        let actions = SampleShape { actions: false, policy: Some(PolicyKind::Actions), ..shape };
         assert_eq!(actions.legal_words(), 31);
-        assert_eq!(all(&actions, &records, View::default()).legal.len(), 31 * records.len());
+        assert_eq!(all(&actions, &records, Augmentation::default()).legal.len(), 31 * records.len());
     }
 
     #[test]
-    fn nonsense_is_told_and_adds_nothing() {
+    fn broken_records_are_reported_and_add_nothing() {
         let records = games(1, 1);
         for preset in [Preset::Byte, Preset::BtSmall] {
             let shape = shape(preset);
             let mut samples = Samples::default();
-            let mut told = |record: Record| {
-                samples.push(&shape, (&[record], 0), false, View::default(), &AIM).unwrap_err()
+            let mut message = |record: Record| {
+                samples.push(&shape, (&[record], 0), false, Augmentation::default(), &LABELS).unwrap_err()
             };
             let illegal = Record { mv: Some("e1e5".parse().unwrap()), ..records[3] };
-            assert!(told(illegal).contains("e1e5 is not a legal move in"), "{}", told(illegal));
+            assert!(message(illegal).contains("e1e5 is not a legal move in"), "{}", message(illegal));
             assert_eq!(samples, Samples::default());
         }
         let mut samples = Samples::default();
         let silent = Record { mv: None, ..records[3] };
-        let told = samples.push(&shape(Preset::Byte), (&[silent], 0), false, View::default(), &AIM);
-        assert!(told.unwrap_err().contains("a move that has a number"));
+        let pushed =
+            samples.push(&shape(Preset::Byte), (&[silent], 0), false, Augmentation::default(), &LABELS);
+        assert!(pushed.unwrap_err().contains("a move with a policy index"));
     }
 }

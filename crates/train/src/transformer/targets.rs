@@ -1,84 +1,88 @@
-//! What a transformer should come to.
+//! Training targets of a transformer, and the weights of their losses.
 
-use crate::recipe::{ALMOST_ONE, RecipeError, check_share, within};
+use crate::recipe::{ALMOST_ONE, RecipeError, check_fraction, within};
 use crate::schedule::{Schedule, number_or_schedule};
 use serde::{Deserialize, Serialize};
 use tandem_transformer::PolicyTarget;
 use tandem_transformer::encoding::buckets;
 
-/// What a transformer should come to.
+/// The table `targets` of a transformer's recipe: how labels are made of records, and how much each head
+/// counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Targets {
-    /// The share of the game's result in the chance to win; the rest is the score's. Where a record has one of the two, that
-    /// counts alone.
+    /// Weight of the game result in the target win probability, from 0 (score only) to 1 (result only);
+    /// default 0. A record that has only one of the two uses that one.
     #[serde(deserialize_with = "number_or_schedule")]
-    pub result_share: Schedule,
-    /// The same in what the value heads learn of the game's end: win, draw and loss.
-    pub value_result_share: f64,
-    /// Centipawns that stand for one before the sigmoid.
+    pub wdl: Schedule,
+    /// The same weight in the target of the value heads, which is win, draw and loss; default 1.
+    pub value_wdl: f64,
+    /// Centipawns per unit of the sigmoid that maps scores to win probabilities, default 271.6.
     pub scale: f64,
-    /// This share of a policy's or a result's target is spread over all that could have been.
+    /// Label smoothing of policy and value targets: the fraction that is spread evenly over all possible
+    /// classes; default 0.
     pub label_smoothing: f64,
-    /// How a chance to win is told in buckets.
+    /// Encoding of a win probability as a target over buckets; HL-Gauss with a deviation of 0.75 buckets by
+    /// default.
     pub buckets: BucketTarget,
-    /// How much each head counts.
+    /// Weights of the heads' losses in the total; 0 disables a head.
     pub weights: HeadWeights,
 }
 
-/// How a chance to win is told in buckets.
+/// Encoding of a win probability as a target over buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum BucketTarget {
-    /// A normal distribution around it, so that buckets near by are less wrong than others.
+    /// HL-Gauss: a normal distribution around the value, so that neighbouring buckets cost less than distant
+    /// ones.
     HlGauss {
-        /// Its deviation in buckets.
-        #[serde(default = "usual_sigma")]
+        /// Standard deviation of the distribution in buckets, default 0.75.
+        #[serde(default = "default_sigma")]
         sigma: f64,
     },
-    /// The one bucket that it falls into.
+    /// One-hot: all probability in the bucket that contains the value, as in a plain classifier.
     CrossEntropy,
 }
 
-/// How much each head counts in the loss. Those that a network lacks are ignored.
+/// Weights of the heads in the total loss. Heads that a network does not have are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HeadWeights {
-    /// The chance to win after a move.
+    /// Win probability after the move in the input, default 1.
     pub action_value: f64,
-    /// The chance to win.
+    /// Win probability of the position by its buckets, default 1.
     pub state_value: f64,
-    /// The move.
+    /// Best move, as the record has it, default 1.
     pub policy: f64,
-    /// The move, softened.
+    /// Softened policy, default 8, as lc0 weights it.
     pub soft_policy: f64,
-    /// The move in games that went better than thought.
+    /// Optimistic policy, which favours moves of games that went better than expected; default 1.
     pub optimistic_policy: f64,
-    /// The opponent's answer.
+    /// Policy of the opponent's reply, an auxiliary task; default 0.1.
     pub opponent_policy: f64,
-    /// How the game ends.
+    /// Result of the game as win, draw and loss, default 1.
     pub value: f64,
-    /// What a search finds.
+    /// Win, draw and loss by the score of a search, default 1.
     pub search_value: f64,
-    /// How the next moves go.
+    /// Win, draw and loss by the scores of the next plies, default 1.
     pub short_term: f64,
-    /// The errors that the value heads foretell of themselves.
+    /// Predicted errors of the value heads, default 1; their targets follow the value heads as these improve.
     pub error: f64,
-    /// The value heads' buckets.
+    /// Buckets of the value heads, an auxiliary task; default 0.1.
     pub value_buckets: f64,
-    /// Plies that are left.
+    /// Plies to the end of the game, an auxiliary task; default 1.
     pub moves_left: f64,
-    /// The value after each move.
+    /// Value after each move, trained for the move that was played; default 1.
     pub move_value: f64,
-    /// Tokens shared out unequally among experts.
+    /// Load-balancing loss of experts, default 0.01: the penalty for an unequal number of tokens per expert.
     pub load_balance: f64,
-    /// Large logits of the routers.
+    /// Router z-loss of experts, default 0.001: the penalty for large router logits.
     pub router_z: f64,
 }
 
 impl HeadWeights {
-    /// That of a policy beside the first one.
-    pub fn beside(&self, target: PolicyTarget) -> f64 {
+    /// Weight of the loss of an auxiliary policy head, by the target that it is trained on.
+    pub fn auxiliary_policy(&self, target: PolicyTarget) -> f64 {
         match target {
             PolicyTarget::Soft => self.soft_policy,
             PolicyTarget::Optimistic => self.optimistic_policy,
@@ -86,8 +90,8 @@ impl HeadWeights {
         }
     }
 
-    /// All of them with their keys.
-    fn keyed(&self) -> [(&'static str, f64); 15] {
+    /// All weights with their full keys in a recipe, for messages about values out of range.
+    fn with_keys(&self) -> [(&'static str, f64); 15] {
         [
             ("targets.weights.action_value", self.action_value),
             ("targets.weights.state_value", self.state_value),
@@ -108,26 +112,26 @@ impl HeadWeights {
     }
 }
 
-fn usual_sigma() -> f64 {
-    buckets::SPREAD
+fn default_sigma() -> f64 {
+    buckets::HL_GAUSS_SIGMA
 }
 
 impl Default for Targets {
     fn default() -> Self {
         Self {
-            result_share: Schedule::Constant { value: 0.0 },
-            value_result_share: 1.0,
-            // The curve of searchless chess.
+            wdl: Schedule::Constant { value: 0.0 },
+            value_wdl: 1.0,
+            // The scale of searchless chess.
             scale: 271.6,
             label_smoothing: 0.0,
-            buckets: BucketTarget::HlGauss { sigma: usual_sigma() },
+            buckets: BucketTarget::HlGauss { sigma: default_sigma() },
             weights: HeadWeights::default(),
         }
     }
 }
 
 impl Default for HeadWeights {
-    /// Those that lc0's networks are trained with; experts as in Switch transformers and ST-MoE.
+    /// As lc0's networks are trained; for experts as in Switch Transformers and ST-MoE.
     fn default() -> Self {
         Self {
             action_value: 1.0,
@@ -150,16 +154,16 @@ impl Default for HeadWeights {
 }
 
 impl Targets {
-    /// Whether its numbers can be.
+    /// Checks the ranges of all values; the error names the key and its range.
     pub(super) fn check(&self) -> Result<(), RecipeError> {
-        check_share("targets.result_share", &self.result_share)?;
-        within("targets.value_result_share", self.value_result_share, 0.0, 1.0)?;
+        check_fraction("targets.wdl", &self.wdl)?;
+        within("targets.value_wdl", self.value_wdl, 0.0, 1.0)?;
         within("targets.scale", self.scale, 1.0, 1e6)?;
         within("targets.label_smoothing", self.label_smoothing, 0.0, ALMOST_ONE)?;
         if let BucketTarget::HlGauss { sigma } = self.buckets {
             within("targets.buckets.sigma", sigma, 0.01, 1000.0)?;
         }
-        for (key, weight) in self.weights.keyed() {
+        for (key, weight) in self.weights.with_keys() {
             within(key, weight, 0.0, 1e6)?;
         }
         Ok(())

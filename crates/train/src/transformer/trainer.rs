@@ -1,4 +1,5 @@
-//! What a run asks of whoever computes it.
+//! The interface between the training loop and the library that computes it, such as libtorch: steps,
+//! predictions, and a state that can be saved.
 
 use super::Samples;
 use crate::trainer::TrainError;
@@ -6,55 +7,60 @@ use std::collections::BTreeMap;
 use tandem_hybrid::Bridge;
 use tandem_transformer::Weights;
 
-/// Everything that a trainer would need to go on as if nothing had happened: rows of numbers by name.
+/// State of a trainer, from which it continues to the bit: flat buffers of values, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TransformerState {
-    /// Steps that were made.
+    /// Steps done since the start of the run.
     pub step: u64,
-    /// Steps whose numbers are in the plain average.
-    pub averaged: u64,
-    /// `numbers`; `first` and `second`, which the optimiser remembers; `following` where a moving average is kept, and `plain`
-    /// where numbers were averaged. A checkpoint that lacks one is refused.
-    pub rows: BTreeMap<String, Vec<f32>>,
+    /// Number of states that were added to the plain average of the weights.
+    pub swa_count: u64,
+    /// `numbers` holds the weights; `first` and `second` the optimiser's moments; `following` the moving
+    /// average of the weights, if there is one; `plain` their plain average, once it has started. The names
+    /// are those in checkpoint files, and a checkpoint that lacks a buffer is refused.
+    pub buffers: BTreeMap<String, Vec<f32>>,
 }
 
-/// What a step said.
+/// Metrics of a step, averaged over all processes.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct StepTold {
-    /// The weighted sum of all losses.
+pub struct TransformerStepMetrics {
+    /// Weighted sum of all losses, as it is minimised.
     pub loss: f32,
-    /// The length of all slopes together, before it was cut.
-    pub slope: f32,
-    /// The losses one by one, and figures of the experts.
-    pub parts: Vec<(String, f32)>,
+    /// Gradient norm over all parameters before clipping, which grows before a run diverges.
+    pub grad_norm: f32,
+    /// The losses without their weights, and statistics of the experts, by name.
+    pub components: Vec<(String, f32)>,
 }
 
-/// What a network says of some positions: the numbers of each head, one position's after the other's.
-pub type Judged = BTreeMap<String, Vec<f32>>;
+/// Outputs of a network by the name of the head, the first position's values first.
+pub type OutputsByHead = BTreeMap<String, Vec<f32>>;
 
-/// Trains a transformer.
+/// Trains a transformer, on one device of one process.
+///
+/// # Errors
+/// Every method fails if the device does, for example if its memory is not sufficient, or if another process
+/// is lost.
 pub trait TransformerTrainer {
-    /// Makes a step with this process's share of a batch.
-    fn learn(&mut self, samples: &Samples, rate: f64) -> Result<(), TrainError>;
+    /// Starts a step on this process's rows of a batch. It may return before the step is done.
+    fn train_step(&mut self, samples: &Samples, lr: f64) -> Result<(), TrainError>;
 
-    /// Adds the numbers as they are to the plain average.
-    fn average(&mut self) -> Result<(), TrainError>;
+    /// Adds the current weights to the plain average (stochastic weight averaging).
+    fn update_average(&mut self) -> Result<(), TrainError>;
 
-    /// Waits for the steps under way and says what all since the last call have said.
-    fn told(&mut self) -> Result<Vec<StepTold>, TrainError>;
+    /// Waits for all steps and returns the metrics of those since the last call, in their order.
+    fn take_metrics(&mut self) -> Result<Vec<TransformerStepMetrics>, TrainError>;
 
-    /// What the network says, with averaged numbers where there are any.
-    fn judge(&mut self, samples: &Samples) -> Result<Judged, TrainError>;
+    /// Outputs of the network, with averaged weights if there are any.
+    fn predict(&mut self, samples: &Samples) -> Result<OutputsByHead, TrainError>;
 
-    /// Adds up numbers of all processes.
-    fn add_up(&mut self, numbers: &mut [f64]) -> Result<(), TrainError>;
+    /// Replaces each value by its sum over all processes; every process must call it with as many values.
+    fn all_reduce_sum(&mut self, values: &mut [f64]) -> Result<(), TrainError>;
 
-    /// Everything.
+    /// State for a checkpoint, copied from the device.
     fn state(&mut self) -> Result<TransformerState, TrainError>;
 
-    /// The network, with averaged numbers where there are any.
+    /// The network for saving, with averaged weights if there are any.
     fn weights(&mut self) -> Result<Weights, TrainError>;
 
-    /// The bridge that is learnt beside it, if one is, likewise.
+    /// The trained bridge, with averaged weights if there are any; `None` if the run has no bridge.
     fn bridge(&mut self) -> Result<Option<Bridge>, TrainError>;
 }

@@ -1,18 +1,23 @@
-//! Whether a network of some architecture can be built.
+//! Checks that a network of some architecture can be built, before memory is allocated for it. Descriptions
+//! come from files, so sizes are bounded against hostile ones as well.
 
 use super::*;
 
-/// More than any network of the field has, and little enough that all products fit.
+/// Largest width or bucket count: larger than in any known network, and small enough that products of sizes
+/// cannot overflow.
 const MAX_SIZE: usize = 1 << 16;
-/// The same for layers, and for experts of each: a hostile description must not list billions of tensors.
+/// Largest number of layers, and of experts in each: a hostile description must not list billions of tensors.
 const MAX_COUNT: usize = 256;
-/// All tensors together: as many as a file's header has room for.
+/// Largest number of tensors that a file's header can describe.
 const MAX_TENSORS: usize = 100_000;
-/// All numbers together: ten times as many as the largest network of the field has.
-const MAX_NUMBERS: usize = 1 << 31;
+/// Largest number of parameters, ten times as many as the largest known chess transformer has.
+const MAX_PARAMETERS: usize = 1 << 31;
 
 impl Architecture {
-    /// Whether it can be built.
+    /// Checks all sizes and combinations of parts.
+    ///
+    /// # Errors
+    /// Names the first key whose value is out of range or does not fit the others, with the reason.
     pub fn check(&self) -> Result<(), ArchitectureError> {
         let impossible =
             |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
@@ -71,9 +76,10 @@ impl Architecture {
             let problem = format!("{} tensors are too many: {MAX_TENSORS} are the most", tensors.len());
             return impossible("body", &problem);
         }
-        let numbers: usize = tensors.iter().map(TensorSpec::len).sum();
-        if numbers > MAX_NUMBERS {
-            let problem = format!("{numbers} numbers are too many for a network: {MAX_NUMBERS} are the most");
+        let parameters: usize = tensors.iter().map(TensorSpec::len).sum();
+        if parameters > MAX_PARAMETERS {
+            let problem =
+                format!("{parameters} parameters are too many for a network: {MAX_PARAMETERS} are the most");
             return impossible("body", &problem);
         }
         Ok(())
@@ -126,21 +132,22 @@ impl Architecture {
             within("heads.move_value.width", head.width, MAX_SIZE)?;
         }
         match policy {
-            Some(PolicyHead { kind: PolicyKind::Attention, width, beside }) => {
-                if beside.iter().enumerate().any(|(index, target)| beside[..index].contains(target)) {
-                    return impossible("heads.policy.beside", "names one twice");
+            Some(PolicyHead { kind: PolicyKind::Attention, width, aux_targets }) => {
+                if aux_targets.iter().enumerate().any(|(index, target)| aux_targets[..index].contains(target))
+                {
+                    return impossible("heads.policy.aux_targets", "names one twice");
                 }
                 if text {
                     return impossible("heads.policy.kind", "attention needs a token for each square");
                 }
                 within("heads.policy.width", *width, MAX_SIZE)?;
             }
-            Some(PolicyHead { kind: PolicyKind::Actions, beside, width }) => {
+            Some(PolicyHead { kind: PolicyKind::Actions, aux_targets, width }) => {
                 if !text {
                     return impossible("heads.policy.kind", "actions need input = \"text\"");
                 }
-                if !beside.is_empty() {
-                    return impossible("heads.policy.beside", "belongs to kind = \"attention\"");
+                if !aux_targets.is_empty() {
+                    return impossible("heads.policy.aux_targets", "belongs to kind = \"attention\"");
                 }
                 if *width != 0 {
                     return impossible("heads.policy.width", "belongs to kind = \"attention\"");
@@ -152,11 +159,11 @@ impl Architecture {
             || state_value.is_some()
             || policy.is_some()
             || of_squares.iter().any(|&(_, there)| there);
-        if any { Ok(()) } else { impossible("heads", "a network without a head says nothing") }
+        if any { Ok(()) } else { impossible("heads", "a network needs at least one head") }
     }
 }
 
-/// What is wrong with the sizes of the value heads is told by these.
+/// Keys of the value heads' sizes, as errors name them.
 const VALUE_KEYS: [[&str; 3]; 3] = [
     ["heads.value.channels", "heads.value.hidden", "heads.value.buckets"],
     ["heads.search_value.channels", "heads.search_value.hidden", "heads.search_value.buckets"],
@@ -181,15 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_network_is_told_by_its_key() {
-        let told = [
+    fn impossible_values_are_reported_by_key() {
+        let cases = [
             (Preset::Byte, "heads = 4", "heads = 5", "body.heads: they must share"),
             (Preset::Byte, "chosen = 2", "chosen = 9", "body.feed_forward.chosen"),
             (Preset::Byte, "width = 64", "width = 0", "body.width: 0 is not from 1"),
             (Preset::Byte, "buckets = 128", "buckets = 1", "heads.action_value: buckets"),
             (
                 Preset::BtSmall,
-                "input = \"lone-planes\"",
+                "input = \"planes-single\"",
                 "input = \"text\"",
                 "embedding.kind: dense-board needs",
             ),
@@ -197,29 +204,29 @@ mod tests {
             (Preset::BtSmall, "place = \"post\"", "place = \"pre\"", "body.norm.deepnorm"),
             (Preset::BtSmall, "layers = 8", "layers = 8\nlairs = 9", "unknown field `lairs`"),
         ];
-        for (preset, from, to, expected) in told {
+        for (preset, from, to, expected) in cases {
             let message = changed(preset, from, to);
             assert!(message.contains(expected), "{message}");
         }
     }
 
     #[test]
-    fn what_is_too_large_is_told_before_anything_is_made() {
-        let told = |preset: Preset, change: &dyn Fn(&mut Architecture)| {
+    fn sizes_are_checked_before_memory_is_allocated() {
+        let error = |preset: Preset, change: &dyn Fn(&mut Architecture)| {
             let mut architecture = preset.architecture();
             change(&mut architecture);
             architecture.check().unwrap_err().to_string()
         };
-        let message = told(Preset::BtSmall, &|network| network.body.width = MAX_SIZE);
-        assert!(message.contains("numbers are too many for a network"), "{message}");
-        let message = told(Preset::Byte, &|network| {
+        let message = error(Preset::BtSmall, &|network| network.body.width = MAX_SIZE);
+        assert!(message.contains("parameters are too many for a network"), "{message}");
+        let message = error(Preset::Byte, &|network| {
             network.body.layers = MAX_COUNT;
             if let FeedForward::Experts(experts) = &mut network.body.feed_forward {
                 experts.count = MAX_COUNT;
             }
         });
         assert!(message.contains("tensors are too many"), "{message}");
-        let message = told(Preset::BtSmall, &|network| {
+        let message = error(Preset::BtSmall, &|network| {
             network.heads.short_term = Some(ValueHead { channels: 8, hidden: 0, error: false, buckets: 0 });
         });
         assert_eq!(message, "heads.short_term.hidden: 0 is not from 1 to 65536");

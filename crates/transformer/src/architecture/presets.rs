@@ -1,32 +1,32 @@
-//! Networks that are known by a name.
+//! Preset architectures that are selected by name, for example in a training recipe.
 
 use super::Architecture;
 
-/// A network that is known by a name.
+/// A preset architecture. Its description is a TOML file in this crate's `presets` folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// A small network of action values with a mixture of experts.
+    /// A small network of action values with a mixture of experts; reads text.
     Byte,
-    /// The smallest of the published searchless networks.
+    /// The smallest of the searchless chess networks with published weights (8.95 M parameters).
     Searchless9M,
-    /// A small network of lc0's kind.
+    /// A small network of lc0's BT kind, for CPUs.
     BtSmall,
-    /// lc0's BT3.
+    /// lc0's BT3, with 105 M parameters; its head sizes were not published.
     Bt3,
-    /// lc0's BT4.
+    /// lc0's BT4, with 191 M parameters; its head sizes were not published.
     Bt4,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets: the two that read text first, then those of lc0's kind by size.
     pub const ALL: [Self; 5] = [Self::Byte, Self::Searchless9M, Self::BtSmall, Self::Bt3, Self::Bt4];
 
-    /// By its name.
+    /// Finds a preset by the name that [`Self::name`] returns.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|preset| preset.name() == name)
     }
 
-    /// What it is called.
+    /// Name of the preset in recipes and on the command line, for example `bt-small`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Byte => "byte",
@@ -37,7 +37,7 @@ impl Preset {
         }
     }
 
-    /// Its description, with comments.
+    /// The description in TOML as the file has it, with comments.
     pub fn toml(self) -> &'static str {
         match self {
             Self::Byte => include_str!("../../presets/byte.toml"),
@@ -48,11 +48,10 @@ impl Preset {
         }
     }
 
-    /// What it is made of.
+    /// The parsed description.
     ///
     /// # Panics
-    ///
-    /// If a description in this crate is broken, which a test rules out.
+    /// If a description in this crate is invalid, which a test rules out.
     pub fn architecture(self) -> Architecture {
         Architecture::from_toml(self.toml()).expect("the descriptions in this crate are tested")
     }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_preset_can_be_had_by_its_name() {
+    fn every_preset_is_found_by_its_name() {
         for preset in Preset::ALL {
             assert_eq!(Preset::named(preset.name()), Some(preset));
             assert!(preset.architecture().parameters() > 0);

@@ -1,29 +1,30 @@
-//! The numbers of a network, by name and shape.
+//! Names and shapes of a network's tensors. Files, trainers and packed networks all derive their tensors from
+//! this list.
 
 use super::*;
 
-/// A tensor that a network has. Layers are stored with a row for each output.
+/// Name and shape of a tensor. Linear layers are stored as [outputs, inputs], a row for each output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// Its name, in every file.
+    /// Name in every file format, for example `layers.0.attention.query.weight`.
     pub name: String,
-    /// Its shape.
+    /// Sizes of all dimensions, outermost first: [outputs, inputs] for the weights of a linear layer.
     pub shape: Vec<usize>,
 }
 
 impl TensorSpec {
-    /// How many numbers it has.
+    /// Number of elements, which is the product of all dimensions.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether it has none.
+    /// True if a dimension is zero, which no tensor of a checked architecture has.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A list of tensors that grows.
+/// Tensors collected so far, in order of use.
 #[derive(Default)]
 struct List(Vec<TensorSpec>);
 
@@ -46,7 +47,7 @@ impl List {
         }
     }
 
-    /// Two or three layers between rows of one width.
+    /// Two or three linear layers that map a width to itself through a hidden width.
     fn feed_forward(&mut self, name: &str, width: usize, inner: usize, gated: bool, biases: bool) {
         self.layer(&format!("{name}.in"), width, inner, biases);
         if gated {
@@ -55,15 +56,15 @@ impl List {
         self.layer(&format!("{name}.out"), inner, width, biases);
     }
 
-    /// Every square pressed into a few numbers, and the board into a few more.
-    fn pressed(&mut self, name: &str, width: usize, channels: usize, hidden: usize) {
+    /// Compresses every square to a few channels, and then all of them to a hidden vector.
+    fn compressed(&mut self, name: &str, width: usize, channels: usize, hidden: usize) {
         self.layer(&format!("{name}.squares"), width, channels, true);
         self.layer(&format!("{name}.board"), SQUARES * channels, hidden, true);
     }
 }
 
 impl Architecture {
-    /// The tensors of such a network, in the order in which they are used.
+    /// All tensors of such a network, in the order in which a forward pass uses them.
     pub fn tensors(&self) -> Vec<TensorSpec> {
         let mut list = List::default();
         self.list_embedding(&mut list);
@@ -81,7 +82,7 @@ impl Architecture {
         list.0
     }
 
-    /// How many numbers it has to learn.
+    /// Number of trainable parameters, for example 8,954,240 for `searchless-9m`.
     pub fn parameters(&self) -> usize {
         self.tensors().iter().map(TensorSpec::len).sum()
     }
@@ -167,10 +168,10 @@ impl Architecture {
             list.layer(&format!("{name}.promotion"), size, 4, false);
         };
         match policy {
-            Some(PolicyHead { kind: PolicyKind::Attention, width: size, beside }) => {
+            Some(PolicyHead { kind: PolicyKind::Attention, width: size, aux_targets }) => {
                 list.layer("policy.squares", width, *size, true);
                 pairs(list, "policy", *size);
-                for target in beside {
+                for target in aux_targets {
                     pairs(list, target.name(), *size);
                 }
             }
@@ -181,7 +182,7 @@ impl Architecture {
         }
         for (name, head) in self.heads.values() {
             let Some(head) = head else { continue };
-            list.pressed(name, width, head.channels, head.hidden);
+            list.compressed(name, width, head.channels, head.hidden);
             list.layer(&format!("{name}.wdl"), head.hidden, 3, true);
             if head.error {
                 list.layer(&format!("{name}.error"), head.hidden, 1, true);
@@ -191,7 +192,7 @@ impl Architecture {
             }
         }
         if let Some(head) = moves_left {
-            list.pressed("moves_left", width, head.channels, head.hidden);
+            list.compressed("moves_left", width, head.channels, head.hidden);
             list.layer("moves_left.plies", head.hidden, 1, true);
         }
         if let Some(head) = move_value {
@@ -216,9 +217,9 @@ mod tests {
         }
     }
 
-    /// Published: 8.954 M, counted from the code that was released with the weights.
+    /// The published count is 8.954 M, taken from the code that was released with the weights.
     #[test]
-    fn searchless_has_as_many_numbers_as_published() {
+    fn searchless_has_as_many_parameters_as_published() {
         let (width, layers) = (256, 8);
         let block = 16 * width * width + 4 * width;
         let expected = (1968 + 79) * width + layers * block + 2 * width + width * 128 + 128;
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!((count, expected), (8_954_240, 8_954_240));
     }
 
-    /// Published in millions: 105.5 and 191.3, with heads whose sizes were not.
+    /// The published counts are 105.5 M and 191.3 M; the sizes of the heads were not published.
     #[test]
     fn the_bt_networks_are_as_large_as_published() {
         let millions = |preset: Preset| preset.architecture().parameters() as f64 / 1e6;

@@ -1,6 +1,6 @@
-//! A position as lc0's 112 planes of the classical input format, as so many numbers for each square.
+//! A position as lc0's 112 planes of the classical input format, stored as 112 channels of each square.
 //!
-//! | plane | |
+//! | plane | content |
 //! |---|---|
 //! | 13 b to 13 b + 5 | b plies ago (0 to 7): our pawns, knights, bishops, rooks, queens, king |
 //! | 13 b + 6 to 13 b + 11 | theirs |
@@ -12,61 +12,64 @@
 //! | 110 | zeros |
 //! | 111 | ones |
 //!
-//! lc0 itself gives the clock (109) as it is; networks learn it divided, and their files make up for the difference.
+//! lc0 itself feeds the clock (109) undivided. Networks here are trained on the divided one, and files in lc0's format
+//! make up for the difference in the weights.
 
-use super::{Channels, Masks, Rows};
+use super::{Channels, DenseChannels, Masks};
 use tandem_chess::history::{BOARDS, PastBoard, last_boards};
 use tandem_chess::{BitBoard, Board, Color, Piece, Position};
 
 pub use tandem_chess::history::HistoryFill;
 
-/// Numbers of a square.
+/// Channels of a square, one for each of lc0's planes.
 pub const CHANNELS: usize = 112;
 
-/// Planes of one position: pieces of both sides, repetition.
+/// Planes of one past position: pieces of both sides, and repetition.
 const BOARD: usize = 13;
 const THEIRS: usize = 6;
 const REPEATED: usize = 12;
 
 const CASTLING: usize = BOARDS * BOARD;
-/// What a position does not show without its game: whether it stood on the board before, and all boards before it.
+/// Planes that depend on the game: repetition of the current position, and all boards before it.
 pub(crate) const HISTORY: std::ops::Range<usize> = REPEATED..CASTLING;
 const BLACK_TO_MOVE: usize = 108;
-/// The plane of the fifty-move clock, and what the clock is divided by.
+/// Plane of the fifty-move clock; the next constant is the divisor of its value.
 pub(crate) const CLOCK: usize = 109;
 pub(crate) const CLOCK_UNIT: f32 = 99.0;
 const ONES: usize = 111;
 
-/// Writes the [`CHANNELS`] of the 64 squares, those of a1 first.
+/// Writes the [`CHANNELS`] of the 64 squares, those of a1 first. `fill` decides what the history planes show
+/// for a game that is shorter than eight positions.
 ///
 /// # Panics
-/// If `out` has another length.
+/// If `out` does not have 64 times [`CHANNELS`] values.
 pub fn encode(position: &Position, fill: HistoryFill, out: &mut [f32]) {
-    write(position, fill, &mut Rows::new(out, CHANNELS));
+    write(position, fill, &mut DenseChannels::new(out, CHANNELS));
 }
 
-/// Writes the same as [`Masks`]: the squares of each of the [`CHANNELS`], and its number.
+/// Writes the same encoding as [`Masks`]: the squares of each of the [`CHANNELS`], and its value.
 ///
 /// # Panics
-/// If `squares` or `levels` has another length.
+/// If `squares` or `levels` does not have [`CHANNELS`] elements.
 pub fn encode_masks(position: &Position, fill: HistoryFill, squares: &mut [u64], levels: &mut [f32]) {
     write(position, fill, &mut Masks::new(squares, levels, CHANNELS));
 }
 
-/// Writes the [`CHANNELS`] of the 64 squares as if there had been no game before the position.
+/// Writes the [`CHANNELS`] of the 64 squares for a single position: all planes that depend on the game are
+/// zero.
 ///
 /// # Panics
-/// If `out` has another length.
-pub fn encode_lone(board: &Board, out: &mut [f32]) {
-    write_lone(board, &mut Rows::new(out, CHANNELS));
+/// If `out` does not have 64 times [`CHANNELS`] values.
+pub fn encode_single(board: &Board, out: &mut [f32]) {
+    write_single(board, &mut DenseChannels::new(out, CHANNELS));
 }
 
-/// Writes the same as [`Masks`].
+/// Writes the encoding of a single position as [`Masks`].
 ///
 /// # Panics
-/// If `squares` or `levels` has another length.
-pub fn encode_lone_masks(board: &Board, squares: &mut [u64], levels: &mut [f32]) {
-    write_lone(board, &mut Masks::new(squares, levels, CHANNELS));
+/// If `squares` or `levels` does not have [`CHANNELS`] elements.
+pub fn encode_single_masks(board: &Board, squares: &mut [u64], levels: &mut [f32]) {
+    write_single(board, &mut Masks::new(squares, levels, CHANNELS));
 }
 
 fn write(position: &Position, fill: HistoryFill, out: &mut impl Channels) {
@@ -79,12 +82,12 @@ fn write(position: &Position, fill: HistoryFill, out: &mut impl Channels) {
     write_state(position.board(), out);
 }
 
-fn write_lone(board: &Board, out: &mut impl Channels) {
+fn write_single(board: &Board, out: &mut impl Channels) {
     write_pieces(0, &PastBoard::of(board, board.side_to_move()), out);
     write_state(board, out);
 }
 
-/// The pieces of one board, whose planes begin with `first`.
+/// Writes the pieces of one board, to planes from `first` on.
 fn write_pieces(first: usize, past: &PastBoard, out: &mut impl Channels) {
     for piece in Piece::ALL {
         out.mark(first + piece as usize, past.ours[piece as usize]);
@@ -92,7 +95,7 @@ fn write_pieces(first: usize, past: &PastBoard, out: &mut impl Channels) {
     }
 }
 
-/// Everything but the pieces.
+/// Writes castling rights, side to move and clock.
 fn write_state(board: &Board, out: &mut impl Channels) {
     let us = board.side_to_move();
     for (number, owner) in [us, !us].into_iter().enumerate() {
@@ -114,12 +117,12 @@ mod tests {
     use tandem_chess::move_map::lc0;
 
     fn rows_of(position: &Position, fill: HistoryFill) -> Vec<[f32; CHANNELS]> {
-        let mut numbers = vec![f32::NAN; 64 * CHANNELS];
-        encode(position, fill, &mut numbers);
-        numbers.as_chunks().0.to_vec()
+        let mut values = vec![f32::NAN; 64 * CHANNELS];
+        encode(position, fill, &mut values);
+        values.as_chunks().0.to_vec()
     }
 
-    /// A record of lc0's training data in its sixth version.
+    /// A record of lc0's training data, version 6.
     struct Record<'a>(&'a [u8]);
 
     impl Record<'_> {
@@ -127,7 +130,7 @@ mod tests {
         const PLANES: usize = 7440;
         const FIELDS: usize = 8272;
 
-        /// The number of a plane on a square: a byte is a rank, its highest bit the file a.
+        /// Value of a plane on a square: a byte is a rank, and its highest bit is the a-file.
         fn number(&self, plane: usize, square: usize) -> f32 {
             match plane {
                 0..CASTLING => {
@@ -145,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Games that lc0 played against itself, replayed: each plane must be what lc0 wrote, but for the clock's unit.
+    /// Replays self-play games of lc0: every plane must be what lc0 wrote, except for the unit of the clock.
     #[test]
     fn planes_are_those_that_lc0_writes() {
         let Some(folder) = data("formats/lc0_v6") else { return };
@@ -175,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn channels_have_their_places() {
+    fn channels_are_where_the_table_says() {
         let fen = "r3k2r/8/8/8/3pP3/8/8/R3K2R b Kq e3 7 9";
         let rows = rows_of(&Position::from_fen(fen).unwrap(), HistoryFill::FenOnly);
         let ones = |square: usize| -> Vec<usize> {
             (0..CHANNELS).filter(|&channel| rows[square][channel] == 1.0).collect()
         };
-        // As Black sees it: a1 with its own rook, in the position and in the seven that it stands for.
+        // From Black's side: a1 holds its own rook, in the position and in the seven filled ones before it.
         let all_squares = [104, 107, 108, 111];
         let in_all = |plane: usize| (0..BOARDS).map(move |plies| BOARD * plies + plane);
         assert_eq!(ones(0), in_all(3).chain(all_squares).collect::<Vec<_>>());

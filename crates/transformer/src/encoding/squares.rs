@@ -1,6 +1,6 @@
-//! A position as 19 numbers for each square, as the side to move sees the board.
+//! A position as 19 channels of each square, as the side to move sees the board.
 //!
-//! | channel | |
+//! | channel | content |
 //! |---|---|
 //! | 0 to 5 | our pawns, knights, bishops, rooks, queens, king |
 //! | 6 to 11 | theirs |
@@ -10,14 +10,14 @@
 //! | 17 | halfmoves without capture or pawn move, in hundreds, on all squares |
 //! | 18 | one, on all squares |
 //!
-//! A right to castle is marked on the square of its rook, not on all squares: so Chess960 is told apart, where two rooks
-//! may stand on one side of the king, and the token of the rook itself knows of the right.
+//! A castling right is marked on the square of its rook, not on all squares. This is unambiguous in Chess960, where two
+//! rooks may stand on one side of the king, and the token of the rook itself carries the right.
 
-use super::{Channels, Masks, Rows};
+use super::{Channels, DenseChannels, Masks};
 use tandem_chess::history::seen_by;
 use tandem_chess::{BitBoard, Board, File, Piece, Rank, Square, en_passant_target};
 
-/// Numbers of a square.
+/// Channels of a square, in the order of the table above.
 pub const CHANNELS: usize = 19;
 
 const THEIRS: usize = 6;
@@ -29,15 +29,15 @@ const ONES: usize = 18;
 /// Writes the [`CHANNELS`] of the 64 squares, those of a1 first.
 ///
 /// # Panics
-/// If `out` has another length.
+/// If `out` does not have 64 times [`CHANNELS`] values.
 pub fn encode(board: &Board, out: &mut [f32]) {
-    write(board, &mut Rows::new(out, CHANNELS));
+    write(board, &mut DenseChannels::new(out, CHANNELS));
 }
 
-/// Writes the same as [`Masks`]: the squares of each of the [`CHANNELS`], and its number.
+/// Writes the same encoding as [`Masks`]: the squares of each of the [`CHANNELS`], and its value.
 ///
 /// # Panics
-/// If `squares` or `levels` has another length.
+/// If `squares` or `levels` does not have [`CHANNELS`] elements.
 pub fn encode_masks(board: &Board, squares: &mut [u64], levels: &mut [f32]) {
     write(board, &mut Masks::new(squares, levels, CHANNELS));
 }
@@ -70,12 +70,12 @@ mod tests {
     use tandem_chess::{BoardBuilder, Color, fen};
 
     fn rows_of(board: &Board) -> Vec<[f32; CHANNELS]> {
-        let mut numbers = vec![f32::NAN; 64 * CHANNELS];
-        encode(board, &mut numbers);
-        numbers.as_chunks().0.to_vec()
+        let mut values = vec![f32::NAN; 64 * CHANNELS];
+        encode(board, &mut values);
+        values.as_chunks().0.to_vec()
     }
 
-    /// The position that the numbers tell of, with White to move; or nothing, if they contradict themselves.
+    /// Decodes a position, with White to move; `None` if the channels contradict each other.
     fn decode(rows: &[[f32; CHANNELS]]) -> Option<BoardBuilder> {
         let mut builder = BoardBuilder::empty();
         let clock = rows[0][CLOCK];
@@ -109,9 +109,9 @@ mod tests {
         Some(builder)
     }
 
-    /// What is told of a position: colours are turned so that White is to move, moves are not counted, and a capture
-    /// in passing that nobody can make is forgotten.
-    fn told(board: &Board) -> BoardBuilder {
+    /// The part of a position that is encoded: colours are swapped so that White is to move, the move number
+    /// is dropped, and an en passant square without a possible capture is cleared.
+    fn encoded_part(board: &Board) -> BoardBuilder {
         let from = BoardBuilder::from_board(board);
         let us = board.side_to_move();
         let mut to = BoardBuilder::empty();
@@ -133,19 +133,19 @@ mod tests {
         #[test]
         fn the_board_comes_back(seed: u64) {
             random_game(seed, 200, |position| {
-                assert_eq!(decode(&rows_of(position.board())), Some(told(position.board())), "{}", position.fen());
+                assert_eq!(decode(&rows_of(position.board())), Some(encoded_part(position.board())), "{}", position.fen());
             });
         }
     }
 
     #[test]
-    fn channels_have_their_places() {
+    fn channels_are_where_the_table_says() {
         let board = fen::parse("r3k2r/8/8/8/3pP3/8/8/R3K1R1 b Gq e3 0 9").unwrap();
         let rows = rows_of(&board);
         let ones = |square: Square| -> Vec<usize> {
             (0..CHANNELS).filter(|&channel| rows[square as usize][channel] == 1.0).collect()
         };
-        // As Black sees it: its king on e1, the white one on e8.
+        // From Black's side: its king on e1, the white one on e8.
         assert_eq!(ones(Square::E1), [5, 18]);
         assert_eq!(ones(Square::A1), [3, 12, 18]);
         assert_eq!(ones(Square::H1), [3, 18]);

@@ -1,18 +1,19 @@
-//! A position as text: the FEN with every field stretched to its full length, as searchless chess reads it.
+//! A position as text: the FEN with every field padded to its full length, as searchless chess reads it.
 //!
-//! The board is not turned for Black. The square of a capture in passing is there only if a pawn can be taken on it.
+//! The board is not flipped for Black. An en passant square is encoded only if a pawn can be captured there.
 
 use crate::architecture::TEXT_TOKENS;
 use tandem_chess::move_map::searchless;
 use tandem_chess::{Board, Color, Move, Piece, Square, en_passant_target};
 
-/// Tokens of a position: a zero, from which a network that predicts the next token starts, and 77 characters.
+/// Tokens of a position: a leading zero, from which a network that predicts the next token starts, and 77
+/// characters.
 pub const TOKENS: usize = TEXT_TOKENS;
 
-/// The characters, in the order of their tokens. There is one `b`: the file, the bishop and the side.
+/// Characters in the order of their tokens. `b` has a single token for the file, the bishop and the side.
 pub const ALPHABET: &[u8; 31] = b"0123456789abcdefghpnrkqPBNRQKw.";
 
-/// Where the fields begin, after the zero.
+/// Index of the first token of each field, after the leading zero.
 const SIDE: usize = 1;
 const BOARD: usize = 2;
 const CASTLING: usize = 66;
@@ -24,7 +25,7 @@ const EMPTY: u16 = token(b'.');
 const FILE_A: u16 = token(b'a');
 
 const SIDES: [u16; 2] = tokens(b"wb");
-/// By colour and kind.
+/// Tokens of the pieces by colour and kind.
 const PIECES: [[u16; 6]; 2] = [tokens(b"PNBRQK"), tokens(b"pnbrqk")];
 
 const fn token(letter: u8) -> u16 {
@@ -45,7 +46,7 @@ const fn tokens<const N: usize>(letters: &[u8; N]) -> [u16; N] {
     tokens
 }
 
-/// The square of which the token at a place tells, if it is one of the board's.
+/// Square of the board that the token at `place` encodes; `None` for tokens of other fields.
 pub fn square_of(place: usize) -> Option<Square> {
     // A FEN begins with a8.
     (BOARD..CASTLING).contains(&place).then(|| Square::index((place - BOARD) ^ 56))
@@ -53,11 +54,11 @@ pub fn square_of(place: usize) -> Option<Square> {
 
 /// Writes the [`TOKENS`] of a position.
 ///
-/// Rights to castle are `KQkq`, whatever squares the rooks of Chess960 stand on. The clock stops at 100, as the board's
-/// does; a move number beyond 999 has no room and becomes 999.
+/// Castling rights are `KQkq` on whatever squares the rooks of Chess960 stand. The clock stops at 100, as the
+/// board's does; a move number beyond 999 is written as 999, because the field has three digits.
 ///
 /// # Panics
-/// If `out` has another length.
+/// If `out` does not have [`TOKENS`] elements.
 pub fn encode(board: &Board, out: &mut [u16]) {
     assert_eq!(out.len(), TOKENS, "tokens of a position");
     out.fill(EMPTY);
@@ -85,7 +86,7 @@ pub fn encode(board: &Board, out: &mut [u16]) {
     write_number(board.fullmove_number(), &mut out[MOVE_NUMBER..]);
 }
 
-/// Writes a number of at most three digits from the left on.
+/// Writes a number of at most three digits, left-aligned.
 fn write_number(number: u16, out: &mut [u16]) {
     let number = number.min(999);
     let digits = [number / 100, number / 10 % 10, number % 10];
@@ -97,8 +98,8 @@ fn write_number(number: u16, out: &mut [u16]) {
     out.iter_mut().zip(&digits[leading_zeros..]).for_each(|(place, digit)| *place = *digit);
 }
 
-/// The token of a legal move, which follows those of the position. `None` for the castling of a king that does not start
-/// on the e-file: searchless chess has no name for it.
+/// Token of a legal move, which follows those of the position. `None` for castling with a king that does not
+/// start on the e-file, because searchless chess has no token for it.
 pub fn action(board: &Board, mv: Move) -> Option<u16> {
     searchless::index_of(board, mv).map(|index| index.get() as u16)
 }
@@ -115,7 +116,7 @@ mod tests {
         tokens
     }
 
-    /// The tokens as characters, but for the zero.
+    /// The tokens as characters, without the leading zero.
     fn text_of(fen: &str) -> String {
         let tokens = tokens_of(fen);
         assert_eq!(tokens[0], 0);
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_have_their_places() {
+    fn fields_are_at_fixed_positions() {
         for (fen, board, rest) in [
             (
                 "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
@@ -171,7 +172,8 @@ mod tests {
             let fen = case["fen"].as_str().unwrap();
             let tokens = case["tokens"].as_array().unwrap().iter();
             let mut expected: Vec<u64> = tokens.map(|token| token.as_u64().unwrap()).collect();
-            // One of them is no position: its kings stand side by side. Black's goes from e1 to e8, in both.
+            // One case is not a legal position: its kings are adjacent. The black king is moved from e1 to e8
+            // on both sides of the comparison.
             let possible = fen.replace("8/8/8/8/8/8/4K3/4k3", "4k3/8/8/8/8/8/4K3/8");
             if possible != fen {
                 expected.swap(5, 61);
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_in_passing_that_nobody_can_make_is_not_told() {
+    fn an_impossible_en_passant_capture_is_not_encoded() {
         let text = |fen| text_of(fen)[69..71].to_string();
         assert_eq!(text("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1"), "e3");
         assert_eq!(text("4k3/8/8/8/4P3/8/8/4K3 b - e3 0 1"), "..");

@@ -1,12 +1,12 @@
-//! lc0's networks of the BT family, `.pb.gz`: 112 planes, an embedding that sees the whole board, norms after each
-//! branch, smolgen, a policy from pairs of squares, win, draw and loss.
+//! lc0's networks of the BT family, `.pb.gz`: 112 planes, dense-board embedding, post-norm blocks, smolgen,
+//! attention policy and win/draw/loss values.
 
 mod import;
 mod layer;
 mod layout;
-mod places;
+mod tensor_paths;
 
-use super::UnfitNetwork;
+use super::UnsupportedNetwork;
 use super::wire::Message;
 use crate::{
     Activation, Architecture, Attention, Embedding, FeedForward, Heads, Input, Norm, NormKind, NormPlace,
@@ -14,22 +14,22 @@ use crate::{
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use places::{Place, Step, places};
 use std::collections::BTreeMap;
 use std::io::Write;
+use tensor_paths::{Step, TensorPath, tensor_paths};
 
-/// The first field of every file.
+/// Value of the first field of every file.
 const MAGIC: u32 = 0x1C0;
-/// How a file begins that is packed, and one that is not.
+/// First bytes of a compressed file, and of an uncompressed one.
 pub(super) const GZIP: &[u8] = b"\x1F\x8B";
 pub(super) const UNPACKED: &[u8] = b"\x0D\xC0\x01\0\0";
-/// The first version of lc0 that reads files with several heads of a kind.
+/// First version of lc0 that reads files with several heads of a kind.
 const MIN_VERSION: [u64; 3] = [0, 31, 0];
-/// What lc0's norms add to the variance.
+/// Epsilon that lc0's norms add to the variance.
 const EPSILON: f32 = 1e-3;
 const PLANES: usize = crate::encoding::planes::CHANNELS;
 
-/// Fields of the file, of its format and of what that says of the network.
+/// Field values of the file, of its format message and of the network message in that.
 mod field {
     pub(super) const MAGIC: u32 = 1;
     pub(super) const MIN_VERSION: u32 = 3;
@@ -49,7 +49,7 @@ mod field {
     pub(super) const EMBEDDING: u32 = 10;
 }
 
-/// What those fields say of the networks that we know.
+/// Values of those fields for the networks that can be read.
 mod known {
     pub(super) const LINEAR_16: u64 = 1;
     pub(super) const PLANES_112: u64 = 1;
@@ -63,25 +63,30 @@ mod known {
     pub(super) const DENSE_BOARD: u64 = 2;
 }
 
-/// Curves as the formats's fields for smolgen and feed-forward layers number them; zero is the network's own.
+/// Activation functions by their number in the fields for smolgen and feed-forward layers, where zero means
+/// the network's default.
 const ACTIVATIONS: [(Activation, u64); 4] =
     [(Activation::Mish, 1), (Activation::Relu, 2), (Activation::Silu, 7), (Activation::SquaredRelu, 8)];
 
 impl Weights {
-    /// The network as lc0 reads it, in numbers of 16 bits between the smallest and the largest of each tensor.
-    pub fn to_lc0(&self) -> Result<Vec<u8>, UnfitNetwork> {
+    /// The network in lc0's format, in 16-bit integers between the minimum and maximum of each tensor. The
+    /// same network always gives the same bytes.
+    ///
+    /// # Errors
+    /// If lc0 does not support a part of the architecture; the error names it.
+    pub fn to_lc0(&self) -> Result<Vec<u8>, UnsupportedNetwork> {
         let [activation, smolgen] = fit(self.architecture())?;
         let width = self.architecture().body.width;
-        // lc0 shows every network the game.
+        // lc0 feeds the history planes to every network.
         let mut shown = self.clone();
-        shown.empty_unseen();
+        shown.zero_history_weights();
         let mut root = Node::default();
-        for Place { path, tensor, .. } in places(self.architecture()) {
-            let numbers = shown.get(&tensor).unwrap_or_default();
-            root.put(&path, layer::write(&layout::theirs(&tensor, width, numbers)));
+        for TensorPath { path, tensor, .. } in tensor_paths(self.architecture()) {
+            let values = shown.get(&tensor).unwrap_or_default();
+            root.put(&path, layer::write(&layout::theirs(&tensor, width, values)));
         }
         let mut weights = root.into_message();
-        weights.varint(places::HEADCOUNT, self.architecture().body.heads as u64);
+        weights.varint(tensor_paths::HEADCOUNT, self.architecture().body.heads as u64);
 
         let mut network = Message::default();
         let moves_left = u64::from(self.architecture().heads.moves_left.is_some()) * known::MOVES_LEFT;
@@ -110,14 +115,15 @@ impl Weights {
         net.message(field::MIN_VERSION, &version);
         net.message(field::FORMAT, &format);
         net.message(field::WEIGHTS, &weights);
-        // Memory takes what is written to it, and the header has no time: the same network is the same file.
+        // Writing to memory cannot fail, and the header has no time stamp: the same network gives the same
+        // file.
         let mut packed = GzEncoder::new(Vec::new(), Compression::new(6));
         let written = packed.write_all(&net.into_bytes()).and_then(|()| packed.finish());
         written.map_err(|error| unfit(error.to_string()))
     }
 }
 
-/// Messages within messages, by the fields that lead to them.
+/// A tree of nested messages, by the fields that lead to them.
 #[derive(Default)]
 struct Node {
     inner: BTreeMap<Step, Self>,
@@ -141,14 +147,14 @@ impl Node {
     }
 }
 
-fn unfit(what: impl Into<String>) -> UnfitNetwork {
-    UnfitNetwork { format: "lc0's format", what: what.into() }
+fn unfit(what: impl Into<String>) -> UnsupportedNetwork {
+    UnsupportedNetwork { format: "lc0's format", what: what.into() }
 }
 
-/// The numbers of the curves of the network and of smolgen, if lc0 has a place for all that the network is made of.
-fn fit(architecture: &Architecture) -> Result<[u64; 2], UnfitNetwork> {
+/// Activation values of the network and of smolgen, if lc0 supports all of the architecture.
+fn fit(architecture: &Architecture) -> Result<[u64; 2], UnsupportedNetwork> {
     let Architecture { input, embedding, body, heads } = architecture;
-    if !matches!(input, Input::Planes | Input::LonePlanes) {
+    if !matches!(input, Input::Planes | Input::PlanesSingle) {
         return Err(unfit("an input other than 112 planes"));
     }
     if !matches!(embedding, Embedding::DenseBoard(_)) {

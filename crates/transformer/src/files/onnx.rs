@@ -1,8 +1,8 @@
-//! Networks as ONNX, which every inference engine reads: operators of opset 17, any number of positions at a time.
+//! Networks as ONNX, which most inference engines read: operators of opset 17, with a dynamic batch size.
 //!
-//! Inputs: `squares`, f32 [batch, 64, channels], a1 first, as the side to move sees the board; or `tokens`, i64
-//! [batch, 78], and for a network of action values `action`, i64 [batch]. Outputs have the names of the heads; those of
-//! a head of values are `value.wdl`, `value.error` and `value.buckets`.
+//! Inputs: `squares`, f32 [batch, 64, channels], a1 first, as the side to move sees the board; or `tokens`,
+//! i64 [batch, 78], and for a network with an action-value head `action`, i64 [batch]. Outputs have the names
+//! of the heads; those of a value head are `value.wdl`, `value.error` and `value.buckets`.
 
 mod blocks;
 mod graph;
@@ -12,7 +12,8 @@ use crate::Weights;
 use graph::Graph;
 
 impl Weights {
-    /// The network as an ONNX file.
+    /// The network as an ONNX file, with the architecture in its metadata. The same network always gives the
+    /// same bytes.
     pub fn to_onnx(&self) -> Vec<u8> {
         let mut graph = Graph::new(self);
         let embedded = graph.embedding();
@@ -32,22 +33,22 @@ impl Weights {
 mod tests {
     use super::*;
     use crate::Architecture;
-    use crate::files::wire::Part;
+    use crate::files::wire::MessageView;
 
-    fn all(part: Part<'_>, field: u32) -> Vec<Part<'_>> {
-        part.parts(field).map(Result::unwrap).collect()
+    fn all(part: MessageView<'_>, field: u32) -> Vec<MessageView<'_>> {
+        part.messages(field).map(Result::unwrap).collect()
     }
 
-    /// What it computes is compared with a plain reference by `scripts/check_onnx.py`; here it is seen to be a graph:
-    /// every value is made before it is used, and made once.
+    /// Checks that every value of the graph is defined once, before its use. `scripts/check_onnx.py` compares
+    /// the outputs with a plain reference.
     #[test]
-    fn every_value_is_made_before_it_is_used() {
+    fn every_value_is_defined_once_before_its_use() {
         for text in crate::test_nets::ARCHITECTURES {
             let weights = Weights::random(Architecture::from_toml(text).unwrap(), 1);
             let bytes = weights.to_onnx();
-            let model = Part { bytes: &bytes, offset: 0 };
-            let graph = model.part(7).unwrap().unwrap();
-            let name = |part: Part<'_>, field| part.part(field).unwrap().unwrap().bytes.to_vec();
+            let model = MessageView { bytes: &bytes, offset: 0 };
+            let graph = model.message(7).unwrap().unwrap();
+            let name = |part: MessageView<'_>, field| part.message(field).unwrap().unwrap().bytes.to_vec();
             let mut made: Vec<Vec<u8>> = Vec::new();
             made.extend(all(graph, 5).into_iter().map(|tensor| name(tensor, 8)));
             made.extend(all(graph, 11).into_iter().map(|input| name(input, 1)));

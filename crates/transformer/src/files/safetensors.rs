@@ -1,4 +1,4 @@
-//! Networks as safetensors: a tensor for each of the architecture's, and the architecture itself in the metadata.
+//! Networks as safetensors: all tensors of the architecture, and the architecture itself in the metadata.
 
 use super::{FileDescription, Format, LoadError, check_architecture};
 use crate::floats::{from_bf16, from_f16};
@@ -8,44 +8,47 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashMap};
 
-/// Where the header begins, after its length.
+/// Offset of the header, which follows its length.
 const HEADER: usize = 8;
-/// The metadata's keys.
 const FORMAT: &str = "format";
 const ARCHITECTURE: &str = "architecture";
 const DESCRIPTION: &str = "description";
-/// The metadata's word on what the file is.
+/// Value of the `format` key in files of this project.
 const OURS: &str = "tandem-transformer-1";
 
 impl Weights {
-    /// The network as a safetensors file of 32-bit numbers that describes itself. The same network is always the same
-    /// file.
+    /// The network as a safetensors file of f32 tensors with its architecture. The same network always gives
+    /// the same bytes.
     pub fn to_safetensors(&self, description: &str) -> Vec<u8> {
         let metadata =
             json!({ FORMAT: OURS, ARCHITECTURE: self.architecture().to_toml(), DESCRIPTION: description });
         let mut header = Map::new();
         header.insert("__metadata__".into(), metadata);
         let mut end = 0;
-        for (TensorSpec { name, shape }, numbers) in self.iter() {
+        for (TensorSpec { name, shape }, values) in self.iter() {
             let begin = end;
-            end += 4 * numbers.len();
+            end += 4 * values.len();
             header.insert(name, json!({ "dtype": "F32", "shape": shape, "data_offsets": [begin, end] }));
         }
         let mut header = Value::Object(header).to_string().into_bytes();
-        // Numbers begin where a machine likes to read them.
+        // Aligns the tensors.
         header.resize(header.len().next_multiple_of(8), b' ');
 
         let mut bytes = Vec::with_capacity(HEADER + header.len() + end);
         bytes.extend((header.len() as u64).to_le_bytes());
         bytes.extend(header);
-        for (_, numbers) in self.iter() {
-            bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+        for (_, values) in self.iter() {
+            bytes.extend(values.iter().flat_map(|number| number.to_le_bytes()));
         }
         bytes
     }
 
-    /// Reads a safetensors file of numbers of 32 or 16 bits. An architecture must be given where the file has none, and
-    /// be the file's own where it has one.
+    /// Reads a safetensors file of f32, f16 or bf16 tensors. `given` is needed if the metadata has no
+    /// architecture, and must be equal to it if it does.
+    ///
+    /// # Errors
+    /// If the file is malformed, has tensors of other names, shapes or types than the architecture, or does
+    /// not match `given`.
     pub fn from_safetensors(bytes: &[u8], given: Option<&Architecture>) -> Result<Self, LoadError> {
         let (header_len, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
         let file = SafeTensors::deserialize(bytes).map_err(broken)?;
@@ -59,7 +62,7 @@ impl Weights {
         };
         check_architecture(architecture, given, file.len(), HEADER)?;
 
-        // Everything is seen to be there before memory is set aside.
+        // All tensors are checked before memory is allocated.
         let specs = architecture.tensors();
         let mut views = Vec::new();
         for TensorSpec { name, shape: expected } in &specs {
@@ -72,7 +75,7 @@ impl Weights {
             }
             if !matches!(view.dtype(), Dtype::F32 | Dtype::F16 | Dtype::BF16) {
                 let begin = header.info(name).map_or(0, |info| info.data_offsets.0);
-                let problem = format!("numbers of kind {:?}; F32, F16 and BF16 can be read", view.dtype());
+                let problem = format!("values of type {:?}; F32, F16 and BF16 can be read", view.dtype());
                 return Err(LoadError::new(name, HEADER + header_len + begin, problem));
             }
             views.push(view);
@@ -83,7 +86,7 @@ impl Weights {
                 return Err(WeightsError::Unknown(other.to_owned()).into());
             }
         }
-        let read = |(spec, view): (TensorSpec, TensorView<'_>)| (spec.name, (spec.shape, numbers(&view)));
+        let read = |(spec, view): (TensorSpec, TensorView<'_>)| (spec.name, (spec.shape, values(&view)));
         let tensors: NamedTensors = specs.into_iter().zip(views).map(read).collect();
         Ok(Self::new(architecture.clone(), tensors)?)
     }
@@ -93,23 +96,23 @@ fn broken(error: SafeTensorError) -> LoadError {
     LoadError::new("safetensors", 0, error.to_string())
 }
 
-/// What the header says.
+/// Describes a file by its header.
 pub(super) fn describe(bytes: &[u8]) -> Result<FileDescription, LoadError> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(broken)?;
     let kinds: BTreeSet<String> =
         header.tensors().values().map(|info| format!("{:?}", info.dtype).to_lowercase()).collect();
     let metadata = header.metadata().as_ref();
-    // Networks of other kinds have other keys.
+    // Networks of other kinds use other keys.
     let ours = metadata.filter(|metadata| metadata.contains_key(ARCHITECTURE));
     Ok(FileDescription {
         format: Format::Safetensors,
         architecture: ours.map(described).transpose()?.flatten(),
         description: metadata.and_then(|metadata| metadata.get(DESCRIPTION).cloned()).unwrap_or_default(),
-        numbers: kinds.into_iter().collect::<Vec<_>>().join(" and "),
+        dtypes: kinds.into_iter().collect::<Vec<_>>().join(" and "),
     })
 }
 
-/// The architecture that the metadata has, if there is one.
+/// The architecture in the metadata, if there is one.
 fn described(metadata: &HashMap<String, String>) -> Result<Option<Architecture>, LoadError> {
     if let Some(format) =
         metadata.get(FORMAT).filter(|format| format.starts_with("tandem") && *format != OURS)
@@ -121,7 +124,7 @@ fn described(metadata: &HashMap<String, String>) -> Result<Option<Architecture>,
     parsed.map(Some).map_err(|error| LoadError::new(ARCHITECTURE, HEADER, error.to_string()))
 }
 
-fn numbers(view: &TensorView<'_>) -> Vec<f32> {
+fn values(view: &TensorView<'_>) -> Vec<f32> {
     let halves = || view.data().as_chunks::<2>().0.iter().map(|&bytes| u16::from_le_bytes(bytes));
     match view.dtype() {
         Dtype::F16 => halves().map(from_f16).collect(),
@@ -140,35 +143,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_networks_are_read_back() {
         let weights = network();
         let bytes = weights.to_safetensors("a test");
         assert_eq!(Weights::from_bytes(&bytes, None).unwrap(), weights);
         assert_eq!(Weights::from_bytes(&bytes, Some(weights.architecture())).unwrap(), weights);
         assert_eq!(weights.to_safetensors("a test"), bytes);
-        let told = |change: &dyn Fn(&mut Architecture)| {
+        let error_of = |change: &dyn Fn(&mut Architecture)| {
             let mut other = weights.architecture().clone();
             change(&mut other);
             Weights::from_bytes(&bytes, Some(&other)).unwrap_err().to_string()
         };
-        let wider = told(&|other| other.body.width = 128);
+        let wider = error_of(&|other| other.body.width = 128);
         let expected = "architecture at byte 8: another one than was given: tensor embedding.table is [1968, 64], [1968, 128] \
                         was given";
         assert_eq!(wider, expected);
-        assert!(told(&|other| other.body.norm.last = false).contains("it has tensor last_norm.scale where"));
-        let told = told(&|other| other.body.heads = 2);
         assert!(
-            told.ends_with("not what is done with them: it has heads = 4 where heads = 2 was given"),
-            "{told}"
+            error_of(&|other| other.body.norm.last = false).contains("it has tensor last_norm.scale where")
+        );
+        let error = error_of(&|other| other.body.heads = 2);
+        assert!(
+            error.ends_with("not what is done with them: it has heads = 4 where heads = 2 was given"),
+            "{error}"
         );
     }
 
-    /// A file without a description, its numbers in 16 bits.
+    /// A file without metadata, its tensors in 16 bits.
     fn foreign(weights: &Weights, dtype: Dtype, half: impl Fn(f32) -> u16) -> Vec<u8> {
-        let halves =
-            |numbers: &[f32]| numbers.iter().flat_map(|&number| half(number).to_le_bytes()).collect();
+        let halves = |values: &[f32]| values.iter().flat_map(|&number| half(number).to_le_bytes()).collect();
         let data: Vec<(TensorSpec, Vec<u8>)> =
-            weights.iter().map(|(spec, numbers)| (spec, halves(numbers))).collect();
+            weights.iter().map(|(spec, values)| (spec, halves(values))).collect();
         let views = data.iter().map(|(spec, data)| {
             (spec.name.clone(), TensorView::new(dtype, spec.shape.clone(), data).unwrap())
         });
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn half_numbers_and_files_without_a_description_are_read() {
+    fn sixteen_bit_files_without_metadata_are_read() {
         let weights = network();
         let bytes = foreign(&weights, Dtype::BF16, crate::floats::to_bf16);
         let read = Weights::from_safetensors(&bytes, Some(weights.architecture())).unwrap();
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told_by_its_name() {
+    fn mismatches_are_reported_by_name() {
         let bytes = network().to_safetensors("");
         for len in [0, 7, 8, 9, 40, 1000, bytes.len() - 1] {
             assert!(Weights::from_safetensors(&bytes[..len], None).is_err(), "{len} bytes");
@@ -205,15 +209,15 @@ mod tests {
             changed[at..at + from.len()].copy_from_slice(to.as_bytes());
             Weights::from_safetensors(&changed, None).unwrap_err().to_string()
         };
-        let told = with("\"layers.3.router.weight\"", "\"layers.9.router.weight\"");
-        assert_eq!(told, "tensor layers.3.router.weight is missing; the architecture has it as [8, 64]");
-        let told = with("\"shape\":[1968,64]", "\"shape\":[64,1968]");
-        assert_eq!(told, "tensor embedding.table is [64, 1968], but the architecture has it as [1968, 64]");
-        let told = with("count = 8", "count = 9");
-        assert_eq!(told, "tensor layers.0.router.weight is [8, 64], but the architecture has it as [9, 64]");
-        let told = with("layers = 4\\nheads = 4", "layers= 200\\nheads =4");
-        assert!(told.contains("architecture at byte 8: has at least 4000 tensors, the file has"), "{told}");
+        let error = with("\"layers.3.router.weight\"", "\"layers.9.router.weight\"");
+        assert_eq!(error, "tensor layers.3.router.weight is missing; the architecture has it as [8, 64]");
+        let error = with("\"shape\":[1968,64]", "\"shape\":[64,1968]");
+        assert_eq!(error, "tensor embedding.table is [64, 1968], but the architecture has it as [1968, 64]");
+        let error = with("count = 8", "count = 9");
+        assert_eq!(error, "tensor layers.0.router.weight is [8, 64], but the architecture has it as [9, 64]");
+        let error = with("layers = 4\\nheads = 4", "layers= 200\\nheads =4");
+        assert!(error.contains("architecture at byte 8: has at least 4000 tensors, the file has"), "{error}");
         assert!(with("tandem-transformer-1", "tandem-transformer-9").contains("format at byte 8"));
-        assert!(with("\"dtype\":\"F32\"", "\"dtype\":\"I32\"").contains("numbers of kind I32"));
+        assert!(with("\"dtype\":\"F32\"", "\"dtype\":\"I32\"").contains("values of type I32"));
     }
 }

@@ -1,4 +1,5 @@
-//! Protocol buffers: messages of numbered fields.
+//! Protocol buffers: a minimal writer and reader of messages with numbered fields, for lc0's networks and
+//! ONNX.
 
 use super::LoadError;
 
@@ -7,7 +8,7 @@ const FIXED_64: u32 = 1;
 const BYTES: u32 = 2;
 const FIXED_32: u32 = 5;
 
-/// A message that is written, field after field.
+/// A message under construction, to which fields are appended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Message(Vec<u8>);
 
@@ -57,77 +58,76 @@ impl Message {
     }
 }
 
-/// A message that is read, and where it stands in its file.
+/// A message that is being read, with its offset in the file for error messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct MessageView<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) offset: usize,
 }
 
-/// What a field holds.
+/// Value of a field, by its wire type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
-    /// A whole number.
-    Number(u64),
+    /// A variable-length integer.
+    Varint(u64),
     /// Four bytes.
-    Word(u32),
-    /// Bytes, text or another message.
-    Part(Part<'a>),
-    /// Eight bytes, which nothing we read has.
-    Long,
+    Fixed32(u32),
+    /// Bytes, text or a nested message.
+    Bytes(MessageView<'a>),
+    /// Eight bytes, which no field of ours has.
+    Fixed64,
 }
 
-impl<'a> Part<'a> {
-    /// The fields, one after the other.
+impl<'a> MessageView<'a> {
     pub(super) fn fields(self) -> Fields<'a> {
         Fields { rest: self.bytes, offset: self.offset }
     }
 
-    /// The fields of a number, in their order.
-    fn all(self, field: u32) -> impl Iterator<Item = Result<Value<'a>, LoadError>> {
+    /// Values of all fields with this number, in order.
+    fn values(self, field: u32) -> impl Iterator<Item = Result<Value<'a>, LoadError>> {
         self.fields().filter_map(move |found| match found {
             Ok((number, value)) => (number == field).then_some(Ok(value)),
             Err(error) => Some(Err(error)),
         })
     }
 
-    /// Messages or bytes of a number. They are not gathered: a packed file can have more empty ones than memory has room for.
-    pub(super) fn parts(self, field: u32) -> impl Iterator<Item = Result<Part<'a>, LoadError>> {
-        self.all(field).map(move |value| match value? {
-            Value::Part(part) => Ok(part),
-            _ => Err(self.of_another_kind(field)),
+    /// Nested messages or bytes of a field. They are not collected: a compressed file can have more empty
+    /// ones than fit in memory.
+    pub(super) fn messages(self, field: u32) -> impl Iterator<Item = Result<MessageView<'a>, LoadError>> {
+        self.values(field).map(move |value| match value? {
+            Value::Bytes(part) => Ok(part),
+            _ => Err(self.wrong_type(field)),
         })
     }
 
-    /// The last message or bytes of a number, if there are any.
-    pub(super) fn part(self, field: u32) -> Result<Option<Part<'a>>, LoadError> {
-        self.parts(field).try_fold(None, |_, part| part.map(Some))
+    /// The last nested message or bytes of a field, if there are any.
+    pub(super) fn message(self, field: u32) -> Result<Option<MessageView<'a>>, LoadError> {
+        self.messages(field).try_fold(None, |_, part| part.map(Some))
     }
 
-    /// The last whole number of a field, if there is one.
-    pub(super) fn number(self, field: u32) -> Result<Option<u64>, LoadError> {
-        match self.all(field).last().transpose()? {
+    /// The last integer of a field, if there is one.
+    pub(super) fn varint(self, field: u32) -> Result<Option<u64>, LoadError> {
+        match self.values(field).last().transpose()? {
             None => Ok(None),
-            Some(Value::Number(number)) => Ok(Some(number)),
-            Some(_) => Err(self.of_another_kind(field)),
+            Some(Value::Varint(number)) => Ok(Some(number)),
+            Some(_) => Err(self.wrong_type(field)),
         }
     }
 
     /// The last four bytes of a field, if there are any.
-    pub(super) fn word(self, field: u32) -> Result<Option<u32>, LoadError> {
-        match self.all(field).last().transpose()? {
+    pub(super) fn fixed_32(self, field: u32) -> Result<Option<u32>, LoadError> {
+        match self.values(field).last().transpose()? {
             None => Ok(None),
-            Some(Value::Word(word)) => Ok(Some(word)),
-            Some(_) => Err(self.of_another_kind(field)),
+            Some(Value::Fixed32(word)) => Ok(Some(word)),
+            Some(_) => Err(self.wrong_type(field)),
         }
     }
 
-    fn of_another_kind(self, field: u32) -> LoadError {
-        LoadError::new(format!("field {field}"), self.offset, "holds something of another kind")
+    fn wrong_type(self, field: u32) -> LoadError {
+        LoadError::new(format!("field {field}"), self.offset, "has a value of another type")
     }
 }
 
-/// The fields of a message.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     offset: usize,
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn word(&mut self) -> Option<u32> {
+    fn fixed_32(&mut self) -> Option<u32> {
         self.take(4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes)
     }
 
@@ -161,14 +161,14 @@ impl<'a> Fields<'a> {
         let key = self.varint()?;
         let field = u32::try_from(key >> 3).ok().filter(|&field| field > 0)?;
         let value = match key as u32 & 7 {
-            VARINT => Value::Number(self.varint()?),
-            FIXED_64 => self.take(8).map(|_| Value::Long)?,
+            VARINT => Value::Varint(self.varint()?),
+            FIXED_64 => self.take(8).map(|_| Value::Fixed64)?,
             BYTES => {
                 let len = usize::try_from(self.varint()?).ok()?;
                 let offset = self.offset;
-                Value::Part(Part { bytes: self.take(len)?, offset })
+                Value::Bytes(MessageView { bytes: self.take(len)?, offset })
             }
-            FIXED_32 => Value::Word(self.word()?),
+            FIXED_32 => Value::Fixed32(self.fixed_32()?),
             _ => return None,
         };
         Some((field, value))
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_read_as_they_were_written() {
+    fn messages_are_read_back() {
         let mut inner = Message::default();
         inner.varint(1, 300);
         inner.float(2, 1.5);
@@ -211,25 +211,25 @@ mod tests {
         message.message(200, &Message::default());
         let bytes = message.into_bytes();
         assert_eq!(bytes[..5], [0x0D, 0xC0, 0x01, 0, 0]);
-        let part = Part { bytes: &bytes, offset: 0 };
-        assert_eq!(part.word(1).unwrap(), Some(0x1C0));
-        assert_eq!(part.part(3).unwrap().unwrap().bytes, b"three");
-        assert_eq!(part.number(7).unwrap(), None);
-        let parts: Vec<Part<'_>> = part.parts(200).map(Result::unwrap).collect();
-        assert_eq!((parts.len(), parts[0].number(1).unwrap()), (2, Some(300)));
-        assert_eq!(parts[0].word(2).unwrap().map(f32::from_bits), Some(1.5));
+        let part = MessageView { bytes: &bytes, offset: 0 };
+        assert_eq!(part.fixed_32(1).unwrap(), Some(0x1C0));
+        assert_eq!(part.message(3).unwrap().unwrap().bytes, b"three");
+        assert_eq!(part.varint(7).unwrap(), None);
+        let parts: Vec<MessageView<'_>> = part.messages(200).map(Result::unwrap).collect();
+        assert_eq!((parts.len(), parts[0].varint(1).unwrap()), (2, Some(300)));
+        assert_eq!(parts[0].fixed_32(2).unwrap().map(f32::from_bits), Some(1.5));
         assert_eq!(bytes[parts[0].offset..][..parts[0].bytes.len()], *parts[0].bytes);
     }
 
     #[test]
-    fn what_is_no_message_is_refused_where_it_ends() {
+    fn damaged_messages_are_refused_with_their_offset() {
         for bytes in
             [&[0x0D, 1][..], &[0x12, 5, 1], &[0xFF; 20], &[0x0B], &[0, 0], &[0x12, 0xFF, 0xFF, 0xFF, 0x7F]]
         {
-            let error = Part { bytes, offset: 100 }.number(1).unwrap_err().to_string();
+            let error = MessageView { bytes, offset: 100 }.varint(1).unwrap_err().to_string();
             assert!(error.starts_with("protocol buffer at byte 100"), "{error}");
         }
-        let error = Part { bytes: &[0x08, 1], offset: 9 }.word(1).unwrap_err().to_string();
-        assert_eq!(error, "field 1 at byte 9: holds something of another kind");
+        let error = MessageView { bytes: &[0x08, 1], offset: 9 }.fixed_32(1).unwrap_err().to_string();
+        assert_eq!(error, "field 1 at byte 9: has a value of another type");
     }
 }

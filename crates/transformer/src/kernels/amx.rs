@@ -1,22 +1,23 @@
-//! Products of tiles: matrices of 16 rows of 64 bytes in registers of their own.
+//! Tile products of AMX: matrices of 16 rows of 64 bytes in registers of their own.
 //!
-//! The language has no names for these instructions yet, so they are written in assembly. All else is done as
-//! [`super::avx512`] does it.
+//! Rust has no stable intrinsics for these instructions yet, so they are written in assembly. All other
+//! operations are those of [`super::avx512`].
 
-use super::{Isa, PANEL, TILE_BYTES, TILE_ROWS, Table, avx512};
+use super::{Isa, KernelTable, PANEL, TILE_BYTES, TILE_ROWS, avx512};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-pub(super) const TABLE: Table = Table { isa: Isa::Amx, multiply_int8, multiply_bf16, ..avx512::TABLE };
+pub(super) const TABLE: KernelTable =
+    KernelTable { isa: Isa::Amx, multiply_int8, multiply_bf16, ..avx512::TABLE };
 
 const TILE: usize = TILE_ROWS * TILE_BYTES;
 
-/// Whether this processor has tiles and the system lets this process use them, which it must be asked for.
-pub(super) fn is_here() -> bool {
+/// True if this CPU has AMX and the operating system grants it to this process, which has to request it.
+pub(super) fn is_available() -> bool {
     static HERE: OnceLock<bool> = OnceLock::new();
-    *HERE.get_or_init(|| avx512::is_here() && has_tiles() && is_allowed())
+    *HERE.get_or_init(|| avx512::is_available() && has_tiles() && is_allowed())
 }
 
 fn has_tiles() -> bool {
@@ -31,7 +32,8 @@ fn has_tiles() -> bool {
 fn is_allowed() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
     const TILE_DATA: libc::c_long = 18;
-    // SAFETY: the call takes two numbers and touches no memory of ours; a kernel that does not know it says so.
+    // SAFETY: the call takes two integers and touches no memory of ours; a kernel that does not know it
+    // returns an error.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
 }
 
@@ -40,7 +42,7 @@ fn is_allowed() -> bool {
     false
 }
 
-/// The shapes of the tiles, as the processor reads them: all have 16 rows of 64 bytes.
+/// Tile configuration in the layout of `ldtilecfg`: all tiles have 16 rows of 64 bytes.
 #[repr(C, align(64))]
 struct Shapes {
     palette: u8,
@@ -65,14 +67,14 @@ thread_local! {
     static USERS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Gives the tiles of this thread their shapes.
+/// Configures the tiles of this thread. Calls are counted, so that [`Kernels`](super::Kernels) may be nested.
 pub(super) fn start() {
     USERS.set(USERS.get() + 1);
     // SAFETY: only called where there are tiles; the shapes are those that the processor's manual asks for.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPES, options(nostack, readonly)) };
 }
 
-/// Gives the tiles back, so that the system need not keep them when it changes threads.
+/// Releases the tiles, so that the system does not save them at context switches.
 pub(super) fn stop() {
     USERS.set(USERS.get() - 1);
     if USERS.get() == 0 {
@@ -81,12 +83,12 @@ pub(super) fn stop() {
     }
 }
 
-/// Products of one or two tiles of rows and a panel of weights, which is two tiles wide.
+/// Multiplies one or two tiles of rows by a panel of weights, which is two tiles wide.
 macro_rules! tiles {
     ($one:ident, $two:ident, $multiply:literal) => {
         /// # Safety
-        /// `x` has `blocks` tiles and the panel twice as many in rows of 128 bytes; there is room for 16 rows of 32
-        /// sums; tiles have their shapes; 128 bytes can be read from `start`.
+        /// `x` has `blocks` tiles, and the panel has twice as many in rows of 128 bytes; `sums` has space for
+        /// 16 rows of 32 sums; the tiles are configured; 128 bytes can be read from `start`.
         #[inline]
         unsafe fn $one(sums: *mut u8, x: *const u8, panel: *const u8, blocks: usize, start: *const u8) {
             // SAFETY: the caller's promise.
@@ -120,8 +122,8 @@ macro_rules! tiles {
         }
 
         /// # Safety
-        /// As above, with another tile of rows after `blocks` of them, and room for 32 rows of sums. Meanwhile half a
-        /// panel is fetched from `ahead`, wherever that is.
+        /// As above, with another tile of rows after `blocks` of them, and space for 32 rows of sums.
+        /// Meanwhile half a panel is prefetched from `prefetch`, which may point anywhere.
         #[inline]
         unsafe fn $two(
             sums: *mut u8,
@@ -129,7 +131,7 @@ macro_rules! tiles {
             panel: *const u8,
             blocks: usize,
             start: *const u8,
-            ahead: *const u8,
+            prefetch: *const u8,
         ) {
             // SAFETY: the caller's promise.
             unsafe {
@@ -144,26 +146,26 @@ macro_rules! tiles {
                     "tileloadd tmm7, [{panel} + {of_panel}*1 + 64]",
                     "tileloadd tmm5, [{other} + {of_x}*1]",
                     concat!($multiply, " tmm0, tmm4, tmm6"),
-                    "prefetcht0 [{ahead}]",
-                    "prefetcht0 [{ahead} + 64]",
-                    "prefetcht0 [{ahead} + 128]",
-                    "prefetcht0 [{ahead} + 192]",
+                    "prefetcht0 [{prefetch}]",
+                    "prefetcht0 [{prefetch} + 64]",
+                    "prefetcht0 [{prefetch} + 128]",
+                    "prefetcht0 [{prefetch} + 192]",
                     concat!($multiply, " tmm1, tmm4, tmm7"),
-                    "prefetcht0 [{ahead} + 256]",
-                    "prefetcht0 [{ahead} + 320]",
-                    "prefetcht0 [{ahead} + 384]",
-                    "prefetcht0 [{ahead} + 448]",
+                    "prefetcht0 [{prefetch} + 256]",
+                    "prefetcht0 [{prefetch} + 320]",
+                    "prefetcht0 [{prefetch} + 384]",
+                    "prefetcht0 [{prefetch} + 448]",
                     concat!($multiply, " tmm2, tmm5, tmm6"),
-                    "prefetcht0 [{ahead} + 512]",
-                    "prefetcht0 [{ahead} + 576]",
-                    "prefetcht0 [{ahead} + 640]",
-                    "prefetcht0 [{ahead} + 704]",
+                    "prefetcht0 [{prefetch} + 512]",
+                    "prefetcht0 [{prefetch} + 576]",
+                    "prefetcht0 [{prefetch} + 640]",
+                    "prefetcht0 [{prefetch} + 704]",
                     concat!($multiply, " tmm3, tmm5, tmm7"),
-                    "prefetcht0 [{ahead} + 768]",
-                    "prefetcht0 [{ahead} + 832]",
-                    "prefetcht0 [{ahead} + 896]",
-                    "prefetcht0 [{ahead} + 960]",
-                    "add {ahead}, 1024",
+                    "prefetcht0 [{prefetch} + 768]",
+                    "prefetcht0 [{prefetch} + 832]",
+                    "prefetcht0 [{prefetch} + 896]",
+                    "prefetcht0 [{prefetch} + 960]",
+                    "add {prefetch}, 1024",
                     "add {x}, 1024",
                     "add {other}, 1024",
                     "add {panel}, 2048",
@@ -175,7 +177,7 @@ macro_rules! tiles {
                     "tilestored [{other_sums} + {of_panel}*1 + 64], tmm3",
                     x = inout(reg) x => _,
                     other = inout(reg) x.add(blocks * TILE) => _,
-                    ahead = inout(reg) ahead => _,
+                    prefetch = inout(reg) prefetch => _,
                     panel = inout(reg) panel => _,
                     blocks = inout(reg) blocks => _,
                     start = in(reg) start,
@@ -194,14 +196,14 @@ macro_rules! tiles {
 tiles!(one_int8, two_int8, "tdpbusd");
 tiles!(one_bf16, two_bf16, "tdpbf16ps");
 
-/// The half of the next panel to fetch while rows from `row` on are multiplied.
-fn ahead(panel: *const u8, blocks: usize, row: usize) -> *const u8 {
+/// Start of the half of the next panel to prefetch while rows from `row` on are multiplied.
+fn prefetch(panel: *const u8, blocks: usize, row: usize) -> *const u8 {
     let half = row / (2 * TILE_ROWS) % 2;
     panel.wrapping_add(2 * TILE * blocks + half * TILE * blocks)
 }
 
 /// # Safety
-/// The thread's tiles have their shapes.
+/// The tiles of this thread must be configured.
 unsafe fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], start: &[i32; PANEL]) {
     let blocks = panel.len() / (PANEL * TILE_BYTES);
     let whole = count.next_multiple_of(TILE_ROWS);
@@ -213,7 +215,7 @@ unsafe fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i
         // SAFETY: the assertion above, and the caller's promise.
         unsafe {
             if row + TILE_ROWS < count {
-                two_int8(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+                two_int8(sums, x, panel, blocks, start, prefetch(panel, blocks, row));
             } else {
                 one_int8(sums, x, panel, blocks, start);
             }
@@ -222,7 +224,7 @@ unsafe fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i
 }
 
 /// # Safety
-/// The thread's tiles have their shapes.
+/// The tiles of this thread must be configured.
 unsafe fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     const NOTHING: [f32; PANEL] = [0.0; PANEL];
     let blocks = panel.len() / (PANEL * TILE_BYTES / 2);
@@ -235,7 +237,7 @@ unsafe fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[
         // SAFETY: as above.
         unsafe {
             if row + TILE_ROWS < count {
-                two_bf16(sums, x, panel, blocks, start, ahead(panel, blocks, row));
+                two_bf16(sums, x, panel, blocks, start, prefetch(panel, blocks, row));
             } else {
                 one_bf16(sums, x, panel, blocks, start);
             }

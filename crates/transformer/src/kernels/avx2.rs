@@ -1,13 +1,13 @@
-//! Products on vectors of 256 bits.
+//! Matrix products with AVX2 and FMA, on vectors of 256 bits.
 
-use super::ahead::Ahead;
-use super::rows::compiled_for;
-use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, by_rows};
+use super::prefetch::Prefetch;
+use super::row_ops::compiled_for;
+use super::{GROUP, Isa, KernelTable, PAIR, PANEL, TILE_BYTES, TILE_ROWS, for_row_blocks};
 use std::arch::x86_64::*;
 
 compiled_for!("avx2,fma");
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: KernelTable = KernelTable {
     isa: Isa::Avx2,
     multiply,
     multiply_int8,
@@ -17,27 +17,27 @@ pub(super) const TABLE: Table = Table {
     finish: compiled::finish,
     finish_int8: compiled::finish_int8,
     quantise: compiled::quantise,
-    halve: compiled::halve,
-    turn: compiled::turn,
+    convert_bf16: compiled::convert_bf16,
+    transpose: compiled::transpose,
 };
 
-/// Whether this processor has what the kernels here are compiled for.
-pub(super) fn is_here() -> bool {
+/// True if this CPU has the features that the kernels here are compiled for.
+pub(super) fn is_available() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
-/// Columns of a panel at a time: the sums of four rows fill half of the registers.
+/// Columns of a panel that are computed at a time: the sums of four rows fill half of the registers.
 const HALF: usize = PANEL / 2;
 
 #[target_feature(enable = "avx2,fma")]
 fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usize, panel: &[f32]) {
-    by_rows!(count, [4, 2, 1], |row| block(
+    for_row_blocks!(count, [4, 2, 1], |row| block(
         &mut sums[row * width..],
         width,
         &x[row * stride..],
         stride,
         panel,
-        Ahead::new(panel, row, count)
+        Prefetch::new(panel, row, count)
     ));
 }
 
@@ -49,17 +49,17 @@ fn block<const ROWS: usize>(
     x: &[f32],
     stride: usize,
     panel: &[f32],
-    mut ahead: Ahead,
+    mut prefetch: Prefetch,
 ) {
     let depth = panel.len() / PANEL;
     assert!(x.len() >= (ROWS - 1) * stride + depth && sums.len() >= (ROWS - 1) * width + PANEL);
     for first in [0, HALF] {
         let mut lanes = [[_mm256_setzero_ps(); 2]; ROWS];
-        // SAFETY: there are `depth` numbers in each of the rows, and 32 weights for each of those, by the assertion
+        // SAFETY: there are `depth` values in each of the rows, and 32 weights for each of those, by the assertion
         // above.
         unsafe {
             for at in 0..depth {
-                ahead.fetch();
+                prefetch.fetch();
                 let weights = panel.as_ptr().add(at * PANEL + first);
                 let pair = [_mm256_loadu_ps(weights), _mm256_loadu_ps(weights.add(8))];
                 for (row, lanes) in lanes.iter_mut().enumerate() {
@@ -79,30 +79,30 @@ fn block<const ROWS: usize>(
 #[target_feature(enable = "avx2,fma")]
 fn store(sums: &mut [f32], lanes: [__m256; 2]) {
     assert!(sums.len() >= HALF);
-    // SAFETY: there is room for 16 numbers.
+    // SAFETY: there is space for 16 values.
     unsafe {
         _mm256_storeu_ps(sums.as_mut_ptr(), lanes[0]);
         _mm256_storeu_ps(sums.as_mut_ptr().add(8), lanes[1]);
     }
 }
 
-/// Rows as signed bytes, so that `start` is not needed.
+/// Converts the input to signed bytes, so that `start` is not needed.
 #[target_feature(enable = "avx2,fma")]
 fn multiply_int8(sums: &mut [i32], tiles: &[u8], count: usize, panel: &[i8], _start: &[i32; PANEL]) {
     let depth = panel.len() / PANEL;
-    by_rows!(count, [4, 2, 1], |row| block_int8(
+    for_row_blocks!(count, [4, 2, 1], |row| block_int8(
         &mut sums[row * PANEL..],
         &tiles[row / TILE_ROWS * TILE_ROWS * depth + row % TILE_ROWS * TILE_BYTES..],
         panel,
-        Ahead::new(panel, row, count)
+        Prefetch::new(panel, row, count)
     ));
 }
 
-/// The instruction that multiplies bytes takes the left ones without a sign, so it is handed on to the right ones. Two
-/// products fit into 16 bits, for neither factor is -128: 2 · 127² < 2^15.
+/// The byte product takes unsigned left factors, so their signs are moved to the right factors. Two products
+/// fit into 16 bits, because neither factor is -128: 2 · 127² < 2^15.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], mut ahead: Ahead) {
+fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], mut prefetch: Prefetch) {
     const TILE: usize = TILE_ROWS * TILE_BYTES;
     let blocks = panel.len() / (PANEL * TILE_BYTES);
     assert!(sums.len() >= ROWS * PANEL && tiles.len() + TILE >= blocks * TILE + ROWS * TILE_BYTES);
@@ -110,7 +110,7 @@ fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], m
     for first in [0, HALF] {
         let mut lanes = [[_mm256_setzero_si256(); 2]; ROWS];
         for group in 0..blocks * TILE_BYTES / GROUP {
-            ahead.fetch();
+            prefetch.fetch();
             // SAFETY: each of `blocks` tiles has the rows' bytes, and each four of those have four vectors of weights,
             // by the assertion above.
             unsafe {
@@ -130,7 +130,7 @@ fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], m
         }
         for (sums, lanes) in sums.chunks_exact_mut(PANEL).zip(lanes) {
             let sums = &mut sums[first..][..HALF];
-            // SAFETY: the slice has 16 numbers.
+            // SAFETY: the slice has 16 values.
             unsafe {
                 _mm256_storeu_si256(sums.as_mut_ptr().cast(), lanes[0]);
                 _mm256_storeu_si256(sums.as_mut_ptr().add(8).cast(), lanes[1]);
@@ -142,18 +142,19 @@ fn block_int8<const ROWS: usize>(sums: &mut [i32], tiles: &[u8], panel: &[i8], m
 #[target_feature(enable = "avx2,fma")]
 fn multiply_bf16(sums: &mut [f32], tiles: &[u16], count: usize, panel: &[u16]) {
     let depth = panel.len() / PANEL;
-    by_rows!(count, [4, 2, 1], |row| block_bf16(
+    for_row_blocks!(count, [4, 2, 1], |row| block_bf16(
         &mut sums[row * PANEL..],
         &tiles[row / TILE_ROWS * TILE_ROWS * depth + row % TILE_ROWS * TILE_BYTES / 2..],
         panel,
-        Ahead::new(panel, row, count)
+        Prefetch::new(panel, row, count)
     ));
 }
 
-/// Two numbers of 16 bits stand in the halves of one of 32, whose upper half alone is such a number again.
+/// Two bfloat16 values are the halves of a 32-bit word; masked or shifted to the upper half, each is a valid
+/// f32.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16], mut ahead: Ahead) {
+fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16], mut prefetch: Prefetch) {
     const COLUMNS: usize = TILE_BYTES / 2;
     const TILE: usize = TILE_ROWS * COLUMNS;
     let blocks = panel.len() / (PANEL * COLUMNS);
@@ -162,8 +163,8 @@ fn block_bf16<const ROWS: usize>(sums: &mut [f32], tiles: &[u16], panel: &[u16],
     for first in [0, HALF] {
         let mut lanes = [[_mm256_setzero_ps(); 2]; ROWS];
         for pair in 0..blocks * COLUMNS / PAIR {
-            ahead.fetch();
-            // SAFETY: each of `blocks` tiles has the rows' numbers, and each two of those have four vectors of
+            prefetch.fetch();
+            // SAFETY: each of `blocks` tiles has the rows' values, and each two of those have four vectors of
             // weights, by the assertion above.
             unsafe {
                 let weights = panel.as_ptr().add((pair * PANEL + first) * PAIR);

@@ -1,20 +1,21 @@
-//! Products in plain Rust.
+//! Matrix products in plain Rust: the fallback on every CPU, and the reference that the other kernels are
+//! tested against.
 
-use super::{GROUP, Isa, PAIR, PANEL, TILE_BYTES, TILE_ROWS, Table, rows};
+use super::{GROUP, Isa, KernelTable, PAIR, PANEL, TILE_BYTES, TILE_ROWS, row_ops};
 use crate::floats::from_bf16;
 
-pub(super) const TABLE: Table = Table {
+pub(super) const TABLE: KernelTable = KernelTable {
     isa: Isa::Portable,
     multiply,
     multiply_int8,
     multiply_bf16,
-    softmax: rows::softmax,
-    norm: rows::norm,
-    finish: rows::finish,
-    finish_int8: rows::finish_int8,
-    quantise: rows::quantise,
-    halve: rows::halve,
-    turn: rows::turn,
+    softmax: row_ops::softmax,
+    norm: row_ops::norm,
+    finish: row_ops::finish,
+    finish_int8: row_ops::finish_int8,
+    quantise: row_ops::quantise,
+    convert_bf16: row_ops::convert_bf16,
+    transpose: row_ops::transpose,
 };
 
 fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usize, panel: &[f32]) {
@@ -30,7 +31,7 @@ fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usi
     }
 }
 
-/// The parts of a row, one of each tile.
+/// The segments of a row, one in each tile.
 fn parts<T, const COLUMNS: usize>(
     tiles: &[T],
     row: usize,

@@ -1,13 +1,14 @@
-//! A network that sees one position and no game does not know that it repeats itself: who plays without search has to.
+//! Draws by repetition, for play without search: a network that reads a single position cannot see that the
+//! game repeats.
 
 use tandem_chess::{Move, Position};
 
-/// Whether a legal move lets the opponent claim a draw by repetition: the position after it stands on the board for the
-/// third time, or a reply brings about one that does. Searchless chess takes such a move for a draw, whatever the
-/// network says: a chance of one half.
+/// True if a legal move lets the opponent claim a draw by repetition: the position after it occurs for the
+/// third time, or a reply brings about one that does. Searchless chess scores such a move as a draw, a win
+/// probability of one half, whatever the network says.
 pub fn allows_repetition(position: &mut Position, mv: Move) -> bool {
     position.play(mv);
-    // A reply counts only if it leads to a position that stood on the board twice: before the root of a search that
+    // A reply counts only if it leads to a position that occurred twice: before the root of a search that
     // begins here.
     let allows = position.repetitions() >= 2 || position.can_repeat(0);
     position.undo();
@@ -26,14 +27,14 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_that_a_reply_brings_about_can_be_claimed() {
+    fn a_reply_that_completes_a_repetition_counts() {
         let mut position = Position::startpos();
         for text in ["g1f3", "g8f6", "f3g1", "f6g8", "g1f3", "g8f6"] {
             let mv = uci::parse(position.board(), text).unwrap();
             position.play(mv);
         }
         let before = position.key();
-        // Black would go back to the position of the beginning for the third time.
+        // Black would return to the starting position for the third time.
         assert!(allows(&mut position, "f3g1"));
         assert!(!allows(&mut position, "f3e5"));
         assert_eq!(position.key(), before);
@@ -43,7 +44,7 @@ mod tests {
         assert!(!allows(&mut position, "f6h5"));
     }
 
-    /// The slow definition: every reply is tried.
+    /// Compares with the slow definition, which tries every reply.
     #[test]
     fn agrees_with_trying_every_reply() {
         let mut random = SplitMix::new(3);
@@ -68,7 +69,7 @@ mod tests {
                     assert_eq!(allows_repetition(&mut position, mv), slow, "{mv} in {}", position.fen());
                     seen[usize::from(slow)] += 1;
                 }
-                // Of few moves, so that pieces come back often.
+                // Plays one of few moves, so that pieces often return.
                 position.play(moves[random.below(moves.len().min(2) as u32) as usize]);
             }
         }

@@ -1,14 +1,14 @@
-//! Layers from tensors by their names.
+//! Builds packed layers from tensors by name.
 
 use super::copied;
 use super::norm::NormLayer;
 use crate::aligned::Aligned;
-use crate::linear::{Linear, Plain, Precision};
-use crate::quantise::{is_exact, reads_finely};
+use crate::linear::{Linear, Precision, UnpackedLinear};
+use crate::quantise::{is_exact, reads_residual};
 use crate::{Architecture, Attention, NormKind, Weights};
 use std::sync::Arc;
 
-/// Weights and what is to be made of them.
+/// Weights and the precision to pack them in.
 pub(super) struct Builder<'a> {
     weights: &'a Weights,
     precision: Precision,
@@ -23,34 +23,35 @@ impl<'a> Builder<'a> {
         self.weights.architecture()
     }
 
-    /// A tensor of the architecture.
+    /// A tensor of the architecture; it must exist.
     pub(super) fn tensor(&self, name: &str) -> &'a [f32] {
         self.weights.get(name).expect("weights hold every tensor of their architecture")
     }
 
-    /// A layer as it is stored, its outputs multiplied by a factor.
-    pub(super) fn plain(&self, name: &str, inputs: usize, factor: f32) -> Plain<'a> {
+    /// A layer as it is stored, with a factor for its outputs.
+    pub(super) fn unpacked(&self, name: &str, inputs: usize, factor: f32) -> UnpackedLinear<'a> {
         let bias = self.weights.get(&format!("{name}.bias"));
-        Plain { weights: self.tensor(&format!("{name}.weight")), bias, inputs, factor }
+        UnpackedLinear { weights: self.tensor(&format!("{name}.weight")), bias, inputs, factor }
     }
 
-    /// A layer in the network's precision, or in full where that is kept.
+    /// Packs a layer in the network's precision, or in full precision if it is a sensitive one.
     pub(super) fn linear(&self, name: &str, inputs: usize) -> Linear {
         let precision = if is_exact(name) { Precision::F32 } else { self.precision };
-        self.layer(name, &[self.plain(name, inputs, 1.0)], precision)
+        self.layer(name, &[self.unpacked(name, inputs, 1.0)], precision)
     }
 
-    /// Several layers that read the same rows, in the network's precision; the first is called so.
-    pub(super) fn joined(&self, name: &str, layers: &[Plain<'_>]) -> Linear {
+    /// Packs several layers that read the same input as one, in the network's precision; `name` is that of
+    /// the first.
+    pub(super) fn joined(&self, name: &str, layers: &[UnpackedLinear<'_>]) -> Linear {
         self.layer(name, layers, self.precision)
     }
 
-    fn layer(&self, name: &str, layers: &[Plain<'_>], precision: Precision) -> Linear {
+    fn layer(&self, name: &str, layers: &[UnpackedLinear<'_>], precision: Precision) -> Linear {
         let layer = Linear::new(layers, precision);
-        if reads_finely(name) { layer.fine() } else { layer }
+        if reads_residual(name) { layer.with_residual() } else { layer }
     }
 
-    /// A norm of the architecture's kind.
+    /// A norm with the kind and epsilon of the architecture.
     pub(super) fn norm(&self, name: &str) -> NormLayer {
         let norm = &self.architecture().body.norm;
         self.norm_of(name, norm.kind, norm.epsilon)
@@ -65,7 +66,7 @@ impl<'a> Builder<'a> {
         NormLayer { kind, epsilon, scale, offset }
     }
 
-    /// The layer that makes smolgen's logits, which all blocks share.
+    /// The layer that generates smolgen's logits, which all blocks share.
     pub(super) fn generator(&self) -> Option<Arc<Linear>> {
         match &self.architecture().body.attention {
             Attention::Smolgen(smolgen) => {

@@ -1,23 +1,23 @@
-//! How the input becomes rows.
+//! Embedding layers: from the input to one vector for each token.
 
 use super::builder::Builder;
 use super::feed_forward::Layers;
 use super::norm::NormLayer;
-use super::scratch::Rows;
+use super::scratch::TokenBatch;
 use super::{Inputs, copied};
 use crate::aligned::Aligned;
 use crate::architecture::{PIECE_CHANNELS, SQUARES, TEXT_TOKENS};
-use crate::kernels::{Kernels, Store};
+use crate::kernels::{Epilogue, Kernels};
 use crate::linear::Linear;
 use crate::{Activation, Embedding};
 
 #[derive(Debug)]
 pub(super) enum EmbeddingLayer {
-    /// A row for each token, times the root of the width already, and one for each place.
+    /// A table of tokens, already multiplied by the square root of the width, and one of sequence positions.
     Tokens { table: Aligned<f32>, positions: Aligned<f32> },
-    /// A layer on each square, and a row for each.
+    /// A linear layer on the channels of each square, and a learned vector for each.
     Squares { squares: Linear, positions: Aligned<f32> },
-    /// BT3's.
+    /// BT3's dense-board embedding.
     Board(Box<BoardLayer>),
 }
 
@@ -65,52 +65,52 @@ impl EmbeddingLayer {
         }
     }
 
-    /// Makes the rows of the sequences that are planned.
-    pub(super) fn apply(&self, kernels: &Kernels, inputs: &Inputs<'_>, rows: &mut Rows) {
-        let len = rows.count * rows.width;
-        rows.x.room(len);
+    /// Embeds the tokens of the planned sequences.
+    pub(super) fn apply(&self, kernels: &Kernels, inputs: &Inputs<'_>, batch: &mut TokenBatch) {
+        let len = batch.count * batch.width;
+        batch.x.buffer(len);
         match (self, inputs) {
             (Self::Tokens { table, positions }, Inputs::Text { tokens, actions }) => {
-                embed_text(table, positions, tokens, actions, rows);
+                embed_text(table, positions, tokens, actions, batch);
             }
-            (Self::Squares { squares, positions }, Inputs::Squares(numbers)) => {
-                let numbers = of_group(numbers, squares.inputs(), rows);
-                squares.apply(kernels, numbers, &mut rows.prepared, Store::Set, &mut rows.x[..len]);
-                for board in rows.x_mut().chunks_exact_mut(positions.len()) {
+            (Self::Squares { squares, positions }, Inputs::Squares(values)) => {
+                let values = planned_part(values, squares.inputs(), batch);
+                squares.apply(kernels, values, &mut batch.prepared, Epilogue::Assign, &mut batch.x[..len]);
+                for board in batch.x_mut().chunks_exact_mut(positions.len()) {
                     add(board, positions);
                 }
             }
-            (Self::Board(layer), Inputs::Squares(numbers)) => {
-                let own = Some(of_group(numbers, layer.channels(), rows));
-                layer.apply(kernels, own, None, rows);
+            (Self::Board(layer), Inputs::Squares(values)) => {
+                let own = Some(planned_part(values, layer.channels(), batch));
+                layer.apply(kernels, own, None, batch);
             }
             (Self::Board(layer), Inputs::Coded { squares, codes }) => {
-                let own = Some(of_group(squares, layer.channels(), rows));
-                layer.apply(kernels, own, Some(of_group(codes, layer.made(), rows)), rows);
+                let own = Some(planned_part(squares, layer.channels(), batch));
+                layer.apply(kernels, own, Some(planned_part(codes, layer.board_channels(), batch)), batch);
             }
             (Self::Board(layer), Inputs::Codes(codes)) => {
-                layer.apply(kernels, None, Some(of_group(codes, layer.made(), rows)), rows);
+                layer.apply(kernels, None, Some(planned_part(codes, layer.board_channels(), batch)), batch);
             }
-            // Inputs are checked before they come here.
+            // [`Inputs::check`] has refused all other combinations.
             _ => {}
         }
     }
 }
 
-/// The numbers of the squares that are planned.
-fn of_group<'a>(numbers: &'a [f32], channels: usize, rows: &Rows) -> &'a [f32] {
-    let first = rows.sequences.first().map_or(0, |sequence| sequence.position);
-    &numbers[first * SQUARES * channels..][..rows.count * channels]
+/// The part of the input that belongs to the planned sequences.
+fn planned_part<'a>(values: &'a [f32], channels: usize, batch: &TokenBatch) -> &'a [f32] {
+    let first = batch.sequences.first().map_or(0, |sequence| sequence.position);
+    &values[first * SQUARES * channels..][..batch.count * channels]
 }
 
-fn add(to: &mut [f32], numbers: &[f32]) {
-    for (to, number) in to.iter_mut().zip(numbers) {
+fn add(to: &mut [f32], values: &[f32]) {
+    for (to, number) in to.iter_mut().zip(values) {
         *to += number;
     }
 }
 
-fn embed_text(table: &[f32], positions: &[f32], tokens: &[u16], actions: &[&[u16]], rows: &mut Rows) {
-    let Rows { x, sequences, width, .. } = rows;
+fn embed_text(table: &[f32], positions: &[f32], tokens: &[u16], actions: &[&[u16]], batch: &mut TokenBatch) {
+    let TokenBatch { x, sequences, width, .. } = batch;
     let width = *width;
     let mut put = |row: usize, token: u16, place: usize| {
         let to = &mut x[row * width..][..width];
@@ -132,59 +132,58 @@ fn embed_text(table: &[f32], positions: &[f32], tokens: &[u16], actions: &[&[u16
 }
 
 impl BoardLayer {
-    /// Numbers that the layer over the whole board makes for each square.
-    fn made(&self) -> usize {
+    /// Outputs of the dense-board layer for each square.
+    fn board_channels(&self) -> usize {
         self.board.outputs() / SQUARES
     }
 
-    /// Numbers that each square has of its own.
     fn channels(&self) -> usize {
-        self.squares.inputs() - self.made()
+        self.squares.inputs() - self.board_channels()
     }
 
-    /// Embeds squares with their own numbers, with a code of somebody else's, or with both.
-    fn apply(&self, kernels: &Kernels, own: Option<&[f32]>, code: Option<&[f32]>, rows: &mut Rows) {
-        let (made, channels) = (self.made(), self.channels());
-        let joined = made + channels;
-        let len = rows.count * rows.width;
-        let Rows { x, prepared, embedding, feed_forward, count, .. } = rows;
+    /// Embeds squares from their input channels, from an external board code, or from both.
+    fn apply(&self, kernels: &Kernels, own: Option<&[f32]>, code: Option<&[f32]>, batch: &mut TokenBatch) {
+        let (board_channels, channels) = (self.board_channels(), self.channels());
+        let joined = board_channels + channels;
+        let len = batch.count * batch.width;
+        let TokenBatch { x, prepared, embedding, feed_forward, count, .. } = batch;
         let x = &mut x[..len];
-        // 1. The pieces of the whole board, and what else is known of it.
-        let board = embedding.board.room(*count * made);
+        // 1. The board code: the dense layer over all pieces, plus the external code.
+        let board = embedding.board.buffer(*count * board_channels);
         if let Some(own) = own {
-            let pieces = embedding.pieces.room(*count * PIECE_CHANNELS);
+            let pieces = embedding.pieces.buffer(*count * PIECE_CHANNELS);
             for (to, from) in pieces.chunks_exact_mut(PIECE_CHANNELS).zip(own.chunks_exact(channels)) {
                 to.copy_from_slice(&from[..PIECE_CHANNELS]);
             }
-            self.board.apply(kernels, pieces, prepared, Store::Set, board);
+            self.board.apply(kernels, pieces, prepared, Epilogue::Assign, board);
         } else {
             board.fill(0.0);
         }
         if let Some(code) = code {
             add(board, code);
         }
-        // 2. All that, after each square's own numbers.
-        let squares = embedding.joined.room(*count * joined);
+        // 2. Concatenate the channels of each square and its part of the board code.
+        let squares = embedding.joined.buffer(*count * joined);
         for (index, to) in squares.chunks_exact_mut(joined).enumerate() {
             let (of_square, of_board) = to.split_at_mut(channels);
             match own {
                 Some(own) => of_square.copy_from_slice(&own[index * channels..][..channels]),
                 None => of_square.fill(0.0),
             }
-            of_board.copy_from_slice(&board[index * made..][..made]);
+            of_board.copy_from_slice(&board[index * board_channels..][..board_channels]);
         }
-        self.squares.apply(kernels, squares, prepared, Store::Activate(self.activation), x);
+        self.squares.apply(kernels, squares, prepared, Epilogue::Activate(self.activation), x);
         self.norm.apply(kernels, x);
-        // 3. Gates for each square.
+        // 3. Scale and offset of each square (gates).
         for board in x.chunks_exact_mut(self.gate_scale.len()) {
             let gates = self.gate_scale.iter().zip(self.gate_offset.iter());
             for (number, (scale, offset)) in board.iter_mut().zip(gates) {
                 *number = *number * scale + offset;
             }
         }
-        // 4. A feed-forward layer.
-        let store = Store::Add(self.factor);
-        self.feed_forward.apply(kernels, None, prepared, &mut feed_forward.hidden, store, x);
+        // 4. The feed-forward layer.
+        let epilogue = Epilogue::AddScaled(self.factor);
+        self.feed_forward.apply(kernels, None, prepared, &mut feed_forward.hidden, epilogue, x);
         self.feed_forward_norm.apply(kernels, x);
     }
 }

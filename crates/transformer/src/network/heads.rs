@@ -1,17 +1,16 @@
-//! What is read off at the end.
+//! Output heads: policies, values, moves left, and the distributions of networks that read text.
 
 mod pairs;
 mod values;
 
 use super::builder::Builder;
-use super::scratch::Rows;
-use crate::kernels::{Kernels, Store, tanh};
+use super::scratch::TokenBatch;
+use crate::kernels::{Epilogue, Kernels, tanh};
 use crate::linear::Linear;
 use crate::{Activation, Outputs, PolicyKind};
 use pairs::PairsLayer;
 use values::{MovesLeftLayer, ValueLayer};
 
-/// The heads of a network.
 #[derive(Debug)]
 pub(super) struct HeadLayers {
     activation: Activation,
@@ -35,21 +34,21 @@ impl HeadLayers {
             state_value: heads.state_value.map(|_| builder.linear("state_value", width)),
             actions: of_kind(PolicyKind::Actions).map(|_| builder.linear("policy", width)),
             policy: of_kind(PolicyKind::Attention)
-                .map(|head| PairsLayer::new(builder, "policy", head.width, &head.beside)),
+                .map(|head| PairsLayer::new(builder, "policy", head.width, &head.aux_targets)),
             values: heads.values().map(|(name, head)| head.map(|head| ValueLayer::new(builder, name, head))),
             moves_left: heads.moves_left.map(|head| MovesLeftLayer::new(builder, head)),
             move_value: heads.move_value.map(|head| PairsLayer::new(builder, "move_value", head.width, &[])),
         }
     }
 
-    /// Reads the answers off the rows: one off each for text, one off 64 for squares.
-    pub(super) fn apply(&self, kernels: &Kernels, rows: &mut Rows, outputs: &mut [Outputs]) {
-        let Rows { x, prepared, heads: room, count, width, .. } = rows;
+    /// Computes the outputs: from one token each for text, from 64 tokens each for squares.
+    pub(super) fn apply(&self, kernels: &Kernels, batch: &mut TokenBatch, outputs: &mut [Outputs]) {
+        let TokenBatch { x, prepared, heads: scratch, count, width, .. } = batch;
         let x = &x[..*count * *width];
         let mut linear = |layer: &Option<Linear>, to: fn(&mut Outputs) -> &mut Vec<f32>| {
             let Some(layer) = layer else { return };
-            let out = room.out.room(outputs.len() * layer.outputs());
-            layer.apply(kernels, x, prepared, Store::Set, out);
+            let out = scratch.out.buffer(outputs.len() * layer.outputs());
+            layer.apply(kernels, x, prepared, Epilogue::Assign, out);
             for (outputs, out) in outputs.iter_mut().zip(out.chunks_exact(layer.outputs())) {
                 fill(to(outputs), out);
             }
@@ -58,22 +57,22 @@ impl HeadLayers {
         linear(&self.state_value, |outputs| &mut outputs.state_value);
         linear(&self.actions, |outputs| &mut outputs.policy);
         if let Some(policy) = &self.policy {
-            policy.apply(kernels, x, self.activation, prepared, room, |position, target, logits| {
+            policy.apply(kernels, x, self.activation, prepared, scratch, |position, target, logits| {
                 let outputs = &mut outputs[position];
                 match target {
                     None => fill(&mut outputs.policy, logits),
                     Some((index, target)) => {
-                        if outputs.beside.len() <= index {
-                            outputs.beside.resize_with(index + 1, || (target, Vec::new()));
+                        if outputs.aux_policies.len() <= index {
+                            outputs.aux_policies.resize_with(index + 1, || (target, Vec::new()));
                         }
-                        outputs.beside[index].0 = target;
-                        fill(&mut outputs.beside[index].1, logits);
+                        outputs.aux_policies[index].0 = target;
+                        fill(&mut outputs.aux_policies[index].1, logits);
                     }
                 }
             });
         }
         if let Some(head) = &self.move_value {
-            head.apply(kernels, x, self.activation, prepared, room, |position, _, logits| {
+            head.apply(kernels, x, self.activation, prepared, scratch, |position, _, logits| {
                 let values = &mut outputs[position].move_value;
                 fill(values, logits);
                 values.iter_mut().for_each(|value| *value = tanh(*value));
@@ -82,28 +81,29 @@ impl HeadLayers {
         for (index, layer) in self.values.iter().enumerate() {
             if let Some(layer) = layer {
                 let outputs = outputs.iter_mut().map(|outputs| outputs.values[index].get_or_insert_default());
-                layer.apply(kernels, x, self.activation, prepared, room, outputs);
+                layer.apply(kernels, x, self.activation, prepared, scratch, outputs);
             }
         }
         if let Some(layer) = &self.moves_left {
             let outputs = outputs.iter_mut().map(|outputs| &mut outputs.moves_left);
-            layer.apply(kernels, x, self.activation, prepared, room, outputs);
+            layer.apply(kernels, x, self.activation, prepared, scratch, outputs);
         }
-        outputs.iter_mut().for_each(|outputs| self.forget_others(outputs));
+        outputs.iter_mut().for_each(|outputs| self.clear_missing_heads(outputs));
     }
 
-    /// Empties what this network does not say, and another with the same memory may have said.
-    fn forget_others(&self, outputs: &mut Outputs) {
+    /// Clears outputs of heads that this network lacks and another network with the same scratch may have
+    /// written.
+    fn clear_missing_heads(&self, outputs: &mut Outputs) {
         let lacking = [
             (self.action_value.is_none(), &mut outputs.action_value),
             (self.state_value.is_none(), &mut outputs.state_value),
             (self.policy.is_none() && self.actions.is_none(), &mut outputs.policy),
             (self.move_value.is_none(), &mut outputs.move_value),
         ];
-        for (_, numbers) in lacking.into_iter().filter(|(lacking, _)| *lacking) {
-            numbers.clear();
+        for (_, values) in lacking.into_iter().filter(|(lacking, _)| *lacking) {
+            values.clear();
         }
-        outputs.beside.truncate(self.policy.as_ref().map_or(0, PairsLayer::beside));
+        outputs.aux_policies.truncate(self.policy.as_ref().map_or(0, PairsLayer::num_aux));
         for (layer, value) in self.values.iter().zip(&mut outputs.values) {
             if layer.is_none() {
                 *value = None;
@@ -115,7 +115,7 @@ impl HeadLayers {
     }
 }
 
-/// Replaces numbers, without new memory where there was enough before.
+/// Replaces the contents, reusing the memory if there is enough.
 fn fill(to: &mut Vec<f32>, from: &[f32]) {
     to.clear();
     to.extend_from_slice(from);

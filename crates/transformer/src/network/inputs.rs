@@ -1,83 +1,83 @@
-//! What a network is given: plain numbers, whoever made them.
+//! Network inputs as plain arrays, independent of who encoded them, and their validation.
 
 use crate::architecture::{SQUARES, TEXT_TOKENS, VOCABULARY};
 use crate::{Architecture, Input};
 use thiserror::Error;
 
-/// Positions to be judged.
+/// Encoded positions for a forward pass; [`crate::PositionBatch`] makes them.
 #[derive(Clone, Copy, Debug)]
 pub enum Inputs<'a> {
-    /// For networks that read text.
+    /// For networks that read text ([`Input::Text`]).
     Text {
-        /// 78 for each position: a zero and the 77 of its FEN.
+        /// 78 for each position: a zero and the 77 tokens of its FEN.
         tokens: &'a [u16],
-        /// For a network of action values, the numbers of each position's moves; none otherwise.
+        /// For a network with an action-value head, the move tokens of each position; empty otherwise.
         actions: &'a [&'a [u16]],
     },
-    /// For networks with a token for each square: for each position 64 rows of as many numbers as the architecture's
-    /// input has, a1 first, as the side to move sees the board. The first 12 are the pieces.
+    /// For networks with a token for each square: for each position 64 rows of [`Input::channels`] values, a1
+    /// first, as the side to move sees the board. The first 12 channels are the pieces.
     Squares(&'a [f32]),
-    /// The same, with a code of each board that somebody else has made: [`Architecture::board_code`] numbers, a1's first,
-    /// which are added to what the network's own layer over the whole board makes.
+    /// The same, with an external code of each board: [`Architecture::board_code`] values, those of a1 first,
+    /// which are added to the outputs of the network's own dense-board layer.
     Coded {
-        /// The squares.
+        /// Input channels of all squares, as in [`Self::Squares`].
         squares: &'a [f32],
-        /// The codes.
+        /// Codes of all boards, one after the other.
         codes: &'a [f32],
     },
-    /// Such a code and nothing else: the squares are empty, and the network's own layer over the board is silent.
+    /// External codes only: the input channels are zero, and the network's own dense-board layer is skipped.
     Codes(&'a [f32]),
 }
 
-/// Why numbers are no input of a network.
+/// Inputs that a network cannot read; nothing was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InputError {
-    /// Text for squares, or squares for text.
+    /// Text for a network that reads squares, or squares for one that reads text.
     #[error("the network reads {}", if *.0 == Input::Text { "text" } else { "squares" })]
     Kind(Input),
-    /// Not a whole number of positions.
-    #[error("{len} numbers are no whole positions of {each}")]
+    /// The length is not a multiple of that of a position.
+    #[error("{len} values are not whole positions of {each}")]
     Length {
-        /// How many there are.
+        /// Number of values that were given in all.
         len: usize,
-        /// How many a position has.
+        /// Number of values that each position needs.
         each: usize,
     },
-    /// A code for a network that has no place for it.
+    /// A board code for a network without a dense-board embedding.
     #[error("the network has no code of the whole board that another could be added to")]
     NoCode,
-    /// Not a code for each position.
+    /// The values of codes and of positions differ.
     #[error("{codes} codes for {positions} positions; each needs one")]
     Codes {
-        /// How many codes.
+        /// Number of codes that were given.
         codes: usize,
-        /// How many positions.
+        /// Number of positions, by the length of the squares.
         positions: usize,
     },
-    /// A token or a move that is none.
+    /// A token or a move that is out of range.
     #[error("token {0} is not below 1968")]
     Token(u16),
-    /// Not a list of moves for each position.
+    /// The number of move lists does not fit the number of positions.
     #[error(
         "{lists} lists of moves for {positions} positions; networks of action values need one for each, others none"
     )]
     Moves {
-        /// How many lists.
+        /// Number of lists that were given.
         lists: usize,
-        /// How many positions.
+        /// Number of positions, by the length of the tokens.
         positions: usize,
     },
 }
 
 impl Inputs<'_> {
-    /// How many positions there are, if a network can read them.
+    /// Validates the inputs for an architecture and returns the number of positions.
     pub(super) fn check(&self, architecture: &Architecture) -> Result<usize, InputError> {
         let whole = |len: usize, each: usize| {
             if len.is_multiple_of(each) { Ok(len / each) } else { Err(InputError::Length { len, each }) }
         };
         let code = || architecture.board_code().ok_or(InputError::NoCode);
         match (self, architecture.input.channels()) {
-            (Self::Squares(numbers), Some(channels)) => whole(numbers.len(), SQUARES * channels),
+            (Self::Squares(values), Some(channels)) => whole(values.len(), SQUARES * channels),
             (Self::Coded { squares, codes }, Some(channels)) => {
                 let positions = whole(squares.len(), SQUARES * channels)?;
                 match whole(codes.len(), code()?)? {

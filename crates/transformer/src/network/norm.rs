@@ -1,21 +1,19 @@
-//! What keeps rows in bounds.
+//! Normalisation layers: layer norm and RMS norm, over the width of each token.
 
 use crate::NormKind;
 use crate::aligned::Aligned;
 use crate::kernels::Kernels;
 
-/// A norm with its numbers.
 #[derive(Debug)]
 pub(super) struct NormLayer {
     pub(super) kind: NormKind,
     pub(super) epsilon: f32,
     pub(super) scale: Aligned<f32>,
-    /// Zeros where there is none.
+    /// Zeros for RMS norm, which has none.
     pub(super) offset: Aligned<f32>,
 }
 
 impl NormLayer {
-    /// Brings rows to one size.
     pub(super) fn apply(&self, kernels: &Kernels, rows: &mut [f32]) {
         kernels.norm(rows, self.kind, self.epsilon, &self.scale, &self.offset);
     }

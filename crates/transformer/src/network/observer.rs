@@ -1,52 +1,54 @@
-//! Looking on while a network runs.
+//! Observing attention weights during a forward pass, for visualisation and analysis.
 
-/// Somebody who looks on while a network runs, by [`crate::Network::run_observed`]. The unit type sees nothing and costs
-/// nothing.
-pub trait Observer {
-    /// A block begins: what comes next is of this layer.
+/// Receives the attention weights of a forward pass by [`crate::Network::run_observed`]. The unit type
+/// ignores them at no cost.
+pub trait AttentionObserver {
+    /// Called before the views of each block; the first block has index 0.
     fn layer(&mut self, _layer: usize) {}
 
-    /// A head of attention has looked from some tokens. In the last layer of a network that reads text only those tokens
-    /// look that a head of outputs reads.
-    fn look(&mut self, _look: &Look<'_>) {}
+    /// Called after a head has computed its weights for some tokens. In the last layer of a network that
+    /// reads text, only the tokens that output heads read are queries.
+    fn attention(&mut self, _view: &AttentionView<'_>) {}
 }
 
-impl Observer for () {}
+impl AttentionObserver for () {}
 
-/// What a head of attention saw from some tokens of a position that follow each other.
+/// Attention weights of one head for consecutive query tokens of a position.
 #[derive(Clone, Copy, Debug)]
-pub struct Look<'a> {
-    /// Which position.
+pub struct AttentionView<'a> {
+    /// Index of the position in the input of this forward pass.
     pub position: usize,
-    /// For a network that reads each move with a position of its own, which of the position's moves.
+    /// For a network that computes a whole sequence for each move, the index of the move among the
+    /// position's.
     pub action: Option<usize>,
-    /// Which head.
+    /// Index of the head within its layer, from 0.
     pub head: usize,
-    /// The first token that looks. Where the position does not see its moves, those are tokens after its own.
+    /// Index of the first query token. If position tokens do not attend to moves, the moves follow the
+    /// position's tokens.
     pub first: usize,
-    /// How many tokens each sees. A move that nobody sees sees itself last.
-    pub seen: usize,
-    /// A row of at least so many numbers for each token that looks.
+    /// Number of tokens that each query attends to. A move to which no other token attends has itself last.
+    pub num_keys: usize,
+    /// Unnormalised weights: a row of `columns` values for each query, of which the first `num_keys` count.
     pub(super) scores: &'a [f32],
     pub(super) columns: usize,
-    /// What the numbers of each row are to be multiplied by.
+    /// Factor that normalises each row.
     pub(super) factors: &'a [f32],
     pub(super) added: Option<&'a [f32]>,
 }
 
-impl Look<'_> {
-    /// The tokens that look, and for each by what weights it sees: they add up to one.
+impl AttentionView<'_> {
+    /// Query tokens, each with its attention weights, which add up to one.
     pub fn weights(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = f32>)> {
         let rows = self.scores.chunks_exact(self.columns).zip(self.factors).enumerate();
         rows.map(|(index, (row, factor))| {
-            (self.first + index, row[..self.seen].iter().map(move |score| score * factor))
+            (self.first + index, row[..self.num_keys].iter().map(move |score| score * factor))
         })
     }
 
-    /// The same for the logits of pairs that smolgen or a learned table added before the weights were made of them, if
-    /// the network has either.
-    pub fn added(&self) -> Option<impl Iterator<Item = (usize, &[f32])>> {
-        let rows = self.added?.chunks_exact(self.seen).take(self.factors.len()).enumerate();
+    /// Query tokens, each with the logits that smolgen or a learned table added before the softmax; `None` if
+    /// the network has neither.
+    pub fn added_logits(&self) -> Option<impl Iterator<Item = (usize, &[f32])>> {
+        let rows = self.added?.chunks_exact(self.num_keys).take(self.factors.len()).enumerate();
         Some(rows.map(|(index, row)| (self.first + index, row)))
     }
 }

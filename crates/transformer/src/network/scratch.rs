@@ -1,71 +1,70 @@
-//! The memory of a run, kept from one to the next.
+//! Buffers of a forward pass, which are reused by the next one.
 
 use super::norm::NormLayer;
 use super::{Inputs, Source};
 use crate::aligned::Aligned;
 use crate::architecture::{SQUARES, TEXT_TOKENS};
 use crate::kernels::Kernels;
-use crate::linear::Prepared;
+use crate::linear::LinearScratch;
 use crate::{Architecture, Mask, Outputs};
 use std::ops::Range;
 
-/// The memory of runs, whichever networks they are of.
+/// Buffers of forward passes. One scratch serves networks of any architecture, one call at a time.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    pub(super) rows: Rows,
+    pub(super) batch: TokenBatch,
     pub(super) outputs: Vec<Outputs>,
 }
 
-/// Rows that pass through a network at a time; more positions than that go one group after the other, so that what is
-/// computed of a group stays near: twice as many would leave the second cache of most processors. Four positions are
-/// enough for weights to be worth their way from memory.
-fn most_rows(width: usize) -> usize {
+/// Tokens in one pass through the network; more positions are split into groups, so that the activations stay
+/// in cache: twice as many would exceed the L2 cache of most processors. Four positions are enough to
+/// amortise loading the weights from memory.
+fn max_tokens(width: usize) -> usize {
     ((1 << 16) / width.max(1)).clamp(4 * SQUARES, 16 * SQUARES)
 }
 
-/// Rows that pass through a network, and all that is computed on their way.
+/// The tokens of a pass and all their activations.
 #[derive(Debug, Default)]
-pub(super) struct Rows {
+pub(super) struct TokenBatch {
     pub(super) width: usize,
-    /// How many.
     pub(super) count: usize,
     pub(super) sequences: Vec<Sequence>,
-    /// The rows that heads read, in their order, if it is not all of them.
+    /// Tokens that heads read, in output order, if they are not all of them.
     read: Vec<usize>,
-    /// Whether that is so: networks that read text look at the last row of each sequence, or at the moves alone.
+    /// True for networks that read text, whose heads read only the last token of each sequence, or only the
+    /// moves.
     pub(super) text: bool,
     pub(super) x: Aligned<f32>,
     pub(super) normed: Aligned<f32>,
-    pub(super) prepared: Prepared,
-    pub(super) embedding: EmbeddingRoom,
-    pub(super) attention: AttentionRoom,
-    pub(super) feed_forward: FeedForwardRoom,
-    pub(super) heads: HeadRoom,
+    pub(super) prepared: LinearScratch,
+    pub(super) embedding: EmbeddingScratch,
+    pub(super) attention: AttentionScratch,
+    pub(super) feed_forward: FeedForwardScratch,
+    pub(super) heads: HeadScratch,
 }
 
-/// Rows that see each other.
+/// Tokens that attend to each other.
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
-    /// Those of the position.
     pub(super) tokens: Range<usize>,
-    /// Those of its moves: each sees the position and itself, and nobody sees it.
+    /// Tokens of its moves: each attends to the position and itself, and no other token attends to it.
     pub(super) moves: Range<usize>,
-    /// Which of the position's own are read by heads.
+    /// Tokens of the position that heads read.
     pub(super) read: Range<usize>,
-    /// Which position it is, and for a move that is seen by all, which.
+    /// Index of the position, and of the move if the sequence is that of a single move.
     pub(super) position: usize,
     pub(super) action: Option<usize>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct EmbeddingRoom {
+pub(super) struct EmbeddingScratch {
     pub(super) pieces: Aligned<f32>,
     pub(super) board: Aligned<f32>,
     pub(super) joined: Aligned<f32>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct AttentionRoom {
+pub(super) struct AttentionScratch {
     pub(super) projected: Aligned<f32>,
     pub(super) attended: Aligned<f32>,
     pub(super) keys: Aligned<f32>,
@@ -73,25 +72,25 @@ pub(super) struct AttentionRoom {
     pub(super) scores: Aligned<f32>,
     pub(super) sums: Aligned<f32>,
     pub(super) factors: Aligned<f32>,
-    pub(super) pressed: Aligned<f32>,
+    pub(super) compressed: Aligned<f32>,
     pub(super) board: Aligned<f32>,
-    pub(super) made: Aligned<f32>,
+    pub(super) generated: Aligned<f32>,
     pub(super) logits: Aligned<f32>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct FeedForwardRoom {
+pub(super) struct FeedForwardScratch {
     pub(super) hidden: Aligned<f32>,
     pub(super) gates: Aligned<f32>,
     pub(super) gathered: Aligned<f32>,
     pub(super) out: Aligned<f32>,
-    /// For each expert the rows that chose it, with their weights.
+    /// For each expert the tokens that are routed to it, with their weights.
     pub(super) chosen: Vec<Vec<(usize, f32)>>,
     pub(super) order: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct HeadRoom {
+pub(super) struct HeadScratch {
     pub(super) squares: Aligned<f32>,
     pub(super) projected: Aligned<f32>,
     pub(super) keys: Aligned<f32>,
@@ -101,16 +100,16 @@ pub(super) struct HeadRoom {
     pub(super) promotions: Aligned<f32>,
 }
 
-/// How far a run has come: the next position, and for a network that reads each move with a position of its own, the
-/// next move.
+/// Progress through the inputs: the next position and, for a network that computes a sequence for each move,
+/// the next move.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     pub(super) position: usize,
     action: usize,
 }
 
-impl Rows {
-    /// Takes as many positions as fit, from the cursor on, and gives each its rows. Returns where to go on.
+impl TokenBatch {
+    /// Assigns tokens to as many positions as fit, from the cursor on. Returns the cursor after them.
     pub(super) fn plan(
         &mut self,
         inputs: &Inputs<'_>,
@@ -122,12 +121,12 @@ impl Rows {
         self.read.clear();
         (self.count, self.width) = (0, architecture.body.width);
         self.text = matches!(inputs, Inputs::Text { .. });
-        let most_rows = most_rows(self.width);
+        let max_tokens = max_tokens(self.width);
         match (inputs, architecture.body.mask) {
             (Inputs::Text { actions, .. }, Mask::Prefix) => {
                 while cursor.position < positions {
                     let moves = actions[cursor.position].len();
-                    if self.count > 0 && self.count + TEXT_TOKENS + moves > most_rows {
+                    if self.count > 0 && self.count + TEXT_TOKENS + moves > max_tokens {
                         break;
                     }
                     self.add(TEXT_TOKENS, cursor.position, None).moves = 0..moves;
@@ -140,7 +139,7 @@ impl Rows {
                 while cursor.position < positions {
                     let moves = actions.get(cursor.position).map(|moves| moves.len());
                     while cursor.action < moves.unwrap_or(1) {
-                        if self.count + TEXT_TOKENS + 1 > most_rows {
+                        if self.count + TEXT_TOKENS + 1 > max_tokens {
                             return cursor;
                         }
                         let tokens = TEXT_TOKENS + usize::from(moves.is_some());
@@ -154,7 +153,7 @@ impl Rows {
                 }
             }
             (Inputs::Squares(_) | Inputs::Coded { .. } | Inputs::Codes(_), _) => {
-                while cursor.position < positions && self.count + SQUARES <= most_rows {
+                while cursor.position < positions && self.count + SQUARES <= max_tokens {
                     self.add(SQUARES, cursor.position, None);
                     cursor.position += 1;
                 }
@@ -163,7 +162,6 @@ impl Rows {
         cursor
     }
 
-    /// Adds rows of a position.
     fn add(&mut self, tokens: usize, position: usize, action: Option<usize>) -> &mut Sequence {
         let tokens = self.count..self.count + tokens;
         self.count = tokens.end;
@@ -171,7 +169,7 @@ impl Rows {
         self.sequences.last_mut().expect("one was pushed")
     }
 
-    /// The positions' rows come first, and the moves of all after them.
+    /// Orders the tokens: those of all positions first, then those of all moves.
     fn put_moves_last(&mut self) {
         let (mut row, mut move_row) = (0, TEXT_TOKENS * self.sequences.len());
         for Sequence { tokens, moves, .. } in &mut self.sequences {
@@ -182,29 +180,28 @@ impl Rows {
         }
     }
 
-    /// How many answers the network gives.
-    pub(super) fn answers(&self) -> usize {
+    /// Number of outputs of the planned sequences.
+    pub(super) fn num_outputs(&self) -> usize {
         if self.text { self.read.len() } else { self.count / SQUARES }
     }
 
-    /// The rows themselves.
     pub(super) fn x_mut(&mut self) -> &mut [f32] {
         let len = self.count * self.width;
         &mut self.x[..len]
     }
 
-    /// What a branch reads: with a norm before it, a normed copy.
+    /// Input of a residual branch: with a norm before it, a normalised copy.
     pub(super) fn branch(&mut self, norm: Option<&NormLayer>, kernels: &Kernels) -> Source {
         let Some(norm) = norm else { return Source::Stream };
         let len = self.count * self.width;
-        let normed = self.normed.room(len);
+        let normed = self.normed.buffer(len);
         normed.copy_from_slice(&self.x[..len]);
         norm.apply(kernels, normed);
         Source::Normed
     }
 
-    /// Leaves only the rows that heads read.
-    pub(super) fn keep_what_is_read(&mut self) {
+    /// Drops all tokens that heads do not read.
+    pub(super) fn keep_read_tokens(&mut self) {
         for (to, &from) in self.read.iter().enumerate() {
             self.x.copy_within(from * self.width..(from + 1) * self.width, to * self.width);
         }

@@ -1,10 +1,11 @@
-//! Networks and positions for tests.
+//! Networks and positions that several tests share.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
 use tandem_chess::random::SplitMix;
 use tandem_transformer::*;
 
-/// Small networks of every shape, with sizes that are no multiples of anything.
+/// Small networks of every kind, with sizes that are multiples of nothing in particular, so that all tails
+/// are tested.
 pub fn small() -> Vec<(&'static str, Architecture)> {
     let preset = |preset: Preset, change: &dyn Fn(&mut Architecture)| {
         let mut architecture = preset.architecture();
@@ -37,7 +38,7 @@ pub fn small() -> Vec<(&'static str, Architecture)> {
                 policy: Some(PolicyHead {
                     kind: PolicyKind::Attention,
                     width: 24,
-                    beside: vec![PolicyTarget::Optimistic, PolicyTarget::Soft],
+                    aux_targets: vec![PolicyTarget::Optimistic, PolicyTarget::Soft],
                 }),
                 value: Some(ValueHead { channels: 5, hidden: 13, error: true, buckets: 32 }),
                 short_term: Some(ValueHead { channels: 4, hidden: 9, error: false, buckets: 0 }),
@@ -67,7 +68,7 @@ pub fn small() -> Vec<(&'static str, Architecture)> {
                 architecture.body.norm.kind = NormKind::Rms;
                 architecture.heads = Heads {
                     state_value: Some(BucketHead { buckets: 33 }),
-                    policy: Some(PolicyHead { kind: PolicyKind::Actions, width: 0, beside: vec![] }),
+                    policy: Some(PolicyHead { kind: PolicyKind::Actions, width: 0, aux_targets: vec![] }),
                     ..Heads::default()
                 };
             }),
@@ -99,14 +100,14 @@ pub fn small() -> Vec<(&'static str, Architecture)> {
                     deepnorm: false,
                     last: false,
                 };
-                // One head wider than a panel.
+                // A head that is wider than a panel.
                 (architecture.body.width, architecture.body.heads) = (40, 1);
             }),
         ),
     ]
 }
 
-/// Positions by chance, as plain numbers.
+/// Random positions as plain arrays, without the encoders.
 pub struct Positions {
     tokens: Vec<u16>,
     actions: Vec<Vec<u16>>,
@@ -135,7 +136,7 @@ impl Positions {
         Self { tokens, actions, squares }
     }
 
-    /// Hands over the positions from `first` on.
+    /// Calls `take` with `count` positions from `first` on.
     pub fn with<T>(&self, first: usize, count: usize, mut take: impl FnMut(&Inputs<'_>) -> T) -> T {
         if self.tokens.is_empty() {
             let each = self.squares.len() / self.len();
@@ -166,11 +167,11 @@ impl Positions {
     }
 }
 
-/// All numbers that a network says of a position, one after the other.
+/// All output values of a position, concatenated.
 pub fn flat(outputs: &Outputs) -> Vec<f32> {
-    let Outputs { action_value, state_value, policy, beside, values, moves_left, move_value } = outputs;
+    let Outputs { action_value, state_value, policy, aux_policies, values, moves_left, move_value } = outputs;
     let mut all = [action_value.as_slice(), state_value, policy].concat();
-    beside.iter().for_each(|(_, policy)| all.extend(policy));
+    aux_policies.iter().for_each(|(_, policy)| all.extend(policy));
     for value in values.iter().flatten() {
         all.extend(value.wdl);
         all.extend(value.error);
@@ -181,7 +182,7 @@ pub fn flat(outputs: &Outputs) -> Vec<f32> {
     all
 }
 
-/// What a network says of all positions.
+/// Outputs of a network for all positions.
 pub fn run(network: &Network, positions: &Positions) -> Vec<Outputs> {
     let mut scratch = Scratch::default();
     positions.with(0, positions.len(), |inputs| network.run(inputs, &mut scratch).unwrap().to_vec())

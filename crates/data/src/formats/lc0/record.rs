@@ -1,4 +1,4 @@
-//! One record of Leela's training data: what its bytes say, and the bytes that say it.
+//! One record of Leela's training data: decoding of all versions, encoding of version 6.
 
 use crate::packed::*;
 use crate::record::{Outcome, Record, Score};
@@ -6,18 +6,18 @@ use tandem_chess::history::{BOARDS, HistoryFill, last_boards};
 use tandem_chess::move_map::lc0 as policy;
 use tandem_chess::*;
 
-/// Moves that the policy tells apart.
+/// Size of the policy head: the number of moves that Leela's move map distinguishes.
 const MOVES: usize = 1858;
-/// Bitboards of each of the last boards: six kinds of ours, six of theirs, repetition.
+/// Bitboards for each of the last boards: six kinds of ours, six of theirs, repetition.
 const PLANES: usize = 13;
-/// Bytes of a record as it is written.
+/// Size in bytes of a record of version 6, the one that is written.
 pub(super) const WRITTEN: usize = 8356;
 
-/// Where things are in a record of some version.
+/// Byte offsets of the fields in a record of some version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     version: u32,
-    /// Bytes of a record.
+    /// Size of a record in bytes.
     pub(super) size: usize,
     probabilities: usize,
     planes: usize,
@@ -25,14 +25,14 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The one of records that begin with some bytes.
+    /// Layout of records that begin with these bytes, by the version number at their start.
     pub(super) fn of_first(bytes: &[u8]) -> Result<Self, String> {
         let version = u32_at(bytes, 0);
         Self::of(version)
             .ok_or_else(|| format!("version {version} of Leela's training data is unknown; there are 3 to 7"))
     }
 
-    /// The one of a version.
+    /// Layout of a version; `None` for unknown ones.
     pub(super) fn of(version: u32) -> Option<Self> {
         let size = match version {
             3 => 8276,
@@ -42,20 +42,21 @@ impl Layout {
             7 => 8396,
             _ => return None,
         };
-        // From version 5 on the format of the input planes stands before all else.
+        // From version 5 on the format of the input planes precedes all other fields but the version.
         let probabilities = if version >= 5 { 8 } else { 4 };
         let planes = probabilities + 4 * MOVES;
         Some(Self { version, size, probabilities, planes, castling: planes + 8 * BOARDS * PLANES })
     }
 }
 
-/// Whether a record knows of no board before its own.
-pub(super) fn knows_no_past(bytes: &[u8], layout: Layout) -> bool {
+/// True if the history planes of a record are empty, as they are at the start of a game.
+pub(super) fn has_empty_history(bytes: &[u8], layout: Layout) -> bool {
     let before = layout.planes + 8 * PLANES;
     bytes.get(before..before + 8 * PLANES).is_some_and(|planes| planes.iter().all(|&byte| byte == 0))
 }
 
-/// The canonical formats forget the boards before a move that cannot be taken back, so that nothing follows from having none.
+/// True for the canonical input formats. They drop the history before an irreversible move, so that an empty
+/// history does not mark the start of a game.
 pub(super) fn is_canonical(bytes: &[u8], layout: Layout) -> bool {
     layout.version >= 5 && u32_at(bytes, 4) >= 3
 }
@@ -68,7 +69,7 @@ fn f32_at(bytes: &[u8], at: usize) -> f32 {
     f32::from_bits(u32_at(bytes, at))
 }
 
-/// A plane as it is stored: a byte for each rank of the side to move, the file a in the highest bit.
+/// Reads a plane as it is stored: a byte for each rank of the side to move, the file a in the highest bit.
 fn plane(bytes: &[u8], layout: Layout, number: usize) -> BitBoard {
     let at = layout.planes + 8 * number;
     let mut ranks = [0; 8];
@@ -76,17 +77,17 @@ fn plane(bytes: &[u8], layout: Layout, number: usize) -> BitBoard {
     BitBoard(u64::from_le_bytes(ranks.map(u8::reverse_bits)))
 }
 
-/// How the canonical formats turn the board, and how it is turned back.
+/// Symmetry that the canonical formats apply to the board, and its inverse.
 #[derive(Clone, Copy)]
 struct Turned {
-    /// Bits: along the diagonal, upside down, left for right.
+    /// Bits of the transform: 4 mirrors along the diagonal, 2 upside down, 1 left for right.
     how: u8,
-    /// Black is to move, and looks at the board from the other side.
+    /// True if Black is to move, so that the stored board is seen from the other side.
     black: bool,
 }
 
 impl Turned {
-    /// From the board of the record to the real one.
+    /// Maps a square of the stored board to the real one.
     fn back(self, square: Square) -> Square {
         let (mut file, mut rank) = (square as usize % 8, square as usize / 8);
         if self.how & 4 != 0 {
@@ -103,7 +104,7 @@ impl Turned {
     }
 }
 
-/// A record by itself: whether a game begins with it is not seen here.
+/// Decodes a record without its neighbours: move number and start of the game are left for the caller.
 pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), String> {
     let version = u32_at(bytes, 0);
     if version != layout.version {
@@ -135,7 +136,8 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
             }
         }
     }
-    // Castling: ours the long way, ours the short way, theirs. In later formats a bit for the file of the rook.
+    // Castling rights: ours queenside, ours kingside, theirs. Later formats have a bit for the file of the
+    // rook.
     for (number, &right) in castling.iter().enumerate().filter(|(_, right)| **right != 0) {
         let owner = if number < 2 { side } else { !side };
         let long = number % 2 == 0;
@@ -162,7 +164,7 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
     let record = Record {
         position,
         mv,
-        score: chance_of(bytes, layout).map(Score::WinChance),
+        score: win_probability(bytes, layout).map(Score::WinProbability),
         result: outcome_of(bytes, layout)?,
         ply: position.ply(),
         starts_game: false,
@@ -170,11 +172,11 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
     Ok((record, board))
 }
 
-/// The square behind a pawn that has just jumped: told by later formats, and else seen by comparing with the position
-/// before.
-fn passant_of(bytes: &[u8], layout: Layout, told: Option<u8>, turned: Turned) -> Option<Square> {
+/// Square behind a pawn that has just jumped: stored in later formats, and otherwise found by comparison with
+/// the previous board.
+fn passant_of(bytes: &[u8], layout: Layout, stored: Option<u8>, turned: Turned) -> Option<Square> {
     const THEIR_PAWNS: usize = 6;
-    match told {
+    match stored {
         Some(0) => None,
         Some(files) => {
             let file = File::index(files.trailing_zeros() as usize % 8);
@@ -203,8 +205,10 @@ fn played(bytes: &[u8]) -> Option<usize> {
 }
 
 fn most_visited(bytes: &[u8], layout: Layout) -> Option<usize> {
-    let share = |index: usize| f32_at(bytes, layout.probabilities + 4 * index);
-    (0..MOVES).filter(|&index| share(index) > 0.0).max_by(|&a, &b| share(a).total_cmp(&share(b)))
+    let probability = |index: usize| f32_at(bytes, layout.probabilities + 4 * index);
+    (0..MOVES)
+        .filter(|&index| probability(index) > 0.0)
+        .max_by(|&a, &b| probability(a).total_cmp(&probability(b)))
 }
 
 fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> {
@@ -213,7 +217,8 @@ fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> 
     if turned.how == 0 {
         return policy::move_of(board, index).ok_or_else(illegal);
     }
-    // The index belongs to the turned board: the legal move whose turned image has it is meant.
+    // The index belongs to the transformed board: it stands for the legal move whose transformed image has
+    // this index.
     let text = policy::text(index);
     let mut moves = Vec::new();
     board.generate_moves(|generated| {
@@ -235,8 +240,8 @@ fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> 
     moves.iter().find(fits).copied().ok_or_else(illegal)
 }
 
-/// The chance of the best move, as the search saw it.
-fn chance_of(bytes: &[u8], layout: Layout) -> Option<f64> {
+/// Win probability of the best move, from the search's expected value `best_q`.
+fn win_probability(bytes: &[u8], layout: Layout) -> Option<f64> {
     const BEST_Q: usize = 12;
     let q = match layout.version {
         3 => return None,
@@ -250,12 +255,12 @@ fn outcome_of(bytes: &[u8], layout: Layout) -> Result<Option<Outcome>, String> {
         let sign = bytes[layout.castling + 7] as i8;
         return Outcome::from_sign(sign)
             .map(Some)
-            .ok_or_else(|| format!("the result is {sign}, none of 1, 0, -1"));
+            .ok_or_else(|| format!("the result is {sign}, not one of 1, 0, -1"));
     }
-    // Rescoring may have softened the result: the likeliest is taken.
+    // Rescoring may have softened the result, so the likeliest outcome is taken.
     let (q, d) = (f32_at(bytes, 8308), f32_at(bytes, 8312));
     if !(q.abs() <= 1.001 && (-0.001..=1.001).contains(&d)) {
-        return Err(format!("a result of {q} with draws of {d} is none"));
+        return Err(format!("a result of {q} with draws of {d} is impossible"));
     }
     let (win, loss) = ((1.0 + q - d) / 2.0, (1.0 - q - d) / 2.0);
     Ok(Some(if d >= win && d >= loss {
@@ -267,7 +272,7 @@ fn outcome_of(bytes: &[u8], layout: Layout) -> Result<Option<Outcome>, String> {
     }))
 }
 
-/// Adds a record of version 6, with the classical planes, to `out`.
+/// Appends a record of version 6, with the classical planes, to `out`.
 pub(super) fn encode(record: &Record, position: &Position, plies_left: f32, out: &mut Vec<u8>) {
     let board = position.board();
     let side = board.side_to_move();
@@ -276,18 +281,18 @@ pub(super) fn encode(record: &Record, position: &Position, plies_left: f32, out:
     out.extend(6u32.to_le_bytes());
     out.extend(1u32.to_le_bytes());
 
-    let mut shares = [-1f32; MOVES];
+    let mut probabilities = [-1f32; MOVES];
     board.generate_moves(|generated| {
         for mv in generated {
-            shares[policy::index_of(board, mv).get()] = 0.0;
+            probabilities[policy::index_of(board, mv).get()] = 0.0;
         }
         false
     });
     let played = record.mv.map_or(MOVES, |mv| policy::index_of(board, mv).get());
-    if let Some(share) = shares.get_mut(played) {
-        *share = 1.0;
+    if let Some(probability) = probabilities.get_mut(played) {
+        *probability = 1.0;
     }
-    out.extend(shares.iter().flat_map(|share| share.to_le_bytes()));
+    out.extend(probabilities.iter().flat_map(|probability| probability.to_le_bytes()));
 
     for past in last_boards(position, HistoryFill::FenOnly) {
         for squares in past.ours.into_iter().chain(past.theirs) {
@@ -308,10 +313,10 @@ pub(super) fn encode(record: &Record, position: &Position, plies_left: f32, out:
         _ => (0.0f32, 1.0f32),
     };
     let (q, d) = match record.score {
-        Some(score) => (2.0 * score.win_chance() as f32 - 1.0, 0.0),
+        Some(score) => (2.0 * score.win_probability() as f32 - 1.0, 0.0),
         None => (result_q, result_d),
     };
-    let numbers = [
+    let fields = [
         q,
         q,
         d,
@@ -328,7 +333,7 @@ pub(super) fn encode(record: &Record, position: &Position, plies_left: f32, out:
         f32::NAN,
         f32::NAN,
     ];
-    out.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    out.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
     out.extend(0u32.to_le_bytes());
     out.extend((played as u16).to_le_bytes());
     out.extend((played as u16).to_le_bytes());
@@ -337,8 +342,8 @@ pub(super) fn encode(record: &Record, position: &Position, plies_left: f32, out:
     debug_assert_eq!(out.len() - start, WRITTEN);
 }
 
-/// Turns records of a game into what Leela's canonical format 3 makes of it: en passant is told, and what came before a
-/// move that cannot be taken back is forgotten.
+/// Turns records of a game into what Leela's canonical format 3 makes of it: the en passant file is stored,
+/// and the history before an irreversible move is dropped.
 #[cfg(test)]
 pub(super) fn make_canonical(bytes: &mut [u8]) {
     let layout = Layout::of(6).unwrap();
@@ -362,7 +367,7 @@ pub(super) fn make_canonical(bytes: &mut [u8]) {
     }
 }
 
-/// Records of version 6 as version 5 has them, where another move than the one played was looked at most.
+/// Records of version 6 converted to version 5, where another move than the one played has the most visits.
 #[cfg(test)]
 pub(super) fn make_version_5(bytes: &[u8]) -> Vec<u8> {
     let [old, new] = [6, 5].map(|version| Layout::of(version).unwrap());
@@ -374,9 +379,9 @@ pub(super) fn make_version_5(bytes: &[u8]) -> Vec<u8> {
         let record = &mut out[start..];
         record[0] = 5;
         record[new.castling + 7] = result.sign() as u8;
-        let share = |index: usize| new.probabilities + 4 * index;
-        if let Some(other) = (0..MOVES).find(|&index| f32_at(record, share(index)) == 0.0) {
-            record[share(other)..share(other + 1)].copy_from_slice(&2f32.to_le_bytes());
+        let offset = |index: usize| new.probabilities + 4 * index;
+        if let Some(other) = (0..MOVES).find(|&index| f32_at(record, offset(index)) == 0.0) {
+            record[offset(other)..offset(other + 1)].copy_from_slice(&2f32.to_le_bytes());
         }
     }
     out

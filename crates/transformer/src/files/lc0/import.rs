@@ -1,10 +1,11 @@
-//! Reading lc0's files: which kind of network one is, how large it is, and its numbers.
+//! Reads lc0's files: checks the kind of network, derives the architecture from tensor sizes, and converts
+//! the tensors.
 
 use super::super::LoadError;
-use super::super::wire::{Part, Value};
+use super::super::wire::{MessageView, Value};
 use super::layer::Layer;
-use super::places::{
-    BLOCKS, HEADCOUNT, POLICY_HEADS, Place, Step, VALUE_HEADS, VANILLA, places, policy_head,
+use super::tensor_paths::{
+    BLOCKS, HEADCOUNT, POLICY_HEADS, Step, TensorPath, VALUE_HEADS, VANILLA, policy_head, tensor_paths,
 };
 use super::{ACTIVATIONS, EPSILON, GZIP, MAGIC, field, known, layout};
 use crate::architecture::SQUARES;
@@ -14,15 +15,20 @@ use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
 
-/// Unpacked. The largest networks of the field have 0.4 GB.
+/// Largest uncompressed size in bytes. The largest known networks have 0.4 GB.
 const MAX_LEN: u64 = 1 << 30;
-/// More than the blocks of any network.
+/// Largest number of blocks, far more than any network has.
 const MAX_BLOCKS: usize = 1 << 12;
-/// No field of weights that we know has a higher number.
+/// Highest field number among the known weights.
 const MAX_FIELD: u32 = 45;
 
 impl Weights {
-    /// Reads a network of lc0's BT family, packed or not. Offsets in errors are those of the unpacked file.
+    /// Reads a network of lc0's BT family, compressed or not. Offsets in errors are those of the uncompressed
+    /// file.
+    ///
+    /// # Errors
+    /// If the file is damaged, or is a network of another kind; the message names what was found and what can
+    /// be read.
     pub fn from_lc0(bytes: &[u8]) -> Result<Self, LoadError> {
         if !bytes.starts_with(GZIP) {
             return Self::from_unpacked(bytes);
@@ -39,12 +45,12 @@ impl Weights {
     }
 
     fn from_unpacked(bytes: &[u8]) -> Result<Self, LoadError> {
-        let net = Part { bytes, offset: 0 };
-        if net.word(field::MAGIC)? != Some(MAGIC) {
-            return Err(LoadError::new("magic", 0, "this is no network of lc0's"));
+        let net = MessageView { bytes, offset: 0 };
+        if net.fixed_32(field::MAGIC)? != Some(MAGIC) {
+            return Err(LoadError::new("magic", 0, "this is not a network of lc0"));
         }
         let kind = Kind::read(net)?;
-        let Some(weights) = net.part(field::WEIGHTS)? else {
+        let Some(weights) = net.message(field::WEIGHTS)? else {
             return Err(LoadError::new("weights", 0, "there are none"));
         };
         let tree = Tree::read(weights)?;
@@ -53,41 +59,42 @@ impl Weights {
             .check()
             .map_err(|error| LoadError::new("architecture", weights.offset, error.to_string()))?;
 
-        // All tensors are seen to be there before memory is set aside.
-        let places = places(&architecture);
-        let mut layers = Vec::with_capacity(places.len());
-        for Place { path, tensor, shape } in &places {
+        // All tensors are located before memory is allocated.
+        let paths = tensor_paths(&architecture);
+        let mut layers = Vec::with_capacity(paths.len());
+        for TensorPath { path, tensor, shape } in &paths {
             let layer = tree.layer(path, tensor)?;
             if layer.len() != shape.iter().product::<usize>() {
-                let problem = format!("{} numbers found, {shape:?} expected", layer.len());
+                let problem = format!("{} values found, {shape:?} expected", layer.len());
                 return Err(LoadError::new(tensor, layer.offset(), problem));
             }
             layers.push(layer);
         }
         let width = architecture.body.width;
         let mut ignores_history = false;
-        let tensors: NamedTensors = places
+        let tensors: NamedTensors = paths
             .into_iter()
             .zip(layers)
-            .map(|(Place { tensor, shape, .. }, layer)| {
-                let numbers = layout::ours(&tensor, width, layer.numbers());
+            .map(|(TensorPath { tensor, shape, .. }, layer)| {
+                let values = layout::ours(&tensor, width, layer.values());
                 if tensor == SQUARES_LAYER {
-                    ignores_history = layout::ignores_history(&numbers, width, layer.rounding());
+                    ignores_history = layout::ignores_history(&values, width, layer.rounding());
                 }
-                (tensor, (shape, numbers))
+                (tensor, (shape, values))
             })
             .collect();
-        // The format has no word for it, but a network that was made so can be told by its weights.
+        // The format has no field for this, but the weights of such a network show it: those of the history
+        // planes are zero.
         if ignores_history {
-            architecture.input = Input::LonePlanes;
+            architecture.input = Input::PlanesSingle;
         }
         let mut weights = Self::new(architecture, tensors)?;
-        weights.empty_unseen();
+        weights.zero_history_weights();
         Ok(weights)
     }
 }
 
-/// What a file says of its network before the weights.
+/// Properties that the format message declares.
 struct Kind {
     activation: Activation,
     smolgen: Activation,
@@ -95,11 +102,10 @@ struct Kind {
 }
 
 impl Kind {
-    fn read(net: Part<'_>) -> Result<Self, LoadError> {
-        let format = net.part(field::FORMAT)?.unwrap_or(Part { bytes: &[], offset: 0 });
-        let Some(network) = format.part(field::NETWORK_FORMAT)? else {
-            let problem =
-                "a residual network of the first kind, which says nothing of itself; BT3 and BT4 can be read";
+    fn read(net: MessageView<'_>) -> Result<Self, LoadError> {
+        let format = net.message(field::FORMAT)?.unwrap_or(MessageView { bytes: &[], offset: 0 });
+        let Some(network) = format.message(field::NETWORK_FORMAT)? else {
+            let problem = "a residual network of the first kind, without a description of itself; BT3 and BT4 can be read";
             return Err(LoadError::new("format", format.offset, problem));
         };
         let refuse = |what: &str, problem: String| {
@@ -108,7 +114,7 @@ impl Kind {
             );
             LoadError::new(what, network.offset, problem)
         };
-        let number = |number| network.number(number).map(|found| found.unwrap_or(0));
+        let number = |number| network.varint(number).map(|found| found.unwrap_or(0));
         let structure = number(field::NETWORK)?;
         match structure {
             known::ATTENTION_BODY | known::ATTENTION_BODY_OF_MANY_HEADS => {}
@@ -119,11 +125,11 @@ impl Kind {
             other => return Err(refuse("network", format!("a network of the unknown kind {other}"))),
         }
         let embedding = number(field::EMBEDDING)?;
-        // Files of the first kind did not say it yet: many heads came with this embedding.
+        // Early files do not declare it: networks with several heads came with this embedding.
         if embedding != known::DENSE_BOARD && !(structure == known::ATTENTION_BODY && embedding == 0) {
             return Err(refuse("embedding", "an embedding that does not see the whole board".into()));
         }
-        let encoding = format.number(field::ENCODING)?.unwrap_or(0);
+        let encoding = format.varint(field::ENCODING)?.unwrap_or(0);
         for (what, found, wanted) in [
             ("input format", number(field::INPUT)?, known::PLANES_112),
             ("policy format", number(field::POLICY)?, known::POLICY_ATTENTION),
@@ -139,14 +145,15 @@ impl Kind {
             1 => Activation::Mish,
             other => return Err(refuse("activation", format!("{other} is unknown"))),
         };
-        let curve = |what, found: u64| match ACTIVATIONS.into_iter().find(|&(_, number)| number == found) {
-            _ if found == 0 => Ok(activation),
-            Some((curve, _)) => Ok(curve),
-            None => Err(refuse(what, format!("{found} is unknown"))),
-        };
-        let smolgen = curve("activation of smolgen", number(field::SMOLGEN_ACTIVATION)?)?;
+        let activation_of =
+            |what, found: u64| match ACTIVATIONS.into_iter().find(|&(_, number)| number == found) {
+                _ if found == 0 => Ok(activation),
+                Some((found, _)) => Ok(found),
+                None => Err(refuse(what, format!("{found} is unknown"))),
+            };
+        let smolgen = activation_of("activation of smolgen", number(field::SMOLGEN_ACTIVATION)?)?;
         let feed_forward =
-            curve("activation of feed-forward layers", number(field::FEED_FORWARD_ACTIVATION)?)?;
+            activation_of("activation of feed-forward layers", number(field::FEED_FORWARD_ACTIVATION)?)?;
         if feed_forward != activation {
             let problem = format!("{feed_forward:?}, but {activation:?} everywhere else");
             return Err(refuse("activation of feed-forward layers", problem));
@@ -155,15 +162,15 @@ impl Kind {
     }
 }
 
-/// The layers of a file, by the fields that lead to them.
+/// All layers of a file, by the fields that lead to them.
 struct Tree<'a> {
-    layers: HashMap<Vec<Step>, Part<'a>>,
+    layers: HashMap<Vec<Step>, MessageView<'a>>,
     offset: usize,
     blocks: usize,
     heads: usize,
 }
 
-/// Whether a field is a message of further fields; else it is a tensor.
+/// True if a field is a message of further fields; otherwise it is a tensor.
 fn is_message(fields: &[u32]) -> bool {
     match fields {
         [BLOCKS | 41 | VALUE_HEADS | POLICY_HEADS] | [BLOCKS, 1 | 4] | [BLOCKS, 1, 9] => true,
@@ -174,18 +181,18 @@ fn is_message(fields: &[u32]) -> bool {
 }
 
 impl<'a> Tree<'a> {
-    /// Finds all layers in one pass, however many fields there are.
-    fn read(weights: Part<'a>) -> Result<Self, LoadError> {
-        let heads = weights.number(HEADCOUNT)?.unwrap_or(0);
+    /// Finds all layers in a single pass over the file.
+    fn read(weights: MessageView<'a>) -> Result<Self, LoadError> {
+        let heads = weights.varint(HEADCOUNT)?.unwrap_or(0);
         let heads = usize::try_from(heads).unwrap_or(usize::MAX);
         let mut tree = Self { layers: HashMap::new(), offset: weights.offset, blocks: 0, heads };
         tree.add(weights, &mut Vec::new())?;
         Ok(tree)
     }
 
-    fn add(&mut self, part: Part<'a>, path: &mut Vec<Step>) -> Result<(), LoadError> {
+    fn add(&mut self, part: MessageView<'a>, path: &mut Vec<Step>) -> Result<(), LoadError> {
         for found in part.fields() {
-            let (number, Value::Part(inner)) = found? else { continue };
+            let (number, Value::Bytes(inner)) = found? else { continue };
             if number > MAX_FIELD {
                 continue;
             }
@@ -217,7 +224,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// How many numbers a layer has; none if it is not there.
+    /// Number of elements of a layer; 0 if it is missing.
     fn len(&self, path: &[Step]) -> Result<usize, LoadError> {
         self.layers.get(path).map_or(Ok(0), |&part| Ok(Layer::new(part)?.len()))
     }
@@ -226,7 +233,7 @@ impl<'a> Tree<'a> {
         Err(LoadError::new(field, self.offset, problem))
     }
 
-    /// What the network is made of, by the sizes of its tensors.
+    /// Derives the architecture from the sizes of the tensors.
     fn architecture(&self, kind: &Kind) -> Result<Architecture, LoadError> {
         let at = |field| [(field, 0)];
         let width = self.len(&at(26))?;
@@ -242,7 +249,7 @@ impl<'a> Tree<'a> {
             return self.refuse("attention", "a network without smolgen");
         }
         if self.layers.keys().any(|path| matches!(path[..], [(BLOCKS, _), (1, _), (10..=12, _)])) {
-            return self.refuse("attention", "a network with relative positions, which has no place here");
+            return self.refuse("attention", "a network with relative positions, which are not supported");
         }
         let norm = Norm {
             kind: NormKind::Layer,
@@ -301,13 +308,13 @@ impl<'a> Tree<'a> {
         if width == 0 {
             return self.refuse("policy", "a network whose policies do not share the layer on squares");
         }
-        let mut beside = Vec::new();
+        let mut aux_targets = Vec::new();
         for target in PolicyTarget::ALL {
             if len(policy_head(target), 4)? > 0 {
-                beside.push(target);
+                aux_targets.push(target);
             }
         }
-        let heads = || std::iter::once(VANILLA).chain(beside.iter().map(|&target| policy_head(target)));
+        let heads = || std::iter::once(VANILLA).chain(aux_targets.iter().map(|&target| policy_head(target)));
         for head in heads() {
             if len(head, 2)? > 0 {
                 return self.refuse("policy", "a head with a layer on squares of its own");
@@ -320,6 +327,6 @@ impl<'a> Tree<'a> {
         if self.layers.keys().any(encoders) {
             return self.refuse("policy", "a head with blocks of its own");
         }
-        Ok(PolicyHead { kind: PolicyKind::Attention, width, beside })
+        Ok(PolicyHead { kind: PolicyKind::Attention, width, aux_targets })
     }
 }

@@ -1,4 +1,5 @@
-//! What lc0 stores in another way than we do: gates, with a row for each channel, and the weights of the clock.
+//! Tensors whose layout differs between lc0's files and ours: gates, which are transposed, and the weights of
+//! the clock, whose unit differs.
 
 use super::PLANES;
 use crate::architecture::SQUARES;
@@ -8,46 +9,46 @@ use std::borrow::Cow;
 
 const GATES: [&str; 2] = ["embedding.gate.scale", "embedding.gate.offset"];
 
-/// A tensor of ours as lc0 stores it. `width` is that of the network's rows.
-pub(super) fn theirs<'a>(tensor: &str, width: usize, numbers: &'a [f32]) -> Cow<'a, [f32]> {
+/// Converts a tensor to lc0's layout. `width` is the model width.
+pub(super) fn theirs<'a>(tensor: &str, width: usize, values: &'a [f32]) -> Cow<'a, [f32]> {
     if GATES.contains(&tensor) {
-        return transposed(numbers, SQUARES, width).into();
+        return transposed(values, SQUARES, width).into();
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(numbers, width, |weight| weight / CLOCK_UNIT).into();
+        return clock_times(values, width, |weight| weight / CLOCK_UNIT).into();
     }
-    numbers.into()
+    values.into()
 }
 
-/// A tensor of lc0's as we store it.
-pub(super) fn ours(tensor: &str, width: usize, numbers: Vec<f32>) -> Vec<f32> {
+/// Converts a tensor from lc0's layout.
+pub(super) fn ours(tensor: &str, width: usize, values: Vec<f32>) -> Vec<f32> {
     if GATES.contains(&tensor) {
-        return transposed(&numbers, width, SQUARES);
+        return transposed(&values, width, SQUARES);
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(&numbers, width, |weight| weight * CLOCK_UNIT);
+        return clock_times(&values, width, |weight| weight * CLOCK_UNIT);
     }
-    numbers
+    values
 }
 
-/// Whether the layer on squares has no weights for the game before the position, but for half a step of rounding.
-pub(super) fn ignores_history(numbers: &[f32], width: usize, step: f32) -> bool {
-    let inputs = (numbers.len() / width).max(PLANES);
-    numbers.chunks_exact(inputs).all(|row| row[HISTORY].iter().all(|weight| weight.abs() <= step))
+/// True if the layer on squares has zero weights for all history planes, up to half a step of rounding.
+pub(super) fn ignores_history(values: &[f32], width: usize, step: f32) -> bool {
+    let inputs = (values.len() / width).max(PLANES);
+    values.chunks_exact(inputs).all(|row| row[HISTORY].iter().all(|weight| weight.abs() <= step))
 }
 
-fn transposed(numbers: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    (0..columns).flat_map(|column| (0..rows).map(move |row| numbers[row * columns + column])).collect()
+fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    (0..columns).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
 }
 
-/// The weights of the clock's plane, changed; a row for each of `width` outputs.
-fn clock_times(numbers: &[f32], width: usize, change: impl Fn(f32) -> f32) -> Vec<f32> {
-    let mut numbers = numbers.to_vec();
-    let inputs = (numbers.len() / width).max(PLANES);
-    for row in numbers.chunks_exact_mut(inputs) {
+/// Changes the weights of the clock plane in each of the `width` rows.
+fn clock_times(values: &[f32], width: usize, change: impl Fn(f32) -> f32) -> Vec<f32> {
+    let mut values = values.to_vec();
+    let inputs = (values.len() / width).max(PLANES);
+    for row in values.chunks_exact_mut(inputs) {
         row[CLOCK] = change(row[CLOCK]);
     }
-    numbers
+    values
 }
 
 #[cfg(test)]
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back_is_the_same() {
+    fn conversion_there_and_back_is_the_identity() {
         let gates: Vec<f32> = (0..64 * 3).map(|index| index as f32).collect();
         let turned = theirs("embedding.gate.scale", 3, &gates);
         assert_eq!(turned[..3], [0.0, 3.0, 6.0]);

@@ -1,4 +1,4 @@
-use super::super::wire::Part;
+use super::super::wire::MessageView;
 use super::*;
 use crate::Preset;
 use crate::encoding::planes::HISTORY;
@@ -24,22 +24,22 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_tensor_has_a_place_of_its_own() {
+fn every_tensor_has_a_path_of_its_own() {
     for architecture in [Preset::Bt4.architecture(), network().architecture().clone()] {
-        let places = places(&architecture);
-        assert_eq!(places.len(), architecture.tensors().len());
-        let distinct: std::collections::HashSet<_> = places.iter().map(|place| place.path.clone()).collect();
-        assert_eq!(distinct.len(), places.len());
+        let paths = tensor_paths(&architecture);
+        assert_eq!(paths.len(), architecture.tensors().len());
+        let distinct: std::collections::HashSet<_> = paths.iter().map(|path| path.path.clone()).collect();
+        assert_eq!(distinct.len(), paths.len());
     }
 }
 
 #[test]
-fn what_is_written_is_read_again_up_to_rounding() {
+fn written_networks_are_read_back_up_to_rounding() {
     let weights = network();
     let bytes = weights.to_lc0().unwrap();
     let again = Weights::from_bytes(&bytes, None).unwrap();
-    // Heads of policies come in an order of the file's.
-    assert_eq!(again.architecture().heads.policy.as_ref().unwrap().beside.len(), 3);
+    // Policy heads come in the order of the file.
+    assert_eq!(again.architecture().heads.policy.as_ref().unwrap().aux_targets.len(), 3);
     assert_eq!(again.architecture(), weights.architecture());
     for ((spec, exact), (_, read)) in weights.iter().zip(again.iter()) {
         let range = exact.iter().fold(0f32, |range, number| range.max(number.abs())) * 2.0;
@@ -51,33 +51,34 @@ fn what_is_written_is_read_again_up_to_rounding() {
     assert_eq!(again.to_lc0().unwrap(), bytes);
 }
 
-/// lc0 shows every network the game: one that is not to see it has no weights for it, and is known by that again.
+/// lc0 feeds the history planes to every network: one that must ignore them has zero weights there, and is
+/// recognised by that.
 #[test]
-fn a_network_of_lone_positions_stays_one() {
-    let text = ARCHITECTURES[0].replacen("input = \"planes\"", "input = \"lone-planes\"", 1);
+fn a_network_of_single_positions_stays_one() {
+    let text = ARCHITECTURES[0].replacen("input = \"planes\"", "input = \"planes-single\"", 1);
     let architecture = Architecture::from_toml(&text).unwrap();
-    assert_eq!(architecture.input, Input::LonePlanes);
+    assert_eq!(architecture.input, Input::PlanesSingle);
     let mut weights = Weights::random(architecture, 11);
     let again = Weights::from_lc0(&weights.to_lc0().unwrap()).unwrap();
-    assert_eq!(again.architecture().input, Input::LonePlanes);
+    assert_eq!(again.architecture().input, Input::PlanesSingle);
     assert_eq!(again.to_lc0().unwrap(), weights.to_lc0().unwrap());
     let history = |weights: &Weights| {
-        let numbers = weights.get(SQUARES_LAYER).unwrap();
-        let row = numbers.len() / weights.architecture().body.width;
-        numbers.chunks_exact(row).flat_map(|row| row[HISTORY].to_vec()).any(|number| number != 0.0)
+        let values = weights.get(SQUARES_LAYER).unwrap();
+        let row = values.len() / weights.architecture().body.width;
+        values.chunks_exact(row).flat_map(|row| row[HISTORY].to_vec()).any(|number| number != 0.0)
     };
     assert!(!history(&weights) && !history(&again) && history(&network()));
-    // Weights that nothing uses here are not shown to those who would use them.
+    // Weights that are never used here are not written for programs that would use them.
     weights.get_mut(SQUARES_LAYER).unwrap().fill(0.05);
     assert!(!history(&Weights::from_lc0(&weights.to_lc0().unwrap()).unwrap()));
 }
 
 #[test]
-fn networks_that_lc0_does_not_know_are_refused_by_name() {
+fn parts_that_lc0_does_not_support_are_reported_by_name() {
     for (index, expected) in [(1, "an input other than 112 planes"), (2, "an input"), (3, "an input")] {
         let weights = Weights::random(Architecture::from_toml(ARCHITECTURES[index]).unwrap(), 1);
-        let told = weights.to_lc0().unwrap_err().to_string();
-        assert!(told.starts_with(&format!("lc0's format has no place for {expected}")), "{told}");
+        let error = weights.to_lc0().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("lc0's format does not support {expected}")), "{error}");
     }
     for (from, to, expected) in [
         ("activation = \"mish\"", "activation = \"gelu\"", "the activation Gelu"),
@@ -87,13 +88,13 @@ fn networks_that_lc0_does_not_know_are_refused_by_name() {
     ] {
         assert!(ARCHITECTURES[0].contains(from));
         let architecture = Architecture::from_toml(&ARCHITECTURES[0].replacen(from, to, 1)).unwrap();
-        let told = Weights::random(architecture, 1).to_lc0().unwrap_err().to_string();
-        assert!(told.contains(expected), "{told}");
+        let error = Weights::random(architecture, 1).to_lc0().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 
-/// A file that says this of its network, and no more.
-fn said(fields: &[(u32, u64)]) -> String {
+/// Error for a file that declares these properties of its network and has no weights.
+fn error_of(fields: &[(u32, u64)]) -> String {
     let mut network = Message::default();
     fields.iter().for_each(|&(number, value)| network.varint(number, value));
     let mut format = Message::default();
@@ -107,11 +108,11 @@ fn said(fields: &[(u32, u64)]) -> String {
 }
 
 #[test]
-fn other_networks_of_lc0s_are_refused_by_name() {
+fn other_kinds_of_lc0_networks_are_refused_by_name() {
     let bt: [(u32, u64); 6] = [(1, 1), (3, 7), (4, 3), (5, 2), (7, 1), (10, 2)];
     let with = |field: u32, value: u64| {
         let changed = bt.map(|(number, old)| (number, if number == field { value } else { old }));
-        said(&changed)
+        error_of(&changed)
     };
     assert!(with(3, 4).contains("a residual network with squeeze and excitation; networks of the BT family"));
     assert!(with(3, 3).contains("a residual network;"));
@@ -122,23 +123,23 @@ fn other_networks_of_lc0s_are_refused_by_name() {
     assert!(with(7, 1).contains("without an embedding"), "{}", with(7, 1));
     let mut activated = bt.to_vec();
     activated.push((9, 8));
-    assert!(said(&activated).contains("SquaredRelu, but Mish everywhere else"));
+    assert!(error_of(&activated).contains("SquaredRelu, but Mish everywhere else"));
 }
 
 #[test]
-fn a_head_that_is_missed_is_named() {
+fn a_missing_head_is_named() {
     let mut bytes = unpacked(&network().to_lc0().unwrap());
-    let weights = Part { bytes: &bytes, offset: 0 }.part(field::WEIGHTS).unwrap().unwrap();
-    let heads = weights.part(places::VALUE_HEADS).unwrap().unwrap().offset;
-    // The first head becomes one of those that have a name.
+    let weights = MessageView { bytes: &bytes, offset: 0 }.message(field::WEIGHTS).unwrap().unwrap();
+    let heads = weights.message(tensor_paths::VALUE_HEADS).unwrap().unwrap().offset;
+    // Changes the first head to one with another name.
     assert_eq!(bytes[heads], 1 << 3 | 2);
     bytes[heads] = 4 << 3 | 2;
-    let told = Weights::from_lc0(&bytes).unwrap_err().to_string();
-    assert!(told.contains("without the head that lc0 calls winner"), "{told}");
+    let error = Weights::from_lc0(&bytes).unwrap_err().to_string();
+    assert!(error.contains("without the head that lc0 calls winner"), "{error}");
 }
 
 #[test]
-fn cuts_and_damage_are_refused() {
+fn truncated_and_damaged_files_are_refused() {
     let bytes = network().to_lc0().unwrap();
     for len in [0, 5, 20, bytes.len() / 2, bytes.len() - 1] {
         assert!(Weights::from_lc0(&bytes[..len]).is_err(), "{len} bytes");
@@ -148,11 +149,11 @@ fn cuts_and_damage_are_refused() {
         assert!(Weights::from_lc0(&packed(&whole[..len])).is_err(), "{len} bytes unpacked");
     }
     let mut infinite = whole.clone();
-    // The first tensor's smallest number, which stands after its key.
+    // The minimum of the first tensor, which follows its key.
     let least =
         network().get("embedding.squares.weight").unwrap().iter().copied().fold(f32::INFINITY, f32::min);
     let at = whole.windows(4).position(|bytes| bytes == least.to_le_bytes()).unwrap();
     infinite[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
-    let told = Weights::from_lc0(&packed(&infinite)).unwrap_err().to_string();
-    assert!(told.contains("embedding.squares.weight: number 0 is NaN"), "{told}");
+    let error = Weights::from_lc0(&packed(&infinite)).unwrap_err().to_string();
+    assert!(error.contains("embedding.squares.weight: number 0 is NaN"), "{error}");
 }

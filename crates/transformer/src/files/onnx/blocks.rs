@@ -1,14 +1,14 @@
-//! The embedding and the blocks.
+//! The embedding and the transformer blocks as ONNX operators.
 
 use super::graph::{Attribute, Graph, Value};
 use crate::architecture::{PIECE_CHANNELS, SMOLGEN_EPSILON, SQUARES, TEXT_TOKENS};
 use crate::{Attention, Embedding, Experts, FeedForward, Mask, NormKind, NormPlace, Smolgen};
 
-/// Added to the logit of what may not be seen: e to its power is zero.
+/// Added to the logit of a masked pair: its exponential is zero.
 const UNSEEN: f32 = -1e9;
 
 impl Graph<'_> {
-    /// The input, and the rows that it becomes.
+    /// Declares the input and embeds it.
     pub(super) fn embedding(&mut self) -> Value {
         let architecture = self.weights.architecture();
         match (&architecture.embedding, architecture.input.channels()) {
@@ -33,9 +33,9 @@ impl Graph<'_> {
             let action = self.unsqueeze(&action, 1);
             tokens = self.op("Concat", &[&tokens, &action], &[Attribute::Int("axis", 1)]);
         }
-        let (shape, numbers) = self.stored("embedding.table");
+        let (shape, values) = self.stored("embedding.table");
         let root = (self.weights.architecture().body.width as f32).sqrt();
-        let scaled: Vec<f32> = numbers.iter().map(|number| number * root).collect();
+        let scaled: Vec<f32> = values.iter().map(|number| number * root).collect();
         let table = self.floats(&shape, &scaled);
         let rows = self.op("Gather", &[&table, &tokens], &[Attribute::Int("axis", 0)]);
         let positions = self.tensor("embedding.positions");
@@ -48,7 +48,7 @@ impl Graph<'_> {
         let board = self.linear(&pieces, "embedding.board");
         let board = self.reshape(&board, &[SQUARES, channels]);
         let joined = self.op("Concat", &[squares, &board], &[Attribute::Int("axis", 2)]);
-        let rows = self.bent(&joined, "embedding.squares");
+        let rows = self.linear_activated(&joined, "embedding.squares");
         let rows = self.norm(&rows, "embedding.norm");
         let scale = self.tensor("embedding.gate.scale");
         let offset = self.tensor("embedding.gate.offset");
@@ -59,17 +59,17 @@ impl Graph<'_> {
         self.norm(&rows, "embedding.feed_forward_norm")
     }
 
-    /// A branch joins the rows.
+    /// Adds a branch to the residual stream.
     fn join(&mut self, rows: &Value, branch: &Value) -> Value {
         let factor = self.weights.architecture().branch_factor();
         if factor == 1.0 {
             return self.op("Add", &[rows, branch], &[]);
         }
-        let branch = self.times(branch, factor);
+        let branch = self.scale(branch, factor);
         self.op("Add", &[rows, &branch], &[])
     }
 
-    /// Attention, and what happens to each row alone.
+    /// A block: attention and the feed-forward layer, each as a residual branch.
     pub(super) fn block(&mut self, rows: Value, name: &str) -> Value {
         let rows = self.branch(&rows, name, "attention_norm", Self::attention);
         self.branch(&rows, name, "feed_forward_norm", Self::mix)
@@ -109,7 +109,7 @@ impl Graph<'_> {
         let query = of_heads("query", &[0, 2, 1, 3]);
         let key = of_heads("key", &[0, 2, 3, 1]);
         let value = of_heads("value", &[0, 2, 1, 3]);
-        let query = self.times(&query, 1.0 / (depth as f32).sqrt());
+        let query = self.scale(&query, 1.0 / (depth as f32).sqrt());
         let mut logits = self.op("MatMul", &[&query, &key], &[]);
         let added = match &body.attention {
             Attention::Plain { .. } => None,
@@ -120,14 +120,14 @@ impl Graph<'_> {
         for more in added.iter().chain(&unseen) {
             logits = self.op("Add", &[&logits, more], &[]);
         }
-        let shares = self.op("Softmax", &[&logits], &[Attribute::Int("axis", -1)]);
-        let seen = self.op("MatMul", &[&shares, &value], &[]);
+        let weights = self.op("Softmax", &[&logits], &[Attribute::Int("axis", -1)]);
+        let seen = self.op("MatMul", &[&weights, &value], &[]);
         let seen = self.transpose(&seen, &[0, 2, 1, 3]);
         let seen = self.reshape(&seen, &[tokens, body.width]);
         self.linear(&seen, &format!("{name}.attention.out"))
     }
 
-    /// The position does not see the move, which is the last token.
+    /// Attention mask: the position does not attend to the move, which is the last token.
     fn unseen(&mut self, tokens: usize) -> Value {
         let last = tokens - 1;
         let pair = |index: usize| index % tokens == last && index / tokens != last;
@@ -138,8 +138,8 @@ impl Graph<'_> {
 
     fn smolgen(&mut self, rows: &Value, name: &str, sizes: &Smolgen) -> Value {
         let heads = self.weights.architecture().body.heads;
-        let pressed = self.linear(rows, &format!("{name}.squares"));
-        let mut made = self.reshape(&pressed, &[SQUARES * sizes.compressed]);
+        let compressed = self.linear(rows, &format!("{name}.squares"));
+        let mut made = self.reshape(&compressed, &[SQUARES * sizes.compressed]);
         for part in ["board", "heads"] {
             made = self.linear(&made, &format!("{name}.{part}"));
             made = self.activate(&made, sizes.activation);
@@ -151,7 +151,7 @@ impl Graph<'_> {
     }
 
     fn feed_forward(&mut self, rows: &Value, name: &str) -> Value {
-        let mut hidden = self.bent(rows, &format!("{name}.in"));
+        let mut hidden = self.linear_activated(rows, &format!("{name}.in"));
         if self.weights.get(&format!("{name}.gate.weight")).is_some() {
             let gate = self.linear(rows, &format!("{name}.gate"));
             hidden = self.op("Mul", &[&hidden, &gate], &[]);
@@ -166,14 +166,16 @@ impl Graph<'_> {
         }
     }
 
-    /// Every expert sees every row; those that were not chosen count for nothing.
+    /// Mixture of experts: all experts compute all tokens, and those that were not chosen are multiplied by
+    /// zero.
     fn experts(&mut self, rows: &Value, name: &str, experts: &Experts) -> Value {
         let logits = self.linear(rows, &format!("{name}.router"));
         let chosen = self.ints(&[experts.chosen as i64]);
-        let [best, which] = self.op_of_two("TopK", &[&logits, &chosen], &[Attribute::Int("axis", -1)]);
-        let shares = self.op("Softmax", &[&best], &[Attribute::Int("axis", -1)]);
-        let nothing = self.times(&logits, 0.0);
-        let gates = self.op("ScatterElements", &[&nothing, &which, &shares], &[Attribute::Int("axis", 2)]);
+        let [best, which] =
+            self.op_with_two_outputs("TopK", &[&logits, &chosen], &[Attribute::Int("axis", -1)]);
+        let weights = self.op("Softmax", &[&best], &[Attribute::Int("axis", -1)]);
+        let nothing = self.scale(&logits, 0.0);
+        let gates = self.op("ScatterElements", &[&nothing, &which, &weights], &[Attribute::Int("axis", 2)]);
         let mut sum = None;
         for expert in 0..experts.count {
             let made = self.feed_forward(rows, &format!("{name}.experts.{expert}"));
@@ -184,7 +186,7 @@ impl Graph<'_> {
                 Some(sum) => self.op("Add", &[&sum, &made], &[]),
             });
         }
-        // There is at least one.
+        // There is at least one expert.
         sum.unwrap_or(nothing)
     }
 }

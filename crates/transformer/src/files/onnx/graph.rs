@@ -1,21 +1,19 @@
-//! A graph that grows operator by operator.
+//! An ONNX graph that is built operator by operator.
 
 use crate::files::wire::Message;
 use crate::{Activation, NormKind, Weights};
 use std::collections::{HashMap, HashSet};
 
-/// What the format calls its types of numbers.
+/// Numbers of the element types in the format.
 const FLOAT: u64 = 1;
 const INT64: u64 = 7;
-/// The version of the file's structure that goes with the operators.
+/// Version of the file structure that goes with the opset.
 const IR_VERSION: u64 = 8;
 const OPSET: u64 = 17;
 
-/// A value of the graph, by its name.
 #[derive(Clone, Debug)]
 pub(super) struct Value(String);
 
-/// A parameter of an operator.
 pub(super) enum Attribute<'a> {
     Int(&'static str, i64),
     Ints(&'static str, &'a [i64]),
@@ -26,9 +24,9 @@ pub(super) struct Graph<'a> {
     pub(super) weights: &'a Weights,
     shapes: HashMap<String, Vec<usize>>,
     graph: Message,
-    /// How many values have a name of their own.
+    /// Number of values with a generated name.
     made: usize,
-    /// Weights that are there already: blocks may share them.
+    /// Weights that the graph already has: blocks may share them.
     put: HashSet<String>,
 }
 
@@ -41,7 +39,7 @@ impl<'a> Graph<'a> {
         Self { weights, shapes, graph, made: 0, put: HashSet::new() }
     }
 
-    /// The whole file, with the architecture as its description.
+    /// The whole file, with the architecture in its metadata.
     pub(super) fn into_model(self) -> Vec<u8> {
         let mut operators = Message::default();
         operators.text(1, "");
@@ -76,9 +74,9 @@ impl<'a> Graph<'a> {
                     message.varint(3, *number as u64);
                     message.varint(20, 2);
                 }
-                Attribute::Ints(name, numbers) => {
+                Attribute::Ints(name, values) => {
                     message.text(1, name);
-                    numbers.iter().for_each(|&number| message.varint(8, number as u64));
+                    values.iter().for_each(|&number| message.varint(8, number as u64));
                     message.varint(20, 7);
                 }
                 Attribute::Float(name, number) => {
@@ -92,15 +90,13 @@ impl<'a> Graph<'a> {
         self.graph.message(1, &node);
     }
 
-    /// An operator with one output.
     pub(super) fn op(&mut self, operator: &str, inputs: &[&Value], attributes: &[Attribute<'_>]) -> Value {
         let output = self.fresh();
         self.node(operator, inputs, &[&output], attributes);
         output
     }
 
-    /// An operator with two outputs.
-    pub(super) fn op_of_two(
+    pub(super) fn op_with_two_outputs(
         &mut self,
         operator: &str,
         inputs: &[&Value],
@@ -121,21 +117,20 @@ impl<'a> Graph<'a> {
         name
     }
 
-    /// Numbers that are part of the graph.
-    pub(super) fn floats(&mut self, shape: &[usize], numbers: &[f32]) -> Value {
-        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    /// Adds a constant tensor of f32.
+    pub(super) fn floats(&mut self, shape: &[usize], values: &[f32]) -> Value {
+        let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         let name = self.fresh();
         self.put_tensor(name, FLOAT, shape, &data)
     }
 
-    /// Whole numbers that are part of the graph.
-    pub(super) fn ints(&mut self, numbers: &[i64]) -> Value {
-        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    /// Adds a constant list of integers.
+    pub(super) fn ints(&mut self, values: &[i64]) -> Value {
+        let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         let name = self.fresh();
-        self.put_tensor(name, INT64, &[numbers.len()], &data)
+        self.put_tensor(name, INT64, &[values.len()], &data)
     }
 
-    /// One whole number, which is no list.
     pub(super) fn int(&mut self, number: i64) -> Value {
         let name = self.fresh();
         self.put_tensor(name, INT64, &[], &number.to_le_bytes())
@@ -162,44 +157,45 @@ impl<'a> Graph<'a> {
         info
     }
 
-    /// An input of numbers, with the sizes of one position.
+    /// Declares an f32 input, with the sizes of one position.
     pub(super) fn float_input(&mut self, name: &str, sizes: &[usize]) -> Value {
         self.graph.message(11, &Self::described(name, FLOAT, sizes));
         Value(name.into())
     }
 
-    /// An input of whole numbers.
+    /// Declares an integer input, with the sizes of one position.
     pub(super) fn int_input(&mut self, name: &str, sizes: &[usize]) -> Value {
         self.graph.message(11, &Self::described(name, INT64, sizes));
         Value(name.into())
     }
 
-    /// Names a value as an output of so many numbers.
+    /// Declares a value as an output of `size` elements for each position.
     pub(super) fn output(&mut self, name: &str, value: &Value, size: usize) {
         self.node("Identity", &[value], &[&Value(name.into())], &[]);
         self.graph.message(12, &Self::described(name, FLOAT, &[size]));
     }
 
-    /// A tensor of the network. Its name is that of the network's file.
+    /// Adds a tensor of the network, under its own name.
     pub(super) fn tensor(&mut self, name: &str) -> Value {
-        let (shape, numbers) = self.stored(name);
-        let data: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let (shape, values) = self.stored(name);
+        let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.put_tensor(Value(name.into()), FLOAT, &shape, &data)
     }
 
-    /// A tensor's shape and numbers.
+    /// Shape and elements of a tensor of the network.
     pub(super) fn stored(&self, name: &str) -> (Vec<usize>, &'a [f32]) {
         let shape = self.shapes.get(name).cloned().unwrap_or_default();
         (shape, self.weights.get(name).unwrap_or_default())
     }
 
-    /// A layer on the last dimension. Its weights are turned, as products here want them.
+    /// A linear layer on the last dimension. Its weights are transposed, because MatMul expects [inputs,
+    /// outputs].
     pub(super) fn linear(&mut self, x: &Value, name: &str) -> Value {
         let weight = Value(format!("{name}.weight"));
         if self.put.insert(weight.0.clone()) {
-            let (shape, numbers) = self.stored(&weight.0);
+            let (shape, values) = self.stored(&weight.0);
             let (outputs, inputs) = (shape[0], shape[1]);
-            let column = |input| (0..outputs).map(move |output| numbers[output * inputs + input]);
+            let column = |input| (0..outputs).map(move |output| values[output * inputs + input]);
             let data: Vec<u8> = (0..inputs).flat_map(column).flat_map(f32::to_le_bytes).collect();
             self.put_tensor(weight.clone(), FLOAT, &[inputs, outputs], &data);
         }
@@ -239,21 +235,21 @@ impl<'a> Graph<'a> {
     pub(super) fn activate(&mut self, x: &Value, activation: Activation) -> Value {
         match activation {
             Activation::Silu => {
-                let share = self.op("Sigmoid", &[x], &[]);
-                self.op("Mul", &[x, &share], &[])
+                let factor = self.op("Sigmoid", &[x], &[]);
+                self.op("Mul", &[x, &factor], &[])
             }
             Activation::Mish => {
                 let soft = self.op("Softplus", &[x], &[]);
-                let share = self.op("Tanh", &[&soft], &[]);
-                self.op("Mul", &[x, &share], &[])
+                let factor = self.op("Tanh", &[&soft], &[]);
+                self.op("Mul", &[x, &factor], &[])
             }
             Activation::Gelu => {
-                let scaled = self.times(x, std::f32::consts::FRAC_1_SQRT_2);
+                let scaled = self.scale(x, std::f32::consts::FRAC_1_SQRT_2);
                 let error = self.op("Erf", &[&scaled], &[]);
                 let one = self.floats(&[], &[1.0]);
-                let share = self.op("Add", &[&error, &one], &[]);
-                let share = self.times(&share, 0.5);
-                self.op("Mul", &[x, &share], &[])
+                let factor = self.op("Add", &[&error, &one], &[]);
+                let factor = self.scale(&factor, 0.5);
+                self.op("Mul", &[x, &factor], &[])
             }
             Activation::SquaredRelu => {
                 let positive = self.op("Relu", &[x], &[]);
@@ -263,18 +259,18 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A layer, bent as the network bends.
-    pub(super) fn bent(&mut self, x: &Value, name: &str) -> Value {
+    /// A linear layer followed by the network's activation function.
+    pub(super) fn linear_activated(&mut self, x: &Value, name: &str) -> Value {
         let y = self.linear(x, name);
         self.activate(&y, self.weights.architecture().body.activation)
     }
 
-    pub(super) fn times(&mut self, x: &Value, factor: f32) -> Value {
+    pub(super) fn scale(&mut self, x: &Value, factor: f32) -> Value {
         let factor = self.floats(&[], &[factor]);
         self.op("Mul", &[x, &factor], &[])
     }
 
-    /// Other sizes for each position; how many positions there are stays.
+    /// Reshapes each position; the batch dimension stays.
     pub(super) fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
         let shape: Vec<i64> = std::iter::once(0).chain(sizes.iter().map(|&size| size as i64)).collect();
         let shape = self.ints(&shape);
@@ -285,7 +281,6 @@ impl<'a> Graph<'a> {
         self.op("Transpose", &[x], &[Attribute::Ints("perm", order)])
     }
 
-    /// What lies in a range of one dimension.
     pub(super) fn slice(&mut self, x: &Value, axis: i64, range: std::ops::Range<usize>) -> Value {
         let begin = self.ints(&[range.start as i64]);
         let end = self.ints(&[range.end as i64]);

@@ -1,106 +1,107 @@
-//! Numbers for moves, from pairs of squares.
+//! Logits of moves from pairs of squares, as in lc0's attention policy.
 
 use crate::architecture::SQUARES;
-use crate::kernels::{Kernels, PANEL, Store};
-use crate::linear::{Linear, Prepared};
+use crate::kernels::{Epilogue, Kernels, PANEL};
+use crate::linear::{Linear, LinearScratch};
 use crate::network::builder::Builder;
-use crate::network::scratch::HeadRoom;
+use crate::network::scratch::HeadScratch;
 use crate::{Activation, PolicyTarget};
 use tandem_chess::move_map::lc0;
 
-/// A number for each of lc0's moves, once or more often from the same squares.
+/// Logits of lc0's moves for one or several targets, from the same layer on squares.
 #[derive(Debug)]
 pub(super) struct PairsLayer {
     squares: Linear,
     pairs: Vec<(Option<PolicyTarget>, Pairs)>,
-    map: Vec<Place>,
+    map: Vec<MoveLogit>,
 }
 
 #[derive(Debug)]
 struct Pairs {
-    /// Queries, divided by the root of the width already, and keys.
+    /// Joined projections: queries, already divided by the square root of the width, and keys.
     project: Linear,
     promotion: Linear,
 }
 
-/// Where the number of a move stands among those of all pairs, and what is added to it: a promotion's number, by the
-/// piece and the square.
+/// Source of a move's logit: its pair of squares, and for a promotion the file and piece of the logit that is
+/// added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct MoveLogit {
     pair: usize,
     promotion: Option<(usize, usize)>,
 }
 
-/// Kinds of promotions; the last is that to a knight, which is part of all the others.
+/// Promotion outputs of a key; the last, for the knight, is added to all the others.
 const PROMOTIONS: usize = 4;
-/// The first square that pawns arrive at.
+/// First square of the last rank.
 const LAST_RANK: usize = 56;
 
 impl PairsLayer {
-    pub(super) fn new(builder: &Builder<'_>, name: &str, width: usize, beside: &[PolicyTarget]) -> Self {
+    pub(super) fn new(builder: &Builder<'_>, name: &str, width: usize, aux_targets: &[PolicyTarget]) -> Self {
         let factor = 1.0 / (width as f32).sqrt();
         let pairs = |name: &str| {
-            let query = builder.plain(&format!("{name}.query"), width, factor);
-            let key = builder.plain(&format!("{name}.key"), width, 1.0);
+            let query = builder.unpacked(&format!("{name}.query"), width, factor);
+            let key = builder.unpacked(&format!("{name}.key"), width, 1.0);
             let promotion = builder.linear(&format!("{name}.promotion"), width);
             Pairs { project: builder.joined(&format!("{name}.query"), &[query, key]), promotion }
         };
-        let beside = beside.iter().map(|&target| (Some(target), pairs(target.name())));
+        let aux_targets = aux_targets.iter().map(|&target| (Some(target), pairs(target.name())));
         Self {
             squares: builder.linear(&format!("{name}.squares"), builder.architecture().body.width),
-            pairs: std::iter::once((None, pairs(name))).chain(beside).collect(),
-            map: lc0::PolicyIndex::all().map(place).collect(),
+            pairs: std::iter::once((None, pairs(name))).chain(aux_targets).collect(),
+            map: lc0::PolicyIndex::all().map(logit_source).collect(),
         }
     }
 
-    /// How many stand beside the first.
-    pub(super) fn beside(&self) -> usize {
+    /// Number of auxiliary targets, which is one less than that of policies.
+    pub(super) fn num_aux(&self) -> usize {
         self.pairs.len() - 1
     }
 
-    /// Hands the numbers of all moves to `take`, for each position and target; those beside come with their places.
+    /// Calls `take` with the logits of all moves, for each position and target; auxiliary targets come with
+    /// their index.
     pub(super) fn apply(
         &self,
         kernels: &Kernels,
         x: &[f32],
         activation: Activation,
-        prepared: &mut Prepared,
-        room: &mut HeadRoom,
+        prepared: &mut LinearScratch,
+        scratch: &mut HeadScratch,
         mut take: impl FnMut(usize, Option<(usize, PolicyTarget)>, &[f32]),
     ) {
-        let HeadRoom { squares, projected, keys, pairs: logits, promotions, out, .. } = room;
+        let HeadScratch { squares, projected, keys, pairs: logits, promotions, out, .. } = scratch;
         let count = x.len() / self.squares.inputs();
         let width = self.squares.outputs();
-        let squares = squares.room(count * width);
-        self.squares.apply(kernels, x, prepared, Store::Activate(activation), squares);
-        let projected = projected.room(count * 2 * width);
-        let keys = keys.room(SQUARES * width);
-        let logits = logits.room(SQUARES * SQUARES);
-        let promotions = promotions.room(8 * PROMOTIONS);
-        let out = out.room(self.map.len());
+        let squares = squares.buffer(count * width);
+        self.squares.apply(kernels, x, prepared, Epilogue::Activate(activation), squares);
+        let projected = projected.buffer(count * 2 * width);
+        let keys = keys.buffer(SQUARES * width);
+        let logits = logits.buffer(SQUARES * SQUARES);
+        let promotions = promotions.buffer(8 * PROMOTIONS);
+        let out = out.buffer(self.map.len());
         for (index, (target, pairs)) in self.pairs.iter().enumerate() {
-            pairs.project.apply(kernels, squares, prepared, Store::Set, projected);
+            pairs.project.apply(kernels, squares, prepared, Epilogue::Assign, projected);
             for (position, projected) in projected.chunks_exact(SQUARES * 2 * width).enumerate() {
-                // 1. Queries of where a move begins, keys of where it ends.
-                kernels.turn(keys, &projected[width..], 2 * width, SQUARES, width);
+                // 1. Products of queries (origin squares) and keys (target squares).
+                kernels.transpose(keys, &projected[width..], 2 * width, SQUARES, width);
                 for (panel, keys) in keys.chunks_exact(width * PANEL).enumerate() {
                     let logits = &mut logits[panel * PANEL..];
                     kernels.multiply(logits, SQUARES, projected, 2 * width, SQUARES, keys);
                 }
-                // 2. What keys of the last rank say of promotions. The old keys are not needed any more.
+                // 2. Promotion logits from the keys of the last rank. Their buffer is free by now.
                 let last_rank = &mut keys[..8 * width];
                 for (to, from) in
                     last_rank.chunks_exact_mut(width).zip(projected.chunks_exact(2 * width).skip(LAST_RANK))
                 {
                     to.copy_from_slice(&from[width..]);
                 }
-                pairs.promotion.apply(kernels, last_rank, prepared, Store::Set, promotions);
-                // 3. The moves among them.
-                for (out, place) in out.iter_mut().zip(&self.map) {
-                    let promotion = place.promotion.map_or(0.0, |(file, piece)| {
+                pairs.promotion.apply(kernels, last_rank, prepared, Epilogue::Assign, promotions);
+                // 3. Gather the moves.
+                for (out, logit_source) in out.iter_mut().zip(&self.map) {
+                    let promotion = logit_source.promotion.map_or(0.0, |(file, piece)| {
                         promotions[file * PROMOTIONS + piece] + promotions[file * PROMOTIONS + PROMOTIONS - 1]
                     });
-                    *out = logits[place.pair] + promotion;
+                    *out = logits[logit_source.pair] + promotion;
                 }
                 take(position, target.map(|target| (index - 1, target)), out);
             }
@@ -108,11 +109,10 @@ impl PairsLayer {
     }
 }
 
-/// Where a move stands.
-fn place(index: lc0::PolicyIndex) -> Place {
+fn logit_source(index: lc0::PolicyIndex) -> MoveLogit {
     let (from, to, piece) = lc0::parts_of(index);
     let promotion = piece.map(|piece| (to.file() as usize, piece));
-    Place { pair: from as usize * SQUARES + to as usize, promotion }
+    MoveLogit { pair: from as usize * SQUARES + to as usize, promotion }
 }
 
 #[cfg(test)]
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn moves_stand_where_their_squares_do() {
-        let of = |index| place(lc0::PolicyIndex::new(index).unwrap());
-        assert_eq!(of(322), Place { pair: 12 * 64 + 28, promotion: None });
-        assert_eq!(of(1792), Place { pair: 48 * 64 + 56, promotion: Some((0, 0)) });
-        assert_eq!(of(1857), Place { pair: 55 * 64 + 63, promotion: Some((7, 2)) });
+        let of = |index| logit_source(lc0::PolicyIndex::new(index).unwrap());
+        assert_eq!(of(322), MoveLogit { pair: 12 * 64 + 28, promotion: None });
+        assert_eq!(of(1792), MoveLogit { pair: 48 * 64 + 56, promotion: Some((0, 0)) });
+        assert_eq!(of(1857), MoveLogit { pair: 55 * 64 + 63, promotion: Some((7, 2)) });
     }
 }

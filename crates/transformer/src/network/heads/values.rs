@@ -1,23 +1,23 @@
-//! How the game ends and when, from all squares.
+//! Value heads and the moves-left head, which read all squares.
 
 use super::fill;
 use crate::architecture::SQUARES;
-use crate::kernels::{Kernels, Store, sigmoid};
-use crate::linear::{Linear, Prepared};
+use crate::kernels::{Epilogue, Kernels, sigmoid};
+use crate::linear::{Linear, LinearScratch};
 use crate::network::builder::Builder;
-use crate::network::scratch::HeadRoom;
+use crate::network::scratch::HeadScratch;
 use crate::{Activation, MovesLeftHead, ValueHead, ValueOutput};
 
-/// Every square pressed into a few numbers, and the board into a few more.
+/// Compresses every square to a few channels, and then the board to a hidden vector.
 #[derive(Debug)]
-struct Pressed {
+struct CompressedBoard {
     squares: Linear,
     board: Linear,
 }
 
 #[derive(Debug)]
 pub(super) struct ValueLayer {
-    pressed: Pressed,
+    compressed: CompressedBoard,
     wdl: Linear,
     error: Option<Linear>,
     buckets: Option<Linear>,
@@ -25,11 +25,11 @@ pub(super) struct ValueLayer {
 
 #[derive(Debug)]
 pub(super) struct MovesLeftLayer {
-    pressed: Pressed,
+    compressed: CompressedBoard,
     plies: Linear,
 }
 
-impl Pressed {
+impl CompressedBoard {
     fn new(builder: &Builder<'_>, name: &str, channels: usize) -> Self {
         let width = builder.architecture().body.width;
         Self {
@@ -38,21 +38,21 @@ impl Pressed {
         }
     }
 
-    /// A row for each position, and room for what is made of them.
+    /// Returns a hidden vector for each position, and a free buffer for what is computed from them.
     fn apply<'a>(
         &self,
         kernels: &Kernels,
         x: &[f32],
         activation: Activation,
-        prepared: &mut Prepared,
-        room: &'a mut HeadRoom,
+        prepared: &mut LinearScratch,
+        scratch: &'a mut HeadScratch,
     ) -> (&'a [f32], &'a mut crate::aligned::Aligned<f32>) {
         let count = x.len() / self.squares.inputs();
-        let squares = room.squares.room(count * self.squares.outputs());
-        self.squares.apply(kernels, x, prepared, Store::Activate(activation), squares);
-        let board = room.board.room(count / SQUARES * self.board.outputs());
-        self.board.apply(kernels, squares, prepared, Store::Activate(activation), board);
-        (board, &mut room.out)
+        let squares = scratch.squares.buffer(count * self.squares.outputs());
+        self.squares.apply(kernels, x, prepared, Epilogue::Activate(activation), squares);
+        let board = scratch.board.buffer(count / SQUARES * self.board.outputs());
+        self.board.apply(kernels, squares, prepared, Epilogue::Activate(activation), board);
+        (board, &mut scratch.out)
     }
 }
 
@@ -60,7 +60,7 @@ impl ValueLayer {
     pub(super) fn new(builder: &Builder<'_>, name: &str, head: ValueHead) -> Self {
         let last = |part: &str| builder.linear(&format!("{name}.{part}"), head.hidden);
         Self {
-            pressed: Pressed::new(builder, name, head.channels),
+            compressed: CompressedBoard::new(builder, name, head.channels),
             wdl: last("wdl"),
             error: head.error.then(|| last("error")),
             buckets: (head.buckets > 0).then(|| last("buckets")),
@@ -72,22 +72,22 @@ impl ValueLayer {
         kernels: &Kernels,
         x: &[f32],
         activation: Activation,
-        prepared: &mut Prepared,
-        room: &mut HeadRoom,
+        prepared: &mut LinearScratch,
+        scratch: &mut HeadScratch,
         outputs: impl Iterator<Item = &'a mut ValueOutput>,
     ) {
-        let (boards, out) = self.pressed.apply(kernels, x, activation, prepared, room);
+        let (boards, out) = self.compressed.apply(kernels, x, activation, prepared, scratch);
         for (output, board) in outputs.zip(boards.chunks_exact(self.wdl.inputs())) {
-            self.wdl.apply(kernels, board, prepared, Store::Set, &mut output.wdl);
+            self.wdl.apply(kernels, board, prepared, Epilogue::Assign, &mut output.wdl);
             output.error = self.error.as_ref().map(|layer| {
                 let mut error = [0.0];
-                layer.apply(kernels, board, prepared, Store::Set, &mut error);
+                layer.apply(kernels, board, prepared, Epilogue::Assign, &mut error);
                 sigmoid(error[0])
             });
             match &self.buckets {
                 Some(layer) => {
-                    let out = out.room(layer.outputs());
-                    layer.apply(kernels, board, prepared, Store::Set, out);
+                    let out = out.buffer(layer.outputs());
+                    layer.apply(kernels, board, prepared, Epilogue::Assign, out);
                     fill(&mut output.buckets, out);
                 }
                 None => output.buckets.clear(),
@@ -98,8 +98,8 @@ impl ValueLayer {
 
 impl MovesLeftLayer {
     pub(super) fn new(builder: &Builder<'_>, head: MovesLeftHead) -> Self {
-        let pressed = Pressed::new(builder, "moves_left", head.channels);
-        Self { pressed, plies: builder.linear("moves_left.plies", head.hidden) }
+        let compressed = CompressedBoard::new(builder, "moves_left", head.channels);
+        Self { compressed, plies: builder.linear("moves_left.plies", head.hidden) }
     }
 
     pub(super) fn apply<'a>(
@@ -107,14 +107,14 @@ impl MovesLeftLayer {
         kernels: &Kernels,
         x: &[f32],
         activation: Activation,
-        prepared: &mut Prepared,
-        room: &mut HeadRoom,
+        prepared: &mut LinearScratch,
+        scratch: &mut HeadScratch,
         outputs: impl Iterator<Item = &'a mut Option<f32>>,
     ) {
-        let (boards, _) = self.pressed.apply(kernels, x, activation, prepared, room);
+        let (boards, _) = self.compressed.apply(kernels, x, activation, prepared, scratch);
         for (output, board) in outputs.zip(boards.chunks_exact(self.plies.inputs())) {
             let mut plies = [0.0];
-            self.plies.apply(kernels, board, prepared, Store::Activate(Activation::Relu), &mut plies);
+            self.plies.apply(kernels, board, prepared, Epilogue::Activate(Activation::Relu), &mut plies);
             *output = Some(plies[0]);
         }
     }

@@ -1,0 +1,349 @@
+//! Asynchronous access of a search to the strategist. A query takes milliseconds, in which a search thread
+//! visits thousands of nodes. So a query returns at once, a thread of the strategist answers it, and the
+//! search finds the answer in the cache when it visits the position again. Alternatively the search thread
+//! answers its own queries, rarely, so that a run can be repeated node for node.
+
+mod queue;
+mod statistics;
+
+pub use statistics::Statistics;
+
+use crate::eval_cache::EvalCache;
+use crate::selector::{FeatureContext, Features, Threshold};
+use crate::strategist::{HybridNetworks, Strategist};
+use crate::strategist_eval::StrategistEval;
+use queue::{Query, Queue};
+use statistics::Tally;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tandem_chess::Position;
+
+/// The thread that runs the strategist's network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryMode {
+    /// Threads of the strategist's own, at least one. The search goes on while they compute.
+    Threads(usize),
+    /// The search thread that queries. It waits for the network, so that queries must be rare, and one search
+    /// thread always searches the same nodes.
+    InSearch {
+        /// Nodes between two queries of one search thread.
+        nodes: u64,
+    },
+}
+
+/// Settings of a [`StrategistClient`]. A setting that is `None` is taken from the networks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClientSettings {
+    /// The thread that runs the network; [`Self::IN_SEARCH`] is the engine's default.
+    pub mode: QueryMode,
+    /// Queries every position that is deep enough, without asking the selector.
+    pub always: bool,
+    /// Probability of the selector from which a position is queried; `None` uses the threshold of the
+    /// hybrid's file.
+    pub threshold: Option<Threshold>,
+    /// Weight of the strategist in a blended value, from 0 to 1; `None` uses the weight of the hybrid's file.
+    pub blend: Option<f32>,
+    /// Capacity of the cache, in evaluations.
+    pub capacity: usize,
+}
+
+impl ClientSettings {
+    /// More than a long search queries; a few megabytes.
+    const CAPACITY: usize = 1 << 15;
+    /// Queries within the search, rare enough that it keeps nine tenths of its speed with a strategist that
+    /// takes five milliseconds.
+    pub const IN_SEARCH: QueryMode = QueryMode::InSearch { nodes: 50_000 };
+
+    /// Default settings with this mode: the selector decides, threshold and blend come with the networks.
+    pub fn new(mode: QueryMode) -> Self {
+        Self { mode, always: false, threshold: None, blend: None, capacity: Self::CAPACITY }
+    }
+}
+
+/// The strategist's side of a search, shared by all search threads, each of which has a [`WorkerHandle`].
+///
+/// Dropping it ends the strategist's own threads once they have answered the query at hand.
+#[derive(Debug)]
+pub struct StrategistClient {
+    settings: ClientSettings,
+    shared: Arc<Shared>,
+}
+
+/// State that the client shares with the strategist's threads.
+#[derive(Debug)]
+struct Shared {
+    networks: Arc<HybridNetworks>,
+    cache: EvalCache,
+    queue: Queue,
+    tally: Tally,
+}
+
+impl StrategistClient {
+    /// Creates a client and its threads. If the system refuses a thread, queries wait longer; if it refuses
+    /// all, none is answered and the search goes on without the strategist.
+    pub fn new(networks: Arc<HybridNetworks>, settings: ClientSettings) -> Self {
+        let shared = Arc::new(Shared {
+            cache: EvalCache::new(settings.capacity),
+            queue: Queue::default(),
+            tally: Tally::default(),
+            networks,
+        });
+        match settings.mode {
+            QueryMode::Threads(threads) => {
+                for _ in 0..threads.max(1) {
+                    let shared = Arc::clone(&shared);
+                    let _ =
+                        std::thread::Builder::new().name("strategist".into()).spawn(move || shared.serve());
+                }
+            }
+            QueryMode::InSearch { .. } => {
+                // The latency must be known before a clock runs. The first evaluation also pages the network
+                // in, so only the second counts.
+                let mut strategist = Strategist::new(Arc::clone(&shared.networks));
+                shared.answer(&mut strategist, &Position::startpos(), shared.tally.search());
+                shared.tally.forget_latency();
+                shared.answer(&mut strategist, &Position::startpos(), shared.tally.search());
+            }
+        }
+        let client = Self { settings, shared };
+        client.clear();
+        client.begin_search();
+        client
+    }
+
+    /// A client of the same networks that answers within the search and starts with an empty cache: for
+    /// `bench` and other measurements that must be repeatable.
+    pub fn synchronous(&self) -> Self {
+        let mode = match self.settings.mode {
+            QueryMode::Threads(_) => ClientSettings::IN_SEARCH,
+            in_search => in_search,
+        };
+        Self::new(Arc::clone(&self.shared.networks), ClientSettings { mode, ..self.settings })
+    }
+
+    /// Both networks and what was learnt between them.
+    fn networks(&self) -> &Arc<HybridNetworks> {
+        &self.shared.networks
+    }
+
+    /// Weight of the strategist in a blended value, from 0 to 1.
+    pub fn blend(&self) -> f32 {
+        self.settings.blend.unwrap_or(self.networks().blend())
+    }
+
+    /// Probability of the selector from which a position is queried.
+    pub fn threshold(&self) -> Threshold {
+        self.settings.threshold.unwrap_or(self.networks().threshold())
+    }
+
+    /// Begins a search: drops the pending queries of the last one and resets the statistics.
+    pub fn begin_search(&self) {
+        self.shared.queue.clear();
+        self.shared.tally.begin_search();
+    }
+
+    /// Ends a search: pending queries are dropped, because no thread waits for them any more.
+    pub fn end_search(&self) {
+        self.shared.queue.clear();
+    }
+
+    /// Empties queue and cache, for a new game.
+    pub fn clear(&self) {
+        self.shared.queue.clear();
+        self.shared.cache.clear();
+    }
+
+    /// Cached evaluation of the position with this key, if it was queried and answered.
+    pub fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
+        self.shared.cache.get(key)
+    }
+
+    /// Counts since the search began.
+    pub fn statistics(&self) -> Statistics {
+        self.shared.tally.read()
+    }
+
+    /// Adds the number of positions that the search evaluated with the NNUE, for [`Statistics::fraction`].
+    pub fn count_evaluations(&self, evaluations: u64) {
+        self.shared.tally.evaluations.add(evaluations);
+    }
+}
+
+impl Drop for StrategistClient {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+    }
+}
+
+impl Shared {
+    /// Answers queries until the client is dropped.
+    fn serve(&self) {
+        let mut strategist = Strategist::new(Arc::clone(&self.networks));
+        while let Some(query) = self.queue.pop() {
+            self.answer(&mut strategist, &query.position, query.search);
+            self.queue.finish(query.key());
+        }
+    }
+
+    /// Evaluates a position for the search with this number and puts the result into the cache.
+    fn answer(&self, strategist: &mut Strategist, position: &Position, search: u64) -> Arc<StrategistEval> {
+        let (start, generation) = (Instant::now(), self.cache.generation());
+        let eval = Arc::new(strategist.evaluate(position));
+        self.cache.insert(position.key(), Arc::clone(&eval), generation);
+        self.tally.record_answer(search, start.elapsed());
+        eval
+    }
+}
+
+/// State of the search at the position of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryContext {
+    /// Remaining depth, in plies.
+    pub depth: i32,
+    /// True if this is the root of the search, which is queried without asking the selector.
+    pub root: bool,
+    /// Nodes that the search thread has visited since the search began.
+    pub nodes: u64,
+    /// State of the clock; `None` if no clock runs.
+    pub clock: Option<SearchClock>,
+}
+
+/// Time used by a search and time that it has left.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchClock {
+    /// Time since the search began.
+    pub elapsed: Duration,
+    /// Time that the search will take unless the best move turns out to be unclear or forced.
+    pub planned: Duration,
+    /// Time until the hard limit.
+    pub remaining: Duration,
+}
+
+/// A query is sent only if the time until the hard limit suffices for this many answers.
+const RESERVED_ANSWERS: u32 = 8;
+/// With a clock, answers may take at most one part in `TIME_DIVISOR` of the search's time, the root's among
+/// them: a slow strategist is queried less, and in very fast games not even at every root. With one tenth
+/// instead of one twentieth the search kept 0.87 of its nodes.
+const TIME_DIVISOR: u32 = 20;
+/// Nodes until a search that had no time for a query reads its clock again.
+const CLOCK_CHECK_NODES: u64 = 1000;
+
+/// Access of one search thread to the client.
+pub struct WorkerHandle {
+    client: Arc<StrategistClient>,
+    /// Runs the network on the search thread itself; `None` if the client has threads.
+    strategist: Option<Box<Strategist>>,
+    /// Node count before which nothing is queried.
+    next_query: u64,
+    /// Time that this thread has spent on the strategist's network in this search.
+    time_spent: Duration,
+}
+
+impl WorkerHandle {
+    /// Creates the handle of a search thread, with scratch memory for the network if the thread is to run it.
+    pub fn new(client: Arc<StrategistClient>) -> Self {
+        let synchronous = matches!(client.settings.mode, QueryMode::InSearch { .. });
+        let strategist = synchronous.then(|| Box::new(Strategist::new(Arc::clone(client.networks()))));
+        Self { client, strategist, next_query: 0, time_spent: Duration::ZERO }
+    }
+
+    /// The shared client.
+    pub fn client(&self) -> &StrategistClient {
+        &self.client
+    }
+
+    /// Resets node count and time spent; called by each thread when a search begins.
+    pub fn begin_search(&mut self) {
+        (self.next_query, self.time_spent) = (0, Duration::ZERO);
+    }
+
+    /// Cached evaluation of the position with this key; counts a hit if there is one.
+    #[inline]
+    pub fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
+        let eval = self.client.lookup(key)?;
+        self.client.shared.tally.hits.add(1);
+        Some(eval)
+    }
+
+    /// True if enough nodes have passed since the last query. Cheap, so that the caller can test it before it
+    /// prepares a query.
+    #[inline]
+    pub fn may_query(&self, nodes: u64) -> bool {
+        nodes >= self.next_query
+    }
+
+    /// Queries a position that is not in the cache, if there is time and the selector selects it. Returns the
+    /// evaluation at once if this thread runs the network; otherwise `None`, and the answer is in the cache
+    /// some milliseconds later. `psqt_positional_gap` computes the difference between the NNUE's PSQT and
+    /// positional outputs in pawns, and is called only if the selector needs it.
+    pub fn query(
+        &mut self,
+        position: &Position,
+        context: QueryContext,
+        psqt_positional_gap: impl FnOnce() -> f32,
+    ) -> Option<Arc<StrategistEval>> {
+        let shared = &*self.client.shared;
+        if !self.may_query(context.nodes) {
+            return None;
+        }
+        // Even the strategist's own threads may take the core away that the search needs to answer in time.
+        if !self.has_time_to_answer(context) {
+            self.next_query = context.nodes.saturating_add(CLOCK_CHECK_NODES);
+            return None;
+        }
+        let interval = match self.client.settings.mode {
+            QueryMode::Threads(_) => None,
+            QueryMode::InSearch { nodes } => Some(nodes),
+        };
+        shared.tally.considered.add(1);
+        let selected = context.root
+            || self.client.settings.always
+            || shared.networks.selector().is_none_or(|selector| {
+                let feature_context =
+                    FeatureContext { depth: context.depth, psqt_positional_gap: psqt_positional_gap() };
+                selector.selects(&Features::of(position, feature_context), self.client.threshold())
+            });
+        if !selected {
+            return None;
+        }
+        match (interval, &mut self.strategist) {
+            (Some(nodes), Some(strategist)) => {
+                // Search threads visit the same positions, above all the root: one of them evaluates it, the
+                // others go on.
+                if !shared.queue.start(position.key()) {
+                    return None;
+                }
+                shared.tally.asked.add(1);
+                self.next_query = context.nodes.saturating_add(nodes);
+                let start = Instant::now();
+                let eval = shared.answer(strategist, position, shared.tally.search());
+                shared.queue.finish(position.key());
+                self.time_spent += start.elapsed();
+                Some(eval)
+            }
+            _ => {
+                let priority = (context.root, context.depth);
+                let query =
+                    || Query::new(position, shared.tally.search(), priority, shared.networks.reads_history());
+                if shared.queue.push(position.key(), priority, query) {
+                    shared.tally.asked.add(1);
+                }
+                None
+            }
+        }
+    }
+
+    /// True if an answer fits into the time that is left, and into the strategist's part of it.
+    fn has_time_to_answer(&self, context: QueryContext) -> bool {
+        context.clock.is_none_or(|clock| {
+            let answer = self.client.shared.tally.longest_answer();
+            // Threads of the strategist use time of their own.
+            let fits_budget = self.strategist.is_none()
+                || TIME_DIVISOR * (self.time_spent + answer) <= clock.planned.max(clock.elapsed);
+            clock.remaining >= RESERVED_ANSWERS * answer && fits_budget
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

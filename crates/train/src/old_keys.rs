@@ -1,0 +1,556 @@
+//! Recipe keys that have been renamed, and the one place that knows their old names.
+//!
+//! Before a recipe is parsed, its TOML table is rewritten: each old key is replaced by the new one, so that recipes
+//! written for earlier versions, and those stored inside checkpoints, go on working and compare equal to their new form.
+//! Each replacement gives one line of text, a notice, which the lab prints to stderr; this library prints nothing.
+//!
+//! To rename a key, rename the field of the recipe and add an entry to the table of its [`RecipeKind`]: [`renamed`]
+//! where the value stays the same, [`respelled`] where one value of a key has a new spelling, [`converted`] where the
+//! value changes its form.
+
+use crate::recipe::RecipeError;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+/// The kinds of recipes, each of which has keys, and old keys, of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecipeKind {
+    /// For an NNUE, parsed as [`Recipe`](crate::Recipe).
+    Nnue,
+    /// For a transformer or a bridge, parsed as [`TransformerRecipe`](crate::transformer::TransformerRecipe).
+    Transformer,
+    /// For a selector, parsed as [`SelectorRecipe`](crate::selector::SelectorRecipe).
+    Selector,
+}
+
+/// A function from the value of an old key to new keys of the same table and their values; no keys if the old value
+/// was the default. The error says why the old value is not valid.
+type Convert = fn(Value) -> Result<Vec<(&'static str, Value)>, String>;
+
+/// A change of a key: of its name, of one of its values, or of both.
+#[derive(Clone, Copy)]
+enum Change {
+    /// The name, given by the full new path; the value stays as it is.
+    Name(&'static str),
+    /// One value, a text, and its new spelling; the key stays as it is.
+    Spelling(&'static str, &'static str),
+    /// The name and the value; the text lists the new keys for the notice.
+    Form(&'static str, Convert),
+}
+
+/// A key that has changed, with the way in which a table is rewritten.
+#[derive(Clone, Copy)]
+struct OldKey {
+    /// The key's path from the root, with dots between its parts. A part that ends with `[]` is an array of tables,
+    /// each of which is rewritten.
+    path: &'static str,
+    change: Change,
+}
+
+/// A key with a new name beside it in the same table; both are full paths, so that a search finds them.
+const fn renamed(path: &'static str, new: &'static str) -> OldKey {
+    OldKey { path, change: Change::Name(new) }
+}
+
+/// A text value of a key that keeps its name, with its old and new spelling.
+const fn respelled(path: &'static str, old: &'static str, new: &'static str) -> OldKey {
+    OldKey { path, change: Change::Spelling(old, new) }
+}
+
+/// A key whose value takes another form; `new` lists the full paths of the keys that replace it, for the notice.
+const fn converted(path: &'static str, new: &'static str, convert: Convert) -> OldKey {
+    OldKey { path, change: Change::Form(new, convert) }
+}
+
+/// Keys of data sources, which all kinds of recipes share.
+const SOURCES: &[OldKey] = &[
+    renamed("data.train[].result_share", "data.train[].wdl"),
+    renamed("data.validation[].result_share", "data.validation[].wdl"),
+];
+
+const NNUE: &[OldKey] = &[
+    renamed("rate", "lr"),
+    renamed("network.start", "network.init_from"),
+    renamed("network.stacks.dual", "network.stacks.squared_clipped"),
+    renamed("target.result_share", "target.wdl"),
+    renamed("training.clip_slopes", "training.max_grad_norm"),
+    renamed("training.round_weights", "training.qat"),
+    converted(
+        "training.average",
+        "training.ema_decay` and `training.ema_every`, or `training.average_checkpoints",
+        average,
+    ),
+    respelled("optimiser.kind", "r-adam", "radam"),
+    renamed("optimiser.decay", "optimiser.weight_decay"),
+    renamed("optimiser.pull", "optimiser.lookahead_alpha"),
+    renamed("optimiser.every", "optimiser.lookahead_steps"),
+];
+
+const TRANSFORMER: &[OldKey] = &[
+    renamed("rate", "lr"),
+    renamed("data.validation_share", "data.validation_fraction"),
+    renamed("network.start", "network.init_from"),
+    renamed("network.start_sha256", "network.init_sha256"),
+    respelled("network.architecture.input", "lone-planes", "planes-single"),
+    renamed("network.architecture.heads.policy.beside", "network.architecture.heads.policy.aux_targets"),
+    renamed("targets.result_share", "targets.wdl"),
+    renamed("targets.value_result_share", "targets.value_wdl"),
+    renamed("training.accumulate", "training.gradient_accumulation_steps"),
+    renamed("training.clip", "training.max_grad_norm"),
+    renamed("training.ema", "training.ema_decay"),
+    converted("training.two_of_four", "training.sparsity", sparsity),
+    renamed("training.graph", "training.cuda_graph"),
+    renamed("optimiser.decay", "optimiser.weight_decay"),
+];
+
+const SELECTOR: &[OldKey] = &[
+    renamed("data.validation_share", "data.validation_fraction"),
+    renamed("training.rate", "training.lr"),
+    renamed("training.clip", "training.max_grad_norm"),
+    renamed("training.decay", "training.weight_decay"),
+];
+
+impl RecipeKind {
+    fn keys(self) -> impl Iterator<Item = &'static OldKey> {
+        let own = match self {
+            Self::Nnue => NNUE,
+            Self::Transformer => TRANSFORMER,
+            Self::Selector => SELECTOR,
+        };
+        SOURCES.iter().chain(own)
+    }
+}
+
+/// The table `training.average` of NNUE recipes, which was tagged by its kind.
+#[derive(Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+enum Average {
+    None,
+    Moving {
+        #[serde(default = "default_share")]
+        share: f64,
+        #[serde(default = "default_every")]
+        every: i64,
+    },
+    Last {
+        #[serde(default = "default_checkpoints")]
+        checkpoints: i64,
+    },
+}
+
+fn default_share() -> f64 {
+    0.99
+}
+
+fn default_every() -> i64 {
+    10
+}
+
+fn default_checkpoints() -> i64 {
+    3
+}
+
+fn average(old: Value) -> Result<Vec<(&'static str, Value)>, String> {
+    Ok(match old.try_into().map_err(|error: toml::de::Error| error.message().to_owned())? {
+        Average::None => vec![],
+        Average::Moving { share, every } => {
+            // Zero was an average that keeps nothing of itself, and now is none at all. A decay that becomes zero in 32
+            // bits computes the same as before.
+            let decay = if share == 0.0 { f64::MIN_POSITIVE } else { share };
+            vec![("ema_decay", decay.into()), ("ema_every", every.into())]
+        }
+        Average::Last { checkpoints } => vec![("average_checkpoints", checkpoints.into())],
+    })
+}
+
+/// The switch `training.two_of_four` of transformers.
+fn sparsity(old: Value) -> Result<Vec<(&'static str, Value)>, String> {
+    match old.as_bool() {
+        Some(true) => Ok(vec![("sparsity", "2:4".into())]),
+        Some(false) => Ok(vec![]),
+        None => Err("true or false is expected".into()),
+    }
+}
+
+/// Replaces old keys in a recipe's table by the new ones, and adds a notice for each of them.
+///
+/// # Errors
+/// If a key stands in the table under both its names, or if an old value is not valid.
+pub fn rewrite(kind: RecipeKind, table: &mut Table, notices: &mut Vec<String>) -> Result<(), RecipeError> {
+    for key in kind.keys() {
+        let mut found = false;
+        let (path, last) =
+            key.path.rsplit_once('.').map_or((None, key.path), |(path, last)| (Some(path), last));
+        let parts: Vec<&str> = path.into_iter().flat_map(|path| path.split('.')).collect();
+        for_each_table(table, &parts, &mut |table| {
+            found |= replace(table, last, key)?;
+            Ok(())
+        })?;
+        let notice = || match key.change {
+            Change::Name(new) => format!("`{}` is now called `{new}`", key.path),
+            Change::Spelling(old, new) => format!("`{} = \"{old}\"` is now written \"{new}\"", key.path),
+            Change::Form(new, _) => format!("`{}` is now written as `{new}`", key.path),
+        };
+        if found {
+            push_new(notices, notice().replace("[]", ""));
+        }
+    }
+    Ok(())
+}
+
+fn push_new(notices: &mut Vec<String>, notice: String) {
+    if !notices.contains(&notice) {
+        notices.push(notice);
+    }
+}
+
+/// Calls a function for each table that a path leads to; none if a part of it is missing or is something else, which
+/// the recipe's own parser reports.
+fn for_each_table(
+    table: &mut Table,
+    path: &[&str],
+    visit: &mut dyn FnMut(&mut Table) -> Result<(), RecipeError>,
+) -> Result<(), RecipeError> {
+    let Some((&first, rest)) = path.split_first() else { return visit(table) };
+    match first.strip_suffix("[]") {
+        None => match table.get_mut(first) {
+            Some(Value::Table(inner)) => for_each_table(inner, rest, visit),
+            _ => Ok(()),
+        },
+        Some(array) => {
+            let items = table.get_mut(array).and_then(Value::as_array_mut).into_iter().flatten();
+            items.filter_map(Value::as_table_mut).try_for_each(|inner| for_each_table(inner, rest, visit))
+        }
+    }
+}
+
+/// Replaces a key of one table, and returns whether it was there in its old form.
+fn replace(table: &mut Table, name: &str, key: &OldKey) -> Result<bool, RecipeError> {
+    let Some(value) = table.get(name) else { return Ok(false) };
+    let new = match key.change {
+        Change::Spelling(old, new) => {
+            let found = value.as_str() == Some(old);
+            if found {
+                table.insert(name.into(), new.into());
+            }
+            return Ok(found);
+        }
+        Change::Name(new) => vec![(last_part(new), value.clone())],
+        Change::Form(_, convert) => {
+            let invalid = |problem| RecipeError::Invalid { key: key.path, problem };
+            convert(value.clone()).map_err(invalid)?
+        }
+    };
+    table.remove(name);
+    for (new, value) in new {
+        if table.insert(new.into(), value).is_some() {
+            let problem =
+                format!("it is the old form of `{new}`, which is there too: leave out one of the two");
+            return Err(RecipeError::Invalid { key: key.path, problem });
+        }
+    }
+    Ok(true)
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit_once('.').map_or(path, |(_, last)| last)
+}
+
+/// Parses a recipe after its old keys have been replaced, and adds a notice for each of them. Messages about a recipe
+/// without old keys show its own lines.
+///
+/// # Errors
+/// If the text is not TOML, if it has a key under both its names, or if the recipe has an unknown key or lacks one.
+pub fn parse<T: DeserializeOwned>(
+    kind: RecipeKind,
+    text: &str,
+    notices: &mut Vec<String>,
+) -> Result<T, RecipeError> {
+    let mut table: Table = toml::from_str(text)?;
+    let mut own = Vec::new();
+    rewrite(kind, &mut table, &mut own)?;
+    if own.is_empty() {
+        return Ok(toml::from_str(text)?);
+    }
+    own.into_iter().for_each(|notice| push_new(notices, notice));
+    Ok(toml::from_str(&table.to_string())?)
+}
+
+/// The present name of a key that a setting such as `training.batch=256` names, with a notice if it had another one. A
+/// path into the value of a renamed key is followed as well: `rate.start` is `lr.start`.
+pub(crate) fn current_path(kind: RecipeKind, path: &str, notices: &mut Vec<String>) -> String {
+    for key in kind.keys() {
+        let Change::Name(new) = key.change else { continue };
+        if let Some(rest) = path.strip_prefix(key.path)
+            && (rest.is_empty() || rest.starts_with('.'))
+        {
+            push_new(notices, format!("`{}` is now called `{new}`", key.path));
+            return format!("{new}{rest}");
+        }
+    }
+    path.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::Recipe;
+    use crate::selector::SelectorRecipe;
+    use crate::transformer::TransformerRecipe;
+
+    /// The recipe of an NNUE with some lines of each of its tables.
+    fn nnue(top: &str, [sources, network, target, training, optimiser]: [&str; 5]) -> String {
+        format!(
+            "name = \"x\"\n{top}\n[data]\ntrain = [{{ path = \"a.bf\"{sources} }}, {{ path = \"b.bf\" }}]\n\
+             validation = [{{ path = \"c.bf\"{sources} }}]\n[network]\nfeatures = \"768\"\naccumulator = 32\n\
+             {network}\n[target]\n{target}\n[training]\n{training}\n[optimiser]\n{optimiser}\n"
+        )
+    }
+
+    /// Each old form, alone, with its new one, as (where, old, new).
+    const CASES: [(usize, &str, &str); 15] = [
+        (0, "rate = 0.01", "lr = 0.01"),
+        (
+            0,
+            "rate = { kind = \"linear\", start = 0.01, end = 0.001 }",
+            "lr = { kind = \"linear\", start = 0.01, end = 0.001 }",
+        ),
+        (1, ", result_share = 0.25", ", wdl = 0.25"),
+        (2, "start = \"a.safetensors\"", "init_from = \"a.safetensors\""),
+        (
+            2,
+            "stacks = { hidden = 8, second = 8, dual = true }",
+            "stacks = { hidden = 8, second = 8, squared_clipped = true }",
+        ),
+        (
+            3,
+            "result_share = { kind = \"linear\", start = 0.0, end = 0.5 }",
+            "wdl = { kind = \"linear\", start = 0.0, end = 0.5 }",
+        ),
+        (4, "clip_slopes = 2.0", "max_grad_norm = 2.0"),
+        (4, "round_weights = true", "qat = true"),
+        (4, "average = { kind = \"none\" }", ""),
+        (4, "average = { kind = \"moving\" }", "ema_decay = 0.99"),
+        (4, "average = { kind = \"moving\", share = 0.9, every = 3 }", "ema_decay = 0.9\nema_every = 3"),
+        (4, "average = { kind = \"last\" }", "average_checkpoints = 3"),
+        (5, "kind = \"r-adam\"\ndecay = 0.1", "kind = \"radam\"\nweight_decay = 0.1"),
+        (5, "kind = \"adam\"\ndecay = 0.1", "kind = \"adam\"\nweight_decay = 0.1"),
+        (
+            5,
+            "kind = \"ranger\"\npull = 0.25\nevery = 5",
+            "kind = \"ranger\"\nlookahead_alpha = 0.25\nlookahead_steps = 5",
+        ),
+    ];
+
+    /// The recipe of a transformer, and of a selector, with some lines in the place of `{HERE}`.
+    const TRANSFORMER_RECIPE: &str = "name = \"x\"\n{TOP}[data]\ntrain = [{ path = \"a.bf\" }]\n{DATA}[network]\n\
+         preset = \"byte\"\n{NETWORK}[targets]\n{TARGETS}[training]\n{TRAINING}[optimiser]\nkind = \"adamw\"\n{OPTIMISER}";
+    const SELECTOR_RECIPE: &str = "name = \"x\"\n[selector]\nnnue = { path = \"a.tnn\" }\n\
+         transformer = { path = \"b.ttn\" }\n[data]\ntrain = [{ path = \"x.csv\" }]\n{DATA}[training]\n{TRAINING}";
+
+    /// Old and new form of each key of transformers, as (where, old, new).
+    const TRANSFORMER_CASES: [(&str, &str, &str); 14] = [
+        ("{TOP}", "rate = 0.01", "lr = 0.01"),
+        ("{DATA}", "validation_share = 0.1", "validation_fraction = 0.1"),
+        ("{NETWORK}", "start = \"a.ttn\"", "init_from = \"a.ttn\""),
+        ("{NETWORK}", "start_sha256 = \"{SHA256}\"", "init_sha256 = \"{SHA256}\""),
+        ("{TARGETS}", "result_share = 0.25", "wdl = 0.25"),
+        ("{TARGETS}", "value_result_share = 0.5", "value_wdl = 0.5"),
+        ("{TRAINING}", "accumulate = 4", "gradient_accumulation_steps = 4"),
+        ("{TRAINING}", "clip = 2.0", "max_grad_norm = 2.0"),
+        ("{TRAINING}", "ema = 0.9", "ema_decay = 0.9"),
+        ("{TRAINING}", "two_of_four = true", "sparsity = \"2:4\""),
+        ("{TRAINING}", "two_of_four = false", ""),
+        ("{TRAINING}", "graph = true", "cuda_graph = true"),
+        ("{OPTIMISER}", "decay = 0.1", "weight_decay = 0.1"),
+        (
+            "{DATA}",
+            "validation = [{ path = \"v\", result_share = 0.5 }]",
+            "validation = [{ path = \"v\", wdl = 0.5 }]",
+        ),
+    ];
+
+    /// Old and new form of each key of selectors, as (where, old, new).
+    const SELECTOR_CASES: [(&str, &str, &str); 4] = [
+        ("{DATA}", "validation_share = 0.2", "validation_fraction = 0.2"),
+        ("{TRAINING}", "rate = 0.01", "lr = 0.01"),
+        ("{TRAINING}", "clip = 2.0", "max_grad_norm = 2.0"),
+        ("{TRAINING}", "decay = 0.1", "weight_decay = 0.1"),
+    ];
+
+    /// A recipe with one line in a place, and nothing in the others.
+    fn filled(recipe: &str, place: &str, line: &str) -> String {
+        let mut text = recipe.replace(place, &format!("{line}\n"));
+        if recipe == SELECTOR_RECIPE && place != "{DATA}" {
+            text = text.replace("{DATA}", "validation_fraction = 0.1\n");
+        }
+        for empty in ["{TOP}", "{DATA}", "{NETWORK}", "{TARGETS}", "{TRAINING}", "{OPTIMISER}"] {
+            text = text.replace(empty, "");
+        }
+        text.replace("{SHA256}", &"0".repeat(64))
+    }
+
+    #[test]
+    fn old_keys_of_transformers_and_selectors_mean_the_same_as_the_new_ones() {
+        for (place, old, new) in TRANSFORMER_CASES {
+            let (mut of_old, mut of_new) = (Vec::new(), Vec::new());
+            let read = |line: &str, notices: &mut Vec<String>| {
+                TransformerRecipe::parse_with_notices(&filled(TRANSFORMER_RECIPE, place, line), notices)
+                    .unwrap_or_else(|error| panic!("{line}: {error}"))
+            };
+            let (left, right) = (read(old, &mut of_old), read(new, &mut of_new));
+            assert_eq!((&left, left.explain()), (&right, right.explain()), "{old}");
+            assert_eq!((of_old.len(), of_new.len()), (1, 0), "{old}: {of_old:?} {of_new:?}");
+        }
+        for (place, old, new) in SELECTOR_CASES {
+            let (mut of_old, mut of_new) = (Vec::new(), Vec::new());
+            let read = |line: &str, notices: &mut Vec<String>| {
+                SelectorRecipe::parse_with_notices(&filled(SELECTOR_RECIPE, place, line), notices)
+                    .unwrap_or_else(|error| panic!("{line}: {error}"))
+            };
+            let (left, right) = (read(old, &mut of_old), read(new, &mut of_new));
+            assert_eq!((&left, left.explain()), (&right, right.explain()), "{old}");
+            assert_eq!((of_old.len(), of_new.len()), (1, 0), "{old}: {of_old:?} {of_new:?}");
+        }
+        for (key, cases) in TRANSFORMER
+            .iter()
+            .map(|key| (key, &TRANSFORMER_CASES[..]))
+            .chain(SELECTOR.iter().map(|key| (key, &SELECTOR_CASES[..])))
+        {
+            let start = format!("{} =", last_part(key.path));
+            let is_of_architecture = key.path.starts_with("network.architecture.");
+            assert!(is_of_architecture || cases.iter().any(|(_, old, _)| old.starts_with(&start)), "{start}");
+        }
+    }
+
+    #[test]
+    fn old_keys_of_an_architecture_mean_the_same_as_the_new_ones() {
+        let new = include_str!("../../../recipes/strategist.toml");
+        let old = new.replace("\"planes-single\"", "\"lone-planes\"").replace("aux_targets =", "beside =");
+        let (mut of_old, mut of_new) = (Vec::new(), Vec::new());
+        assert_eq!(
+            TransformerRecipe::parse_with_notices(&old, &mut of_old).unwrap(),
+            TransformerRecipe::parse_with_notices(new, &mut of_new).unwrap()
+        );
+        assert_eq!((of_old.len(), of_new), (2, vec![]), "{of_old:?}");
+    }
+
+    #[test]
+    fn both_names_of_a_transformers_or_selectors_key_are_an_error() {
+        for (place, old, new) in
+            TRANSFORMER_CASES.into_iter().filter(|(_, old, new)| !new.is_empty() && !old.contains("path"))
+        {
+            let text = filled(TRANSFORMER_RECIPE, place, &format!("{old}\n{new}"));
+            let error = TransformerRecipe::parse(&text).unwrap_err().to_string();
+            assert!(error.contains("leave out one of the two"), "{old}: {error}");
+        }
+        for (place, old, new) in SELECTOR_CASES {
+            let text = filled(SELECTOR_RECIPE, place, &format!("{old}\n{new}"));
+            let error = SelectorRecipe::parse(&text).unwrap_err().to_string();
+            assert!(error.contains("leave out one of the two"), "{old}: {error}");
+        }
+    }
+
+    fn with(place: usize, text: &str) -> String {
+        let mut parts = ["", "", "", "", "kind = \"adam\""];
+        match place {
+            0 => nnue(text, parts),
+            place => {
+                parts[place - 1] = text;
+                nnue("", parts)
+            }
+        }
+    }
+
+    #[test]
+    fn every_old_key_means_the_same_as_the_new_one_and_gives_a_notice() {
+        for (place, old, new) in CASES {
+            let (mut of_old, mut of_new) = (Vec::new(), Vec::new());
+            let read = |text: &str, notices: &mut Vec<String>| {
+                Recipe::parse_with_notices(&with(place, text), notices)
+                    .unwrap_or_else(|error| panic!("{text}: {error}"))
+            };
+            let (left, right) = (read(old, &mut of_old), read(new, &mut of_new));
+            assert_eq!(left, right, "{old}");
+            assert_eq!(left.explain(), right.explain(), "{old}");
+            assert!(of_new.is_empty(), "{new}: {of_new:?}");
+            assert!((1..=2).contains(&of_old.len()), "{old}: {of_old:?}");
+            assert!(of_old.iter().all(|notice| notice.contains(" is now ")), "{of_old:?}");
+        }
+    }
+
+    #[test]
+    fn each_key_has_one_case_at_least() {
+        for key in RecipeKind::Nnue.keys() {
+            let name = last_part(key.path);
+            assert!(CASES.iter().any(|(_, old, _)| old.contains(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn new_names_stand_in_the_same_table_and_are_not_old_ones() {
+        for kind in [RecipeKind::Nnue, RecipeKind::Transformer, RecipeKind::Selector] {
+            for key in kind.keys() {
+                let Change::Name(new) = key.change else { continue };
+                let table = |path: &str| path.rsplit_once('.').map(|(table, _)| table.to_owned());
+                assert_eq!(table(key.path), table(new), "{}", key.path);
+                assert!(kind.keys().all(|other| other.path != new), "{new}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_old_and_the_new_name_together_are_an_error() {
+        for (place, old, new) in CASES.into_iter().filter(|(_, _, new)| !new.is_empty()) {
+            let both = if place == 1 { format!("{old}{new}") } else { format!("{old}\n{new}") };
+            let error = Recipe::parse(&with(place, &both)).unwrap_err().to_string();
+            // The kind of an optimiser is one key, which TOML itself refuses twice.
+            assert!(
+                error.contains("leave out one of the two") || error.contains("duplicate key"),
+                "{both}: {error}"
+            );
+        }
+        let error = Recipe::parse(&with(4, "clip_slopes = 1.0\nmax_grad_norm = 1.0")).unwrap_err();
+        assert!(error.to_string().starts_with("training.clip_slopes: "), "{error}");
+    }
+
+    #[test]
+    fn an_average_that_keeps_nothing_of_itself_computes_the_same() {
+        let recipe =
+            Recipe::parse(&with(4, "average = { kind = \"moving\", share = 0.0, every = 2 }")).unwrap();
+        assert!(recipe.training.ema_decay > 0.0);
+        assert_eq!((recipe.training.ema_decay as f32, recipe.training.ema_every), (0.0, 2));
+    }
+
+    #[test]
+    fn invalid_old_values_are_reported_under_their_key() {
+        for (old, found) in [
+            ("average = { kind = \"mean\" }", "training.average: unknown variant"),
+            ("average = { kind = \"last\", every = 3 }", "training.average: unknown field"),
+            ("average = { kind = \"moving\", share = 1.5 }", "training.ema_decay: "),
+            ("average = { kind = \"last\", checkpoints = 9 }", "training.average_checkpoints: "),
+            ("clip_slopes = -1.0", "training.max_grad_norm: "),
+        ] {
+            let error = Recipe::parse(&with(4, old)).unwrap_err().to_string();
+            assert!(error.starts_with(found), "{old}: {error}");
+        }
+    }
+
+    #[test]
+    fn settings_name_keys_by_either_name() {
+        let mut notices = Vec::new();
+        let mut path = |path: &str| current_path(RecipeKind::Nnue, path, &mut notices);
+        assert_eq!(path("rate"), "lr");
+        assert_eq!(path("rate.start"), "lr.start");
+        assert_eq!(path("training.clip_slopes"), "training.max_grad_norm");
+        assert_eq!(
+            (path("rates"), path("lr"), path("training.batch")),
+            ("rates".into(), "lr".into(), "training.batch".into())
+        );
+        assert_eq!(
+            notices,
+            ["`rate` is now called `lr`", "`training.clip_slopes` is now called `training.max_grad_norm`"]
+        );
+    }
+}

@@ -1,0 +1,225 @@
+//! Subcommands that only read data: `count`, `compare`, `head`, `stats` and `validate`.
+
+use super::{InputArgs, fail_on_lost_files, report_skips};
+use crate::error::LabError;
+use crate::progress::Progress;
+use clap::Args;
+use std::path::PathBuf;
+use tandem_data::*;
+
+/// Count records, games and results
+#[derive(Args, Debug)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
+    let mut reader = args.input.reader()?;
+    let mut progress = Progress::new("records", None);
+    let (mut records, mut games, mut results) = (0u64, 0u64, [0u64; 3]);
+    while let Some(block) = reader.next_block() {
+        let block = block?.records;
+        for record in &block {
+            games += u64::from(record.starts_game);
+            if let Some(result) = record.result {
+                results[result as usize] += 1;
+            }
+        }
+        records += block.len() as u64;
+        progress.add(block.len() as u64);
+    }
+    let summary = progress.finish();
+    report_skips(reader.skips());
+    let [losses, draws, wins] = results;
+    if args.json {
+        let skipped = reader.skips().count;
+        outln!(
+            "{}",
+            serde_json::json!({
+                "records": records, "games": games, "wins": wins, "draws": draws, "losses": losses, "skipped": skipped
+            })
+        );
+    } else {
+        outln!("{summary}");
+        outln!("{games} games begin in them; the side to move wins {wins}, draws {draws}, loses {losses}");
+    }
+    fail_on_lost_files(reader.skips().lost_files)
+}
+
+/// Compare two data sets record by record
+///
+/// Prints the number of records in which each field differs. Fails if a field differs that --except does not
+/// name, or if the numbers of records differ.
+#[derive(Args, Debug)]
+pub(crate) struct CompareArgs {
+    /// First file
+    left: String,
+    /// Second file
+    right: String,
+    #[command(flatten)]
+    options: super::FormatArgs,
+    /// Fields that may differ, separated by commas: position, move, score, result, ply, game
+    #[arg(long, value_delimiter = ',')]
+    except: Vec<String>,
+}
+
+pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
+    const FIELDS: [&str; 6] = ["position", "move", "score", "result", "ply", "game"];
+    if let Some(other) = args.except.iter().find(|name| !FIELDS.contains(&name.as_str())) {
+        return Err(LabError::Usage(format!("{other:?} is not one of {}", FIELDS.join(", "))));
+    }
+    let open = |path: &String| -> Result<RecordReader, LabError> {
+        let sources = args.options.sources(std::slice::from_ref(path))?;
+        Ok(RecordReader::new(sources, 1, OnError::Stop, None, Cursor::default()))
+    };
+    let (mut left, mut right) = (open(&args.left)?, open(&args.right)?);
+    let (mut left, mut right) = (left.records(), right.records());
+    let mut progress = Progress::new("records", None);
+    let mut counts = [0u64; 6];
+    let mut first = None;
+    let mut number = 0u64;
+    let (more_left, more_right) = loop {
+        let (a, b) = match (left.next().transpose()?, right.next().transpose()?) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => break (a.is_some(), b.is_some()),
+        };
+        number += 1;
+        if number.is_multiple_of(1 << 16) {
+            progress.set(number);
+        }
+        let differ = [
+            a.position != b.position,
+            a.mv != b.mv,
+            a.score.map(Score::centipawns) != b.score.map(Score::centipawns),
+            a.result != b.result,
+            a.ply != b.ply,
+            a.starts_game != b.starts_game,
+        ];
+        for (count, differs) in counts.iter_mut().zip(differ) {
+            *count += u64::from(differs);
+        }
+        let is_error = differ
+            .iter()
+            .zip(FIELDS)
+            .any(|(differs, name)| *differs && !args.except.iter().any(|e| e == name));
+        if is_error && first.is_none() {
+            first = Some((number, a, b));
+        }
+    };
+    progress.set(number);
+    outln!("{}", progress.finish());
+    for (name, count) in FIELDS.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
+        outln!("{name} differs in {count} records");
+    }
+    if more_left || more_right {
+        let longer = if more_left { &args.left } else { &args.right };
+        return Err(LabError::Usage(format!(
+            "{longer} has more than {number} records, the other one has not"
+        )));
+    }
+    match first {
+        None => Ok(()),
+        Some((number, a, b)) => Err(LabError::Usage(format!("record {number} differs: {a:?} and {b:?}"))),
+    }
+}
+
+/// Print the first records as CSV
+#[derive(Args, Debug)]
+pub(crate) struct HeadArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Number of records
+    #[arg(short = 'n', long, default_value_t = 10)]
+    lines: usize,
+}
+
+pub(super) fn head(args: &HeadArgs) -> Result<(), LabError> {
+    let mut reader = args.input.reader()?;
+    let target = Source { path: "-".into(), format: Format::Csv, options: Options::default() };
+    let mut encoder = Encoder::new(&target);
+    let mut text = Vec::new();
+    for record in reader.records().take(args.lines) {
+        if let Err(unsupported) = encoder.push(&record?, &mut text) {
+            text.extend(format!("(not a legal position: {unsupported})\n").as_bytes());
+        }
+    }
+    out!("{}", String::from_utf8_lossy(&text));
+    Ok(())
+}
+
+/// Print statistics of a data set: results, scores, plies, pieces, phases, king squares
+#[derive(Args, Debug)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Also write an HTML page with histograms
+    #[arg(long)]
+    html: Option<PathBuf>,
+}
+
+pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
+    let mut reader = args.input.reader()?;
+    let mut progress = Progress::new("records", None);
+    let mut stats = Stats::default();
+    while let Some(block) = reader.next_block() {
+        let block = block?.records;
+        block.iter().for_each(|record| stats.add(record));
+        progress.add(block.len() as u64);
+    }
+    progress.finish();
+    report_skips(reader.skips());
+    out!("{}", stats.table());
+    if let Some(path) = &args.html {
+        let page = stats.page(&args.input.inputs.join(", "));
+        tandem_chess::output::write_atomically(path, page.as_bytes()).map_err(LabError::file(path))?;
+        outln!("\n{}: HTML page", path.display());
+    }
+    fail_on_lost_files(reader.skips().lost_files)
+}
+
+/// Check that all positions and moves are legal, and that scores agree with results
+///
+/// Fails if a position or a move is illegal.
+#[derive(Args, Debug)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Number of the worst records to print
+    #[arg(long, default_value_t = 10)]
+    worst: usize,
+    /// Score in centipawns from which a loss of the side ahead counts as a contradiction
+    #[arg(long, default_value_t = 600)]
+    clear: i16,
+}
+
+pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
+    let mut reader = args.input.reader()?;
+    let mut progress = Progress::new("records", None);
+    let mut validator = Validator::new(args.worst, args.clear);
+    while let Some(block) = reader.next_block() {
+        let block = block?.records;
+        block.iter().for_each(|record| validator.add(record));
+        progress.add(block.len() as u64);
+    }
+    let summary = progress.finish();
+    report_skips(reader.skips());
+    outln!("{summary}");
+    outln!("{} positions are illegal, {} moves are illegal", validator.bad_positions, validator.bad_moves);
+    if validator.clear_scores > 0 {
+        let (wrong, clear) = (validator.contradictions, validator.clear_scores);
+        let percent = 100.0 * wrong as f64 / clear as f64;
+        outln!("{wrong} of {clear} clear scores ({percent:.2} %) contradict the result");
+    }
+    for violation in validator.worst() {
+        outln!("  record {}: {} ({})", violation.record, violation.problem, violation.position);
+    }
+    if validator.is_legal() && reader.skips().count == 0 {
+        Ok(())
+    } else {
+        Err(LabError::Usage("the data is invalid".into()))
+    }
+}
