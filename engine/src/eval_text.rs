@@ -18,12 +18,11 @@ pub(crate) fn describe(
         if position.side_to_move() == Color::White { value } else { -value }
     };
     let whole = for_white(position);
-    let mut text =
-        String::from("Each piece, and what it is worth to White: the change when it is taken off.\n\n");
+    let mut text = String::from("Each piece with its value to White: the change if it is removed.\n\n");
     let line = format!("  +{}\n", "-------+".repeat(8));
     text += &line;
     for rank in Rank::ALL.into_iter().rev() {
-        let (mut pieces, mut worths) = (String::new(), String::new());
+        let (mut pieces, mut values) = (String::new(), String::new());
         for file in File::ALL {
             let square = Square::new(file, rank);
             let board = position.board();
@@ -36,9 +35,9 @@ pub(crate) fn describe(
             };
             let worth = worth.map_or(String::new(), |worth| format!("{:+.2}", f64::from(worth) / 100.0));
             let _ = write!(pieces, "   {mark}   |");
-            let _ = write!(worths, "{worth:^7}|");
+            let _ = write!(values, "{worth:^7}|");
         }
-        let _ = write!(text, "{} |{pieces}\n  |{worths}\n{line}", rank as usize + 1);
+        let _ = write!(text, "{} |{pieces}\n  |{values}\n{line}", rank as usize + 1);
     }
     text += "      a       b       c       d       e       f       g       h\n\n";
     let _ = writeln!(text, "Evaluated by {}", evaluator.describe());
@@ -46,7 +45,7 @@ pub(crate) fn describe(
         let evaluation = network.evaluate(position.board());
         let _ = writeln!(
             text,
-            "For the side to move, in the network's units: {} (piece squares {}, the rest {}, bucket {})",
+            "For the side to move, in the network's units: {} (piece squares {}, positional {}, bucket {})",
             evaluation.value(),
             evaluation.psqt(),
             evaluation.positional(),
@@ -78,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_piece_but_the_kings_has_its_worth() {
+    fn every_piece_but_the_kings_has_a_value() {
         let position = Position::from_fen("4k3/8/8/3q4/8/8/8/R3K3 b - - 0 1").unwrap();
         let count = |position: &Position| {
             let worth = |color: Color| {

@@ -24,7 +24,7 @@ pub(crate) enum GenfensError {
     Book { path: String, error: std::io::Error },
     #[error("genfens: {0} holds no position")]
     EmptyBook(String),
-    #[error("genfens: none of the last {0} openings tried was even enough")]
+    #[error("genfens: none of the last {0} openings tried was balanced enough")]
     NoneEven(usize),
     #[error("genfens: {0}")]
     Memory(#[from] tandem_search::OutOfMemory),
@@ -102,20 +102,20 @@ impl Request {
         let problem = |error| GenfensError::Book { path: path.clone(), error };
         // A device or a pipe may have no end.
         if !std::fs::metadata(path).map_err(problem)?.is_file() {
-            return Err(problem(std::io::Error::other("this is no file")));
+            return Err(problem(std::io::Error::other("this is not a file")));
         }
         let file = std::fs::File::open(path).map_err(problem)?;
         let mut boards = Vec::new();
         let mut skipped = 0;
         for (_, line) in epd::lines(std::io::BufReader::new(file)) {
             let line = line.map_err(problem)?;
-            match epd::board_of(&line) {
+            match epd::parse_board(&line) {
                 Ok(board) => boards.push(board),
                 Err(_) => skipped += 1,
             }
         }
         if skipped > 0 {
-            info_string(format_args!("genfens: {skipped} lines of {path} are no positions"));
+            info_string(format_args!("genfens: {skipped} lines of {path} are not positions"));
         }
         if boards.is_empty() { Err(GenfensError::EmptyBook(path.clone())) } else { Ok(boards) }
     }

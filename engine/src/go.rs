@@ -49,7 +49,7 @@ const LIMITS: [&str; 13] = [
 /// for a move; the first of them is returned as an error besides the request.
 pub(crate) fn parse(arguments: &str, position: &Position) -> (Option<Go>, Option<GoError>) {
     let mut limits = Limits::default();
-    let mut parser = LimitParser { words: arguments.split_ascii_whitespace().peekable(), fault: None };
+    let mut parser = LimitParser { words: arguments.split_ascii_whitespace().peekable(), error: None };
     let (mut time, mut increment) = ([None::<Duration>; 2], [Duration::ZERO; 2]);
     let mut moves_to_go = None;
     while let Some(word) = parser.words.next() {
@@ -68,7 +68,7 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> (Option<Go>, Option
             "movetime" => limits.move_time = parser.millis("movetime"),
             "perft" => {
                 let depth = parser.number("perft", 0, 100);
-                return (depth.map(|depth| Go::Perft(depth as u32)), parser.fault);
+                return (depth.map(|depth| Go::Perft(depth as u32)), parser.error);
             }
             other => parser.note_error(GoError::Unknown(other.chars().take(20).collect())),
         }
@@ -86,18 +86,18 @@ pub(crate) fn parse(arguments: &str, position: &Position) -> (Option<Go>, Option
     if !limits.is_bounded() && !limits.ponder && limits.mate.is_none() {
         limits.infinite = true;
     }
-    (Some(Go::Search(limits)), parser.fault)
+    (Some(Go::Search(limits)), parser.error)
 }
 
 /// The remaining words, and the first error among those read.
 struct LimitParser<'a> {
     words: Peekable<SplitAsciiWhitespace<'a>>,
-    fault: Option<GoError>,
+    error: Option<GoError>,
 }
 
 impl LimitParser<'_> {
-    fn note_error(&mut self, fault: GoError) {
-        self.fault.get_or_insert(fault);
+    fn note_error(&mut self, error: GoError) {
+        self.error.get_or_insert(error);
     }
 
     /// A whole number, clamped to a range. Numbers too large for 64 bits become the largest allowed one.
@@ -168,29 +168,29 @@ mod tests {
         assert!(matches!(parse("perft 5", &Position::startpos()), (Some(Go::Perft(5)), None)));
         assert_eq!(limits("nodes 99999999999999999999").nodes, Some(i64::MAX as u64));
         for word in LIMITS {
-            let (_, fault) = parse(word, &Position::startpos());
-            assert!(!matches!(fault, Some(GoError::Unknown(_))), "{word}");
+            let (_, error) = parse(word, &Position::startpos());
+            assert!(!matches!(error, Some(GoError::Unknown(_))), "{word}");
         }
     }
 
     /// The GUI waits for a move all the same.
     #[test]
-    fn nonsense_is_named_and_passed_over() {
+    fn invalid_words_are_reported_and_skipped() {
         let read = |text: &str| match parse(text, &Position::startpos()) {
-            (Some(Go::Search(limits)), Some(fault)) => (limits, fault),
+            (Some(Go::Search(limits)), Some(error)) => (limits, error),
             other => panic!("{other:?}"),
         };
         assert_eq!(read("depth").1, GoError::Number("depth"));
-        let (limits, fault) = read("depth x nodes 7");
-        assert_eq!((limits.depth, limits.nodes, fault), (None, Some(7), GoError::Number("depth")));
-        let (limits, fault) = read("depth nodes 7");
-        assert_eq!((limits.depth, limits.nodes, fault), (None, Some(7), GoError::Number("depth")));
-        let (limits, fault) = read("wtime 60000 fast btime 60000");
-        assert_eq!(fault, GoError::Unknown("fast".into()));
+        let (limits, error) = read("depth x nodes 7");
+        assert_eq!((limits.depth, limits.nodes, error), (None, Some(7), GoError::Number("depth")));
+        let (limits, error) = read("depth nodes 7");
+        assert_eq!((limits.depth, limits.nodes, error), (None, Some(7), GoError::Number("depth")));
+        let (limits, error) = read("wtime 60000 fast btime 60000");
+        assert_eq!(error, GoError::Unknown("fast".into()));
         assert_eq!(limits.clock.unwrap().remaining, Duration::from_secs(60));
         for odd in ["e2e5", "banana"] {
-            let (limits, fault) = read(&format!("searchmoves {odd} d2d4 depth 3"));
-            assert!(matches!(fault, GoError::SearchMove(_)));
+            let (limits, error) = read(&format!("searchmoves {odd} d2d4 depth 3"));
+            assert!(matches!(error, GoError::SearchMove(_)));
             assert_eq!((limits.search_moves.len(), limits.depth), (1, Some(3)));
         }
         assert!(matches!(parse("perft x", &Position::startpos()), (None, Some(GoError::Number("perft")))));

@@ -58,8 +58,8 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bo
             Some(end) => (&buffer[..end], end + 1),
             None => (buffer, buffer.len()),
         };
-        let room = MAX_LINE.saturating_sub(line.len());
-        line.extend_from_slice(&part[..part.len().min(room)]);
+        let remaining = MAX_LINE.saturating_sub(line.len());
+        line.extend_from_slice(&part[..part.len().min(remaining)]);
         let ended = used > part.len();
         input.consume(used);
         if ended {

@@ -1,15 +1,15 @@
 //! Former names of UCI options.
 //!
-//! `uci` lists only the present names, but scripts, match files and lab-books still set options by the old ones, so
-//! `setoption` goes on accepting them, without a message. Parameters of a tuning build have a table of their own, in
-//! [`tandem_search::params`], because tuning journals use it too.
+//! `uci` lists only the present names, but scripts, match files and lab-books still set options by the old
+//! ones, so `setoption` goes on accepting them, without a message. Parameters of a tuning build have a table
+//! of their own, in [`tandem_search::params`], because tuning journals use it too.
 
 /// Former names of options and the present ones.
 const RENAMED: [(&str, &str); 3] =
     [("Search", "SearchMode"), ("Kernels", "SIMD"), ("Blend", "StrategistBlend")];
 
-/// Present name of an option or a tuned parameter that may be given by a former name, in upper or lower case; any other
-/// name is returned unchanged. For example `kernels` gives `SIMD`.
+/// Present name of an option or a tuned parameter that may be given by a former name, in upper or lower case;
+/// any other name is returned unchanged. For example `kernels` gives `SIMD`.
 pub(crate) fn current_name(name: &str) -> &str {
     let renamed = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
     renamed.map_or_else(|| tandem_search::params::current_name(name), |&(_, new)| new)

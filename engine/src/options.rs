@@ -73,7 +73,9 @@ pub(crate) enum OptionError {
     Network(#[from] NetworkError),
     #[error("TransformerFile {0}; what was in use stays")]
     Transformer(#[from] tandem_transformer::FileError),
-    #[error("TransformerFile {0}: an NNUE is no transformer, but EvalFile takes it; what was in use stays")]
+    #[error(
+        "TransformerFile {0}: an NNUE is not a transformer, but EvalFile takes it; what was in use stays"
+    )]
     Nnue(String),
     #[error("option Strategist takes off, auto or always, not '{0}'")]
     Strategist(String),
@@ -83,16 +85,18 @@ pub(crate) enum OptionError {
     SearchMode(String),
     #[error("SIMD: {0}")]
     Simd(#[from] tandem_nnue::IsaError),
-    #[error("SyzygyPath: {0}; {now}", now = tables_now(.0))]
+    #[error("SyzygyPath: {0}; {now}", now = tables_in_use(.0))]
     Syzygy(#[from] SyzygyError),
     #[error("usage: setoption name <name> [value <value>]")]
     Usage,
 }
 
 /// State of the endgame tables after others could not be used.
-fn tables_now(error: &SyzygyError) -> &'static str {
+fn tables_in_use(error: &SyzygyError) -> &'static str {
     match error {
-        SyzygyError::NoTables(_) | SyzygyError::Colon(_) | SyzygyError::Cut(_) => "what was in use stays",
+        SyzygyError::NoTables(_) | SyzygyError::ColonInPath(_) | SyzygyError::Truncated(_) => {
+            "what was in use stays"
+        }
         SyzygyError::Unreadable(_) => "endgame tables are off now",
     }
 }

@@ -24,7 +24,7 @@ const NONE: &str = "none";
 pub(crate) struct Searchless {
     /// Method by which the network chooses moves; `None` if the search plays.
     method: Option<Method>,
-    /// Value of `TransformerFile`; empty for the network built in.
+    /// Value of `TransformerFile`; empty for the built-in network.
     file: String,
     /// The network in use with the fingerprint of its file. The one built in is unpacked when it is first
     /// needed.
@@ -69,7 +69,7 @@ impl Searchless {
         Ok(())
     }
 
-    /// Sets the option `TransformerFile`; an empty path is the network built in, `none` is no network.
+    /// Sets the option `TransformerFile`; an empty path is the built-in network, `none` is no network.
     ///
     /// # Errors
     /// If the file cannot be read or is not a transformer; the old one stays.
@@ -87,14 +87,14 @@ impl Searchless {
         Ok(())
     }
 
-    /// Unpacks the network built in, unless another one or none was asked for.
+    /// Unpacks the built-in network, unless another one or none was asked for.
     pub(crate) fn ensure_network(&mut self) {
         if self.unpack() {
             self.rebuild_ranker();
         }
     }
 
-    /// Unpacks the network built in, if there is one and none is in use. Returns true if it did.
+    /// Unpacks the built-in network, if there is one and none is in use. Returns true if it did.
     fn unpack(&mut self) -> bool {
         let bytes = tandem_nets::built_in_transformer();
         if self.network.is_some() || !self.file.is_empty() || bytes.is_empty() {
@@ -102,7 +102,7 @@ impl Searchless {
         }
         match Network::from_bytes(bytes, self.isa) {
             Ok(network) => self.install(Some((Fingerprint::of(bytes), Arc::new(network)))),
-            Err(error) => info_string(format_args!("the transformer built in: {error}")),
+            Err(error) => info_string(format_args!("the built-in transformer: {error}")),
         }
         self.network.is_some()
     }

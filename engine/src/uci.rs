@@ -472,7 +472,7 @@ impl Uci {
             Err(error) => return self.faults.report(format_args!("no searcher can be made: {error}")),
         };
         // The reader holds the existing signals, so the new searcher must obey them.
-        let mut searcher = searcher.listening_to(Arc::clone(&self.signals));
+        let mut searcher = searcher.with_signals(Arc::clone(&self.signals));
         searcher.settings = self.config.settings.clone();
         searcher.set_threads(self.config.threads);
         searcher.set_strategist(self.options.hybrid.client().cloned());
@@ -528,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_that_failed_costs_no_setting() {
+    fn settings_survive_a_failed_search() {
         let mut engine = Uci::new();
         for option in ["Hash value 3", "Threads value 2", "MultiPV value 3", "Move Overhead value 77"] {
             engine.execute(&format!("setoption name {option}"));

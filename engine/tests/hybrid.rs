@@ -55,7 +55,7 @@ fn hybrid(file: &NetworkFile) -> Hybrid {
     }
 }
 
-/// Positions asked and answered, from the statistics line at the end of a search.
+/// Positions queried and answered, from the statistics line at the end of a search.
 fn counted(answer: &[String]) -> (u64, u64) {
     let line = &answer[answer.len() - 2];
     assert!(line.starts_with("info string strategist: considered "), "{answer:?}");

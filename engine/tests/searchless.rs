@@ -141,7 +141,7 @@ fn lines_are_sorted_and_only_those_that_were_asked_for() {
 }
 
 #[test]
-fn nothing_is_answered_before_it_may_be() {
+fn no_answer_is_sent_before_it_is_allowed() {
     let file = NetworkFile::new("waits", SQUARES);
     let mut engine = engine(&file, "policy");
     for (go, leave) in

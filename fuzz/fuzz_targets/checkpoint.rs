@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use tandem_fuzz::changed;
+use tandem_fuzz::mutate;
 use tandem_train::transformer::{Description, TransformerCheckpoint, TransformerRecipe, TransformerState};
 use tandem_train::{Checkpoint, Job, Recipe, RunProgress, StoredCheckpoint};
 use tandem_transformer::Architecture;
@@ -50,7 +50,7 @@ fn files() -> &'static [Vec<u8>; 2] {
             recipe,
             architecture,
             state: TransformerState { step: 3, swa_count: 0, buffers },
-            standing: RunProgress::default(),
+            progress: RunProgress::default(),
         };
         [bytes_of(&nnue), bytes_of(&transformer)]
     })
@@ -78,7 +78,7 @@ fn assert_round_trip<C: StoredCheckpoint>(checkpoint: &C) {
 fuzz_target!(|bytes: &[u8]| {
     let [kind, rest @ ..] = bytes else { return };
     match kind {
-        0x80.. => read(&changed(files()[usize::from(*kind) % 2].clone(), rest)),
+        0x80.. => read(&mutate(files()[usize::from(*kind) % 2].clone(), rest)),
         _ => read(rest),
     }
 });

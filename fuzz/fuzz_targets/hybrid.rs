@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::OnceLock;
-use tandem_fuzz::changed;
+use tandem_fuzz::mutate;
 use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid, Selector};
 
 /// Valid files, with bridges so small that thousands of files per second can be tried.
@@ -37,5 +37,5 @@ fuzz_target!(|bytes: &[u8]| {
     if kind & 0x80 == 0 {
         return read(rest);
     }
-    read(&changed(files()[usize::from(kind & 3)].clone(), rest));
+    read(&mutate(files()[usize::from(kind & 3)].clone(), rest));
 });

@@ -147,7 +147,7 @@ fn evaluate_float(network: &FloatNetwork) -> Vec<f64> {
 
 /// Tolerance between the integer network and its parameters in floating point: the rounding error of each
 /// layer, propagated through the weights of the next.
-fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
+fn tolerance(network: &FloatNetwork, ones: Quantisation) -> f64 {
     let sizes = |layer: &FloatLayer| {
         let inputs = layer.weights.len() / layer.bias.len();
         let rows = layer.weights.chunks(inputs.max(1));
@@ -158,16 +158,16 @@ fn slack(network: &FloatNetwork, ones: Quantisation) -> f64 {
     for stack in &network.stacks {
         worst = worst.max(match network.architecture.head {
             HeadShape::Flat { .. } => {
-                let grain = 1.0 / (f64::from(ones.qa) * f64::from(ones.qb));
-                scale * (grain + 1e-4 * (1.0 + sizes(&stack[0])))
+                let step = 1.0 / (f64::from(ones.qa) * f64::from(ones.qb));
+                scale * (step + 1e-4 * (1.0 + sizes(&stack[0])))
             }
             HeadShape::Stacks(shape) => {
-                let grain = 1.0 / 127.0;
-                let inputs = if shape.input_activation.is_pairwise() { grain } else { 0.0 };
+                let step = 1.0 / 127.0;
+                let inputs = if shape.input_activation.is_pairwise() { step } else { 0.0 };
                 let first = inputs * sizes(&stack[0]);
                 // The derivative of a square is at most 2, and an error cannot exceed the range from 0 to 1.
-                let second = (2.0 * first + 2.0 * grain).min(1.0) * sizes(&stack[1]);
-                let last = (second + grain).min(1.0) * sizes(&stack[2]);
+                let second = (2.0 * first + 2.0 * step).min(1.0) * sizes(&stack[1]);
+                let last = (second + step).min(1.0) * sizes(&stack[2]);
                 scale * (last + if shape.skip { first } else { 0.0 }) + 0.01 * scale
             }
         });
@@ -182,12 +182,12 @@ fn compare(network: &Network) {
         return;
     }
     let float = network.to_float();
-    let slack = slack(&float, network.quantisation());
+    let tolerance = tolerance(&float, network.quantisation());
     for (fen, exact) in FENS.into_iter().zip(evaluate_float(&float)) {
         let position = Position::from_fen(fen).expect("a good position");
         let value = f64::from(network.evaluate(position.board()).value());
         let held = exact.clamp(f64::from(i32::MIN), f64::from(i32::MAX));
-        let near = slack + 1e-3 * exact.abs();
+        let near = tolerance + 1e-3 * exact.abs();
         assert!((held - value).abs() <= near, "{architecture}: {value} but {exact}, {near} allowed");
     }
 }

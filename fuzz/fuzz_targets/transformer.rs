@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use libfuzzer_sys::fuzz_target;
 use std::io::Read;
 use std::sync::OnceLock;
-use tandem_fuzz::changed;
+use tandem_fuzz::mutate;
 use tandem_transformer::*;
 
 /// Small, so that thousands of files per second can be tried.
@@ -67,7 +67,7 @@ fuzz_target!(|bytes: &[u8]| {
         return read(format, rest);
     }
     let good = &files()[usize::from(format)];
-    let mut file = changed(good[usize::from(*which) % good.len()].clone(), rest);
+    let mut file = mutate(good[usize::from(*which) % good.len()].clone(), rest);
     if format == 0 && kind & 0x40 == 0 {
         reseal(&mut file);
     }

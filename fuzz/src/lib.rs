@@ -2,7 +2,7 @@
 
 /// Modifies a valid file: each three bytes of `changes` give a position and a new value. Fuzzers reach deep
 /// code faster from valid files than from random bytes.
-pub fn changed(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
+pub fn mutate(mut file: Vec<u8>, changes: &[u8]) -> Vec<u8> {
     for change in changes.chunks_exact(3) {
         // Half of the changes hit the first 4 KiB, because headers have more branches than weights.
         let reach = if change[0] & 1 == 0 { file.len().min(1 << 12) } else { file.len() };

@@ -190,7 +190,7 @@ pub(crate) fn report_skips(skips: &Skips) {
         errln!(
             "{} broken records were skipped{}; the first of them:",
             skips.count,
-            with_rest_remark(skips.with_rest)
+            with_rest_remark(skips.lost_rest)
         );
         for error in &skips.examples {
             errln!("  {error}");

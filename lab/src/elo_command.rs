@@ -82,7 +82,7 @@ pub(crate) fn run(args: &EloArgs) -> Result<(), LabError> {
             "all games are {alone}'s against itself; Elo needs two players, whose White and Black tags differ"
         ))),
         [first, second] if args.anchor.is_none() => {
-            let (pairs, wdl) = games.meeting();
+            let (pairs, wdl) = games.head_to_head();
             if sprt.is_some() && pairs.pairs() == 0 {
                 return Err(usage("--sprt needs pairs of games, whose Round tags are N.1 and N.2"));
             }
@@ -219,7 +219,7 @@ impl Games {
     }
 
     /// The match of the first player against the second, as pairs and as single games.
-    fn meeting(&self) -> (Pentanomial, Wdl) {
+    fn head_to_head(&self) -> (Pentanomial, Wdl) {
         let (mut pairs, mut wdl) = (Pentanomial::default(), Wdl::default());
         for unit in &self.units {
             let points: Vec<u8> = unit
@@ -269,7 +269,7 @@ mod tests {
         for (name, games) in [("straight", games), ("turned", turned)] {
             let games = read(name, &games);
             assert_eq!(games.names, ["new", "old"], "{name}");
-            let (pairs, wdl) = games.meeting();
+            let (pairs, wdl) = games.head_to_head();
             assert_eq!(wdl, Wdl { wins: 2, draws: 1, losses: 1 }, "{name}");
             assert_eq!(pairs, Pentanomial([0, 0, 0, 1, 0]), "{name}");
         }

@@ -180,7 +180,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     if totals[0].metrics.count() == 0 {
         return Err(LabError::Usage(format!(
             "none of the records can be used: {unlabelled} have neither a score nor a result, {illegal} are not legal \
-             positions. `tandem-lab data head` shows first_column they have"
+             positions. `tandem-lab data head` shows what they have"
         )));
     }
     let fits: Vec<Option<ScaleFit>> =
@@ -277,7 +277,7 @@ fn main_table(models: &[Model], totals: &[Accumulated], fits: &[Option<ScaleFit>
     ];
     let mut table = Table::new(&columns[..if fitted { 9 } else { 7 }]);
     for ((model, total), fit) in models.iter().zip(totals).zip(fits) {
-        let metrics = total.metrics.whole();
+        let metrics = total.metrics.overall();
         let mut row = vec![model.name.clone()];
         row.extend(cells(metrics));
         row.push(decimal(metrics.correlation(), 4));
@@ -347,7 +347,7 @@ fn facts(model: &Model, metrics: &Metrics, fit: Option<&ScaleFit>) -> serde_json
     serde_json::json!({
         "name": model.name,
         "architecture": model.description,
-        "metrics": of(metrics.whole()),
+        "metrics": of(metrics.overall()),
         "phases": named(&Phase::ALL.map(Phase::name), metrics.phases()),
         "pieces": named(&PIECE_GROUPS, metrics.pieces()),
         "calibration": bins,

@@ -11,27 +11,28 @@ use std::path::{Path, PathBuf};
 use tandem_nnue::Format;
 use tandem_transformer::Preset;
 
-/// Describe network files
+/// Print the format, architecture and size of network files
 ///
-/// Supports NNUEs: our own networks, Stockfish's of versions 12 to 17, Jomfish's, the student's (HALFKP16,
-/// see docs/formats.md), and those in floating point; and transformers: our own, those in safetensors, lc0's
-/// of the BT family, and ONNX graphs. For a transformer's description in TOML, prints the network it
-/// describes. Damaged files are rejected with the field and the byte at which they are damaged.
+/// Supports NNUEs: Tandem's own, Stockfish's of versions 12 to 17, Jomfish's, the HALFKP16 format (see
+/// docs/formats.md), and those in floating point; and transformers: Tandem's own, safetensors, lc0's of the
+/// BT family, and ONNX graphs. For a transformer's description in TOML, prints the network it describes. A
+/// damaged file is rejected with the field and the byte offset of the damage.
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
-    /// Network files, or descriptions of transformers (.toml)
+    /// Network files to inspect, or TOML files that describe transformers
     #[arg(required_unless_present = "preset")]
     files: Vec<PathBuf>,
-    /// Print a predefined transformer as TOML with comments
+    /// Print the architecture of a predefined transformer as a commented TOML file, and exit
     #[arg(long, conflicts_with_all = ["files", "tensors", "toml"], value_parser = PossibleValuesParser::new(Preset::ALL.map(Preset::name)))]
     preset: Option<String>,
-    /// List the tensors of a transformer, each with its shape, range and fraction of zeros
+    /// Also list the tensors of a transformer, each with its shape, range of values and fraction of zeros
     #[arg(long)]
     tensors: bool,
-    /// Print only the architecture of a transformer, as TOML
+    /// Print nothing but the architecture of a transformer, as TOML, for example as input of `tandem-lab new`
     #[arg(long, conflicts_with = "tensors")]
     toml: bool,
-    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
+    /// Architecture to assume for a safetensors file that does not state its own: the name of a preset (see
+    /// --preset), or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
 }

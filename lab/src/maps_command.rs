@@ -18,36 +18,40 @@ use tandem_transformer::{Architecture, Attention, Input, Isa, Network, Precision
 
 /// Draw the attention maps of a transformer in a position
 ///
-/// For each attention head a board in colours: the attention weights between squares, or the logits that
-/// smolgen or a learned bias adds for each pair of squares. One picture with all heads; with --layer only
-/// those of a layer; with --head too, a board of boards, one for each square. If OUT is a folder: the picture
-/// of all heads, and one of each head.
+/// For each attention head, draws a chess board whose colours show the attention weights between squares, or
+/// the logits that smolgen or a learned bias adds for each pair of squares. All heads are in one picture, or
+/// with --layer those of one layer. With --layer and --head, one head is drawn in detail: a board of 64
+/// boards, one for each square that attends. If OUT is a folder, it gets the picture of all heads and a
+/// detailed one for each head.
 #[derive(Args, Debug)]
 pub(crate) struct MapsArgs {
-    /// Network file: .ttn, .safetensors or lc0's .pb.gz
+    /// Transformer to draw: a file in .ttn, .safetensors or lc0's .pb.gz format
     net: PathBuf,
-    /// Picture to write (.svg), or a folder for one picture per head
+    /// SVG file to write (.svg), or a folder for an overview and one picture per head
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// Position as FEN (default: the starting position)
+    /// Position to evaluate, as FEN (default: the starting position)
     #[arg(long)]
     fen: Option<String>,
-    /// Quantity to draw
+    /// Quantity that the colours show
     #[arg(long, value_enum, default_value_t = Quantity::Attention)]
     show: Quantity,
-    /// Only this layer, counted from 0 (default: all)
+    /// Draw only the heads of this layer, counted from 0 (default: all layers)
     #[arg(long)]
     layer: Option<usize>,
-    /// Only this head of each layer, counted from 0 (default: all)
+    /// Draw only this head of each layer, counted from 0 (default: all heads)
     #[arg(long)]
     head: Option<usize>,
-    /// Query square such as e4, or `move` for a network that reads one (default: the mean over all squares)
+    /// Draw the attention of this query token only: a square such as e4, or `move` if the network reads a
+    /// move together with the position (default: the mean over all squares)
     #[arg(long, value_name = "SQUARE")]
     from: Option<String>,
-    /// Move to evaluate, in SAN or UCI, for a network that reads one (default: its best move)
+    /// Move that the network evaluates, in SAN or UCI notation; only for networks that read a move together
+    /// with the position (default: the move that the network scores best)
     #[arg(long = "move", value_name = "MOVE")]
     mv: Option<String>,
-    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
+    /// Architecture to assume for a safetensors file that does not state its own: the name of a preset (see
+    /// `tandem-lab inspect --preset`), or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
 }

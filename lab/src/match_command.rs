@@ -16,11 +16,11 @@ use tandem_chess::output::AtomicFile;
 
 /// Play a match between UCI engines
 ///
-/// Two engines play a match; more play a round robin, or a gauntlet with --gauntlet. Games come in pairs: one
-/// opening, colours swapped. The clock of an engine runs from the write of `go` to the read of `bestmove`. An
-/// engine that crashes, hangs or plays an illegal move loses that game and is restarted, and the match
-/// continues. An engine that exceeds its time loses too, unless its opponent could not mate it: then the game
-/// is drawn.
+/// Two engines play a match; more play a round robin, or a gauntlet with --gauntlet. Games come in pairs: the
+/// same opening twice, with colours swapped. The clock of an engine runs from sending `go` until `bestmove`
+/// is read. An engine that crashes, hangs or plays an illegal move loses that game and is restarted, and the
+/// match continues. An engine that exceeds its time loses too, unless its opponent has not enough material to
+/// mate: then the game is drawn.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MatchArgs {
@@ -34,72 +34,82 @@ pub(crate) struct MatchArgs {
     /// A comma within a value is written \,
     #[arg(long = "engine", value_name = "SPEC", required = true, verbatim_doc_comment)]
     engines: Vec<String>,
-    /// Items for all engines, for example tc=5+0.05,option.Hash=16
+    /// Items that apply to every engine unless its own --engine sets them, for example
+    /// tc=5+0.05,option.Hash=16
     #[arg(long, value_name = "SPEC", default_value = "")]
     each: String,
-    /// Games of each pairing, rounded up to whole pairs (default: 100 for a match, at most 50000 for an SPRT)
+    /// Number of games between each two engines, rounded up to an even number (default: 100 for a match, at
+    /// most 50000 for an SPRT)
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     games: Option<u64>,
-    /// Opening book: EPD, FEN or PGN, plain or compressed with zstd or gzip
+    /// Opening book to take the start positions from: EPD, FEN or PGN, plain or compressed with zstd or gzip
+    /// (default: every game starts from the standard position)
     #[arg(long, value_name = "FILE")]
     openings: Option<PathBuf>,
-    /// Order of the openings
+    /// Order in which the openings of the book are played; after the last one it starts again
     #[arg(long, value_enum, default_value_t = Order::Sequential)]
     order: Order,
-    /// Seed of the random order
+    /// Seed of --order random; the same seed gives the same order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Plies taken from each game of a PGN book (default: all)
+    /// Number of plies to play from each game of a PGN book before the engines take over (default: all)
     #[arg(long, value_name = "N")]
     plies: Option<usize>,
-    /// Games played at once
+    /// Number of games played at the same time
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Do not pin games to CPU cores of their own
+    /// Do not bind each game to CPU cores of its own; binding makes timing more even
     #[arg(long)]
     no_affinity: bool,
-    /// Adjudicate lost games, for example moves=3,score=600,twosided=on (the default if no RULE is given)
+    /// Adjudicate games as lost: for `moves` moves of each side, the loser's score is at most -`score`
+    /// centipawns and, with twosided=on, the winner's at least `score` (default: off; without RULE
+    /// moves=3,score=600,twosided=on)
     #[arg(long, value_name = "RULE", num_args = 0..=1, default_missing_value = "")]
     resign: Option<String>,
-    /// Adjudicate drawn games, for example number=34,moves=8,score=20 (the default if no RULE is given)
+    /// Adjudicate games as drawn: from move `number` on, both scores stay within `score` centipawns of 0 for
+    /// `moves` moves of each side, without captures and pawn moves (default: off; without RULE
+    /// number=34,moves=8,score=20)
     #[arg(long, value_name = "RULE", num_args = 0..=1, default_missing_value = "")]
     draw: Option<String>,
-    /// Adjudicate games as draws after this number of moves
+    /// Adjudicate games as draws after N full moves (default: no limit)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_moves: Option<u32>,
-    /// Adjudicate games by the Syzygy tablebases in these folders
+    /// End games with their proven result as soon as the Syzygy tablebases in these folders contain the
+    /// position; folders are separated by : (; on Windows)
     #[arg(long, value_name = "PATH")]
     syzygy: Option<String>,
-    /// Play Chess960: set UCI_Chess960, and write castling as king takes rook
+    /// Play by Chess960 rules: switch on UCI_Chess960 in every engine, and send castling as king takes rook
     #[arg(long)]
     chess960: bool,
-    /// Gauntlet: the first N engines play all others, but not each other
+    /// Play a gauntlet: the first N engines play all others, but not each other (1 if N is left out)
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1")]
     gauntlet: Option<usize>,
-    /// Append each game to this file when it ends, with clocks and evaluations
+    /// Append each game to this PGN file when it ends, with clock times and scores as comments
     #[arg(long, value_name = "FILE")]
     pgn: Option<PathBuf>,
-    /// File for the state of the match; the same command, with the same builds, resumes from it
+    /// Save the state of the match in this file after each game; the same command, with the same engine
+    /// files, resumes from it (default: an interrupted match cannot be resumed)
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Write the results as JSON at the end
+    /// Write the results as JSON to this file at the end
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write an HTML report with charts at the end
+    /// Write an HTML report with charts to this file at the end
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Event tag of the PGN
+    /// Text of the Event tag in the PGN
     #[arg(long, default_value = "Tandem match")]
     event: String,
-    /// Seconds an engine may take to start
+    /// Time limit in seconds for an engine to start and answer `uci`
     ///
-    /// It then has the same time again, or 30 s if that is more, to become ready with its options.
+    /// It then has the same time again, or 30 s if that is more, to set its options and answer `isready`.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     start_timeout: u64,
-    /// Seconds a move may take under a limit of depth or nodes
+    /// Time limit in seconds for a move of an engine that plays without a clock, by depth or nodes; an engine
+    /// that exceeds it loses the game
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     move_timeout: u64,
-    /// Do not print single games
+    /// Do not print a line for each game, only the standings
     #[arg(long, short)]
     quiet: bool,
 }
@@ -170,23 +180,23 @@ impl MatchArgs {
 
 /// Test whether one engine is stronger than another (SPRT)
 ///
-/// A sequential probability ratio test on pairs of games (pentanomial). It stops as soon as the results
-/// decide for H1 (the first engine is stronger by elo1) or H0 (it is stronger by no more than elo0).
+/// Plays pairs of games until a sequential probability ratio test, on the pairs' points (pentanomial),
+/// accepts H1 (the first engine is stronger by --elo1) or H0 (it is stronger by --elo0).
 #[derive(Args, Debug)]
 pub(crate) struct SprtArgs {
-    /// Elo difference of H0
+    /// Elo difference under hypothesis H0, in the unit of --model; 0 for no gain
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     elo0: f64,
-    /// Elo difference of H1
+    /// Elo difference under hypothesis H1, in the unit of --model, greater than --elo0
     #[arg(long, default_value_t = 5.0, allow_negative_numbers = true)]
     elo1: f64,
-    /// Probability of accepting H1 although H0 is true
+    /// Probability of accepting H1 although H0 is true (false positive), between 0 and 1
     #[arg(long, default_value_t = 0.05)]
     alpha: f64,
-    /// Probability of accepting H0 although H1 is true
+    /// Probability of accepting H0 although H1 is true (false negative), between 0 and 1
     #[arg(long, default_value_t = 0.05)]
     beta: f64,
-    /// Unit of the Elo differences: logistic or normalised
+    /// Unit of --elo0 and --elo1
     #[arg(long, value_enum, default_value_t = EloModel::Normalised)]
     model: EloModel,
     #[command(flatten)]

@@ -9,23 +9,25 @@ use tandem_transformer::Weights;
 
 /// Create a transformer with random weights
 ///
-/// From a preset (byte, searchless-9m, bt-small, bt3, bt4) or from an architecture of your own, so that file
-/// formats, speed and other programs can be tried without training. The same seed gives the same network.
+/// Useful to try file formats, inference speed and other programs without training a network. The
+/// architecture is a preset (byte, searchless-9m, bt-small, bt3, bt4) or a TOML file of your own. The same
+/// seed gives the same network.
 #[derive(Args, Debug)]
 pub(crate) struct NewArgs {
-    /// Name of a preset, or a TOML file with an architecture; `tandem-lab inspect --preset NAME` prints one
-    /// to start from
+    /// Name of a preset, or a TOML file that describes an architecture; `tandem-lab inspect --preset NAME`
+    /// prints a preset as such a file, to start from
     architecture: String,
     /// Network file to write: .ttn, .safetensors, .onnx or .pb.gz
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// Format of the file (default: by the extension of OUT)
+    /// Format of the file to write (default: chosen by the extension of OUT)
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Target>,
-    /// Precision of the layers' weights, for .ttn only (default: f32)
+    /// Precision in which a .ttn file stores the weights of linear layers (default: f32); other formats have
+    /// a fixed one
     #[arg(long, value_enum)]
     precision: Option<WeightPrecision>,
-    /// Seed of the random weights
+    /// Seed of the random number generator that draws the weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

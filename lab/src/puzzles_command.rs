@@ -80,9 +80,10 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     progress.clear();
 
     let solved = results.iter().filter(|result| result.solved).count();
-    let share = 100.0 * solved as f64 / results.len().max(1) as f64;
+    let percentage = 100.0 * solved as f64 / results.len().max(1) as f64;
     let (low, high) = wilson(solved as u64, results.len() as u64);
-    let title = format!("{name}, {}: {solved} of {} puzzles ({share:.2} %)", solver.how(), results.len());
+    let title =
+        format!("{name}, {}: {solved} of {} puzzles ({percentage:.2} %)", solver.settings(), results.len());
     outln!("{title}, 95 % [{:.2}, {:.2}]", 100.0 * low, 100.0 * high);
     let bands = bands(&results, args.band);
     for band in &bands {
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
     unanswered::report(results.len(), faults)?;
     if let Some(path) = &args.json {
         let value = json!({
-            "engine": name, "limits": solver.how(), "solved": solved, "puzzles": results.len(),
+            "engine": name, "limits": solver.settings(), "solved": solved, "puzzles": results.len(),
             "low": low, "high": high, "performance": performance, "bands": bands, "results": results,
         });
         let text = format!("{value:#}\n");
@@ -144,7 +145,7 @@ impl Solver {
     }
 
     /// The limits of an engine, or the method of a transformer, for the report.
-    fn how(&self) -> String {
+    fn settings(&self) -> String {
         match self {
             Self::Engine(engine) => engine.spec.limits.to_string(),
             Self::Network(strategist) => format!("by {} without search", strategist.method()),

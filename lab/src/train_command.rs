@@ -231,9 +231,8 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     let quantised = outcome.network.quantise(outcome.job.quantisation).map_err(|error| {
         let float = float.display();
         LabError::Usage(format!(
-            "{error}; the network is kept in floating point in {float};
- `training.clip_weights = true` keeps weights within \
-             the range of integers"
+            "{error}; the network is kept in floating point in {float}; `training.clip_weights = true` keeps \
+             weights within the range of integers"
         ))
     });
     let (network, reports) = quantised?;

@@ -9,46 +9,51 @@ use std::time::Instant;
 use tandem_train::transformer::AnyRecipe;
 use tandem_train::{CpuTrainer, Job, Loader, Recipe, StepMetrics, Trainer, speed};
 
-/// Measure the speed of training
+/// Measure how many positions per second training processes
 ///
-/// By default, steps over synthetic positions: nothing is read, so that the speed of the trainer alone is
-/// measured.
+/// By default, times training steps of an NNUE, described by the options below, on random positions that are
+/// made beforehand, so that the trainer alone is measured, without reading data.
 #[derive(Args, Debug)]
 pub(crate) struct TrainSpeedArgs {
-    /// Recipe of a transformer: times its steps with a few batches of its own data
+    /// Recipe (TOML) of a transformer to time instead of an NNUE, on four batches of its own data, which are
+    /// used in turn; of the other options, only --steps, --threads and --device apply
     #[arg(long, value_name = "PATH")]
     recipe: Option<PathBuf>,
-    /// Feature set of the NNUE
+    /// Feature set of the NNUE, by its name in recipes, for example 768, halfkp or halfka-v2-hm
     #[arg(long, default_value = "halfkp")]
     features: String,
-    /// Width of one side's accumulator
+    /// Number of outputs of the NNUE's first layer for each of the two perspectives (accumulator width)
     #[arg(long, default_value_t = 256)]
     accumulator: usize,
-    /// Output buckets, by the number of pieces
+    /// Number of output buckets: separate output layers, chosen by the number of pieces; 1 for a single one
     #[arg(long, default_value_t = 1)]
     buckets: usize,
-    /// Active features per side, whether or not a position can have them; CPU only
+    /// Give each perspective of a position this number of random active features, instead of making positions
+    /// of --pieces pieces; on the CPU only. Such features need not belong to a possible position
     #[arg(long)]
     active: Option<usize>,
-    /// Pieces on the board, if --active is not given
+    /// Number of pieces in each random position, kings included, from 2 to 32; unused with --active
     #[arg(long, default_value_t = 16)]
     pieces: usize,
-    /// Positions per step
+    /// Number of positions in the batch of each training step
     #[arg(long, default_value_t = 16_384)]
     batch: usize,
-    /// Number of steps that are timed
+    /// Number of training steps to time, or with --load of batches, after a short warm-up that is not timed
     #[arg(long, default_value_t = 20)]
     steps: usize,
-    /// Number of CPU threads
+    /// Number of CPU threads to use
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Device to train on: cpu, cuda, or cuda:N for GPU N
+    /// Device to train on: cpu, cuda (the first NVIDIA GPU), cuda:N for GPU N, counted from 0, mps (an Apple
+    /// GPU, for --recipe only), or auto for a GPU if there is one
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// Measure only the speed at which batches of this data are made, with --threads threads
+    /// Time the data loader alone, without training: read this data, in any format of `tandem-lab data`, and
+    /// make batches of it with --threads threads
     #[arg(long, value_name = "PATH")]
     load: Option<String>,
-    /// Use dense layers after the accumulators, as in Stockfish 15
+    /// Add a stack of dense layers after the accumulators and PSQT outputs, as in Stockfish 15, instead of a
+    /// single output layer
     #[arg(long)]
     stacks: bool,
 }

@@ -11,8 +11,8 @@ fn lab(args: &[&str], dir: &Path) -> Output {
     common::lab(&[&["data"], args].concat(), dir)
 }
 
-fn well(args: &[&str], dir: &Path) -> String {
-    common::well(&[&["data"], args].concat(), dir)
+fn run_ok(args: &[&str], dir: &Path) -> String {
+    common::run_ok(&[&["data"], args].concat(), dir)
 }
 
 /// Starts a command and kills it after a while, so that it cannot clean up.
@@ -47,12 +47,12 @@ fn files(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn games_are_the_same_though_the_process_is_killed_again_and_again() {
+fn games_are_the_same_if_the_process_is_killed_repeatedly() {
     let dir = directory("selfplay");
     let args = |stem: &'static str| {
         ["selfplay", stem, "--games", "24", "--nodes", "120", "--workers", "2", "--hash", "1"]
     };
-    well(&args("whole"), &dir);
+    run_ok(&args("whole"), &dir);
     for _ in 0..4 {
         killed(&args("killed"), &dir, Duration::from_millis(250));
     }
@@ -70,7 +70,7 @@ fn games_are_the_same_though_the_process_is_killed_again_and_again() {
 #[test]
 fn unsearched_leaves_need_a_format_without_moves() {
     let dir = directory("unsearched");
-    well(&["selfplay", "g", "--games", "8", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    run_ok(&["selfplay", "g", "--games", "8", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
     let label = |out: &'static str| {
         ["label", "g-0-of-1.vf", "-o", out, "--leaves", "4", "--nodes", "8", "--hash", "1", "--unsearched"]
     };
@@ -78,8 +78,8 @@ fn unsearched_leaves_need_a_format_without_moves() {
     let error = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success());
     assert!(error.contains("--unsearched gives no moves") && error.contains(".csv"), "{error}");
-    well(&label("leaves.csv"), &dir);
-    well(&["convert", "leaves.csv", "-o", "quiet.csv", "--filter", "quiet"], &dir);
+    run_ok(&label("leaves.csv"), &dir);
+    run_ok(&["convert", "leaves.csv", "-o", "quiet.csv", "--filter", "quiet"], &dir);
     let lines = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap().lines().count();
     assert!((100..lines("leaves.csv")).contains(&lines("quiet.csv")));
     std::fs::remove_dir_all(dir).unwrap();
@@ -88,14 +88,14 @@ fn unsearched_leaves_need_a_format_without_moves() {
 #[test]
 fn labels_conversions_and_shuffles_survive_kill() {
     let dir = directory("kill");
-    well(&["selfplay", "g", "--games", "40", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    run_ok(&["selfplay", "g", "--games", "40", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
     let input = "g-0-of-1.vf";
     let label = |out: &'static str| ["label", input, "-o", out, "--nodes", "150", "--hash", "1"];
-    well(&label("whole.binpack"), &dir);
+    run_ok(&label("whole.binpack"), &dir);
     for _ in 0..4 {
         killed(&label("killed.binpack"), &dir, Duration::from_millis(200));
     }
-    well(&label("killed.binpack"), &dir);
+    run_ok(&label("killed.binpack"), &dir);
     let read = |name: &str| std::fs::read(dir.join(name)).unwrap();
     assert_eq!(read("whole.binpack"), read("killed.binpack"));
 
@@ -106,13 +106,13 @@ fn labels_conversions_and_shuffles_survive_kill() {
             killed(&args, &dir, Duration::from_millis(pause));
             // The output is complete or absent.
             if dir.join(name).exists() {
-                well(&["count", name], &dir);
+                run_ok(&["count", name], &dir);
                 std::fs::remove_file(dir.join(name)).unwrap();
             }
         }
-        well(&args, &dir);
+        run_ok(&args, &dir);
     }
-    let count = |name: &str| well(&["count", "--json", name], &dir);
+    let count = |name: &str| run_ok(&["count", "--json", name], &dir);
     let records =
         |text: String| text.split("\"records\":").nth(1).unwrap().split(',').next().unwrap().to_owned();
     assert_eq!(records(count("c.csv")), records(count(input)));
@@ -121,13 +121,13 @@ fn labels_conversions_and_shuffles_survive_kill() {
 }
 
 #[test]
-fn a_game_goes_round_through_every_format() {
+fn a_game_round_trips_through_every_format() {
     let dir = directory("round");
-    well(&["selfplay", "g", "--games", "10", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
-    well(&["convert", "g-0-of-1.vf", "-o", "start.csv"], &dir);
+    run_ok(&["selfplay", "g", "--games", "10", "--nodes", "40", "--workers", "1", "--hash", "1"], &dir);
+    run_ok(&["convert", "g-0-of-1.vf", "-o", "start.csv"], &dir);
     let mut last = "start.csv".to_string();
     for next in ["a.binpack", "b.vf.zst", "c.pgn", "d.plain.gz", "e.bin", "end.csv"] {
-        well(&["convert", &last, "-o", next], &dir);
+        run_ok(&["convert", &last, "-o", next], &dir);
         last = next.into();
     }
     // Mate scores became numbers on the way.
@@ -139,16 +139,16 @@ fn a_game_goes_round_through_every_format() {
             .collect()
     };
     assert_eq!(rows("start.csv"), rows("end.csv"));
-    well(&["convert", "start.csv", "-o", "m.tar"], &dir);
-    well(&["convert", "m.tar", "-o", "bc.bagz", "--bag", "behavioral-cloning"], &dir);
-    well(&["convert", "bc.bagz", "-o", "n.bf", "--fill-result", "draw", "--fill-score", "0"], &dir);
-    well(&["convert", "bc.bagz", "-o", "minus.csv", "--fill-result", "draw", "--fill-score", "-50"], &dir);
+    run_ok(&["convert", "start.csv", "-o", "m.tar"], &dir);
+    run_ok(&["convert", "m.tar", "-o", "bc.bagz", "--bag", "behavioral-cloning"], &dir);
+    run_ok(&["convert", "bc.bagz", "-o", "n.bf", "--fill-result", "draw", "--fill-score", "0"], &dir);
+    run_ok(&["convert", "bc.bagz", "-o", "minus.csv", "--fill-result", "draw", "--fill-score", "-50"], &dir);
     let minus = std::fs::read_to_string(dir.join("minus.csv")).unwrap();
     assert!(minus.lines().skip(1).all(|row| row.contains(",-50,")), "{minus}");
-    well(&["validate", "m.tar", "bc.bagz", "n.bf"], &dir);
-    well(&["stats", "m.tar", "--html", "page.html"], &dir);
+    run_ok(&["validate", "m.tar", "bc.bagz", "n.bf"], &dir);
+    run_ok(&["stats", "m.tar", "--html", "page.html"], &dir);
     assert!(std::fs::read_to_string(dir.join("page.html")).unwrap().contains("<svg"));
-    let printed = well(
+    let printed = run_ok(
         &[
             "split",
             "start.csv",

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{badly, directory, well};
+use common::{directory, run_err, run_ok};
 use std::path::Path;
 use tandem_hybrid::{Bridge, BridgeForm, Fingerprint, Hybrid};
 use tandem_transformer::Weights;
@@ -18,10 +18,10 @@ fn prepared(name: &str) -> std::path::PathBuf {
     let dir = directory(name);
     let selfplay =
         ["data", "selfplay", "games", "--games", "12", "--nodes", "60", "--workers", "1", "--hash", "1"];
-    well(&selfplay, &dir);
+    run_ok(&selfplay, &dir);
     let board =
         format!("{}/../crates/transformer/tests/architectures/board.toml", env!("CARGO_MANIFEST_DIR"));
-    well(&["new", &board, "-o", "net.ttn"], &dir);
+    run_ok(&["new", &board, "-o", "net.ttn"], &dir);
     bridged(&dir, 0.5).save(dir.join("open.hybrid")).unwrap();
     bridged(&dir, 0.0).save(dir.join("closed.hybrid")).unwrap();
     dir
@@ -46,7 +46,7 @@ fn a_hybrid_is_evaluated_next_to_its_networks() {
     let dir = prepared("hybrids-evaluate");
     let data = ["--data", "games-0-of-1.vf", "--positions", "200"];
     let evaluate = ["evaluate", "net.ttn", "open.hybrid", "closed.hybrid"];
-    let printed = well(&[&evaluate[..], &data].concat(), &dir);
+    let printed = run_ok(&[&evaluate[..], &data].concat(), &dir);
     let row = |name: &str| -> Vec<&str> {
         let line = printed.lines().find(|line| line.starts_with(name));
         line.unwrap_or_else(|| panic!("no {name} in {printed}")).split_whitespace().skip(1).collect()
@@ -56,7 +56,7 @@ fn a_hybrid_is_evaluated_next_to_its_networks() {
     assert_ne!(row("open.hybrid"), row("net.ttn"));
     // The missing transformer is named by its hash.
     let hash = Fingerprint::of_file(dir.join("net.ttn")).unwrap();
-    let error = badly(&[&["evaluate", "open.hybrid"][..], &data].concat(), &dir);
+    let error = run_err(&[&["evaluate", "open.hybrid"][..], &data].concat(), &dir);
     assert!(error.contains("name its transformer too") && error.contains(&hash.to_string()), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -67,7 +67,8 @@ fn recipes_of_the_hybrid_expect_the_networks_that_ship() {
     let [nnue, transformer] = ["tandem.tnn", "strategist.ttn"]
         .map(|name| Fingerprint::of_file(format!("{root}/nets/{name}")).unwrap().to_string());
     for (phase, key) in [("hybrid-phase1", "init_sha256 = "), ("hybrid-phase2", "sha256 = ")] {
-        let printed = well(&["train", &format!("{root}/recipes/{phase}.toml"), "--explain"], Path::new(root));
+        let printed =
+            run_ok(&["train", &format!("{root}/recipes/{phase}.toml"), "--explain"], Path::new(root));
         assert!(printed.contains(&format!("{key}\"{transformer}\"")), "{printed}");
         assert!(printed.contains(&format!("sha256 = \"{nnue}\"")), "{printed}");
     }
@@ -85,7 +86,7 @@ fn a_selector_is_trained_and_joins_the_bridge() {
         )
     };
     std::fs::write(dir.join("selector.toml"), recipe("")).unwrap();
-    let printed = well(&["train", "selector.toml"], &dir);
+    let printed = run_ok(&["train", "selector.toml"], &dir);
     for what in ["epoch 3: loss", "precision", "recall", "AUC", "decided first", "taught.hybrid"] {
         assert!(printed.contains(what), "no {what} in {printed}");
     }
@@ -105,12 +106,12 @@ fn a_selector_is_trained_and_joins_the_bridge() {
         let ends: Vec<f64> = errors.values().map(|errors| errors[at].as_f64().unwrap()).collect();
         assert!(ends.iter().all(|end| (end - ends[0]).abs() < 1e-9), "{ends:?}");
     }
-    let error = badly(&["train", "selector.toml"], &dir);
+    let error = run_err(&["train", "selector.toml"], &dir);
     assert!(error.contains("exists already"), "{error}");
     // The selector is measured again on given positions; a hybrid without one is an error.
     let nets = ["evaluate", "net.ttn", "--data", "games-0-of-1.vf", "--positions", "300", "--selector"];
     let json = ["runs/taught/taught.hybrid", "--json", "measured.json"];
-    let printed = well(&[&nets[..], &json].concat(), &dir);
+    let printed = run_ok(&[&nets[..], &json].concat(), &dir);
     assert!(printed.contains("base rate") && printed.contains("decided first"), "{printed}");
     let measured = std::fs::read_to_string(dir.join("measured.json")).unwrap();
     let measured: serde_json::Value = serde_json::from_str(&measured).unwrap();
@@ -119,14 +120,14 @@ fn a_selector_is_trained_and_joins_the_bridge() {
     // At 100 %, the precision is the base rate.
     assert_eq!(measured["precision_by_fraction"][10], measured["base_rate"]);
     assert_eq!(measured["recall_by_fraction"][10], 1.0);
-    let error = badly(&[&nets[..], &["open.hybrid"]].concat(), &dir);
+    let error = run_err(&[&nets[..], &["open.hybrid"]].concat(), &dir);
     assert!(error.contains("has no selector"), "{error}");
-    let error = badly(&nets, &dir);
+    let error = run_err(&nets, &dir);
     assert!(error.contains("--selector measures one hybrid"), "{error}");
     // An NNUE other than the expected one is rejected.
     let other = Fingerprint::of(b"another").to_string();
     std::fs::write(dir.join("selector.toml"), recipe(&format!(", sha256 = \"{other}\""))).unwrap();
-    let error = badly(&["train", "selector.toml", "--run", "other"], &dir);
+    let error = run_err(&["train", "selector.toml", "--run", "other"], &dir);
     assert!(
         error.contains("selector.nnue: ") && error.contains(&format!("SHA-256 {other} is expected")),
         "{error}"
@@ -136,7 +137,7 @@ fn a_selector_is_trained_and_joins_the_bridge() {
     std::fs::write(dir.join("both.toml"), "phases = [\"taught.toml\", \"second.toml\"]").unwrap();
     let second = recipe("").replace("name = \"taught\"", "name = \"second\"");
     std::fs::write(dir.join("second.toml"), second).unwrap();
-    let printed = well(&["train", "both.toml"], &dir);
+    let printed = run_ok(&["train", "both.toml"], &dir);
     assert!(
         printed.contains("completed before") && dir.join("runs/second/second.hybrid").exists(),
         "{printed}"

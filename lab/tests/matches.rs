@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{badly, directory, well};
+use common::{directory, run_err, run_ok};
 use std::path::Path;
 
 const NEW: &str = "cmd=@tandem,name=new,nodes=40";
@@ -42,7 +42,7 @@ fn a_match_is_counted_and_unwritable_outputs_are_reported_before_it() {
         "--max-moves",
         "6",
     ];
-    let error = badly(&[&play[..], &["--json", "no/such/x.json", "--pgn", "games.pgn"]].concat(), &dir);
+    let error = run_err(&[&play[..], &["--json", "no/such/x.json", "--pgn", "games.pgn"]].concat(), &dir);
     assert!(error.contains("no/such/x.json"), "{error}");
     assert_eq!(
         std::fs::read_to_string(dir.join("games.pgn")).unwrap().matches("[Event").count(),
@@ -50,15 +50,15 @@ fn a_match_is_counted_and_unwritable_outputs_are_reported_before_it() {
         "no game was played"
     );
 
-    let printed = well(&[&play[..], &["--json", "x.json", "--pgn", "games.pgn"]].concat(), &dir);
+    let printed = run_ok(&[&play[..], &["--json", "x.json", "--pgn", "games.pgn"]].concat(), &dir);
     assert!(printed.contains("new vs old: ") && printed.contains("of 4 points"), "{printed}");
     assert!(dir.join("x.json").exists());
-    let printed = well(&["elo", "games.pgn"], &dir);
+    let printed = run_ok(&["elo", "games.pgn"], &dir);
     assert!(printed.contains("new vs old: ") && printed.contains("of 5 points"), "{printed}");
 
     // More pairs than openings would repeat the same games.
     let test = ["sprt", "--engine", NEW, "--engine", OLD, "--openings", "book.epd", "--games", "40"];
-    let error = badly(&test, &dir);
+    let error = run_err(&test, &dir);
     assert!(error.contains("2 openings for 20 pairs") && error.contains("--games 4"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -66,11 +66,11 @@ fn a_match_is_counted_and_unwritable_outputs_are_reported_before_it() {
 #[test]
 fn elo_is_computed_from_counts() {
     let dir = directory("elo");
-    let printed = well(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,5"], &dir);
+    let printed = run_ok(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,5"], &dir);
     assert!(printed.contains("LLR"), "{printed}");
-    let error = badly(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,300"], &dir);
+    let error = run_err(&["elo", "--pairs", "5,28,64,26,7", "--sprt", "0,300"], &dir);
     assert!(error.contains("within"), "{error}");
-    let printed = well(&["elo", "--wdl", "10,0,0"], &dir);
+    let printed = run_ok(&["elo", "--wdl", "10,0,0"], &dir);
     assert!(!printed.contains("[inf, inf]"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -83,13 +83,13 @@ fn an_engine_failure_is_not_counted_as_wrong_moves() {
     std::fs::write(dir.join("mates.epd"), "6k1/5ppp/8/8/8/8/8/R5K1 w - - bm Ra8#; id \"a\";\n").unwrap();
     let puzzles = "PuzzleId,FEN,Moves,Rating\na,6k1/5ppp/8/8/8/7r/1R6/R5K1 b - - 0 1,h3h4 a1a8,900\n";
     std::fs::write(dir.join("puzzles.csv"), puzzles).unwrap();
-    let error = badly(&["suite", "mates.epd", "--engine", &engine, "--save", "x.json"], &dir);
+    let error = run_err(&["suite", "mates.epd", "--engine", &engine, "--save", "x.json"], &dir);
     assert!(error.contains("the engine failed 1 times in 1"), "{error}");
-    let error = badly(&["puzzles", "puzzles.csv", "--engine", &engine, "--json", "x.json"], &dir);
+    let error = run_err(&["puzzles", "puzzles.csv", "--engine", &engine, "--json", "x.json"], &dir);
     assert!(error.contains("the engine failed 1 times in 1"), "{error}");
     assert!(!dir.join("x.json").exists());
     let printed =
-        well(&["suite", "mates.epd", "--engine", "cmd=@tandem,nodes=2000", "--save", "x.json"], &dir);
+        run_ok(&["suite", "mates.epd", "--engine", "cmd=@tandem,nodes=2000", "--save", "x.json"], &dir);
     assert!(printed.contains("1/1") && dir.join("x.json").exists(), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }

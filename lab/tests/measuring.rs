@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{badly, directory, well};
+use common::{directory, run_err, run_ok};
 use std::path::Path;
 use tandem_transformer::{Preset, Storage, Weights};
 
@@ -14,9 +14,9 @@ fn prepared(name: &str) -> std::path::PathBuf {
     for name in ["board", "moves"] {
         let tiny =
             format!("{}/../crates/transformer/tests/architectures/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-        well(&["new", &tiny, "-o", &format!("{name}.ttn")], &dir);
+        run_ok(&["new", &tiny, "-o", &format!("{name}.ttn")], &dir);
     }
-    well(&["data", "selfplay", "games", "--games", "6", "--nodes", "60", "--workers", "1"], &dir);
+    run_ok(&["data", "selfplay", "games", "--games", "6", "--nodes", "60", "--workers", "1"], &dir);
     dir
 }
 
@@ -34,14 +34,14 @@ fn row(printed: &str, name: &str) -> Vec<String> {
 #[test]
 fn transformers_are_compared_with_others_on_the_same_games() {
     let dir = prepared("measure-evaluate");
-    well(&["export", "board.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "2"], &dir);
-    well(&["export", "board.ttn", "-o", "board.safetensors"], &dir);
+    run_ok(&["export", "board.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "2"], &dir);
+    run_ok(&["export", "board.ttn", "-o", "board.safetensors"], &dir);
     let nets = ["board.ttn", "small.ttn", "board.safetensors", "moves.ttn", "bootstrap"];
     let on = |threads: &str, json: &str| {
         let mut args = vec!["evaluate"];
         args.extend(nets);
         args.extend(["--data", "games-0-of-1.vf", "--threads", threads, "--json", json]);
-        well(&args, &dir)
+        run_ok(&args, &dir)
     };
     let printed = on("1", "one.json");
     assert_eq!(on("3", "three.json"), printed);
@@ -85,12 +85,12 @@ fn transformers_are_compared_with_others_on_the_same_games() {
     let counts = phases.values().filter_map(|phase| phase["policy_top1"]["positions"].as_u64());
     assert_eq!(counts.sum::<u64>(), networks[0]["metrics"]["policy_top1"]["positions"].as_u64().unwrap());
 
-    let printed = well(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--positions", "50"], &dir);
+    let printed = run_ok(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--positions", "50"], &dir);
     assert_eq!(row(&printed, "board.ttn")[1], "50");
-    let error = badly(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--svg", "x.svg"], &dir);
+    let error = run_err(&["evaluate", "board.ttn", "--data", "games-0-of-1.vf", "--svg", "x.svg"], &dir);
     assert!(error.contains("--svg"), "{error}");
     std::fs::write(dir.join("bare.csv"), "fen\n4k3/8/8/8/8/8/8/4K3 w - - 0 1\n").unwrap();
-    let error = badly(&["evaluate", "board.ttn", "--data", "bare.csv"], &dir);
+    let error = run_err(&["evaluate", "board.ttn", "--data", "bare.csv"], &dir);
     assert!(error.contains("neither a move, a score nor a result"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -100,13 +100,13 @@ fn networks_of_moves_are_measured_by_labels_of_all_moves() {
     let dir = prepared("measure-actions");
     let label =
         ["data", "label", "games-0-of-1.vf", "-o", "action_value_data.bag", "--all-moves", "--nodes", "5"];
-    let printed = well(&[&label[..], &["--threads", "2"]].concat(), &dir);
+    let printed = run_ok(&[&label[..], &["--threads", "2"]].concat(), &dir);
     assert!(printed.contains("records, 0 skipped"), "{printed}");
     // A bag that stores only moves would lose the scores.
-    let error = badly(&["data", "label", "games-0-of-1.vf", "-o", "moves.bag", "--all-moves"], &dir);
+    let error = run_err(&["data", "label", "games-0-of-1.vf", "-o", "moves.bag", "--all-moves"], &dir);
     assert!(error.contains("action_value"), "{error}");
     let evaluate = ["evaluate", "moves.ttn", "--data", "action_value_data.bag", "--positions", "500"];
-    let printed = well(&[&evaluate[..], &["--json", "x.json"]].concat(), &dir);
+    let printed = run_ok(&[&evaluate[..], &["--json", "x.json"]].concat(), &dir);
     assert!(printed.contains("best action") && printed.contains("tau"), "{printed}");
     let metrics = read_json(&dir, "x.json")["networks"][0]["metrics"].clone();
     assert_eq!(metrics["bucket_top1"]["positions"], 500);
@@ -127,7 +127,7 @@ fn a_transformer_solves_puzzles_without_search() {
     let ask = |net: &str, by: &str| {
         let json = ["--concurrency", "2", "--json", "x.json"];
         let printed =
-            well(&[&["puzzles", "puzzles.csv", "--net", net, "--by", by][..], &json].concat(), &dir);
+            run_ok(&[&["puzzles", "puzzles.csv", "--net", net, "--by", by][..], &json].concat(), &dir);
         assert!(printed.contains(&format!("{net}, by {by} without search: ")), "{printed}");
         read_json(&dir, "x.json")
     };
@@ -138,9 +138,9 @@ fn a_transformer_solves_puzzles_without_search() {
         assert_eq!(facts["bands"].as_array().unwrap().len(), 2);
         assert!(facts["low"].as_f64().unwrap() <= facts["high"].as_f64().unwrap());
     }
-    let error = badly(&["puzzles", "puzzles.csv", "--net", "moves.ttn", "--by", "policy"], &dir);
+    let error = run_err(&["puzzles", "puzzles.csv", "--net", "moves.ttn", "--by", "policy"], &dir);
     assert!(error.contains("moves.ttn: ") && error.contains("action-value"), "{error}");
-    let error = badly(&["puzzles", "puzzles.csv", "--by", "policy"], &dir);
+    let error = run_err(&["puzzles", "puzzles.csv", "--by", "policy"], &dir);
     assert!(error.contains("--net"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -150,7 +150,7 @@ fn scores_are_mixed_with_those_of_a_transformer() {
     let dir = prepared("measure-label");
     let label = |out: &str, more: &[&str]| {
         let args = ["data", "label", "games-0-of-1.vf", "-o", out, "--transformer"];
-        well(&[&args[..], more].concat(), &dir)
+        run_ok(&[&args[..], more].concat(), &dir)
     };
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
     let printed = label("one.csv", &["board.ttn", "--keep", "0.3", "--threads", "1"]);
@@ -160,7 +160,7 @@ fn scores_are_mixed_with_those_of_a_transformer() {
     // With a weight of 1 nothing changes; with 0 everything except mates does.
     label("all.csv", &["board.ttn", "--keep", "1"]);
     label("none.csv", &["moves.ttn"]);
-    well(&["data", "convert", "games-0-of-1.vf", "-o", "old.csv"], &dir);
+    run_ok(&["data", "convert", "games-0-of-1.vf", "-o", "old.csv"], &dir);
     let (old, all, none) = (read("old.csv"), read("all.csv"), read("none.csv"));
     let mut rows = old.lines().zip(all.lines());
     assert_eq!(rows.find(|(old, new)| old != new), None);
@@ -168,17 +168,17 @@ fn scores_are_mixed_with_those_of_a_transformer() {
     assert!(old.lines().count() == none.lines().count() && 2 * changed > old.lines().count());
 
     let error =
-        badly(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "board.ttn", "--keep", "2"], &dir);
+        run_err(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "board.ttn", "--keep", "2"], &dir);
     assert!(error.contains("--keep 2"), "{error}");
     let error =
-        badly(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "board.ttn", "--all-moves"], &dir);
+        run_err(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "board.ttn", "--all-moves"], &dir);
     assert!(error.contains("--all-moves"), "{error}");
-    let error = badly(&["data", "label", "x.vf", "-o", "y.vf", "--keep", "0.5"], &dir);
+    let error = run_err(&["data", "label", "x.vf", "-o", "y.vf", "--keep", "0.5"], &dir);
     assert!(error.contains("--transformer"), "{error}");
     let mut policy = Preset::BtSmall.architecture();
     (policy.body.layers, policy.heads.value, policy.heads.moves_left) = (1, None, None);
     std::fs::write(dir.join("policy.ttn"), Weights::random(policy, 1).to_bytes(Storage::F32, "x")).unwrap();
-    let error = badly(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "policy.ttn"], &dir);
+    let error = run_err(&["data", "label", "x.vf", "-o", "y.vf", "--transformer", "policy.ttn"], &dir);
     assert!(error.contains("cannot evaluate positions"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }

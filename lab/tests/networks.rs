@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{badly, shared, well};
+use common::{run_err, run_ok, shared};
 use std::path::{Path, PathBuf};
 use tandem_chess::random::SplitMix;
 use tandem_nnue::*;
@@ -42,7 +42,7 @@ fn a_network_is_exported_with_its_model_card_and_verified() {
     write(&float(32, true, FeatureSet::plain()), &dir.join("net.safetensors"));
     std::fs::write(dir.join("recipe.toml"), "name = \"test\"\n").unwrap();
     let note = ["--note", "author=someone", "--recipe", "recipe.toml"];
-    let printed = well(&[&["export", "net.safetensors", "-o", "net.tnn"], &note[..]].concat(), &dir);
+    let printed = run_ok(&[&["export", "net.safetensors", "-o", "net.tnn"], &note[..]].concat(), &dir);
     assert!(printed.contains("first layer, weights") && printed.contains("qa 255, qb 64"), "{printed}");
     let model_card = std::fs::read_to_string(dir.join("net.tnn.md")).unwrap();
     for part in [
@@ -59,37 +59,37 @@ fn a_network_is_exported_with_its_model_card_and_verified() {
     }
 
     // Integer weights are copied unchanged, or go through floating point to other scales.
-    well(&["export", "net.tnn", "-o", "again.tnn", "--no-card"], &dir);
+    run_ok(&["export", "net.tnn", "-o", "again.tnn", "--no-card"], &dir);
     let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
     assert_eq!(bytes("again.tnn"), bytes("net.tnn"));
     assert!(!dir.join("again.tnn.md").exists());
-    well(&["export", "net.tnn", "-o", "back.safetensors", "--no-card"], &dir);
-    well(&["export", "back.safetensors", "-o", "back.tnn", "--no-card"], &dir);
+    run_ok(&["export", "net.tnn", "-o", "back.safetensors", "--no-card"], &dir);
+    run_ok(&["export", "back.safetensors", "-o", "back.tnn", "--no-card"], &dir);
     assert_eq!(bytes("back.tnn"), bytes("net.tnn"));
     let printed =
-        well(&["export", "net.tnn", "-o", "fine.tnn", "--qa", "181", "--qb", "128", "--no-card"], &dir);
+        run_ok(&["export", "net.tnn", "-o", "fine.tnn", "--qa", "181", "--qb", "128", "--no-card"], &dir);
     assert!(printed.contains("qa 181, qb 128"), "{printed}");
-    let printed = well(&["export", "net.tnn", "-o", "net.bin", "--to", "bullet", "--no-card"], &dir);
+    let printed = run_ok(&["export", "net.tnn", "-o", "net.bin", "--to", "bullet", "--no-card"], &dir);
     assert!(printed.contains("layout: features 768, 32 values, crelu, scale 400"), "{printed}");
     assert_eq!(bytes("net.bin").len() % 64, 0);
 
     for net in ["net.tnn", "net.safetensors"] {
-        let printed = well(&["verify", net, "--positions", "300"], &dir);
+        let printed = run_ok(&["verify", net, "--positions", "300"], &dir);
         assert!(printed.contains("all integer evaluations agree"), "{printed}");
         assert_eq!(row(&printed, "C interface from scratch")[4..], ["300", "0", "0.00", "0.000"]);
     }
-    well(&["verify", "net.tnn", "--against", "net.safetensors", "--positions", "100"], &dir);
+    run_ok(&["verify", "net.tnn", "--against", "net.safetensors", "--positions", "100"], &dir);
 
     // A different architecture is rejected, and the same architecture with other weights is implausible.
     let mut other = float(32, true, FeatureSet::plain());
     other.stacks[0][0].weights.iter_mut().for_each(|weight| *weight *= -1.0);
     write(&other, &dir.join("other.safetensors"));
-    let error = badly(&["verify", "net.tnn", "--against", "other.safetensors", "--positions", "50"], &dir);
+    let error = run_err(&["verify", "net.tnn", "--against", "other.safetensors", "--positions", "50"], &dir);
     assert!(error.contains("quantising costs") && error.contains("--qa"), "{error}");
     write(&float(64, true, FeatureSet::plain()), &dir.join("wide.safetensors"));
-    let error = badly(&["verify", "net.tnn", "--against", "wide.safetensors"], &dir);
+    let error = run_err(&["verify", "net.tnn", "--against", "wide.safetensors"], &dir);
     assert!(error.contains("not the same network"), "{error}");
-    let error = badly(&["verify", "net.tnn", "--against", "again.tnn"], &dir);
+    let error = run_err(&["verify", "net.tnn", "--against", "again.tnn"], &dir);
     assert!(error.contains("needs a network in floating point"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -104,23 +104,23 @@ fn networks_a_format_cannot_hold_fail_and_write_nothing() {
         ("net.halfkp16", "the student's format cannot represent"),
         ("net.docx", "give --to FORMAT"),
     ] {
-        let error = badly(&["export", "net.safetensors", "-o", out], &dir);
+        let error = run_err(&["export", "net.safetensors", "-o", out], &dir);
         assert!(error.contains(word), "{error}");
         assert!(!dir.join(out).exists());
     }
-    let error = badly(&["export", "net.safetensors", "-o", "x.tnn", "--note", "nothing"], &dir);
+    let error = run_err(&["export", "net.safetensors", "-o", "x.tnn", "--note", "nothing"], &dir);
     assert!(error.contains("KEY=VALUE"), "{error}");
-    let error = badly(&["export", "net.safetensors", "-o", "x.safetensors", "--qa", "255"], &dir);
+    let error = run_err(&["export", "net.safetensors", "-o", "x.safetensors", "--qa", "255"], &dir);
     assert!(error.contains("floating point has none"), "{error}");
-    badly(&["export", "net.safetensors", "-o", "x.tnn", "--qa", "0"], &dir);
-    let error = badly(&["export", "nowhere.tnn", "-o", "x.tnn"], &dir);
+    run_err(&["export", "net.safetensors", "-o", "x.tnn", "--qa", "0"], &dir);
+    let error = run_err(&["export", "nowhere.tnn", "-o", "x.tnn"], &dir);
     assert!(error.contains("nowhere.tnn"), "{error}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
 
     // The student's architecture fits the student's format.
     write(&float(32, false, FeatureSet::half_kp()), &dir.join("student.safetensors"));
-    well(&["export", "student.safetensors", "-o", "net.halfkp16"], &dir);
-    assert!(well(&["inspect", "net.halfkp16"], &dir).contains("student's network"));
+    run_ok(&["export", "student.safetensors", "-o", "net.halfkp16"], &dir);
+    assert!(run_ok(&["inspect", "net.halfkp16"], &dir).contains("student's network"));
     std::fs::remove_dir_all(dir).unwrap();
 }
 
@@ -165,7 +165,7 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
             ])
             .collect::<Vec<&str>>()
     };
-    let printed = well(&args("1", "one.json"), &dir);
+    let printed = run_ok(&args("1", "one.json"), &dir);
     let net = row(&printed, "net.tnn");
     assert_eq!(net[1..4], ["3000", "0.000000", "0.0"], "{printed}");
     assert_eq!(net[net.len() - 3..], ["1.0000", "1.000", "0.000000"], "{printed}");
@@ -173,17 +173,17 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
     let scale: f64 = too_large[too_large.len() - 2].parse().unwrap();
     assert!((scale - 0.5).abs() < 0.01, "{printed}");
     assert!(printed.contains("endgame") && printed.contains("25 to 32"), "{printed}");
-    assert_eq!(printed, well(&args("3", "three.json"), &dir));
+    assert_eq!(printed, run_ok(&args("3", "three.json"), &dir));
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
     assert_eq!(read("one.json"), read("three.json"));
     assert!(read("c.svg").starts_with("<svg xmlns") && read("c.svg").contains(">too_large.safetensors<"));
 
-    let few = well(&["evaluate", "bootstrap", "--data", "data.csv", "--positions", "70"], &dir);
+    let few = run_ok(&["evaluate", "bootstrap", "--data", "data.csv", "--positions", "70"], &dir);
     assert_eq!(row(&few, "bootstrap")[1], "70");
-    let error = badly(&["evaluate", "bootstrap", "--data", "data.csv", "--scale", "0"], &dir);
+    let error = run_err(&["evaluate", "bootstrap", "--data", "data.csv", "--scale", "0"], &dir);
     assert!(error.contains("400 is usual"), "{error}");
     std::fs::write(dir.join("bare.csv"), "fen\n4k3/8/8/8/8/8/8/4K3 w - - 0 1\n").unwrap();
-    let error = badly(&["evaluate", "bootstrap", "--data", "bare.csv"], &dir);
+    let error = run_err(&["evaluate", "bootstrap", "--data", "bare.csv"], &dir);
     assert!(error.contains("1 have neither a score nor a result"), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -191,14 +191,14 @@ fn networks_are_compared_on_data_with_any_number_of_threads() {
 #[test]
 fn the_doctor_reports_what_it_finds() {
     let dir = directory("doctor");
-    let printed = well(&["doctor"], &dir);
+    let printed = run_ok(&["doctor"], &dir);
     assert!(printed.contains("instructions") && printed.contains(Isa::best().name()), "{printed}");
     assert!(printed.contains("NVIDIA driver") && printed.contains("stockfish"), "{printed}");
-    let facts: serde_json::Value = serde_json::from_str(&well(&["doctor", "--json"], &dir)).unwrap();
+    let facts: serde_json::Value = serde_json::from_str(&run_ok(&["doctor", "--json"], &dir)).unwrap();
     assert!(facts["machine"].as_array().is_some_and(|findings| findings.len() >= 5));
     std::fs::create_dir_all(dir.join("data/nets")).unwrap();
     std::fs::write(dir.join("data/nets/nn-000000000000.nnue"), b"broken").unwrap();
-    let error = badly(&["doctor", "--data", "data"], &dir);
+    let error = run_err(&["doctor", "--data", "data"], &dir);
     assert!(error.contains("nn-000000000000.nnue"), "{error}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1, "nothing is left behind");
     std::fs::remove_dir_all(dir).unwrap();
@@ -208,20 +208,21 @@ fn the_doctor_reports_what_it_finds() {
 fn real_networks_are_exported_verified_and_compared() {
     let dir = directory("real");
     let Some(small) = shared("nets/nnue/nn-37f18f62d772.nnue") else { return };
-    let printed = well(&["verify", &small, "--positions", "500"], &dir);
+    let printed = run_ok(&["verify", &small, "--positions", "500"], &dir);
     assert!(printed.contains("all integer evaluations agree"), "{printed}");
-    well(&["export", &small, "-o", "small.nnue"], &dir);
-    well(&["export", "small.nnue", "-o", "small.tnn", "--no-card"], &dir);
-    let printed = well(&["inspect", &small, "small.nnue", "small.tnn"], &dir);
+    run_ok(&["export", &small, "-o", "small.nnue"], &dir);
+    run_ok(&["export", "small.nnue", "-o", "small.tnn", "--no-card"], &dir);
+    let printed = run_ok(&["inspect", &small, "small.nnue", "small.tnn"], &dir);
     let starts: Vec<&str> = printed.lines().filter(|line| line.contains("start position")).collect();
     assert!(starts.len() == 3 && starts.iter().all(|line| *line == starts[0]), "{printed}");
-    let error = badly(&["export", &small, "-o", "x.tnn", "--qa", "255"], &dir);
+    let error = run_err(&["export", &small, "-o", "x.tnn", "--qa", "255"], &dir);
     assert!(error.contains("scales of stacks are fixed"), "{error}");
 
     let Some(data) = shared("labelled/tcec_labelled_1.csv.zst") else { return };
-    let printed = well(&["verify", &small, "--positions", "500", "--data", &data], &dir);
+    let printed = run_ok(&["verify", &small, "--positions", "500", "--data", &data], &dir);
     assert!(printed.contains("500 positions"), "{printed}");
-    let printed = well(&["evaluate", "small.tnn", "bootstrap", "--data", &data, "--positions", "5000"], &dir);
+    let printed =
+        run_ok(&["evaluate", "small.tnn", "bootstrap", "--data", &data, "--positions", "5000"], &dir);
     for name in ["small.tnn", "bootstrap"] {
         let figures = row(&printed, name);
         let loss: f64 = figures[2].parse().unwrap();

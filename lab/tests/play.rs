@@ -27,13 +27,13 @@ fn play(args: &[&str], typed: &str, dir: &Path) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn well(args: &[&str], typed: &str, dir: &Path) -> String {
+fn run_ok(args: &[&str], typed: &str, dir: &Path) -> String {
     let output = play(args, typed, dir);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn badly(args: &[&str], dir: &Path) -> String {
+fn run_err(args: &[&str], dir: &Path) -> String {
     let output = play(args, "", dir);
     assert!(!output.status.success(), "{args:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -71,7 +71,7 @@ fn percentages(text: &str) -> Vec<f32> {
 fn a_network_plays_and_ranks_all_moves() {
     let dir = directory("plays");
     write(small(), &dir.join("small.ttn"));
-    let printed = well(&["--net", "small.ttn"], "rank\ne4\nhint\neval\nback\nd4\nmoves\nresign\n", &dir);
+    let printed = run_ok(&["--net", "small.ttn"], "rank\ne4\nhint\neval\nback\nd4\nmoves\nresign\n", &dir);
     assert!(printed.starts_with("small.ttn, "), "{printed}");
     assert!(printed.lines().next().unwrap().ends_with("plays by value, without search."), "{printed}");
     let probabilities = percentages(&printed);
@@ -84,14 +84,14 @@ fn a_network_plays_and_ranks_all_moves() {
     assert!(printed.contains("[White \"Human\"]") && printed.contains("[Black \"small.ttn\"]"), "{printed}");
     assert_eq!(printed.matches("after each move").count(), 1);
 
-    let printed = well(&["--net", "small.ttn", "--by", "policy"], "rank\nquit\n", &dir);
+    let printed = run_ok(&["--net", "small.ttn", "--by", "policy"], "rank\nquit\n", &dir);
     assert!((percentages(&printed).iter().sum::<f32>() - 100.0).abs() < 2.0, "{printed}");
     assert!(printed.contains("The position: "), "{printed}");
 
     // The network's turn, the user's, the network's, the user's.
     write(byte(), &dir.join("byte.ttn"));
     let shown = ["--net", "byte.ttn", "--show", "--color", "black", "--style", "unicode"];
-    let printed = well(&shown, "a6\nquit\n", &dir);
+    let printed = run_ok(&shown, "a6\nquit\n", &dir);
     assert!(printed.contains("plays by action-value"), "{printed}");
     assert_eq!(printed.matches("after each move").count(), 4, "{printed}");
     assert!(printed.contains("█"), "{printed}");
@@ -99,11 +99,11 @@ fn a_network_plays_and_ranks_all_moves() {
 }
 
 #[test]
-fn a_mate_is_seen_and_played() {
+fn a_mate_is_found_and_played() {
     let dir = directory("mate");
     write(small(), &dir.join("small.ttn"));
     let fen = "k7/8/8/8/8/8/1r3PPP/6K1 b - - 0 1";
-    let printed = well(&["--net", "small.ttn", "--fen", fen, "--show"], "", &dir);
+    let printed = run_ok(&["--net", "small.ttn", "--fen", fen, "--show"], "", &dir);
     assert!(printed.contains("  Rb1#    100.0 %  ##############################  mate\n"), "{printed}");
     assert!(printed.contains("1... Rb1#") && printed.contains("0-1 by checkmate"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
@@ -113,21 +113,21 @@ fn a_mate_is_seen_and_played() {
 fn files_and_methods_that_cannot_play_are_reported() {
     let dir = directory("refused");
     write(byte(), &dir.join("byte.ttn"));
-    let error = badly(&["--net", "byte.ttn", "--by", "policy"], &dir);
+    let error = run_err(&["--net", "byte.ttn", "--by", "policy"], &dir);
     assert!(error.contains("byte.ttn: this network has no head for policy; it has action_value"), "{error}");
-    let error = badly(&["--net", "byte.ttn", "--by", "magic"], &dir);
+    let error = run_err(&["--net", "byte.ttn", "--by", "magic"], &dir);
     assert!(error.contains("there are policy, value and action-value"), "{error}");
     std::fs::write(dir.join("nnue.tnn"), include_bytes!("../../nets/tandem.tnn")).unwrap();
-    let error = badly(&["--net", "nnue.tnn"], &dir);
+    let error = run_err(&["--net", "nnue.tnn"], &dir);
     assert!(error.contains("play --engine cmd=@tandem,option.EvalFile=nnue.tnn"), "{error}");
     std::fs::write(dir.join("junk"), b"this is not a network").unwrap();
-    assert!(badly(&["--net", "junk"], &dir).contains("do not begin any known network file"));
-    assert!(badly(&["--net", "nowhere.ttn"], &dir).contains("nowhere.ttn: No such file"));
-    badly(&["--by", "policy"], &dir);
-    badly(&["--net", "byte.ttn", "--engine", "cmd=@tandem"], &dir);
+    assert!(run_err(&["--net", "junk"], &dir).contains("do not begin any known network file"));
+    assert!(run_err(&["--net", "nowhere.ttn"], &dir).contains("nowhere.ttn: No such file"));
+    run_err(&["--by", "policy"], &dir);
+    run_err(&["--net", "byte.ttn", "--engine", "cmd=@tandem"], &dir);
     // The advice of the error message works.
     let printed =
-        well(&["--engine", "cmd=@tandem,option.EvalFile=nnue.tnn,nodes=10"], "e4\nweigh\nquit\n", &dir);
+        run_ok(&["--engine", "cmd=@tandem,option.EvalFile=nnue.tnn,nodes=10"], "e4\nweigh\nquit\n", &dir);
     assert!(printed.contains("'play --net' is for networks"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{badly, directory, shared, well};
+use common::{directory, run_err, run_ok, shared};
 use std::path::Path;
 use tandem_transformer::{Architecture, Preset, Weights};
 
@@ -27,11 +27,11 @@ fn load(dir: &Path, name: &str) -> Weights {
 #[test]
 fn every_format_of_a_network_is_inspected_alike() {
     let dir = directory("transformers-inspect");
-    well(&["new", &tiny("board"), "-o", "net.ttn", "--seed", "7"], &dir);
+    run_ok(&["new", &tiny("board"), "-o", "net.ttn", "--seed", "7"], &dir);
     for name in ["net.safetensors", "net.onnx", "net.pb.gz"] {
-        well(&["export", "net.ttn", "-o", name, "--positions", "2"], &dir);
+        run_ok(&["export", "net.ttn", "-o", name, "--positions", "2"], &dir);
     }
-    well(&["export", "net.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "0"], &dir);
+    run_ok(&["export", "net.ttn", "-o", "small.ttn", "--precision", "int8", "--positions", "0"], &dir);
     let text = std::fs::read_to_string(tiny("board")).unwrap();
     let architecture = Architecture::from_toml(&text).unwrap();
     for (name, kind, precision) in [
@@ -41,7 +41,7 @@ fn every_format_of_a_network_is_inspected_alike() {
         ("net.onnx", "ONNX graph", "f32"),
         ("net.pb.gz", "lc0 network", "mostly in 16 bits"),
     ] {
-        let printed = well(&["inspect", name], &dir);
+        let printed = run_ok(&["inspect", name], &dir);
         assert!(printed.starts_with(&format!("{name}: {kind}\n")), "{printed}");
         assert_eq!(fact(&printed, "parameters"), format!("parameters  {}", architecture.parameters()));
         assert!(fact(&printed, "precision").contains(precision), "{printed}");
@@ -49,15 +49,15 @@ fn every_format_of_a_network_is_inspected_alike() {
         assert!(fact(&printed, "heads").contains("search value (5/7, error, 9 buckets)"), "{printed}");
         let size = std::fs::metadata(dir.join(name)).unwrap().len();
         assert_eq!(fact(&printed, "size"), format!("size  {size} bytes"));
-        let toml = well(&["inspect", name, "--toml"], &dir);
+        let toml = run_ok(&["inspect", name, "--toml"], &dir);
         assert_eq!(Architecture::from_toml(&toml).unwrap(), architecture, "{name}");
     }
-    let printed = well(&["inspect", "net.ttn", "net.safetensors"], &dir);
+    let printed = run_ok(&["inspect", "net.ttn", "net.safetensors"], &dir);
     assert!(printed.matches("random weights of seed 7").count() == 2, "{printed}");
     let start: Vec<&str> = printed.lines().filter(|line| line.contains("start position")).collect();
     assert!(start.len() == 2 && start[0] == start[1] && start[0].contains("% to win"), "{printed}");
 
-    let printed = well(&["inspect", "net.ttn", "--tensors"], &dir);
+    let printed = run_ok(&["inspect", "net.ttn", "--tensors"], &dir);
     for spec in architecture.tensors() {
         let shape: Vec<String> = spec.shape.iter().map(ToString::to_string).collect();
         let row: Vec<&str> = fact(&printed, &format!("{} ", spec.name)).split_whitespace().collect();
@@ -65,10 +65,10 @@ fn every_format_of_a_network_is_inspected_alike() {
         let [least, most] = [2, 3].map(|column| row[column].parse::<f32>().unwrap());
         assert!(least <= most, "{row:?}");
     }
-    let printed = well(&["inspect", &tiny("board")], &dir);
+    let printed = run_ok(&["inspect", &tiny("board")], &dir);
     assert_eq!(fact(&printed, "parameters"), format!("parameters  {}", architecture.parameters()));
     for preset in Preset::ALL {
-        assert_eq!(well(&["inspect", "--preset", preset.name()], &dir), preset.toml());
+        assert_eq!(run_ok(&["inspect", "--preset", preset.name()], &dir), preset.toml());
     }
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -76,61 +76,61 @@ fn every_format_of_a_network_is_inspected_alike() {
 #[test]
 fn files_that_are_not_transformers_are_reported_with_their_kind() {
     let dir = directory("transformers-refused");
-    well(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
-    let error = badly(&["inspect", "--preset", "bt5"], &dir);
+    run_ok(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
+    let error = run_err(&["inspect", "--preset", "bt5"], &dir);
     assert!(error.contains("searchless-9m"), "{error}");
     let bytes = std::fs::read(dir.join("net.ttn")).unwrap();
     std::fs::write(dir.join("short.ttn"), &bytes[..bytes.len() - 9]).unwrap();
-    let error = badly(&["inspect", "short.ttn"], &dir);
+    let error = run_err(&["inspect", "short.ttn"], &dir);
     assert!(error.contains("short.ttn: ") && error.contains(" at byte "), "{error}");
-    let error = badly(&["verify", "net.ttn"], &dir);
+    let error = run_err(&["verify", "net.ttn"], &dir);
     assert!(error.contains("a Tandem transformer, but an NNUE is needed"), "{error}");
     std::fs::write(dir.join("text.ttn"), "hello, I am a text of some length").unwrap();
-    badly(&["inspect", "text.ttn"], &dir);
+    run_err(&["inspect", "text.ttn"], &dir);
 
-    let error = badly(&["new", "bt5", "-o", "x.ttn"], &dir);
+    let error = run_err(&["new", "bt5", "-o", "x.ttn"], &dir);
     assert!(error.contains("neither a preset (byte, searchless-9m"), "{error}");
     std::fs::write(dir.join("broken.toml"), "input = \"text\"\nlairs = 3\n").unwrap();
-    let error = badly(&["new", "broken.toml", "-o", "x.ttn"], &dir);
+    let error = run_err(&["new", "broken.toml", "-o", "x.ttn"], &dir);
     assert!(error.contains("broken.toml: ") && error.contains("lairs"), "{error}");
-    let error = badly(&["new", "byte", "-o", "x.tnn"], &dir);
+    let error = run_err(&["new", "byte", "-o", "x.tnn"], &dir);
     assert!(error.contains("holds NNUEs"), "{error}");
     assert!(!dir.join("x.ttn").exists() && !dir.join("x.tnn").exists());
 
     if let Some(nnue) = shared("nets/nnue/nn-37f18f62d772.nnue") {
-        let error = badly(&["inspect", &nnue, "--toml"], &dir);
+        let error = run_err(&["inspect", &nnue, "--toml"], &dir);
         assert!(error.contains("is not a transformer"), "{error}");
-        let error = badly(&["export", &nnue, "-o", "x.onnx"], &dir);
+        let error = run_err(&["export", &nnue, "-o", "x.onnx"], &dir);
         assert!(error.contains("is an NNUE"), "{error}");
-        badly(&["maps", &nnue, "-o", "x.svg"], &dir);
+        run_err(&["maps", &nnue, "-o", "x.svg"], &dir);
     }
     if let Some(maia) = shared("nets/lc0/maia-1100.pb.gz") {
-        let error = badly(&["inspect", &maia], &dir);
+        let error = run_err(&["inspect", &maia], &dir);
         assert!(error.contains("a residual network with squeeze and excitation"), "{error}");
     }
     std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn a_network_goes_through_every_format_and_comes_back() {
+fn a_network_round_trips_through_every_format() {
     let dir = directory("transformers-export");
-    well(&["new", &tiny("board"), "-o", "net.ttn"], &dir);
+    run_ok(&["new", &tiny("board"), "-o", "net.ttn"], &dir);
     let bytes = |name: &str| std::fs::read(dir.join(name)).unwrap();
-    let printed = well(&["export", "net.ttn", "-o", "net.safetensors", "--note", "author=someone"], &dir);
+    let printed = run_ok(&["export", "net.ttn", "-o", "net.safetensors", "--note", "author=someone"], &dir);
     assert!(printed.contains("nothing was quantised"), "{printed}");
     let model_card = std::fs::read_to_string(dir.join("net.safetensors.md")).unwrap();
     assert!(
         model_card.contains("| architecture | planes -> 2 x (smolgen 4/8/6")
             && model_card.contains("| author | someone |")
     );
-    well(&["export", "net.safetensors", "-o", "again.ttn", "--no-card"], &dir);
+    run_ok(&["export", "net.safetensors", "-o", "again.ttn", "--no-card"], &dir);
     assert_eq!(bytes("again.ttn"), bytes("net.ttn"));
 
     // lc0's weights are rounded only once.
-    let printed = well(&["export", "net.ttn", "-o", "net.pb.gz", "--positions", "20"], &dir);
+    let printed = run_ok(&["export", "net.ttn", "-o", "net.pb.gz", "--positions", "20"], &dir);
     assert!(printed.contains("win probability") && printed.contains("same best move: "), "{printed}");
-    well(&["export", "net.pb.gz", "-o", "back.ttn", "--no-card"], &dir);
-    let printed = well(&["export", "back.ttn", "-o", "back.pb.gz", "--no-card", "--positions", "5"], &dir);
+    run_ok(&["export", "net.pb.gz", "-o", "back.ttn", "--no-card"], &dir);
+    let printed = run_ok(&["export", "back.ttn", "-o", "back.pb.gz", "--no-card", "--positions", "5"], &dir);
     assert!(printed.contains("nothing was quantised"), "{printed}");
     assert_eq!(bytes("back.pb.gz"), bytes("net.pb.gz"));
 
@@ -139,7 +139,7 @@ fn a_network_goes_through_every_format_and_comes_back() {
     for precision in ["bf16", "int8"] {
         let name = format!("{precision}.ttn");
         let args = ["export", "net.ttn", "-o", &name, "--precision", precision, "--positions", "30"];
-        let printed = well(&args, &dir);
+        let printed = run_ok(&args, &dir);
         let row: Vec<&str> = fact(&printed, "win probability").split_whitespace().collect();
         let column = |index: usize| row[index].parse::<f64>().unwrap();
         assert!(column(2) > 20.0 && column(3) >= column(4) && column(3) < 0.2, "{printed}");
@@ -163,7 +163,7 @@ fn a_network_goes_through_every_format_and_comes_back() {
     )
     .unwrap();
     let args = ["export", "net.ttn", "-o", "few.ttn", "--precision", "int8", "--data", "few.epd"];
-    let printed = well(&args, &dir);
+    let printed = run_ok(&args, &dir);
     assert!(printed.contains("int8 against f32, on 2 positions"), "{printed}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -171,8 +171,8 @@ fn a_network_goes_through_every_format_and_comes_back() {
 #[test]
 fn exports_a_format_cannot_hold_fail_and_write_nothing() {
     let dir = directory("transformers-unfit");
-    well(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
-    well(&["new", &tiny("squares"), "-o", "net.onnx"], &dir);
+    run_ok(&["new", &tiny("moves"), "-o", "net.ttn"], &dir);
+    run_ok(&["new", &tiny("squares"), "-o", "net.onnx"], &dir);
     let count = std::fs::read_dir(&dir).unwrap().count();
     for (args, word) in [
         (&["net.ttn", "-o", "x.pb.gz"][..], "lc0's format does not support an input other than 112 planes"),
@@ -184,7 +184,7 @@ fn exports_a_format_cannot_hold_fail_and_write_nothing() {
         (&["net.ttn", "-o", "x.ttn", "--precision", "int8", "--data", "nowhere.epd"], "nowhere.epd"),
         (&["nowhere.ttn", "-o", "x.ttn"], "nowhere.ttn"),
     ] {
-        let error = badly(&[&["export"], args].concat(), &dir);
+        let error = run_err(&[&["export"], args].concat(), &dir);
         assert!(error.contains(word), "{error}");
     }
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), count);
@@ -209,13 +209,13 @@ fn drawing(path: &Path) -> String {
 fn heads_are_drawn_alone_and_together() {
     let dir = directory("transformers-maps");
     let draw = |args: &[&str]| {
-        well(&[&["maps"], args, &["--fen", FEN, "-o", "map.svg"]].concat(), &dir);
+        run_ok(&[&["maps"], args, &["--fen", FEN, "-o", "map.svg"]].concat(), &dir);
         drawing(&dir.join("map.svg"))
     };
     let boards = |text: &str| text.matches("<title>").count();
     for (name, heads) in [("board", 4), ("squares", 8), ("moves", 4), ("text", 6)] {
         let net = format!("{name}.ttn");
-        well(&["new", &tiny(name), "-o", &net], &dir);
+        run_ok(&["new", &tiny(name), "-o", &net], &dir);
         let Architecture { body, heads: outputs, .. } = load(&dir, &net).architecture().clone();
         let text = draw(&[&net]);
         assert_eq!((boards(&text), body.layers * body.heads), (heads, heads), "{name}");
@@ -239,7 +239,7 @@ fn heads_are_drawn_alone_and_together() {
     }
     assert!(draw(&["board.ttn", "--show", "smolgen"]).contains(">Smolgen of board.ttn<"));
     assert!(draw(&["squares.ttn", "--show", "bias"]).contains(">The learned bias of squares.ttn<"));
-    well(&["maps", "moves.ttn", "-o", "all"], &dir);
+    run_ok(&["maps", "moves.ttn", "-o", "all"], &dir);
     assert_eq!(std::fs::read_dir(dir.join("all")).unwrap().count(), 5);
     drawing(&dir.join("all/overview.svg"));
     drawing(&dir.join("all/layer-1-head-1.svg"));
@@ -257,7 +257,7 @@ fn heads_are_drawn_alone_and_together() {
         ),
         (&["moves.ttn", "--fen", "nonsense"], "--fen: "),
     ] {
-        let error = badly(&[&["maps"], args, &["-o", "no.svg"]].concat(), &dir);
+        let error = run_err(&[&["maps"], args, &["-o", "no.svg"]].concat(), &dir);
         assert!(error.contains(word), "{error}");
     }
     assert!(!dir.join("no.svg").exists());
@@ -279,7 +279,7 @@ fn maps_show_the_learned_bias_of_the_network() {
     std::fs::write(dir.join("net.ttn"), bytes).unwrap();
     let args = ["maps", "net.ttn", "--layer", "1", "--head", "2", "-o", "map.svg"];
     let printed = |from: &str, fen: &str| {
-        well(&[&args[..], &["--from", from, "--fen", fen]].concat(), &dir);
+        run_ok(&[&args[..], &["--from", from, "--fen", fen]].concat(), &dir);
         let drawing = drawing(&dir.join("map.svg"));
         let (_, title) = drawing.split_once("<title>").unwrap();
         title.split_once("</title>").unwrap().0.to_owned()

@@ -1,6 +1,6 @@
 # Settings and functions that the protocols share. Sourced by them, not run by itself.
 #
-# Environment, with deproblems:
+# Environment, with defaults:
 #   LAB        the tandem-lab program   (target/release/tandem-lab)
 #   ENGINE     the engine under test    (target/release/tandem)
 #   STOCKFISH  Debian's Stockfish       (/usr/games/stockfish)

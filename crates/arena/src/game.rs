@@ -42,7 +42,7 @@ pub struct GameRecord {
     pub moves: Vec<PlayedMove>,
     /// Result by the rules, by adjudication or by forfeit.
     pub outcome: Outcome,
-    /// Reason for the end of the game.
+    /// Reason for the end of the game, for example checkmate or time loss.
     pub termination: Termination,
     /// Explanation of a forfeit, for example by how many milliseconds a move was late; `None` otherwise.
     pub details: Option<String>,

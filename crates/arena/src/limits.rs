@@ -10,7 +10,7 @@ use thiserror::Error;
 #[error("time control '{0}' should look like 5+0.05, 40/60, 40/60+0.1 or inf, in seconds")]
 pub struct TimeControlError(String);
 
-/// Time available to an engine.
+/// Time available to an engine, parsed from texts such as `5+0.05`, `40/60` or `inf` (in seconds).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeLimit {

@@ -86,13 +86,13 @@ pub enum Termination {
     Repetition,
     /// Fifty moves of each side passed without a capture or a pawn move.
     FiftyMoves,
-    /// Neither side has enough material to mate.
+    /// Neither side has enough material to mate, for example king and knight against king.
     InsufficientMaterial,
     /// Adjudicated as won, because both players' evaluations agreed on it.
     Resignation,
     /// Adjudicated as drawn, because both players' evaluations stayed near zero.
     DrawAgreed,
-    /// Adjudicated by a tablebase probe.
+    /// Adjudicated by a probe of the Syzygy tablebases that the match was given.
     Tablebase,
     /// Adjudicated as drawn at the limit of moves.
     MoveLimit,

@@ -13,7 +13,7 @@ use tandem_chess::{Board, Move, Position};
 /// The game so far, as it is passed to the player to move.
 #[derive(Clone, Copy, Debug)]
 pub struct GameSoFar<'a> {
-    /// Start position of the game.
+    /// Start position of the game, which is the standard one unless the opening says otherwise.
     pub start: &'a Board,
     /// Moves since then in UCI notation, separated by spaces; empty at the start.
     pub moves: &'a str,
@@ -59,7 +59,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
-    /// The program crashed or did not respond.
+    /// The program crashed or did not respond; the machine or the engine needs attention.
     Failure,
     /// The answer came too late, or was not a legal move.
     Useless,
@@ -93,7 +93,7 @@ pub trait Player: Send {
     /// Name for tables and PGN.
     fn name(&self) -> &str;
 
-    /// True if the player supports Chess960.
+    /// True if the player supports Chess960; a Chess960 match refuses players that do not.
     fn plays_chess960(&self) -> bool;
 
     /// Prepares for a new game: clears tables and history.

@@ -13,7 +13,7 @@ pub enum TournamentFormat {
     Gauntlet(usize),
 }
 
-/// One game of the schedule.
+/// One game of the schedule: its number, its players with their colours, and its opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pairing {
     /// Number of the game in the match, from 0.

@@ -19,7 +19,7 @@ pub struct GameResult {
     pub opening: usize,
     /// Result of the game by the rules, by adjudication or by forfeit.
     pub outcome: Outcome,
-    /// Reason for the end of the game.
+    /// Reason for the end of the game, for example checkmate or time loss.
     pub termination: Termination,
     /// Explanation of a forfeit; `None` in a game that ended regularly.
     #[serde(default, skip_serializing_if = "Option::is_none")]

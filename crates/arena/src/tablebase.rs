@@ -1,4 +1,4 @@
-//! Adjudication of games by Syzygy tablebases.
+//! Adjudication of games by Syzygy tablebases, as soon as a position with few pieces is reached.
 
 use crate::Outcome;
 use std::{fmt, sync::Arc};

@@ -31,7 +31,7 @@ pub enum OptionError {
 pub enum OptionKind {
     /// A switch: `true` or `false`.
     Check,
-    /// An integer within an inclusive range.
+    /// An integer within an inclusive range, for example the size of the hash table.
     Spin {
         /// Smallest allowed value.
         min: i64,

@@ -90,7 +90,7 @@ pub struct Epd {
 /// # Errors
 ///
 /// Fails if the line does not begin with a legal position.
-pub fn board_of(text: &str) -> Result<Board, EpdError> {
+pub fn parse_board(text: &str) -> Result<Board, EpdError> {
     // A FEN may lack fields at its end, which an EPD may not.
     fen::parse(text).or_else(|_| Ok(fen::parse(split_position(text)?.0)?))
 }
@@ -118,7 +118,7 @@ pub fn parse(text: &str) -> Result<Epd, EpdError> {
 
 /// Text of a line in UTF-8 or Latin-1, without a byte order mark and surrounding spaces; `None` if the line
 /// is blank or begins with `#`.
-pub fn text_of(line: &[u8]) -> Option<String> {
+pub fn decode_line(line: &[u8]) -> Option<String> {
     let line = without_bom(line).trim_ascii();
     (!line.is_empty() && !line.starts_with(b"#")).then(|| decode(line))
 }
@@ -126,7 +126,7 @@ pub fn text_of(line: &[u8]) -> Option<String> {
 /// Longest line in bytes, because a file without line ends would fill the memory.
 const MAX_LINE: u64 = 1 << 20;
 
-/// The non-empty lines of a file, as [`text_of`] gives them, with their line numbers from 1. An error of the
+/// The non-empty lines of a file, as [`decode_line`] gives them, with their line numbers from 1. An error of the
 /// file, or a line of more than a mebibyte, ends the iteration.
 pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<String>)> {
     let mut failed = false;
@@ -136,7 +136,7 @@ pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = (u64, io::Result<S
         line
     });
     (1..).zip(lines).filter_map(|(number, line)| match line {
-        Ok(bytes) => Some((number, Ok(text_of(&bytes)?))),
+        Ok(bytes) => Some((number, Ok(decode_line(&bytes)?))),
         Err(error) => Some((number, Err(error))),
     })
 }
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_name() {
+    fn each_error_has_its_own_variant() {
         use EpdError::*;
         for (line, error) in [
             ("", Position(fen::FenError::Empty)),
@@ -451,14 +451,14 @@ mod tests {
     fn a_position_is_read_without_its_operations() {
         let board = fen::parse("4k3/8/8/8/8/8/4P3/4K3 w - - 7 9").unwrap();
         for text in ["4k3/8/8/8/8/8/4P3/4K3 w - - 7 9", "4k3/8/8/8/8/8/4P3/4K3 w - - 7 9;id \"unclosed"] {
-            assert_eq!(board_of(text), Ok(board.clone()), "{text}");
+            assert_eq!(parse_board(text), Ok(board.clone()), "{text}");
         }
-        assert!(board_of("4k3/8/8/8/8/8/4P3/4K3").is_ok());
-        assert_eq!(board_of("4k3/8/8/8/8/8/4P3/4K3 w - ; id"), Err(EpdError::Fields(3)));
+        assert!(parse_board("4k3/8/8/8/8/8/4P3/4K3").is_ok());
+        assert_eq!(parse_board("4k3/8/8/8/8/8/4P3/4K3 w - ; id"), Err(EpdError::Fields(3)));
     }
 
     #[test]
-    fn a_line_has_an_end() {
+    fn a_line_is_bounded() {
         let longest = MAX_LINE as usize;
         let comment = |len: usize| [b"#".repeat(len), b"\n4k3/8/8/8/8/8/8/4K3 w - -\n".to_vec()].concat();
         let fits = comment(longest);

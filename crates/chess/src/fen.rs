@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_written() {
+    fn fens_round_trip() {
         for text in [
             "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
             "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R b Kq - 99 120",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_name() {
+    fn each_error_has_its_own_variant() {
         use FenError::*;
         for (text, error) in [
             ("", Empty),

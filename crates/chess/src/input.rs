@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_missed() {
+    fn a_missing_file_is_reported() {
         let error = open(Path::new("no/such/file.pgn")).map(|_| ()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -3,8 +3,8 @@
 
 use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
 
-/// Keys of the groups of pieces in a position. Each is the exclusive or of its pieces' numbers, so adding and
-/// removing a piece are the same operation.
+/// Zobrist keys of groups of pieces. Each is the XOR of its pieces' Zobrist numbers, so adding and removing a
+/// piece are the same operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
     /// Key of the pawns of both sides.
@@ -23,13 +23,13 @@ impl Keys {
     pub(crate) fn update(&mut self, changes: &Changes) {
         match (changes.removed(), changes.added()) {
             // The common case: a piece moves from one square to another, and may capture something there.
-            ([gone, rest @ ..], [come]) if gone.piece == come.piece => {
-                self.toggle_number(gone.color, gone.piece, number_of(*gone) ^ number_of(*come));
+            ([removed, rest @ ..], [added]) if removed.piece == added.piece => {
+                self.toggle_number(removed.color, removed.piece, number_of(*removed) ^ number_of(*added));
                 if let [victim] = rest {
                     self.toggle(*victim);
                 }
             }
-            (gone, come) => gone.iter().chain(come).for_each(|&placed| self.toggle(placed)),
+            (removed, added) => removed.iter().chain(added).for_each(|&placed| self.toggle(placed)),
         }
     }
 
@@ -39,8 +39,8 @@ impl Keys {
         self.toggle_number(placed.color, placed.piece, number_of(placed));
     }
 
-    /// Combines the number of a piece with every key that the piece belongs to. Masks are looked up instead
-    /// of branching, because the kind of the next piece to move is what a processor predicts worst.
+    /// XORs the Zobrist number of a piece into every key that the piece belongs to. Masks are looked up
+    /// instead of branching, because a processor predicts the kind of the next piece to move badly.
     #[inline]
     fn toggle_number(&mut self, color: Color, piece: Piece, number: u64) {
         let [pawn, minor, major, white, black] = BELONGS[color as usize][piece as usize];

@@ -92,7 +92,7 @@ mod tests {
     ];
 
     #[test]
-    fn as_many_pairs_as_there_should_be() {
+    fn the_number_of_pairs_is_1792() {
         let pairs = (0..64).flat_map(|from| (0..64).map(move |to| (from, to)));
         assert_eq!(
             pairs.filter(|&(from, to)| is_queen_move(from, to) || is_knight_move(from, to)).count(),

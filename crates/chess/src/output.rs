@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_appears_when_it_is_whole() {
+    fn a_file_appears_only_when_it_is_complete() {
         let dir = directory("whole");
         let path = dir.join("x");
         let mut file = AtomicFile::create(&path).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn two_writers_of_a_file_do_not_meet() {
+    fn concurrent_writers_of_a_file_do_not_interfere() {
         let dir = directory("two");
         let path = dir.join("x");
         let (mut one, mut two) = (AtomicFile::create(&path).unwrap(), AtomicFile::create(&path).unwrap());
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_pipe_is_written_straight() {
+    fn a_pipe_is_written_directly() {
         use std::os::fd::AsRawFd;
         let (mut reader, writer) = io::pipe().unwrap();
         write_atomically(Path::new(&format!("/proc/self/fd/{}", writer.as_raw_fd())), b"news").unwrap();

@@ -71,11 +71,11 @@ impl State {
     #[inline]
     fn play(&mut self, mv: Move, changes: Changes) {
         self.changes = changes;
-        for &gone in changes.removed() {
-            self.pieces[gone.square as usize] = None;
+        for &removed in changes.removed() {
+            self.pieces[removed.square as usize] = None;
         }
-        for &come in changes.added() {
-            self.pieces[come.square as usize] = Some(come.piece);
+        for &added in changes.added() {
+            self.pieces[added.square as usize] = Some(added.piece);
         }
         self.keys.update(&changes);
         let rights = castle_rights(&self.board);
@@ -321,7 +321,7 @@ impl Position {
         let (diagonals, lines) = (get_bishop_rays(king), get_rook_rays(king));
         let unusual = mv.promotion.is_some() || self.is_castling(mv) || self.is_en_passant(mv);
         if unusual || (diagonals | lines).has(mv.from) {
-            return self.gives_check_somehow(mv);
+            return self.gives_check_general(mv);
         }
         // No line is opened, so only the moving piece can give check.
         let unobstructed = || (get_between_rays(king, mv.to) & board.occupied()).is_empty();
@@ -336,19 +336,19 @@ impl Position {
     }
 
     /// Like [`Self::gives_check`], for moves that open lines or change more than one piece.
-    fn gives_check_somehow(&self, mv: Move) -> bool {
+    fn gives_check_general(&self, mv: Move) -> bool {
         let board = &self.state.board;
         let us = self.side_to_move();
         let king = board.king(!us);
         let changes = self.changes_of(mv);
         let mut occupied = board.occupied();
         let mut ours = board.colors(us);
-        for gone in changes.removed() {
-            occupied ^= gone.square.bitboard();
-            ours &= !gone.square.bitboard();
+        for removed in changes.removed() {
+            occupied ^= removed.square.bitboard();
+            ours &= !removed.square.bitboard();
         }
-        for come in changes.added() {
-            occupied |= come.square.bitboard();
+        for added in changes.added() {
+            occupied |= added.square.bitboard();
         }
         // Pieces that did not move can only give check by discovery, along a line.
         let queens = board.pieces(Piece::Queen);
@@ -359,14 +359,14 @@ impl Position {
         {
             return true;
         }
-        changes.added().iter().any(|come| {
-            let reach = match come.piece {
-                Piece::Pawn => get_pawn_attacks(come.square, us),
-                Piece::Knight => get_knight_moves(come.square),
-                Piece::Bishop => get_bishop_moves(come.square, occupied),
-                Piece::Rook => get_rook_moves(come.square, occupied),
+        changes.added().iter().any(|added| {
+            let reach = match added.piece {
+                Piece::Pawn => get_pawn_attacks(added.square, us),
+                Piece::Knight => get_knight_moves(added.square),
+                Piece::Bishop => get_bishop_moves(added.square, occupied),
+                Piece::Rook => get_rook_moves(added.square, occupied),
                 Piece::Queen => {
-                    get_bishop_moves(come.square, occupied) | get_rook_moves(come.square, occupied)
+                    get_bishop_moves(added.square, occupied) | get_rook_moves(added.square, occupied)
                 }
                 Piece::King => BitBoard::EMPTY,
             };
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_incremental_equals_everything_fresh() {
+    fn incremental_state_equals_state_from_scratch() {
         for fen in [
             "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
             "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn the_game_can_be_looked_at_backwards() {
+    fn earlier_positions_of_the_game_are_known() {
         let mut position = Position::startpos();
         let mut game = Vec::new();
         for moves in ["", "g1f3", "g8f6", "f3g1", "f6g8", "e2e4", "e7e5", "g1f3", "b8c6", "f3g1", "c6b8"] {
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn null_moves_come_back() {
+    fn null_moves_are_undone() {
         let mut position = Position::from_fen("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1").unwrap();
         let (key, fen) = (position.key(), position.fen());
         assert!(position.play_null());

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_walk_is_as_long_as_it_should_be_or_none() {
+    fn a_random_walk_has_the_requested_length_or_is_none() {
         let mut random = SplitMix::new(3);
         let walked = walk(Board::default(), 9, &mut random).unwrap();
         assert_eq!((walked.board().fullmove_number(), walked.has_legal_move()), (5, true));

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_as_short_as_can_be() {
+    fn disambiguation_is_minimal() {
         check("8/6k1/8/8/8/8/4K3/R6R w - - 0 1", "a1d1", &["Rad1", "Ra1d1"]);
         check("R7/6k1/8/8/8/8/4K3/R7 w - - 0 1", "a1a4", &["R1a4", "Ra1a4"]);
         check("8/6k1/8/8/8/5N2/4K3/1N6 w - - 0 1", "b1d2", &["Nbd2", "N1d2", "Nb1d2"]);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_name() {
+    fn each_error_has_its_own_variant() {
         use SanError::*;
         let rooks = board("4k3/8/8/8/8/8/4K3/R6R w - - 0 1");
         assert_eq!(parse(&rooks, "Rd1"), Err(Ambiguous("Rd1".into())));

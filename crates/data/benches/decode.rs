@@ -40,7 +40,7 @@ fn records() -> &'static [Record] {
                 records.push(Record {
                     mv: Some(mv),
                     score: Some(Score::Centipawns(random.below(600) as i16 - 300)),
-                    result: Some(white.seen_by(position.side_to_move())),
+                    result: Some(white.from_view_of(position.side_to_move())),
                     starts_game: ply == 0,
                     ..Record::new(packed)
                 });

@@ -126,15 +126,15 @@ fn parse_standard(text: &str) -> Option<Packed> {
             b'-' => continue,
             _ => return None,
         };
-        let shade = if color == Color::Black { BLACK } else { 0 };
+        let color_bit = if color == Color::Black { BLACK } else { 0 };
         let home = Square::new(File::E, Rank::First.relative_to(color));
-        // Any other place of king or rook belongs to Chess960.
-        if codes[corner as usize] != Piece::Rook as u8 | shade
-            || codes[home as usize] != Piece::King as u8 | shade
+        // A castling king or rook on any other square exists only in Chess960.
+        if codes[corner as usize] != Piece::Rook as u8 | color_bit
+            || codes[home as usize] != Piece::King as u8 | color_bit
         {
             return None;
         }
-        codes[corner as usize] = CASTLING_ROOK | shade;
+        codes[corner as usize] = CASTLING_ROOK | color_bit;
     }
     let passant = match fields.next()? {
         "-" => None,

@@ -408,7 +408,7 @@ mod tests {
     use crate::record::Score;
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_any_text() {
         let folder = std::env::temp_dir().join(format!("tandem-star-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         for name in ["games-1.vf", "games-0.vf", "games-0.vf.part", "other.vf"] {
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_need_moves_refuse_records_without() {
+    fn formats_that_need_moves_refuse_records_without_one() {
         let mut record = samples::games(1)[0];
         (record.mv, record.score) = (None, Some(Score::Centipawns(12)));
         for format in Format::ALL {

@@ -49,10 +49,10 @@ impl Packed {
             pieces[below / 2] ^= code << (below % 2 * 4);
         };
         for color in Color::ALL {
-            let shade = if color == Color::Black { BLACK } else { 0 };
+            let color_bit = if color == Color::Black { BLACK } else { 0 };
             for kind in Piece::ALL {
                 for square in board.colored_pieces(color, kind) {
-                    put(square, kind as u8 | shade);
+                    put(square, kind as u8 | color_bit);
                 }
             }
             let rights = board.castle_rights(color);
@@ -225,7 +225,7 @@ impl Packed {
                 let right = if rook.file() > king.file() { &mut rights.short } else { &mut rights.long };
                 let fits = rook.rank() == Rank::First.relative_to(color) && right.is_none();
                 if !fits {
-                    return bad("a rook may castle that cannot");
+                    return bad("a castling rook off its first rank, or two on one side of the king");
                 }
                 *right = Some(rook.file());
             }
@@ -313,7 +313,7 @@ mod tests {
     ];
 
     #[test]
-    fn boards_come_back() {
+    fn boards_round_trip() {
         for text in FENS {
             let board = fen::parse(text).unwrap();
             let packed = Packed::new(&board).unwrap();

@@ -84,7 +84,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         let mut records = samples::games(5);
         records[1].score = Some(Score::Mate(-3));
         records[2].score = Some(Score::WinProbability(0.3));

@@ -51,7 +51,7 @@ pub struct Skips {
     pub count: u64,
     /// Faults among them that took the rest of a game or block along, so that the number of lost records is
     /// unknown.
-    pub with_rest: u64,
+    pub lost_rest: u64,
     /// Files whose remainder could not be read at all.
     pub lost_files: u64,
     /// Errors of the first few faults, for a summary that does not fill the screen.
@@ -119,12 +119,12 @@ impl RecordReader {
     ) -> Self {
         let sources: Arc<[Source]> = sources.into();
         let threads = threads.max(1);
-        let (jobs, waiting) = sync_channel::<Job>(threads);
+        let (jobs, job_queue) = sync_channel::<Job>(threads);
         let (sender, queue) = sync_channel(2 * threads);
-        let waiting = Arc::new(Mutex::new(waiting));
+        let job_queue = Arc::new(Mutex::new(job_queue));
         for _ in 0..threads {
-            let (waiting, filter) = (Arc::clone(&waiting), filter.clone());
-            thread::spawn(move || decode_blocks(&waiting, filter));
+            let (job_queue, filter) = (Arc::clone(&job_queue), filter.clone());
+            thread::spawn(move || decode_blocks(&job_queue, filter));
         }
         let files = Arc::clone(&sources);
         thread::spawn(move || {
@@ -186,7 +186,7 @@ impl RecordReader {
                             return Some(Err(error));
                         }
                         self.skips.count += 1;
-                        self.skips.with_rest += u64::from(problem.with_rest);
+                        self.skips.lost_rest += u64::from(problem.with_rest);
                         if self.skips.examples.len() < EXAMPLES {
                             self.skips.examples.push(error);
                         }
@@ -246,9 +246,9 @@ impl Iterator for RecordReader {
 }
 
 /// Decodes blocks until the queue is closed.
-fn decode_blocks(waiting: &Mutex<Receiver<Job>>, filter: Option<RecordFilter>) {
+fn decode_blocks(job_queue: &Mutex<Receiver<Job>>, filter: Option<RecordFilter>) {
     loop {
-        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = job_queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { codec, bytes, cursor, done }) = job else { return };
         let mut decoded = Decoded::default();
         codec.decode(&bytes, &mut decoded);

@@ -112,7 +112,7 @@ impl Outcome {
 
     /// Converts between White's result and that of `side`. Applying it twice gives the original, so it serves
     /// in both directions.
-    pub fn seen_by(self, side: tandem_chess::Color) -> Self {
+    pub fn from_view_of(self, side: tandem_chess::Color) -> Self {
         if side == tandem_chess::Color::White { self } else { self.flipped() }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn win_probabilities_follow_the_curve_and_come_back() {
+    fn win_probabilities_follow_the_logistic_curve_and_round_trip() {
         // Values computed with the searchless networks' own code.
         for (value, probability) in
             [(-1000, 0.02455256365856777), (-100, 0.4089741028083871), (0, 0.5), (300, 0.7511255009383484)]

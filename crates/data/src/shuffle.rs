@@ -257,7 +257,7 @@ fn shuffle_records(
             buckets.push(&Record { starts_game: false, ..*record }.pack())?;
         }
     }
-    let Skips { count, with_rest, lost_files, .. } = *reader.skips();
+    let Skips { count, lost_rest: with_rest, lost_files, .. } = *reader.skips();
     let mut report = ShuffleReport { records: 0, skipped: count, with_rest, lost_files };
     let mut writer = RecordWriter::create(target.clone())?;
     buckets.drain_shuffled::<{ Record::SIZE }>(|records| {

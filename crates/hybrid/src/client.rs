@@ -18,15 +18,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
 
-/// The thread that runs the strategist's network.
+/// Threads that run the strategist, the hybrid's transformer: its own, or the search threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryMode {
-    /// Threads of the strategist's own, at least one. The search goes on while they compute.
+    /// This number of threads of its own, at least one. The search goes on while they compute, and finds
+    /// their answers in the cache.
     Threads(usize),
-    /// The search thread that queries. It waits for the network, so that queries must be rare, and one search
-    /// thread always searches the same nodes.
+    /// Each search thread runs the network for its own queries and waits for it, so queries must be rare.
+    /// Without a clock, a search with one thread is then deterministic.
     InSearch {
-        /// Nodes between two queries of one search thread.
+        /// Minimum number of nodes between two queries of one search thread.
         nodes: u64,
     },
 }
@@ -34,12 +35,12 @@ pub enum QueryMode {
 /// Settings of a [`StrategistClient`]. A setting that is `None` is taken from the networks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientSettings {
-    /// The thread that runs the network; [`Self::IN_SEARCH`] is the engine's default.
+    /// Threads that run the network; [`Self::IN_SEARCH`] is the engine's default.
     pub mode: QueryMode,
     /// Queries every position that is deep enough, without asking the selector.
     pub always: bool,
-    /// Probability of the selector from which a position is queried; `None` uses the threshold of the
-    /// hybrid's file.
+    /// Minimum output of the selector, a probability, for which a position is queried; `None` uses the
+    /// threshold of the hybrid's file.
     pub threshold: Option<Threshold>,
     /// Weight of the strategist in a blended value, from 0 to 1; `None` uses the weight of the hybrid's file.
     pub blend: Option<f32>,
@@ -121,7 +122,7 @@ impl StrategistClient {
         Self::new(Arc::clone(&self.shared.networks), ClientSettings { mode, ..self.settings })
     }
 
-    /// Both networks and what was learnt between them.
+    /// Both networks, the bridge, the selector and their settings.
     fn networks(&self) -> &Arc<HybridNetworks> {
         &self.shared.networks
     }
@@ -131,7 +132,7 @@ impl StrategistClient {
         self.settings.blend.unwrap_or(self.networks().blend())
     }
 
-    /// Probability of the selector from which a position is queried.
+    /// Minimum output of the selector, a probability, for which a position is queried.
     pub fn threshold(&self) -> Threshold {
         self.settings.threshold.unwrap_or(self.networks().threshold())
     }
@@ -233,7 +234,7 @@ pub struct WorkerHandle {
     client: Arc<StrategistClient>,
     /// Runs the network on the search thread itself; `None` if the client has threads.
     strategist: Option<Box<Strategist>>,
-    /// Node count before which nothing is queried.
+    /// Node count of this thread from which it may send its next query.
     next_query: u64,
     /// Time that this thread has spent on the strategist's network in this search.
     time_spent: Duration,
@@ -337,7 +338,7 @@ impl WorkerHandle {
     fn has_time_to_answer(&self, context: QueryContext) -> bool {
         context.clock.is_none_or(|clock| {
             let answer = self.client.shared.tally.longest_answer();
-            // Threads of the strategist use time of their own.
+            // The strategist's own threads take no time from the search thread.
             let fits_budget = self.strategist.is_none()
                 || TIME_DIVISOR * (self.time_spent + answer) <= clock.planned.max(clock.elapsed);
             clock.remaining >= RESERVED_ANSWERS * answer && fits_budget

@@ -71,10 +71,10 @@ pub enum HybridError {
 
 /// A network other than the one that a hybrid was trained with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the hybrid belongs to the {which} with SHA-256 {expected}, and {}", in_use(.found))]
+#[error("the hybrid belongs to the {network} with SHA-256 {expected}, and {}", in_use(.found))]
 pub struct IncompatibleBase {
     /// Either `NNUE` or `transformer`.
-    pub which: &'static str,
+    pub network: &'static str,
     /// Fingerprint of the network that it was trained with.
     pub expected: Fingerprint,
     /// Fingerprint of the network in use, if there is one.
@@ -133,7 +133,7 @@ impl Hybrid {
             [("NNUE", self.nnue, nnue), ("transformer", self.transformer, transformer)]
         {
             if found != Some(expected) {
-                return Err(IncompatibleBase { which, expected, found });
+                return Err(IncompatibleBase { network: which, expected, found });
             }
         }
         Ok(())
@@ -222,7 +222,7 @@ impl Hybrid {
             }
             names => {
                 let problem =
-                    format!("it was taught other features than this program finds: {}", clip(names));
+                    format!("it was trained on other features than this program computes: {}", clip(names));
                 return Err(invalid(SELECTOR, problem));
             }
         };
@@ -262,14 +262,13 @@ struct Metadata<'a>(&'a HashMap<String, String>);
 
 impl<'a> Metadata<'a> {
     fn of(metadata: Option<&'a HashMap<String, String>>) -> Result<Self, InvalidFile> {
-        let metadata =
-            Self(metadata.ok_or_else(|| invalid(FORMAT, "the header does not say what the file is"))?);
+        let metadata = Self(metadata.ok_or_else(|| invalid(FORMAT, "missing in the header"))?);
         let format = metadata.text(FORMAT)?;
         if format != FORMAT_VERSION {
             return Err(invalid(FORMAT, format!("{:?} found, {FORMAT_VERSION:?} expected", clip(format))));
         }
         match metadata.0.keys().filter(|key| !KEYS.contains(&key.as_str())).min() {
-            Some(other) => Err(invalid(clip(other), "a hybrid says nothing under this name")),
+            Some(other) => Err(invalid(clip(other), "a hybrid has no key of this name")),
             None => Ok(metadata),
         }
     }
@@ -309,7 +308,7 @@ impl Tensors<'_> {
         let name = bridge::WEIGHT;
         let layer = self.file.tensor(name).map_err(|_| invalid(name, "this tensor is missing"))?;
         let [outputs, inputs] = *layer.shape() else {
-            return Err(invalid(name, format!("{:?} is no matrix", layer.shape())));
+            return Err(invalid(name, format!("{:?} is not a matrix", layer.shape())));
         };
         if !(1..=MAX_WIDTH).contains(&inputs) || !(1..=MAX_WIDTH).contains(&outputs) {
             return Err(invalid(name, format!("{outputs} x {inputs} is not from 1 to {MAX_WIDTH} each way")));
@@ -424,7 +423,8 @@ mod tests {
         assert_eq!(with("bridge.gate", "bridge.gift"), "bridge.gate: this tensor is missing");
         assert_eq!(with("[512,64]", "[64,512]"), "bridge.bias: F32 [512] found, F32 [64] expected");
         assert!(
-            with("moves captures", "moves.captures").starts_with("selector: it was taught other features")
+            with("moves captures", "moves.captures")
+                .starts_with("selector: it was trained on other features")
         );
         let hash = Fingerprint::of(b"nnue").to_string();
         assert!(with(&hash, &"x".repeat(64)).starts_with("nnue: a SHA-256 has 64 hexadecimal digits, not"));

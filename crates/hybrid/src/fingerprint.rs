@@ -22,7 +22,7 @@ pub struct Fingerprint([u8; 32]);
 /// The text is not 64 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a SHA-256 has 64 hexadecimal digits")]
-pub struct BadFingerprint;
+pub struct InvalidFingerprint;
 
 impl Fingerprint {
     /// Hashes the bytes of a file.
@@ -62,13 +62,14 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl FromStr for Fingerprint {
-    type Err = BadFingerprint;
+    type Err = InvalidFingerprint;
 
-    fn from_str(text: &str) -> Result<Self, BadFingerprint> {
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or(BadFingerprint);
+    fn from_str(text: &str) -> Result<Self, InvalidFingerprint> {
+        let digit =
+            |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or(InvalidFingerprint);
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();
         if pairs.len() != 32 || !rest.is_empty() {
-            return Err(BadFingerprint);
+            return Err(InvalidFingerprint);
         }
         let mut bytes = [0; 32];
         for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
@@ -83,12 +84,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_sha256sum_tells() {
+    fn it_equals_the_output_of_sha256sum() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Fingerprint::of(b"").to_string(), empty);
         assert_eq!(empty.parse(), Ok(Fingerprint::of(b"")));
         for text in ["", "e3b0", &empty[1..], &format!("{empty}0"), &empty.replace('e', "g")] {
-            assert_eq!(text.parse::<Fingerprint>(), Err(BadFingerprint));
+            assert_eq!(text.parse::<Fingerprint>(), Err(InvalidFingerprint));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The hybrid: two networks for one position. The *tactician*, an NNUE, evaluates every position of a search in about a
-//! microsecond; the *strategist*, a transformer, takes milliseconds and is queried only where its policy and value pay.
+//! The hybrid: two networks for one position. The *tactician*, an NNUE, evaluates every position of a search
+//! in about a microsecond; the *strategist*, a transformer, takes milliseconds and is queried only where its
+//! policy and value pay.
 //!
-//! Use this crate to load both networks with what was learnt between them, or to give a search asynchronous access to a
-//! transformer. A program that only evaluates with one of the networks needs `tandem-nnue` or `tandem-transformer` alone.
+//! Use this crate to load both networks with what was learnt between them, or to give a search asynchronous
+//! access to a transformer. A program that only evaluates with one of the networks needs `tandem-nnue` or
+//! `tandem-transformer` alone.
 //!
 //! - [`HybridNetworks`]: both networks, bridge and selector; a [`Strategist`] evaluates positions with them;
 //! - [`StrategistEval`]: its output for a position: value, policy and entropy in a few hundred bytes;
@@ -43,7 +45,7 @@ pub use client::{
     ClientSettings, QueryContext, QueryMode, SearchClock, Statistics, StrategistClient, WorkerHandle,
 };
 pub use file::{Hybrid, HybridError, IncompatibleBase, InvalidFile};
-pub use fingerprint::{BadFingerprint, Fingerprint};
+pub use fingerprint::{Fingerprint, InvalidFingerprint};
 pub use selector::{FEATURES, Feature, FeatureContext, Features, Selector, Threshold, threshold_for};
 pub use strategist::{HybridNetworks, IncompatibleNetworks, Strategist};
 pub use strategist_eval::{PackedProbability, StrategistEval};

@@ -1,6 +1,7 @@
 //! The selector: a small classifier that decides if a position is worth a query of the strategist.
 //!
-//! It runs at every node that is deep enough for a query, so its weights lie in memory as vector instructions read them.
+//! It runs at every node that is deep enough for a query, so its weights lie in memory as vector instructions
+//! read them.
 
 mod features;
 
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_the_probability_from_which_it_asks() {
+    fn positions_are_selected_from_the_threshold_on() {
         let features = features("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1");
         for seed in 0..50 {
             let selector = Selector::random(seed);

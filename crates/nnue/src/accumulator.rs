@@ -108,7 +108,7 @@ struct CachedView {
 pub struct Accumulators {
     stack: Vec<StackEntry>,
     top: usize,
-    /// Refresh cache, by side and king view.
+    /// Refresh cache (Finny table), by side and king view.
     cache: Vec<Option<Box<CachedView>>>,
     scratch: Scratch,
     delta: FeatureDelta,
@@ -147,9 +147,9 @@ impl Accumulators {
     #[inline]
     pub fn push(&mut self, network: &Network, changes: &Changes) {
         let mut views = self.stack[self.top].views;
-        for come in changes.added() {
-            if come.piece == Piece::King {
-                views[come.color as usize] = network.features.view(come.color, come.square);
+        for placed in changes.added() {
+            if placed.piece == Piece::King {
+                views[placed.color as usize] = network.features.view(placed.color, placed.square);
             }
         }
         self.top += 1;

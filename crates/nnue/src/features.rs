@@ -84,7 +84,7 @@ pub struct UnknownFeatureSet(pub String);
 
 /// An invalid bucket in a map from king squares to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("number {square} of the map of kings is bucket {bucket}; there are 0 to 31")]
+#[error("entry {square} of the map of king buckets is {bucket}, not from 0 to 31")]
 pub struct BadKingBucket {
     /// Index in the map.
     pub square: usize,

@@ -158,7 +158,7 @@ impl Network {
                 Err(LoadError { field: "format".into(), offset: 0, problem: problem.into() })
             }
             None => {
-                let problem = "these bytes do not begin a known network file (our own .tnn, Stockfish's .nnue, \
+                let problem = "these bytes do not begin any known network file (our own .tnn, Stockfish's .nnue, \
                                Jomfish's .jnn, the student's binary)";
                 Err(LoadError { field: "magic".into(), offset: 0, problem: problem.into() })
             }

@@ -52,14 +52,14 @@ struct Sample {
 
 fn write_sample(out: &mut impl Write, position: &Position, sample: &Sample) -> Result<(), Box<dyn Error>> {
     let [mut white, mut black] = [Counts::default(), Counts::default()];
-    let facts = bootstrap::collect_terms(position, &mut white, &mut black);
+    let context = bootstrap::collect_terms(position, &mut white, &mut black);
     for (term, count) in black.0 {
         *white.0.entry(term).or_default() -= count;
     }
     white.0.retain(|_, &mut count| count != 0);
     out.write_all(&[sample.result])?;
     out.write_all(&sample.eval.to_le_bytes())?;
-    out.write_all(&[facts.phase, facts.winnable[0], facts.winnable[1], sample.kind])?;
+    out.write_all(&[context.phase, context.winnable[0], context.winnable[1], sample.kind])?;
     out.write_all(&u16::try_from(white.0.len())?.to_le_bytes())?;
     for (term, count) in white.0 {
         out.write_all(&u16::try_from(term)?.to_le_bytes())?;

@@ -78,7 +78,8 @@ impl SubAssign for Pair {
     }
 }
 
-/// Receives the terms that a side has, to add up their values, or to list them for the fit.
+/// Receives the terms that a side has: to add up their values in the engine, or to list them for the fit of
+/// the weights.
 pub(crate) trait Ledger {
     /// Enters a term, an index of [`tables::WEIGHTS`], `count` times.
     fn enter(&mut self, term: usize, count: i32);
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_more_is_worth_having() {
+    fn an_extra_piece_raises_the_value() {
         let level = evaluate("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1");
         let mut least = level + 50;
         for odds in [
@@ -351,9 +352,9 @@ mod tests {
         let board = "r2q1rk1/pp1b1ppp/2n1pn2/3p4/1b1P4/2NBPN2/PPQ2PPP/R1B1K2R w KQ - 0 1";
         let position = Position::from_fen(board).unwrap();
         let [mut white, mut black] = [Sum::default(); 2];
-        let facts = collect_terms(&position, &mut white, &mut black);
+        let context = collect_terms(&position, &mut white, &mut black);
         let total = white.0 - black.0;
-        assert_eq!((facts.phase, facts.winnable), (24, [64, 64]));
+        assert_eq!((context.phase, context.winnable), (24, [64, 64]));
         assert_eq!(evaluate(board), total.midgame());
     }
 

@@ -64,7 +64,7 @@ impl Worker {
                 forced: self.root_moves.len() == 1,
             };
             let score = best.score;
-            if self.is_satisfied(score) || self.time.is_enough(stability) {
+            if self.is_satisfied(score) || self.time.soft_limit_reached(stability) {
                 // While pondering the opponent's clock runs: go on until `ponderhit`.
                 self.ponder_done = true;
                 if !self.shared.signals.is_pondering() {

@@ -332,7 +332,7 @@ impl Threats {
     }
 }
 
-/// The circumstances of a quiet move that the tables need besides the move itself.
+/// Context of a quiet move: everything that the tables need besides the move itself.
 pub(crate) struct QuietContext<'a> {
     pub(crate) color: Color,
     pub(crate) threats: &'a Threats,
@@ -354,16 +354,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gauge_never_leaves_its_range() {
-        let mut gauge = HistoryEntry::<8192>::default();
+    fn an_entry_never_leaves_its_range() {
+        let mut entry = HistoryEntry::<8192>::default();
         for _ in 0..100 {
-            gauge.update(3000);
+            entry.update(3000);
         }
-        assert!((8000..=8192).contains(&gauge.get()), "{}", gauge.get());
+        assert!((8000..=8192).contains(&entry.get()), "{}", entry.get());
         for _ in 0..100 {
-            gauge.update(-100_000);
+            entry.update(-100_000);
         }
-        assert_eq!(gauge.get(), -8192);
+        assert_eq!(entry.get(), -8192);
     }
 
     #[test]
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn corrections_go_the_way_of_the_error() {
+    fn corrections_have_the_sign_of_the_error() {
         let mut histories = Histories::new();
         let position = Position::startpos();
         for _ in 0..50 {

@@ -1,6 +1,6 @@
 //! All tuned parameters of the search, in one table: name, default, range and step.
 //!
-//! In an ordinary build a parameter is a constant. With the feature `tune` each searcher has [`Values`] of
+//! In an ordinary build a parameter is a constant. With the feature `tune` each searcher has `Values` of
 //! its own, so that two settings can play each other within one program, and each parameter is also a UCI
 //! option. So is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
 
@@ -36,7 +36,7 @@ macro_rules! params {
         #[cfg(feature = "tune")]
         thread_local! {
             /// Values used by the search that this thread works for.
-            static IN_USE: [Cell<i32>; TABLE.len()] = const { [$(Cell::new($default),)*] };
+            static CURRENT: [Cell<i32>; TABLE.len()] = const { [$(Cell::new($default),)*] };
         }
 
         $(
@@ -44,7 +44,7 @@ macro_rules! params {
             #[inline(always)]
             pub(crate) fn $name() -> i32 {
                 #[cfg(feature = "tune")]
-                return IN_USE.with(|values| values[Index::$name as usize].get());
+                return CURRENT.with(|values| values[Index::$name as usize].get());
                 #[cfg(not(feature = "tune"))]
                 return $default;
             }
@@ -52,8 +52,8 @@ macro_rules! params {
     };
 }
 
-/// Former names of parameters and the present ones. Journals of tunings, `--only` lists and scripts may still use
-/// them, so [`current_name`] is applied wherever a name is read from outside.
+/// Former names of parameters and the present ones. Journals of tunings, `--only` lists and scripts may still
+/// use them, so [`current_name`] is applied wherever a name is read from outside.
 const RENAMED: &[(&str, &str)] = &[
     ("use_counsel_order", "use_strategist_order"), // language: old name
     ("use_counsel_lmr", "use_strategist_lmr"),     // language: old name
@@ -78,16 +78,17 @@ const RENAMED: &[(&str, &str)] = &[
     ("tm_share", "tm_fraction"),
 ];
 
-/// Present name of a parameter that may be given by a former name, in upper or lower case; any other name is returned
-/// unchanged. For example `hopeless_depth` gives `quiets_futile_depth`.
+/// Present name of a parameter that may be given by a former name, in upper or lower case; any other name is
+/// returned unchanged. For example `hopeless_depth` gives `quiets_futile_depth`.
 pub fn current_name(name: &str) -> &str {
     let renamed = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
     renamed.map_or(name, |&(_, new)| new)
 }
 
 impl Param {
-    /// True if a pattern selects the parameter: its name, or the beginning of names followed by `*`. Former names select
-    /// as they did when they were in use; for example `hopeless_*` selects both `quiets_futile_…`.
+    /// True if a pattern selects the parameter: its name, or the beginning of names followed by `*`. Former
+    /// names select as they did when they were in use; for example `hopeless_*` selects both
+    /// `quiets_futile_…`.
     pub fn matches(&self, pattern: &str) -> bool {
         let is_selected = |name: &str| match pattern.strip_suffix('*') {
             Some(prefix) => name.starts_with(prefix),
@@ -124,8 +125,8 @@ impl Values {
     }
 
     /// Makes this thread search with these values from now on.
-    pub(crate) fn put_in_use(&self) {
-        IN_USE.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
+    pub(crate) fn make_current(&self) {
+        CURRENT.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
     }
 }
 
@@ -395,14 +396,14 @@ mod tests {
 
     #[test]
     #[cfg(feature = "tune")]
-    fn a_tuner_stays_in_range() {
+    fn a_tuner_sets_values_within_their_range_for_one_thread() {
         let mut values = Values::default();
         assert!(!values.set("no_such_number", 1));
         assert!(!values.set("rfp_margin", 100_000));
         assert_eq!(values, Values::default());
         assert!(values.set("rfp_margin", 78));
         assert!(values.set("counsel_depth", 9) && values.set("strategist_depth", 8)); // language: old name
-        values.put_in_use();
+        values.make_current();
         assert_eq!((rfp_margin(), rfp_depth()), (78, 10));
         let elsewhere = std::thread::spawn(rfp_margin).join().unwrap();
         assert_eq!(elsewhere, 70, "another thread works for another search");

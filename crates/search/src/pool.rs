@@ -88,7 +88,7 @@ impl Searcher {
     }
 
     /// The same searcher, controlled by existing signals.
-    pub fn listening_to(mut self, signals: Arc<Signals>) -> Self {
+    pub fn with_signals(mut self, signals: Arc<Signals>) -> Self {
         self.signals = signals;
         self
     }
@@ -99,8 +99,8 @@ impl Searcher {
     /// # Errors
     /// If the hash table cannot be allocated.
     pub fn sibling(&self, hash_mib: usize) -> Result<Self, OutOfMemory> {
-        let signals = Arc::new(Signals::part_of(self.signals()));
-        let sibling = Self::new(self.factory(), hash_mib)?.listening_to(signals);
+        let signals = Arc::new(Signals::child_of(self.signals()));
+        let sibling = Self::new(self.factory(), hash_mib)?.with_signals(signals);
         #[cfg(feature = "tune")]
         let sibling = {
             let settings = Settings { params: self.settings.params.clone(), ..sibling.settings };
@@ -241,7 +241,7 @@ impl Searcher {
         #[cfg(feature = "tune")]
         let params = &self.settings.params;
         #[cfg(feature = "tune")]
-        params.put_in_use();
+        params.make_current();
         let requested = self.settings.multipv.max(1);
         let mut multipv = requested;
         if self.settings.strength.is_some() {
@@ -286,7 +286,7 @@ impl Searcher {
                 // If the system refuses a thread, the search goes on with one helper less.
                 threads.extend(builder.spawn_scoped(scope, move || {
                     #[cfg(feature = "tune")]
-                    params.put_in_use();
+                    params.make_current();
                     worker.deepen(multipv, None);
                 }));
             }

@@ -102,9 +102,9 @@ impl Worker {
                 } else if futility <= alpha && mv.promotion.is_none() && !self.position.gives_check(mv) {
                     // Futility pruning: not even the captured piece raises the evaluation to alpha.
                     let gain = self.position.captured_by(mv).map_or(0, exchange_value);
-                    let hope = futility + gain;
-                    if use_qs_see() != 0 && hope <= alpha {
-                        best_score = best_score.max(hope.min(MAX_EVAL));
+                    let futility_score = futility + gain;
+                    if use_qs_see() != 0 && futility_score <= alpha {
+                        best_score = best_score.max(futility_score.min(MAX_EVAL));
                         continue;
                     }
                     if use_qs_see() != 0 && !self.position.see_ge(mv, 1) {

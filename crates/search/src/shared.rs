@@ -17,7 +17,7 @@ pub struct Signals {
 
 impl Signals {
     /// Signals of a child search, stopped by themselves or with the parent.
-    pub fn part_of(parent: Arc<Signals>) -> Self {
+    pub fn child_of(parent: Arc<Signals>) -> Self {
         Self { parent: Some(parent), ..Self::default() }
     }
 

@@ -77,7 +77,7 @@ impl Searcher {
     /// from 0 to 1. Used to show in `eval` what a search would see.
     pub fn blend_eval(&self, evaluation: Centipawns, eval: &StrategistEval, blend: f32) -> Centipawns {
         #[cfg(feature = "tune")]
-        self.settings.params.put_in_use();
+        self.settings.params.make_current();
         Centipawns(blended_value(evaluation.0, eval, blend))
     }
 }

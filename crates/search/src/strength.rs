@@ -26,7 +26,8 @@ impl Strength {
     /// Number of lines among which a limited player chooses.
     pub(crate) const LINES: usize = 4;
 
-    /// Clamps a rating to the supported range.
+    /// A strength of `elo` on Stockfish's `UCI_Elo` scale, clamped to 1320 to 3190 ([`Self::MIN`] to
+    /// [`Self::MAX`]).
     pub fn new(elo: u32) -> Self {
         Self { elo: elo.clamp(Self::MIN, Self::MAX) }
     }
@@ -47,11 +48,11 @@ impl Strength {
 
     /// Index of the line to play: the best after adding a random error to each score.
     pub(crate) fn choose(self, moves: &[RootMove], random: &mut SplitMix) -> usize {
-        let blur = 220.0 * (1.0 - self.level()).powi(2);
+        let noise = 220.0 * (1.0 - self.level()).powi(2);
         let mut choice = 0;
         let mut best = f64::MIN;
         for (index, root) in moves.iter().take(Self::LINES).enumerate() {
-            let seen = f64::from(seen_value(root)) + random.unit() * blur;
+            let seen = f64::from(seen_value(root)) + random.unit() * noise;
             if seen > best {
                 (choice, best) = (index, seen);
             }

@@ -17,10 +17,10 @@ pub enum SyzygyError {
     NoTables(String),
     /// A folder with tables has a colon in its name, at which the library that reads tables would split it.
     #[error("'{0}' has Syzygy tables, but a name with a colon, which cannot be read")]
-    Colon(String),
+    ColonInPath(String),
     /// A table file is incomplete. The library would read beyond its end.
-    #[error("the Syzygy table '{0}' is not whole; fetch it again, or remove it")]
-    Cut(String),
+    #[error("the Syzygy table '{0}' is incomplete; download it again, or remove it")]
+    Truncated(String),
     /// Tables were found but could not be opened.
     #[error("the Syzygy tables in '{0}' could not be opened")]
     Unreadable(String),
@@ -53,8 +53,8 @@ pub struct Tablebases {
     tables: TableBases<Attacks>,
     path: String,
     max_pieces: u32,
-    /// Names of the available distance tables (DTZ). Asked for one that is missing, the library would also
-    /// forget the result table of that name.
+    /// Names of the available distance tables (DTZ). The library must not be asked for a missing one, because
+    /// it would then also forget the result table (WDL) of that name.
     distances: HashSet<String>,
 }
 
@@ -95,8 +95,8 @@ impl Tablebases {
         !castling && board.occupied().len() <= self.max_pieces()
     }
 
-    /// True if the distance tables of the position itself are available. For its captures and pawn moves the
-    /// library needs results only.
+    /// True if the distance tables (DTZ) of the position itself are available. For the positions after
+    /// captures and pawn moves the library needs result tables (WDL) only.
     fn has_distances(&self, position: &Position) -> bool {
         const LETTERS: [(&str, Piece); 6] = [
             ("K", Piece::King),
@@ -243,7 +243,7 @@ impl FoundTables {
             }
             let name = folder.to_string_lossy().into_owned();
             if name.contains(':') {
-                return Err(SyzygyError::Colon(name));
+                return Err(SyzygyError::ColonInPath(name));
             }
             found.folders.push(name);
         }
@@ -259,7 +259,7 @@ impl FoundTables {
         }
         // Blocks of 64 bytes and a checksum of 16.
         if !file.metadata().is_ok_and(|file| file.len() % 64 == 16) {
-            return Err(SyzygyError::Cut(file.display().to_string()));
+            return Err(SyzygyError::Truncated(file.display().to_string()));
         }
         if is_result {
             // For example, `KBNvK` has four pieces.

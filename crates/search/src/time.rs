@@ -77,13 +77,13 @@ impl TimeManager {
     }
 
     /// True if the hard limit is reached.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn hard_limit_reached(&self) -> bool {
         self.hard.is_some_and(|hard| self.elapsed() >= hard)
     }
 
     /// True if the soft limit, scaled by the stability of the result, is reached and no further iteration
     /// should begin.
-    pub(crate) fn is_enough(&self, stability_stats: StabilityStats) -> bool {
+    pub(crate) fn soft_limit_reached(&self, stability_stats: StabilityStats) -> bool {
         let Some(soft) = self.soft else { return false };
         if self.fixed {
             return self.elapsed() >= soft;
@@ -148,7 +148,7 @@ mod tests {
     fn an_uncertain_policy_takes_more_of_the_clock() {
         let mut manager = manager(100_000, 0, None);
         let enough = |manager: &TimeManager, policy_entropy| {
-            manager.is_enough(StabilityStats {
+            manager.soft_limit_reached(StabilityStats {
                 best_move_fraction: 0.7,
                 stable_for: 5,
                 drop: 0,
@@ -177,6 +177,6 @@ mod tests {
             policy_entropy: None,
             forced: true,
         };
-        assert!(!manager.is_over() && !manager.is_enough(stable));
+        assert!(!manager.hard_limit_reached() && !manager.soft_limit_reached(stable));
     }
 }

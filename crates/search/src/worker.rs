@@ -266,10 +266,10 @@ impl Worker {
     /// search also explores ways around a repetition.
     #[inline]
     pub(crate) fn draw_value(&self) -> Value {
-        let flicker = (self.nodes & 2) as Value - 1;
+        let jitter = (self.nodes & 2) as Value - 1;
         match self.position.side_to_move() {
-            Color::White => self.draw_for_white + flicker,
-            Color::Black => -self.draw_for_white + flicker,
+            Color::White => self.draw_for_white + jitter,
+            Color::Black => -self.draw_for_white + jitter,
         }
     }
 
@@ -324,7 +324,7 @@ impl Worker {
             return;
         }
         let over = !self.shared.signals.is_pondering()
-            && (self.ponder_done || self.time.is_over() || self.out_of_nodes());
+            && (self.ponder_done || self.time.hard_limit_reached() || self.out_of_nodes());
         if over {
             self.stop_all();
         }

@@ -74,7 +74,7 @@ fn the_same_search_counts_the_same_nodes() {
 }
 
 #[test]
-fn a_node_limit_is_kept_to_the_node() {
+fn a_node_limit_is_met_exactly() {
     with_stack(|| {
         for limit in [1, 100, 1023, 1024, 1025, 7777] {
             let limits = Limits { nodes: Some(limit), ..Limits::default() };
@@ -357,7 +357,7 @@ fn endgame_tables_overrule_the_evaluation() {
         std::fs::remove_file(folder.join("KRvK.rtbw")).unwrap();
         std::fs::write(folder.join("KRvK.rtbw"), &whole[..whole.len() / 2]).unwrap();
         let refused = searcher.set_syzygy(results).unwrap_err().to_string();
-        assert!(refused.contains("KRvK.rtbw' is not whole"), "{refused}");
+        assert!(refused.contains("KRvK.rtbw' is incomplete"), "{refused}");
         assert_eq!(searcher.set_syzygy(""), Ok(0));
         std::fs::remove_dir_all(folder).unwrap();
     });

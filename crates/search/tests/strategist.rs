@@ -67,21 +67,21 @@ fn queried_from_the_search_it_always_searches_the_same_nodes() {
     assert_ne!(nodes(&first), nodes(&without), "a random network must change the search");
     let (counted, again) = (counted.unwrap(), again.unwrap());
     let counts = |statistics: Statistics| {
-        let Statistics { evaluations, considered, asked, answered, hits, .. } = statistics;
+        let Statistics { evaluations, considered, queried: asked, answered, hits, .. } = statistics;
         [evaluations, considered, asked, answered, hits]
     };
     assert_eq!(counts(counted), counts(again));
-    let Statistics { evaluations, asked, answered, hits, .. } = counted;
+    let Statistics { evaluations, queried: asked, answered, hits, .. } = counted;
     assert!(asked > 3 && asked == answered && hits > answered, "{counted}");
     assert!(answered * 500 <= first[1].nodes + 500, "{counted}");
     assert!(evaluations > 1000 && counted.fraction() < 0.01, "{counted}");
 }
 
 #[test]
-fn threads_of_search_and_strategist_get_along() {
+fn threads_of_search_and_strategist_run_together() {
     let (results, counted) = search(Some(strategist(QueryMode::Threads(2))), 2);
     assert!(results.iter().all(|result| result.best.is_some() && result.depth == 10));
-    assert!(counted.unwrap().asked > 0);
+    assert!(counted.unwrap().queried > 0);
 }
 
 /// Every use of the strategist's evaluation has a switch.

@@ -8,15 +8,16 @@ use tandem_data::Outcome;
 /// Rules by which a game is ended early. Scores are in centipawns, lengths in plies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjudication {
-    /// A side wins once the score is at least this many centipawns in its favour …
+    /// Score in centipawns from which a side counts as winning; see [`Self::win_plies`].
     pub win_score: i32,
-    /// … in this many consecutive plies, that is by both sides' scores.
+    /// A side wins if it has counted as winning for this many consecutive plies, that is by the scores of
+    /// both sides.
     pub win_plies: u32,
-    /// A game is drawn once the score is no further from zero than this …
+    /// Largest absolute score in centipawns that counts as equal; see [`Self::draw_plies`].
     pub draw_score: i32,
-    /// … in this many consecutive plies …
+    /// A game is drawn if the score has been equal for this many consecutive plies.
     pub draw_plies: u32,
-    /// … of which none is before this ply, because openings are often evaluated as equal.
+    /// First ply from which equal scores count, because openings are often evaluated as equal.
     pub draw_from: usize,
     /// Length in plies at which a game is drawn in any case.
     pub max_plies: usize,

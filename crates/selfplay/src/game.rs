@@ -66,7 +66,7 @@ fn ended(position: &Position) -> Option<Outcome> {
     if !position.has_legal_move() {
         let mated = position.in_check();
         let loser = position.side_to_move();
-        return Some(if mated { Outcome::Loss.seen_by(loser) } else { Outcome::Draw });
+        return Some(if mated { Outcome::Loss.from_view_of(loser) } else { Outcome::Draw });
     }
     let drawn =
         position.is_fifty_moves() || position.repetitions() >= 2 || position.is_insufficient_material();

@@ -137,9 +137,9 @@ fn framed(bytes: &[u8]) -> Vec<u8> {
     block
 }
 
-/// True if a file without a valid first block is the beginning of this journal, whose first write was cut
-/// short.
-fn is_begun_so(mut file: &File, start: &[u8]) -> io::Result<bool> {
+/// True if a file without a valid first block holds only the beginning of this journal, because its first
+/// write was cut short.
+fn is_truncated_start(mut file: &File, start: &[u8]) -> io::Result<bool> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0))?;
     file.take(MAX_BLOCK).read_to_end(&mut bytes)?;
@@ -191,7 +191,7 @@ impl Journal {
         // A killed run leaves less than one block behind the last valid one. Anything longer was not written
         // by this program.
         let torn = len.saturating_sub(found.end);
-        let foreign = fresh && !is_begun_so(&file, &start).map_err(SelfPlayError::io(path))?;
+        let foreign = fresh && !is_truncated_start(&file, &start).map_err(SelfPlayError::io(path))?;
         if foreign || found.is_damaged || torn > FRAME as u64 + MAX_BLOCK {
             return Err(refuse(format!(
                 "no journal of this kind, or damaged at byte {}; move it away to begin anew",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_written_is_no_block_and_what_is_not_ours_stays() {
+    fn incomplete_blocks_are_dropped_and_foreign_files_are_kept() {
         let path = std::env::temp_dir().join(format!("tandem-torn-journal-{}", std::process::id()));
         let open = || Journal::open(&path, *b"A_TEST_1", "blocks");
         let mut journal = open().unwrap();
@@ -308,8 +308,8 @@ mod tests {
             std::fs::write(&path, foreign).unwrap();
             let error = open().err().expect("refused").to_string();
             assert!(error.contains("move it away"), "{error}");
-            let looked = read_unlocked(&path, *b"A_TEST_1", |_| Ok(()));
-            assert!(looked.is_err() || looked.unwrap().is_none());
+            let outcome = read_unlocked(&path, *b"A_TEST_1", |_| Ok(()));
+            assert!(outcome.is_err() || outcome.unwrap().is_none());
             assert_eq!(std::fs::read(&path).unwrap(), foreign);
         }
         std::fs::remove_file(path).unwrap();

@@ -141,21 +141,21 @@ pub fn label_with(
     let mut journal = Journal::open(&path, MAGIC, &about)?;
     let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
     let threads = labellers.len().max(1);
-    let (jobs, waiting) = sync_channel::<Job>(threads);
+    let (jobs, job_queue) = sync_channel::<Job>(threads);
     // Only the threads hold the receiver: once the last of them has ended, sending fails instead of blocking.
-    let mut waiting = Some(Arc::new(Mutex::new(waiting)));
+    let mut job_queue = Some(Arc::new(Mutex::new(job_queue)));
     let (promises, in_order) = sync_channel::<Receiver<Answer>>(4 * threads);
     let feeding = Mutex::new((Skips::default(), None));
     let mut checked = 0;
 
     std::thread::scope(|scope| -> Result<(), SelfPlayError> {
         for labeller in labellers {
-            let Some(waiting) = waiting.clone() else { break };
+            let Some(job_queue) = job_queue.clone() else { break };
             let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
-            let spawned = builder.spawn_scoped(scope, move || label_blocks(&waiting, labeller, cancel));
+            let spawned = builder.spawn_scoped(scope, move || label_blocks(&job_queue, labeller, cancel));
             spawned.map_err(SelfPlayError::io(&path))?;
         }
-        waiting = None;
+        job_queue = None;
         let (feeding, skip) = (&feeding, journal.blocks);
         scope.spawn(move || {
             let mut reader = RecordReader::new(sources, 1, on_error, None, Cursor::default());
@@ -187,8 +187,8 @@ pub fn label_with(
                 }
             }
             drop(records);
-            let Skips { count, with_rest, lost_files, .. } = *reader.skips();
-            let skips = Skips { count, with_rest, lost_files, examples: Vec::new() };
+            let Skips { count, lost_rest: with_rest, lost_files, .. } = *reader.skips();
+            let skips = Skips { count, lost_rest: with_rest, lost_files, examples: Vec::new() };
             *feeding.lock().unwrap_or_else(PoisonError::into_inner) = (skips, failure);
         });
         for promise in in_order {
@@ -210,7 +210,7 @@ pub fn label_with(
     if let Some(error) = failure {
         return Err(error.into());
     }
-    let Skips { count, with_rest, lost_files, .. } = skips;
+    let Skips { count, lost_rest: with_rest, lost_files, .. } = skips;
     (report.skipped, report.with_rest, report.lost_files) = (count, with_rest, lost_files);
     if !report.finished || cancel.load(Relaxed) {
         report.finished = false;
@@ -266,9 +266,9 @@ fn journal_of(target: &Source) -> PathBuf {
 }
 
 /// Labels blocks until the queue is closed.
-fn label_blocks(waiting: &Mutex<Receiver<Job>>, mut labeller: Box<dyn Labeller>, cancel: &AtomicBool) {
+fn label_blocks(job_queue: &Mutex<Receiver<Job>>, mut labeller: Box<dyn Labeller>, cancel: &AtomicBool) {
     loop {
-        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = job_queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { records, done }) = job else { return };
         let labelled = labeller.label(&records, cancel);
         let goes_on = matches!(labelled, Ok(Some(_)));

@@ -44,7 +44,8 @@ impl SharedReservoir {
         })
     }
 
-    /// Removes all positions; the same seed selects the same of the same positions.
+    /// Removes all positions and reseeds the sampling: the same positions with the same seed give the same
+    /// sample.
     pub(crate) fn clear(&self, seed: u64) {
         let mut leaves = self.lock();
         leaves.sample.clear();

@@ -1,7 +1,7 @@
 //! Training data and tuned parameters from games of our own search.
 //!
-//! - [`play`] plays games against itself and stores them as viriformat; [`play_game`] plays a single one;
-//! - [`label`] scores the positions of an existing data set by search, [`label_with`] by any other [`Labeller`];
+//! - [`play()`] plays games against itself and stores them as viriformat; [`play_game`] plays a single one;
+//! - [`label()`] scores the positions of an existing data set by search, [`label_with`] by any other [`Labeller`];
 //! - [`tune()`] tunes the search parameters by SPSA, with games between perturbed settings.
 //!
 //! Use it to generate data in bulk. To measure whether one engine is stronger than another, use

@@ -54,7 +54,7 @@ impl Openings {
         let book = input::open(path).map_err(SelfPlayError::io(path))?;
         for (number, line) in epd::lines(book) {
             let line = line.map_err(SelfPlayError::io(path))?;
-            let board = epd::board_of(&line);
+            let board = epd::parse_board(&line);
             self.book.push(board.map_err(|error| refuse(format!("line {number}: {error}")))?);
         }
         if self.book.is_empty() { Err(refuse("no line of it is a position".into())) } else { Ok(()) }

@@ -125,7 +125,7 @@ pub fn play_game(
     });
     let Some(white) = white else { return Ok(None) };
     for record in &mut records {
-        record.result = Some(white.seen_by(record.position.side_to_move()));
+        record.result = Some(white.from_view_of(record.position.side_to_move()));
     }
     Ok(Some(GameRecord { records, searching }))
 }
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_goes_on_elsewhere_is_refused() {
+    fn a_run_that_continues_elsewhere_is_refused() {
         let dir = directory("locked");
         let part = part_of(&file_of(&dir.join("x"), 0, 1));
         let held = File::create(&part).unwrap();

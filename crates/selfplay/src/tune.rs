@@ -169,8 +169,8 @@ struct SharedState<'a> {
     watch: &'a mut (dyn FnMut(&Tuning) + Send),
 }
 
-/// The first block of the journal at `path`, if it describes this plan, perhaps by former names of parameters: such a
-/// tuning goes on.
+/// The plan stored in the journal at `path`, if it is equal to this one apart from old names of parameters,
+/// so that the tuning can be resumed.
 fn stored_plan(path: &Path, plan: &TuningPlan) -> Option<String> {
     let about = journal::read_unlocked(path, MAGIC, |_| Ok(())).ok()??;
     (TuningPlan::parse(&about)? == *plan).then_some(about)
@@ -335,7 +335,7 @@ mod tests {
 
     /// Journals hold the names that parameters had when the tuning began.
     #[test]
-    fn a_tuning_with_former_names_of_parameters_goes_on() {
+    fn a_tuning_with_old_parameter_names_is_resumed() {
         let path = file("former-names");
         let names = ["hopeless_depth", "counsel_depth"]; // language: old name
         let parameter = |name| {

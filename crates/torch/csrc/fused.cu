@@ -49,7 +49,7 @@ __device__ void ldmatrix_x4_trans(u32 (&words)[4], const u16* row) {
                  : "memory");
 }
 
-// c += a b for a 16 x 16 and a 16 x 8 matrix. With g = lane / 4 and t = lane % 4 a lane holds
+// c += a * b for a 16 x 16 and a 16 x 8 matrix. With g = lane / 4 and t = lane % 4 a lane holds
 // - a: row g, columns 2t and 2t + 1; row g + 8; then both rows eight columns on;
 // - b: column g, rows 2t and 2t + 1; then eight rows on;
 // - c: row g, columns 2t and 2t + 1; then row g + 8.
@@ -374,7 +374,7 @@ __device__ void load_rows_async(u16* to, const u16* from, int stride) {
     }
 }
 
-// c = rows transpose(others): the dot products of this warp's 16 rows with all 64 other rows.
+// c = rows * others^T: the dot products of this warp's 16 rows with all 64 rows of `others`.
 template <int HEAD>
 __device__ void dot_products(float (&c)[8][4], const u16* rows, const u16* others) {
     const int lane = threadIdx.x % 32, stride = HEAD + PAD;
@@ -399,7 +399,7 @@ __device__ void dot_products(float (&c)[8][4], const u16* rows, const u16* other
     }
 }
 
-// c += a rows, for a 16 x 16 matrix and 16 rows.
+// c += a * rows, for a 16 x 16 matrix in registers and 16 rows in shared memory.
 template <int HEAD>
 __device__ void accumulate(float (&c)[HEAD / 8][4], const u32 (&a)[4], const u16* rows) {
     const int lane = threadIdx.x % 32;
@@ -422,7 +422,7 @@ __device__ void clear(float (&c)[HEAD / 8][4]) {
     }
 }
 
-// c = weights rows, where the weights of this warp's 16 queries over the 64 slots are in registers, two
+// c = weights * rows, where the weights of this warp's 16 queries over the 64 slots are in registers, two
 // values to a word: of each group of eight slots those of row g and those of row g + 8, which is the layout
 // that `mma` takes.
 template <int HEAD>
@@ -435,8 +435,8 @@ __device__ void matmul_weights(float (&c)[HEAD / 8][4], const u32 (&weights)[8][
     }
 }
 
-// c = transpose(weights) rows for this warp's 16 slots: rows of 64 queries, weighted by `weights` in shared memory, a
-// row for a query.
+// c = weights^T * rows for this warp's 16 slots: the rows of 64 queries, weighted by `weights` in shared
+// memory, which has a row for each query.
 template <int HEAD>
 __device__ void matmul_weights_transposed(float (&c)[HEAD / 8][4], const u16* weights, const u16* rows) {
     const int lane = threadIdx.x % 32;

@@ -101,7 +101,7 @@ impl Compute {
         tch::set_num_threads(threads as i32);
     }
 
-    /// Name that [`Compute::named`] accepts: `cpu`, `cuda:0`, `mps`.
+    /// Name that [`Compute::from_name`] accepts: `cpu`, `cuda:0`, `mps`.
     pub fn name(&self) -> String {
         match self.device {
             Device::Cpu => "cpu".into(),

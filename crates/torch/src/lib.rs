@@ -1,13 +1,15 @@
 //! Training and inference of Tandem's transformers with libtorch.
 //!
-//! Use it to train a transformer or a bridge on a GPU, or to predict many positions at once, for example when data is
-//! relabelled. Do not use it to evaluate positions in an engine: [`tandem_transformer::Network`] does that without
-//! libtorch, and a single position is faster there. NNUEs are trained by `tandem_train` alone, which needs no libtorch.
+//! Use it to train a transformer or a bridge on a GPU, or to predict many positions at once, for example when
+//! data is relabelled. Do not use it to evaluate positions in an engine: [`tandem_transformer::Network`] does
+//! that without libtorch, and a single position is faster there. NNUEs are trained by `tandem_train` alone,
+//! which needs no libtorch.
 //!
-//! The crate is empty without the feature `torch`, because libtorch is a large dependency and most builds of the
-//! workspace do not train transformers. With the feature it needs libtorch 2.11, which `scripts/libtorch.sh` installs,
-//! and a C++ compiler. CUDA graphs, NCCL and the kernels of `csrc/fused.cu` are in a library of their own, which is
-//! loaded at run time: the same program runs on machines without a GPU.
+//! The crate is empty without the feature `torch`, because libtorch is a large dependency and most builds of
+//! the workspace do not train transformers. With the feature it needs libtorch 2.11, which
+//! `scripts/libtorch.sh` installs, and a C++ compiler. CUDA graphs, NCCL and the kernels of `csrc/fused.cu`
+//! are in a library of their own, which is loaded at run time: the same program runs on machines without a
+//! GPU.
 //!
 //! | type | purpose |
 //! |---|---|
@@ -17,9 +19,9 @@
 //! | [`TorchPredictor`] | outputs of a network for many samples, from any number of threads |
 //! | [`ComputeError`], [`TorchError`] | a device that cannot be used; an error of libtorch |
 //!
-//! Recipes, data loading, metrics and the training loop are in [`tandem_train::transformer`], which knows no tensors.
-//! Within this crate, `model` holds the forward pass, `losses` the losses, `parameters` the flat buffer of parameters,
-//! `optimiser` its update, and `fused` our own kernels.
+//! Recipes, data loading, metrics and the training loop are in [`tandem_train::transformer`], which knows no
+//! tensors. Within this crate, `model` holds the forward pass, `losses` the losses, `parameters` the flat
+//! buffer of parameters, `optimiser` its update, and `fused` our own kernels.
 //!
 //! # Example
 //!

@@ -202,8 +202,8 @@ impl<'a> PolicyTargets<'a> {
         }
     }
 
-    /// Cross-entropy of each position, against the target distribution raised to the power of 1 /
-    /// `temperature` and normalised again.
+    /// Policy loss: cross-entropy of each position over its legal moves, against the target distribution
+    /// raised to the power of 1 / `temperature` and normalised again.
     fn cross_entropy(&self, logits: &Tensor, temperature: f64) -> Tensor {
         // A finite value instead of minus infinity, because 0 times infinity would be NaN.
         let log_probabilities = logits.masked_fill(&self.illegal, -1e9).log_softmax(-1, Kind::Float);

@@ -3,8 +3,8 @@
 use crate::parameters::ParameterLayout;
 use tch::{Kind, Tensor};
 
-/// Mask with 1 for the two largest of every four consecutive weights in the matrices of the layers, and for
-/// all other parameters.
+/// Mask over the flat parameter buffer. In the matrices of the layers it is 1 for the two largest of every
+/// four consecutive weights, by absolute value, and 0 for the other two; it is 1 for all other parameters.
 pub(crate) fn two_four_mask(layout: &ParameterLayout, parameters: &Tensor) -> Tensor {
     let _guard = tch::no_grad_guard();
     let mask = Tensor::ones_like(parameters);

@@ -173,9 +173,9 @@ fn losses_match_the_metrics() {
         assert_eq!(by_head.iter().any(|(head, _)| *head == Head::MoveValue), network.contains("move_value"));
         for (head, actual) in by_head {
             let metric = Metric::Loss(head);
-            let mean = metrics.whole().get(metric).unwrap_or(0.0);
+            let mean = metrics.overall().get(metric).unwrap_or(0.0);
             // A step divides by all positions, the metrics by those with a known target.
-            let expected = mean * metrics.whole().count(metric) as f64 / samples.len() as f64;
+            let expected = mean * metrics.overall().count(metric) as f64 / samples.len() as f64;
             assert!(
                 (f64::from(actual) - expected).abs() < 1e-4 * (1.0 + expected),
                 "{head:?}: {actual}, not {expected}"

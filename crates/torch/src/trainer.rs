@@ -65,7 +65,8 @@ pub struct TorchTrainer {
     step: u64,
     /// Number of steps when this trainer was created, which is not 0 in a resumed run.
     first_step: u64,
-    /// Names of a step's metrics, and the metrics of the steps since the last [`TransformerTrainer::take_metrics`].
+    /// Names of a step's metrics, and the metrics of the steps since the last
+    /// [`TransformerTrainer::take_metrics`].
     metric_names: Vec<String>,
     pending_metrics: Vec<Tensor>,
 }
@@ -212,6 +213,7 @@ impl TorchTrainer {
         if let Some((trainable, _)) = &self.trainable {
             grads *= trainable;
         }
+        // Gradient clipping, as PyTorch's `clip_grad_norm_`.
         let grad_norm = grads.norm();
         let max_norm = self.recipe.training.max_grad_norm;
         if max_norm > 0.0 {
@@ -300,7 +302,8 @@ impl TorchTrainer {
         TrainError(format!("{}; {advice}", error.0))
     }
 
-    /// Largest number of positions that fits in memory, found by halving `max_len`. The results are discarded.
+    /// Largest number of positions that fits in memory, found by halving `max_len`. The results are
+    /// discarded.
     fn largest_fitting(&mut self, samples: &Samples, max_len: usize) -> Option<usize> {
         (self.captured, self.graph) = (None, None);
         let compute = self.compute;

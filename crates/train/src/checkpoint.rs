@@ -131,7 +131,7 @@ impl StoredCheckpoint for Checkpoint {
     }
 
     fn load(path: &Path) -> Result<Self, CheckpointError> {
-        read_whole(path, Self::from_bytes)
+        read_file(path, Self::from_bytes)
     }
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn read_tensors(
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
     let metadata = Metadata(header.metadata().clone().unwrap_or_default());
     if metadata.get("kind")? != kind {
-        return Err(format!("it calls itself {:?}", metadata.get("kind")?));
+        return Err(format!("its kind is {:?}, not {kind:?}", metadata.get("kind")?));
     }
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = BTreeMap::new();
@@ -200,7 +200,7 @@ pub(crate) fn read_tensors(
 }
 
 /// Reads and decodes a file; a decoding error names the file.
-pub(crate) fn read_whole<T>(
+pub(crate) fn read_file<T>(
     path: &Path,
     read: impl FnOnce(&[u8]) -> Result<T, String>,
 ) -> Result<T, CheckpointError> {
@@ -273,8 +273,8 @@ impl Checkpoints {
     pub fn save<C: StoredCheckpoint>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
         let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.step()));
         if is_best {
-            // The best comes first, because a checkpoint that mentions a best one has to find it. A run that
-            // is killed in between repeats this step.
+            // The best checkpoint is written first, because the numbered one refers to it in its progress. A
+            // run that is killed in between repeats this step.
             checkpoint.save(&self.best())?;
             self.link(checkpoint, &self.best(), &path)?;
         } else {
@@ -312,9 +312,9 @@ impl Checkpoints {
         from: &Path,
         to: &Path,
     ) -> Result<(), CheckpointError> {
-        let aside = self.folder.join("best.link");
-        let _ = std::fs::remove_file(&aside);
-        match std::fs::hard_link(from, &aside).and_then(|()| std::fs::rename(&aside, to)) {
+        let temporary = self.folder.join("best.link");
+        let _ = std::fs::remove_file(&temporary);
+        match std::fs::hard_link(from, &temporary).and_then(|()| std::fs::rename(&temporary, to)) {
             Ok(()) => Ok(()),
             Err(_) => checkpoint.save(to),
         }

@@ -32,7 +32,7 @@ const GROUP: usize = 512;
 /// Weight rows of the first layer that one task updates.
 const ROWS_PER_TASK: usize = 64;
 
-/// Tasks into which the search for the sides of each feature is divided.
+/// Parallel tasks that list the sides for which each feature is active.
 const SEARCH_TASKS: usize = 8;
 
 /// An NNUE in training on the CPU; also for networks that are not chess, by
@@ -255,7 +255,7 @@ impl<I: Inputs + Sync> CpuTrainer<I> {
 
         let mut update = self.job.optimiser.update(self.state.step, lr);
         if self.job.max_grad_norm > 0.0 {
-            // The norm must be known before the first update, so the gradients are computed twice.
+            // Gradient clipping. The norm must be known first, so the gradients are computed twice.
             let norm = (rest_square + self.visit_rows(&row_grads, None)).sqrt();
             update =
                 update.with_grad_scale((f64::from(self.job.max_grad_norm) / norm.max(1e-30)).min(1.0) as f32);
@@ -286,10 +286,10 @@ impl<I: Inputs + Sync> CpuTrainer<I> {
         let State { parameters, exp_avg, exp_avg_sq, slow_weights, .. } = &mut self.state;
         let chunk = ROWS_PER_TASK * rows.width;
         let count = len.div_ceil(chunk);
-        let pieces = parts(&mut parameters[..len], chunk, count)
-            .zip(parts(part_of(exp_avg, len), chunk, count))
-            .zip(parts(part_of(exp_avg_sq, len), chunk, count))
-            .zip(parts(part_of(slow_weights, len), chunk, count));
+        let pieces = par_chunks_or_empty(&mut parameters[..len], chunk, count)
+            .zip(par_chunks_or_empty(prefix(exp_avg, len), chunk, count))
+            .zip(par_chunks_or_empty(prefix(exp_avg_sq, len), chunk, count))
+            .zip(par_chunks_or_empty(prefix(slow_weights, len), chunk, count));
         let squares: Vec<f64> = pieces
             .enumerate()
             .map(|(chunk_index, (((weights, exp_avg), exp_avg_sq), slow_weights))| {
@@ -380,13 +380,17 @@ fn add(sums: &mut [f32], parts: &[f32]) {
 }
 
 /// The first `len` values, or none if the buffer is empty.
-fn part_of(buffer: &mut [f32], len: usize) -> &mut [f32] {
+fn prefix(buffer: &mut [f32], len: usize) -> &mut [f32] {
     let len = len.min(buffer.len());
     &mut buffer[..len]
 }
 
 /// Splits a buffer into `count` chunks; all of them are empty if the optimiser does not use the buffer.
-fn parts(buffer: &mut [f32], chunk: usize, count: usize) -> impl IndexedParallelIterator<Item = &mut [f32]> {
+fn par_chunks_or_empty(
+    buffer: &mut [f32],
+    chunk: usize,
+    count: usize,
+) -> impl IndexedParallelIterator<Item = &mut [f32]> {
     let pieces: Vec<&mut [f32]> = match buffer.is_empty() {
         true => std::iter::repeat_with(|| &mut [][..]).take(count).collect(),
         false => buffer.chunks_mut(chunk).collect(),
@@ -394,7 +398,7 @@ fn parts(buffer: &mut [f32], chunk: usize, count: usize) -> impl IndexedParallel
     pieces.into_par_iter()
 }
 
-/// The sides of one king after the other, in their order.
+/// Sorts the sides by king bucket with a counting sort, so that sides that share weight rows are neighbours.
 fn sort_by_king_bucket(features: &ActiveFeatures, stride: usize, buffers: &mut StepBuffers) {
     let sides = features.counts.len();
     let bucket_of = |side: usize| features.side(side).first().map_or(0, |&row| row as usize / stride);
@@ -419,8 +423,8 @@ fn sort_by_king_bucket(features: &ActiveFeatures, stride: usize, buffers: &mut S
 }
 
 impl FeatureUsers {
-    /// Finds the sides of each feature, several parts in parallel: each part counts its own, then knows where
-    /// its own entries begin.
+    /// Lists the sides for which each feature is active, in several parallel parts: each part first counts
+    /// its own entries, which gives the places where they begin in the lists.
     fn find(&mut self, features: &ActiveFeatures, order: &[u32], count: usize) {
         let part = order.len().div_ceil(SEARCH_TASKS).max(1);
         let mut counts: Vec<Vec<u32>> = order
@@ -437,7 +441,7 @@ impl FeatureUsers {
         let mut sum = 0;
         for row in 0..count {
             for counts in &mut counts {
-                // From now on, where the part's own entries begin.
+                // The count becomes the place where this part's entries begin.
                 sum += std::mem::replace(&mut counts[row], sum);
             }
             self.ends[row] = sum;

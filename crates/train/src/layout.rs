@@ -79,13 +79,14 @@ impl<I: Inputs> Layout<I> {
         let within = |most: f32| {
             if options.clip_weights { ClampRange::symmetric(most) } else { ClampRange::UNBOUNDED }
         };
-        // If more inputs can be active at once than there are pieces on a board, each may weigh less.
-        let room = f64::from(i16::MAX) - f64::from(FIRST_BIAS) * scales.accumulator;
-        let fits = (room / architecture.features.max_active().max(1) as f64).floor() / scales.accumulator;
+        // If more inputs can be active at once than there are pieces on a board, the bound of each weight is
+        // lower, so that their sum still fits 16 bits.
+        let headroom = f64::from(i16::MAX) - f64::from(FIRST_BIAS) * scales.accumulator;
+        let fits = (headroom / architecture.features.max_active().max(1) as f64).floor() / scales.accumulator;
         let first = FIRST_WEIGHT.min(fits.max(0.0) as f32) / if options.factoriser { 2.0 } else { 1.0 };
         let layers = architecture.layers();
-        // A flat head's output weights have 16 bits, and so have their products with values that are to be
-        // squared, if the kernels are to be fast; those of stacks have 8.
+        // The output weights of a flat head have 16 bits. With SCReLU the kernels are fast only if the
+        // product of a weight and an activation fits 16 bits as well. Weights of stacks have 8 bits.
         let most = |weight: f64| match architecture.head {
             HeadShape::Flat { activation: Activation::Screlu, .. } => {
                 FLAT_WEIGHT.min(f32::from(i16::MAX / quantisation.qa.max(1)) / weight as f32)
@@ -290,7 +291,7 @@ mod tests {
     use crate::reference::tests::{architectures, random_network};
 
     #[test]
-    fn networks_become_numbers_and_come_back() {
+    fn networks_are_restored_from_their_flat_parameters() {
         let mut random = SplitMix::new(3);
         for architecture in architectures() {
             let network = random_network(architecture.clone(), &mut random);
@@ -325,16 +326,16 @@ mod tests {
         }
     }
 
-    /// A starting network must survive the clamping of every step unchanged.
+    /// Training from a network must not change it by the clamping after each step.
     #[test]
-    fn a_network_is_parted_within_the_ranges() {
+    fn an_initial_network_is_factorised_within_the_clamp_ranges() {
         let mut random = SplitMix::new(5);
         for mut architecture in architectures() {
             architecture.features = tandem_nnue::FeatureSet::half_ka_v2_hm();
             let shape = LayoutOptions { factoriser: true, clip_weights: true, qat: false };
             let layout = Layout::new(architecture.clone(), Quantisation::default(), shape);
             let mut network = random_network(architecture, &mut random);
-            // From 0.9 to 1.5, which is more than one part alone can hold.
+            // From 0.9 to 1.5, which is more than the own or the shared row alone can hold.
             network.weights.iter_mut().for_each(|weight| *weight = *weight * 2.0 + 1.2);
             let mut parameters = layout.parameters_of(&network);
             let weights = layout.weights();
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_start_quantises_to_is_clipped_nowhere() {
+    fn quantising_initial_parameters_clips_nothing() {
         for architecture in architectures() {
             let shape = LayoutOptions { clip_weights: true, ..LayoutOptions::default() };
             let layout = Layout::new(architecture, Quantisation::default(), shape);

@@ -29,21 +29,21 @@ impl NeededFields {
         Self { score: !wdl.is_always(1.0), result: !wdl.is_always(0.0) }
     }
 
-    fn are_in(self, record: &Record) -> bool {
+    fn are_present(self, record: &Record) -> bool {
         (record.score.is_some() || !self.score)
             && (record.result.is_some() || !self.result)
             && record.position.has_kings()
     }
 
-    /// Drops records without a usable target while they are decoded, after the recipe's own filter. All records
-    /// are counted in `seen`.
+    /// Drops records without a usable target while they are decoded, after the recipe's own filter. All
+    /// records are counted in `seen`.
     fn filter(self, rules: Option<RecordFilter>, seen: Arc<AtomicU64>) -> RecordFilter {
         Arc::new(move |records, cursor| {
             seen.fetch_add(records.len() as u64, Ordering::Relaxed);
             if let Some(rules) = &rules {
                 rules(records, cursor);
             }
-            records.retain(|record| self.are_in(record));
+            records.retain(|record| self.are_present(record));
         })
     }
 }
@@ -51,14 +51,14 @@ impl NeededFields {
 fn open_source(source: &SourceRecipe, target: &TargetRecipe) -> Result<OpenSource, LoadDataError> {
     let (files, filter) = source.open()?;
     let seen = Arc::new(AtomicU64::new(0));
-    let sieve =
+    let record_filter =
         NeededFields::of(source.wdl_or(&target.wdl)).filter(filter.record_filter(), Arc::clone(&seen));
     Ok(OpenSource {
         path: source.path.clone(),
         weight: source.weight,
         files,
         on_error: OnError::Stop,
-        filter: Some(sieve),
+        filter: Some(record_filter),
         select: None,
         seen,
         needed: source.needed(NEEDED),
@@ -152,8 +152,8 @@ impl Loader {
         };
         let maker = NnueBatchBuilder { recipe: recipe.clone(), sources: recipe.data.train.clone() };
         let (sources, target) = (recipe.data.train.clone(), recipe.target.clone());
-        let feeds = move || open_sources(&sources, &target);
-        Self { batches: BatchQueue::new(plan, feeds, maker, cursor.unwrap_or_default()) }
+        let open = move || open_sources(&sources, &target);
+        Self { batches: BatchQueue::new(plan, open, maker, cursor.unwrap_or_default()) }
     }
 
     /// Returns a used batch, whose memory the next one reuses.
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn every_pool_has_the_weighted_part_of_every_source() {
-        let path = std::env::temp_dir().join(format!("tandem-wdl_weights-{}.csv", std::process::id()));
+        let path = std::env::temp_dir().join(format!("tandem-wdl-weights-{}.csv", std::process::id()));
         write(&path, "fen,score,result", |score| format!(",{},1-0", score + 10));
         let mut recipe = recipe(&path, "[target]\nwdl = 1.0\n");
         let wdl = Some(Schedule::Constant { value: 0.0 });

@@ -51,7 +51,7 @@ pub fn sigmoid(value: f64) -> f64 {
 
 impl Target {
     /// Target of a record: `scale` centipawns are 1.0, and `wdl` is the weight of the game result. A missing
-    /// score counts as zero, a missing result as a draw.
+    /// score counts as zero, a missing result as a draw. nnue-pytorch's `lambda` is 1 − `wdl`.
     pub fn new(record: &Record, scale: f64, wdl: f64) -> Self {
         let score = record.score.map_or(0.0, |score| f64::from(score.centipawns()));
         let points = record.result.map_or(0.5, |result| f64::from(result.points()));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_where_the_network_is_right() {
+    fn loss_and_gradient_vanish_at_the_target() {
         let output = f64::from(0.8f32);
         let target = Target { score: 0.8, win_probability: sigmoid(output) as f32 };
         for loss in [Loss::Power { power: 2.0 }, Loss::Power { power: 2.5 }, Loss::Score] {

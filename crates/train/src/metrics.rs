@@ -7,7 +7,7 @@ use tandem_transformer::encoding::wdl::wdl_of_centipawns;
 
 /// Labels beyond this many centipawns are left out of the mean error and the correlation, because mates and
 /// won games would outweigh everything that a search has to decide.
-pub const CLEAR_LABEL: f64 = 2000.0;
+pub const MAX_LABEL_CENTIPAWNS: f64 = 2000.0;
 
 /// Phase of the game by the number of pieces that are not pawns, kings included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -167,7 +167,7 @@ impl GroupMetrics {
         self.loss.value()
     }
 
-    /// Mean absolute error of the network's scores in centipawns. Labels beyond [`CLEAR_LABEL`] are left out.
+    /// Mean absolute error of the network's scores in centipawns. Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out.
     pub fn mae(&self) -> Option<f64> {
         self.error.value()
     }
@@ -184,7 +184,7 @@ impl GroupMetrics {
     }
 
     /// Pearson correlation of the network's scores with the labels', both in centipawns. Labels beyond
-    /// [`CLEAR_LABEL`] are left out.
+    /// [`MAX_LABEL_CENTIPAWNS`] are left out.
     pub fn correlation(&self) -> Option<f64> {
         self.pairs.correlation()
     }
@@ -223,7 +223,7 @@ impl Metrics {
         if let Some(loss) = loss {
             one.loss.add(loss);
         }
-        if let Some(score) = score.filter(|score| score.abs() <= CLEAR_LABEL) {
+        if let Some(score) = score.filter(|score| score.abs() <= MAX_LABEL_CENTIPAWNS) {
             one.error.add((centipawns - score).abs());
             one.pairs.add(centipawns, score);
         }
@@ -257,7 +257,7 @@ impl Metrics {
     }
 
     /// Metrics of all positions together.
-    pub fn whole(&self) -> &GroupMetrics {
+    pub fn overall(&self) -> &GroupMetrics {
         &self.whole
     }
 
@@ -340,7 +340,8 @@ mod tests {
             prediction(-50.0, -20.0, Outcome::Win, 20),
             prediction(0.0, 10.0, Outcome::Loss, 10),
             prediction(10.0, 0.0, Outcome::Draw, 4),
-            // Too clear a label for the mean error, but a result like any other.
+            // A label beyond `MAX_LABEL_CENTIPAWNS` is left out of the mean error, but the game counts for the
+            // accuracies.
             prediction(1500.0, 31_990.0, Outcome::Win, 4),
         ] {
             metrics.add(&prediction);

@@ -1,12 +1,13 @@
 //! Recipe keys that have been renamed, and the one place that knows their old names.
 //!
-//! Before a recipe is parsed, its TOML table is rewritten: each old key is replaced by the new one, so that recipes
-//! written for earlier versions, and those stored inside checkpoints, go on working and compare equal to their new form.
-//! Each replacement gives one line of text, a notice, which the lab prints to stderr; this library prints nothing.
+//! Before a recipe is parsed, its TOML table is rewritten: each old key is replaced by the new one, so that
+//! recipes written for earlier versions, and those stored inside checkpoints, go on working and compare equal
+//! to their new form. Each replacement gives one line of text, a notice, which the lab prints to stderr; this
+//! library prints nothing.
 //!
-//! To rename a key, rename the field of the recipe and add an entry to the table of its [`RecipeKind`]: [`renamed`]
-//! where the value stays the same, [`respelled`] where one value of a key has a new spelling, [`converted`] where the
-//! value changes its form.
+//! To rename a key, rename the field of the recipe and add an entry to the table of its [`RecipeKind`]:
+//! `renamed` where the value stays the same, `respelled` where one value of a key has a new spelling,
+//! `converted` where the value changes its form.
 
 use crate::recipe::RecipeError;
 use serde::Deserialize;
@@ -24,8 +25,8 @@ pub enum RecipeKind {
     Selector,
 }
 
-/// A function from the value of an old key to new keys of the same table and their values; no keys if the old value
-/// was the default. The error says why the old value is not valid.
+/// A function from the value of an old key to new keys of the same table and their values; no keys if the old
+/// value was the default. The error says why the old value is not valid.
 type Convert = fn(Value) -> Result<Vec<(&'static str, Value)>, String>;
 
 /// A change of a key: of its name, of one of its values, or of both.
@@ -42,13 +43,13 @@ enum Change {
 /// A key that has changed, with the way in which a table is rewritten.
 #[derive(Clone, Copy)]
 struct OldKey {
-    /// The key's path from the root, with dots between its parts. A part that ends with `[]` is an array of tables,
-    /// each of which is rewritten.
+    /// The key's path from the root, with dots between its parts. A part that ends with `[]` is an array of
+    /// tables, each of which is rewritten.
     path: &'static str,
     change: Change,
 }
 
-/// A key with a new name beside it in the same table; both are full paths, so that a search finds them.
+/// A key that was renamed within its table. Both names are full paths, so that a text search finds them.
 const fn renamed(path: &'static str, new: &'static str) -> OldKey {
     OldKey { path, change: Change::Name(new) }
 }
@@ -58,7 +59,8 @@ const fn respelled(path: &'static str, old: &'static str, new: &'static str) -> 
     OldKey { path, change: Change::Spelling(old, new) }
 }
 
-/// A key whose value takes another form; `new` lists the full paths of the keys that replace it, for the notice.
+/// A key whose value takes another form; `new` lists the full paths of the keys that replace it, for the
+/// notice.
 const fn converted(path: &'static str, new: &'static str, convert: Convert) -> OldKey {
     OldKey { path, change: Change::Form(new, convert) }
 }
@@ -89,6 +91,7 @@ const NNUE: &[OldKey] = &[
 
 const TRANSFORMER: &[OldKey] = &[
     renamed("rate", "lr"),
+    renamed("data.broken", "data.on_invalid"),
     renamed("data.validation_share", "data.validation_fraction"),
     renamed("network.start", "network.init_from"),
     renamed("network.start_sha256", "network.init_sha256"),
@@ -155,8 +158,9 @@ fn average(old: Value) -> Result<Vec<(&'static str, Value)>, String> {
     Ok(match old.try_into().map_err(|error: toml::de::Error| error.message().to_owned())? {
         Average::None => vec![],
         Average::Moving { share, every } => {
-            // Zero was an average that keeps nothing of itself, and now is none at all. A decay that becomes zero in 32
-            // bits computes the same as before.
+            // A share of 0 used to mean an average that is replaced at each update, but a decay of 0 now
+            // disables the average. The smallest positive decay rounds to 0 in 32 bits and so computes the
+            // same as before.
             let decay = if share == 0.0 { f64::MIN_POSITIVE } else { share };
             vec![("ema_decay", decay.into()), ("ema_every", every.into())]
         }
@@ -205,8 +209,8 @@ fn push_new(notices: &mut Vec<String>, notice: String) {
     }
 }
 
-/// Calls a function for each table that a path leads to; none if a part of it is missing or is something else, which
-/// the recipe's own parser reports.
+/// Calls a function for each table that a path leads to; none if a part of it is missing or is something
+/// else, which the recipe's own parser reports.
 fn for_each_table(
     table: &mut Table,
     path: &[&str],
@@ -257,11 +261,12 @@ fn last_part(path: &str) -> &str {
     path.rsplit_once('.').map_or(path, |(_, last)| last)
 }
 
-/// Parses a recipe after its old keys have been replaced, and adds a notice for each of them. Messages about a recipe
-/// without old keys show its own lines.
+/// Parses a recipe after its old keys have been replaced, and adds a notice for each of them. Messages about
+/// a recipe without old keys show its own lines.
 ///
 /// # Errors
-/// If the text is not TOML, if it has a key under both its names, or if the recipe has an unknown key or lacks one.
+/// If the text is not TOML, if it has a key under both its names, or if the recipe has an unknown key or
+/// lacks one.
 pub fn parse<T: DeserializeOwned>(
     kind: RecipeKind,
     text: &str,
@@ -277,8 +282,8 @@ pub fn parse<T: DeserializeOwned>(
     Ok(toml::from_str(&table.to_string())?)
 }
 
-/// The present name of a key that a setting such as `training.batch=256` names, with a notice if it had another one. A
-/// path into the value of a renamed key is followed as well: `rate.start` is `lr.start`.
+/// The present name of a key that a setting such as `training.batch=256` names, with a notice if it had
+/// another one. A path into the value of a renamed key is followed as well: `rate.start` is `lr.start`.
 pub(crate) fn current_path(kind: RecipeKind, path: &str, notices: &mut Vec<String>) -> String {
     for key in kind.keys() {
         let Change::Name(new) = key.change else { continue };
@@ -350,9 +355,10 @@ mod tests {
          transformer = { path = \"b.ttn\" }\n[data]\ntrain = [{ path = \"x.csv\" }]\n{DATA}[training]\n{TRAINING}";
 
     /// Old and new form of each key of transformers, as (where, old, new).
-    const TRANSFORMER_CASES: [(&str, &str, &str); 14] = [
+    const TRANSFORMER_CASES: [(&str, &str, &str); 15] = [
         ("{TOP}", "rate = 0.01", "lr = 0.01"),
         ("{DATA}", "validation_share = 0.1", "validation_fraction = 0.1"),
+        ("{DATA}", "broken = \"skip\"", "on_invalid = \"skip\""),
         ("{NETWORK}", "start = \"a.ttn\"", "init_from = \"a.ttn\""),
         ("{NETWORK}", "start_sha256 = \"{SHA256}\"", "init_sha256 = \"{SHA256}\""),
         ("{TARGETS}", "result_share = 0.25", "wdl = 0.25"),

@@ -235,8 +235,8 @@ impl Update {
         Self { grad_scale, ..self }
     }
 
-    /// Updates parameters in place. The slices may be any part of the whole, as long as all of them are the
-    /// same part; buffers that the optimiser does not need are empty.
+    /// Updates parameters in place. All slices must cover the same range of the flat buffers; buffers that
+    /// the optimiser does not need are empty.
     #[inline(always)]
     pub fn apply(
         &self,
@@ -352,15 +352,15 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn all_find_the_bottom_of_a_bowl() {
+    fn all_optimisers_minimise_a_quadratic() {
         for optimiser in ALL {
-            let rate = match optimiser {
+            let lr = match optimiser {
                 Optimiser::Sgd { .. } => 0.02,
                 Optimiser::Adadelta { .. } => 10.0,
                 _ => 0.02,
             };
             let mut weights = [3.0, -2.0, 0.5];
-            run(optimiser, rate, 2000, &mut weights, |weight| 2.0 * (weight - 1.0), ClampRange::UNBOUNDED);
+            run(optimiser, lr, 2000, &mut weights, |weight| 2.0 * (weight - 1.0), ClampRange::UNBOUNDED);
             assert!(weights.iter().all(|weight| (weight - 1.0).abs() < 0.05), "{optimiser:?} {weights:?}");
         }
     }

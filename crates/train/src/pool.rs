@@ -48,7 +48,7 @@ pub enum LoadDataError {
     },
     /// A record that was decoded but contradicts itself, for example a move that is not legal.
     #[error("{}: record {record}: {problem}", path.display())]
-    Nonsense {
+    InvalidRecord {
         /// Path of the file with the record.
         path: PathBuf,
         /// Number of the record in the file, from one.

@@ -223,14 +223,15 @@ pub struct TrainingRecipe {
     /// default false.
     #[serde(default)]
     pub qat: bool,
-    /// Decay of the exponential moving average (EMA) of the weights, which then becomes the network; from 0 to below 1,
-    /// for example 0.999. 0, the default, for no average.
+    /// Decay of the exponential moving average (EMA) of the weights, which then becomes the network; from 0
+    /// to below 1, for example 0.999. 0, the default, for no average.
     #[serde(default)]
     pub ema_decay: f64,
     /// Steps between two updates of the moving average; default 10.
     #[serde(default = "default_ema_every")]
     pub ema_every: u64,
-    /// The plain mean of this many last checkpoints becomes the network, at most `keep`; 0, the default, for no mean.
+    /// The plain mean of this many last checkpoints becomes the network, at most `keep`; 0, the default, for
+    /// no mean.
     #[serde(default)]
     pub average_checkpoints: usize,
 }
@@ -445,7 +446,7 @@ impl Recipe {
     }
 
     /// Like [`Recipe::parse`], and adds a line of text for each key that has another name now: see
-    /// [`old_keys`](crate::old_keys).
+    /// [`crate::old_keys`].
     ///
     /// # Errors
     ///

@@ -198,7 +198,7 @@ fn through_stack(
     loss_grad: impl Fn(f64) -> (f64, f64),
     sums: &mut [(Vec<f64>, Vec<f64>)],
 ) -> (f64, f64, Vec<f64>) {
-    // Value of a product of two ones in the integer arithmetic that this imitates.
+    // Product of 1.0 and 1.0 in the quantised network's integer arithmetic, which this imitates.
     let product = shape.input_activation.product_of_ones();
     let clipped: [Vec<(f64, f64)>; 2] =
         [0, 1].map(|side| accumulators[side].iter().map(|&value| clip(value)).collect());

@@ -82,12 +82,12 @@ pub enum RunError {
         loss: f32,
     },
     /// A frozen network was changed by training, which would be a bug.
-    #[error("the network under the bridge has changed, which must not be: please report this")]
+    #[error("the frozen network has changed during training: this is a bug, please report it")]
     BaseChanged,
     /// The validation data has no target for any head with a weight above zero.
     #[error(
-        "the validation data has no target for any head that counts: choose data with what they learn (moves, results, scores), or \
-         give weights to heads that it has targets for"
+        "the validation data has no target for any head with a weight above zero: choose data with the labels that heads need \
+         (moves, results, scores), or give weights to heads that it has targets for"
     )]
     NoValidationTargets,
     /// The validation loss is infinite or not a number, although the training loss was finite.
@@ -122,7 +122,8 @@ pub enum Event<'a> {
         /// Steps of the whole run, as [`Recipe::steps`] gives them.
         steps: u64,
     },
-    /// Some steps were done since the last event, at most as many as metrics are collected for at once.
+    /// Steps were done since the last event: at most 64, because their metrics are collected at that
+    /// interval.
     Steps {
         /// Steps done so far, including these.
         step: u64,
@@ -358,7 +359,7 @@ impl<'a> Run<'a> {
         let mut is_best = false;
         if !self.validation.is_empty() {
             let metrics = measure(self.trainer.as_mut(), self.recipe, &self.job, &self.validation)?;
-            let whole = metrics.whole();
+            let whole = metrics.overall();
             let loss = whole.loss().unwrap_or(f64::NAN);
             if !loss.is_finite() {
                 return Err(RunError::NonFiniteValidationLoss { step: self.step, loss });
@@ -479,7 +480,7 @@ fn initial_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
     // Another scale would change what every output means from the first step on.
     if (network.scale, network.pawn) != (job.scale, job.pawn) {
         let problem = format!(
-            "{path} says {} for an output of one and {} for a pawn, the recipe's network {} and {}",
+            "{path} has scale {} and pawn {}, the recipe's network {} and {}: start from a network of the same units",
             network.scale, network.pawn, job.scale, job.pawn
         );
         return Err(RecipeError::Invalid { key: "network.init_from", problem }.into());
@@ -572,7 +573,7 @@ mod tests {
         let outcome = folder.run(&folder.recipe("accumulator = 32", "patience = 2"), &count).unwrap();
         assert!(outcome.finished);
         assert_eq!((outcome.steps, outcome.network.bias[0]), (50, 30.0));
-        let loss = outcome.metrics.unwrap().whole().loss().unwrap();
+        let loss = outcome.metrics.unwrap().overall().loss().unwrap();
         assert!(loss < 1e-12, "the metrics are of that network: {loss}");
     }
 

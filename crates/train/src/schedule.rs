@@ -96,8 +96,9 @@ pub enum Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulePart {
-    /// Fraction of the run that this part takes, from 0 to 1.
-    pub share: f64,
+    /// Fraction of the run that this part takes, from 0 to 1. Earlier versions called it `share`.
+    #[serde(alias = "share")]
+    pub fraction: f64,
     /// Schedule within the part, from its first step to its last.
     pub schedule: Schedule,
 }
@@ -192,7 +193,7 @@ impl Schedule {
                 let mut from = 0;
                 let mut fractions = 0.0;
                 for (number, part) in parts.iter().enumerate() {
-                    fractions += part.share;
+                    fractions += part.fraction;
                     let last = number + 1 == parts.len();
                     let to = if last { steps } else { (fractions * steps as f64).round() as u64 };
                     if step < to || last {
@@ -260,11 +261,11 @@ impl Schedule {
             }
             Self::WarmUp { then, .. } => then.problem(),
             Self::Sequence { parts } => {
-                let sum: f64 = parts.iter().map(|part| part.share).sum();
+                let sum: f64 = parts.iter().map(|part| part.fraction).sum();
                 let adds_up = (sum - 1.0).abs() <= 1e-6;
-                if parts.is_empty() || !adds_up || parts.iter().any(|part| part.share < 0.0) {
+                if parts.is_empty() || !adds_up || parts.iter().any(|part| part.fraction < 0.0) {
                     return Some(format!(
-                        "the values of `share` in a sequence must add up to 1; they add up to {sum}"
+                        "the values of `fraction` in a sequence must add up to 1; they add up to {sum}"
                     ));
                 }
                 parts.iter().find_map(|part| part.schedule.problem())
@@ -286,7 +287,7 @@ mod tests {
     fn a_schedule_is_constant_if_all_its_parts_are() {
         let line = |start, end| Schedule::Linear { start, end };
         let parts = |last| {
-            let part = |schedule| SchedulePart { share: 0.5, schedule };
+            let part = |schedule| SchedulePart { fraction: 0.5, schedule };
             Schedule::Sequence { parts: vec![part(Schedule::Constant { value: 1.0 }), part(last)] }
         };
         assert!(line(1.0, 1.0).is_always(1.0) && parts(line(1.0, 1.0)).is_always(1.0));
@@ -325,11 +326,24 @@ mod tests {
         for (step, value) in [(0, 0.1), (8, 0.9), (9, 1.0), (79, 1.0), (89, 0.5), (99, 0.0), (500, 0.0)] {
             near(held.at(step, 100), value);
         }
-        let part = |share, value| SchedulePart { share, schedule: Schedule::Constant { value } };
-        let row = Schedule::Sequence { parts: vec![part(0.3, 1.0), part(0.7, 2.0)] };
-        near(row.at(29, 100), 1.0);
-        near(row.at(30, 100), 2.0);
-        near(row.at(1000, 100), 2.0);
+        let part = |fraction, value| SchedulePart { fraction, schedule: Schedule::Constant { value } };
+        let sequence = Schedule::Sequence { parts: vec![part(0.3, 1.0), part(0.7, 2.0)] };
+        near(sequence.at(29, 100), 1.0);
+        near(sequence.at(30, 100), 2.0);
+        near(sequence.at(1000, 100), 2.0);
+    }
+
+    #[test]
+    fn parts_of_a_sequence_are_read_by_their_old_key_too() {
+        let text = |key: &str| {
+            let part = |fraction, value| {
+                format!("{{ {key} = {fraction}, schedule = {{ kind = \"constant\", value = {value} }} }}")
+            };
+            format!("kind = \"sequence\"\nparts = [{}, {}]", part(0.25, 1.0), part(0.75, 2.0))
+        };
+        let [new, old] = ["fraction", "share"].map(|key| toml::from_str::<Schedule>(&text(key)).unwrap());
+        assert_eq!(new, old);
+        near(new.at(30, 100), 2.0);
     }
 
     #[test]
@@ -337,8 +351,8 @@ mod tests {
         assert!(Schedule::Exponential { start: 1.0, end: 0.0 }.problem().is_some());
         assert!(Schedule::Step { start: 1.0, gamma: 0.5, every: 0 }.problem().is_some());
         assert!(Schedule::Wsd { peak: 1.0, warm_up: 0, decay: 2.0, end: 0.0 }.problem().is_some());
-        let sequence = |share| Schedule::Sequence {
-            parts: vec![SchedulePart { share, schedule: Schedule::Constant { value: 1.0 } }],
+        let sequence = |fraction| Schedule::Sequence {
+            parts: vec![SchedulePart { fraction, schedule: Schedule::Constant { value: 1.0 } }],
         };
         assert!(sequence(f64::NAN).problem().is_some());
         let half = sequence(0.5);

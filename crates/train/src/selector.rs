@@ -2,7 +2,7 @@
 //!
 //! - [`SelectorRecipe`]: a selector's training in one TOML file;
 //! - [`Case`]: a position with both evaluations and the value of a deep search;
-//! - [`train_selector`]: training on cases, which keeps the best epoch and returns a [`Hybrid`](tandem_hybrid::Hybrid) with its threshold;
+//! - [`train_selector`]: training on cases, which keeps the best epoch and returns a [`Hybrid`] with its threshold;
 //! - [`SelectorReport`]: precision, recall and value error on cases, compared with simple rules;
 //! - [`EvaluatorPair`]: both networks, for evaluating records, and for measuring a selector that was trained before.
 //!

@@ -9,7 +9,7 @@ use tandem_nnue::Inputs;
 /// or empty if the optimiser does not use it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
-    /// Number of steps done so far, which also corrects the bias of the moments.
+    /// Number of steps done so far, from which the bias correction of the moments follows.
     pub step: u64,
     /// Weights and biases of the network, in the order of the [`Layout`].
     pub parameters: Vec<f32>,

@@ -113,7 +113,7 @@ pub trait Trainer {
     /// # Errors
     ///
     /// If the batch exceeds the trainer's capacity, or if the device fails.
-    fn train_step(&mut self, batch: &Batch, rate: f64) -> Result<(), TrainError>;
+    fn train_step(&mut self, batch: &Batch, lr: f64) -> Result<(), TrainError>;
 
     /// Waits for all queued steps and returns the metrics of those since the previous call, in order.
     ///

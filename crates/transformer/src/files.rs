@@ -70,7 +70,7 @@ pub enum FileError {
 pub struct UnsupportedNetwork {
     /// Name of the format as it begins the message.
     pub format: &'static str,
-    /// MessageView of the architecture that the format does not support.
+    /// Part of the architecture that the format does not support.
     pub what: String,
 }
 
@@ -219,7 +219,7 @@ fn check_architecture(
     tensors: usize,
     offset: usize,
 ) -> Result<(), LoadError> {
-    let least = own.least_tensors();
+    let least = own.min_tensors();
     if least > tensors {
         let problem = format!("has at least {least} tensors, the file has {tensors}");
         return Err(LoadError::new("architecture", offset, problem));
@@ -258,7 +258,7 @@ fn difference(own: &Architecture, given: &Architecture) -> String {
 
 impl Architecture {
     /// Lower bound of the number of tensors, found without building their list.
-    fn least_tensors(&self) -> usize {
+    fn min_tensors(&self) -> usize {
         let experts = match &self.body.feed_forward {
             crate::FeedForward::Experts(experts) => 2 * experts.count,
             _ => 2,

@@ -1,4 +1,4 @@
-//! Networks for inference: weights packed for an instruction set, and the forward forward_blocks.
+//! Networks for inference: weights packed for an instruction set, and the forward pass through all blocks.
 
 mod attention;
 mod builder;
@@ -151,7 +151,7 @@ impl Network {
             if only_read {
                 batch.keep_read_tokens();
             }
-            block.attention.join(kernels, batch, Epilogue::AddScaled(factor));
+            block.attention.project_output(kernels, batch, Epilogue::AddScaled(factor));
             if !before {
                 block.attention_norm.apply(kernels, batch.x_mut());
             }

@@ -5,7 +5,7 @@ use crate::{TensorSpec, Weights};
 /// Largest int8 value in use; -128 is left out so that the range is symmetric.
 const MAX_INT8: f32 = 127.0;
 
-/// Largest number of inputs for which an int8 dot product surely fits into an i32: 65536 · 255 · 127 < 2^31.
+/// Largest number of inputs for which an int8 dot product always fits into an i32: 65536 · 255 · 127 < 2^31.
 pub(crate) const MAX_INPUTS: usize = 1 << 16;
 
 /// Scale and int8 values of a weight row: the largest absolute value maps to 127 or -127. Files and packed

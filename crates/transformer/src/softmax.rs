@@ -34,7 +34,7 @@ pub(crate) fn unnormalised_softmax(
     logits: impl Iterator<Item = f32> + Clone,
     temperature: Temperature,
 ) -> impl Iterator<Item = f64> {
-    // Of a value and NaN, `max` returns the value.
+    // `f32::max` ignores NaN.
     let greatest = logits.clone().fold(f32::NEG_INFINITY, f32::max);
     logits.map(move |logit| {
         let logit = logit.max(f32::NEG_INFINITY);
@@ -43,7 +43,8 @@ pub(crate) fn unnormalised_softmax(
         } else if logit == f32::NEG_INFINITY || greatest == f32::INFINITY {
             0.0
         } else {
-            // A negative finite value over one that may be zero or infinite: never zero over zero.
+            // The numerator is finite and negative, so that a temperature of zero or infinity gives an
+            // exponent of -infinity or -0, never NaN.
             ((f64::from(logit) - f64::from(greatest)) / f64::from(temperature.0)).exp()
         }
     })

@@ -1,19 +1,19 @@
-//! A chain of residues on a square lattice, and the steps that it makes.
+//! A chain of residues on a square lattice, its contacts, and the moves that a search makes (pull moves).
 
 use crate::energy::Residue;
-use crate::features::LONGEST;
+use crate::features::MAX_RESIDUES;
 use tandem_chess::random::SplitMix;
 
-/// A place of the lattice.
+/// A point of the square lattice. Points with a distance of one are adjacent; diagonal ones are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Across.
+pub struct LatticePoint {
+    /// Horizontal coordinate, growing to the right.
     pub x: i16,
-    /// Up.
+    /// Vertical coordinate, growing upwards.
     pub y: i16,
 }
 
-impl Place {
+impl LatticePoint {
     fn shifted(self, (x, y): (i16, i16)) -> Self {
         Self { x: self.x + x, y: self.y + y }
     }
@@ -25,117 +25,120 @@ impl Place {
 
 pub(crate) const DIRECTIONS: [(i16, i16); 4] = [(1, 0), (0, 1), (-1, 0), (0, -1)];
 
-/// Places of the lattice for each direction. A chain that nears the edge is put back into the middle.
-const SIDE: usize = 4 * LONGEST;
+/// Width and height of the lattice. A chain that comes near the edge is moved back to the middle.
+const SIDE: usize = 4 * MAX_RESIDUES;
 
-/// Marks a place where nobody is.
-const NOBODY: u8 = u8::MAX;
+/// Marks an empty lattice point.
+const EMPTY: u8 = u8::MAX;
 
-/// Contacts that come and go, by the numbers of both residues, the lower first.
+/// Contacts that a step adds and removes, as pairs of residue positions in the chain, the lower one first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Contacts {
-    /// Those that come.
+pub struct ContactChange {
+    /// Contacts that exist only after the step, each listed once.
     pub added: Vec<(usize, usize)>,
-    /// Those that go.
+    /// Contacts that existed only before the step, each listed once.
     pub removed: Vec<(usize, usize)>,
 }
 
-/// A chain on the lattice. No two residues are in one place, and neighbours of the chain touch.
+/// A chain folded on the lattice. No two residues share a point, and neighbours in the chain are on adjacent
+/// points.
 #[derive(Clone)]
 pub struct Chain {
     residues: Vec<Residue>,
-    places: Vec<Place>,
-    /// Who is where.
+    points: Vec<LatticePoint>,
+    /// Position in the chain of the residue on each lattice point, or `EMPTY`.
     lattice: Vec<u8>,
-    /// Who moved in the step at hand, and from where.
-    before: Vec<(usize, Place)>,
+    /// Positions of the residues that the last step moved, with their points before it.
+    before: Vec<(usize, LatticePoint)>,
 }
 
 impl Chain {
-    /// A straight chain.
+    /// Creates a straight chain in the middle of the lattice.
     ///
     /// # Panics
-    /// If it is longer than [`LONGEST`].
+    ///
+    /// If it is longer than [`MAX_RESIDUES`].
     pub fn straight(residues: Vec<Residue>) -> Self {
-        assert!(residues.len() <= LONGEST, "{} residues", residues.len());
+        assert!(residues.len() <= MAX_RESIDUES, "{} residues", residues.len());
         let (middle, start) = ((SIDE / 2) as i16, ((SIDE - residues.len()) / 2) as i16);
-        let places =
-            (0..residues.len() as i16).map(|number| Place { x: start + number, y: middle }).collect();
-        let mut chain = Self { residues, places, lattice: vec![NOBODY; SIDE * SIDE], before: Vec::new() };
-        chain.lay();
+        let points =
+            (0..residues.len() as i16).map(|number| LatticePoint { x: start + number, y: middle }).collect();
+        let mut chain = Self { residues, points, lattice: vec![EMPTY; SIDE * SIDE], before: Vec::new() };
+        chain.place_all();
         chain
     }
 
-    /// A chain that lies as told. Nothing comes back if that cannot be.
-    pub fn folded(residues: Vec<Residue>, places: &[Place]) -> Option<Self> {
+    /// Creates a chain in a given fold, shifted so that it starts in the middle of the lattice. Returns
+    /// `None` if the points are not one for each residue, not adjacent, or occupied twice.
+    pub fn folded(residues: Vec<Residue>, points: &[LatticePoint]) -> Option<Self> {
         let mut chain = Self::straight(residues);
-        if places.len() != chain.places.len() || places.windows(2).any(|two| !two[0].touches(two[1])) {
+        if points.len() != chain.points.len() || points.windows(2).any(|two| !two[0].touches(two[1])) {
             return None;
         }
-        let Some(&first) = places.first() else { return Some(chain) };
-        chain.lift();
+        let Some(&first) = points.first() else { return Some(chain) };
+        chain.remove_all();
         let middle = (SIDE / 2) as i16;
-        // It is shorter than the way to the edge.
-        chain.places =
-            places.iter().map(|place| place.shifted((middle - first.x, middle - first.y))).collect();
-        for number in 0..chain.places.len() {
-            if chain.at(chain.places[number]).is_some() {
+        // The chain is shorter than the distance from the middle to the edge.
+        chain.points =
+            points.iter().map(|point| point.shifted((middle - first.x, middle - first.y))).collect();
+        for number in 0..chain.points.len() {
+            if chain.at(chain.points[number]).is_some() {
                 return None;
             }
-            chain.put(number);
+            chain.place(number);
         }
         Some(chain)
     }
 
-    /// The residues.
+    /// Kinds of the residues in the order of the chain.
     pub fn residues(&self) -> &[Residue] {
         &self.residues
     }
 
-    /// Where they are.
-    pub fn places(&self) -> &[Place] {
-        &self.places
+    /// Lattice points of the residues in the order of the chain.
+    pub fn points(&self) -> &[LatticePoint] {
+        &self.points
     }
 
-    fn cell(place: Place) -> usize {
-        place.y as usize * SIDE + place.x as usize
+    fn cell(point: LatticePoint) -> usize {
+        point.y as usize * SIDE + point.x as usize
     }
 
-    fn lay(&mut self) {
-        (0..self.places.len()).for_each(|number| self.put(number));
+    fn place_all(&mut self) {
+        (0..self.points.len()).for_each(|number| self.place(number));
     }
 
-    fn lift(&mut self) {
-        for place in &self.places {
-            self.lattice[Self::cell(*place)] = NOBODY;
+    fn remove_all(&mut self) {
+        for point in &self.points {
+            self.lattice[Self::cell(*point)] = EMPTY;
         }
     }
 
-    fn put(&mut self, number: usize) {
-        self.lattice[Self::cell(self.places[number])] = number as u8;
+    fn place(&mut self, number: usize) {
+        self.lattice[Self::cell(self.points[number])] = number as u8;
     }
 
-    /// Who is at a place.
+    /// Position in the chain of the residue on a lattice point; `None` if it is empty.
     #[inline]
-    fn at(&self, place: Place) -> Option<usize> {
-        let number = self.lattice[Self::cell(place)];
-        (number != NOBODY).then_some(usize::from(number))
+    fn at(&self, point: LatticePoint) -> Option<usize> {
+        let number = self.lattice[Self::cell(point)];
+        (number != EMPTY).then_some(usize::from(number))
     }
 
-    /// All contacts, each once.
+    /// All contacts, each listed once, as pairs of positions in the chain.
     pub fn contacts(&self) -> Vec<(usize, usize)> {
         let mut contacts = Vec::new();
         self.each_contact(|first, second| contacts.push((first, second)));
         contacts
     }
 
-    /// Tells all contacts, each once.
+    /// Calls `found` for every contact once, with the lower position first.
     #[inline]
     pub(crate) fn each_contact(&self, mut found: impl FnMut(usize, usize)) {
-        for (number, place) in self.places.iter().enumerate() {
-            // Half of the directions meet every two once.
+        for (number, point) in self.points.iter().enumerate() {
+            // Two of the four directions find every pair of adjacent points once.
             for direction in &DIRECTIONS[..2] {
-                if let Some(other) = self.at(place.shifted(*direction))
+                if let Some(other) = self.at(point.shifted(*direction))
                     && number.abs_diff(other) > 1
                 {
                     found(number.min(other), number.max(other));
@@ -144,19 +147,20 @@ impl Chain {
         }
     }
 
-    /// Makes a step that chance proposes: pulls the chain by one residue to a free corner, or by one of its ends, and as many
-    /// neighbours after it as must follow. Says whether there was any step; `contacts` are those that come and go.
-    pub fn step(&mut self, random: &mut SplitMix, contacts: &mut Contacts) -> bool {
+    /// Makes a random pull move: a residue goes to a free corner, or an end moves on by two points, and as
+    /// many neighbours follow as necessary to keep the chain connected. `contacts` returns the change.
+    /// Returns false, without a change, if the chosen move is not possible.
+    pub fn step(&mut self, random: &mut SplitMix, contacts: &mut ContactChange) -> bool {
         self.centre();
         self.before.clear();
         contacts.added.clear();
         contacts.removed.clear();
-        let len = self.places.len();
+        let len = self.points.len();
         if len < 3 {
             return false;
         }
         let number = random.below(len as u32) as usize;
-        // The chain is pulled towards its end or towards its beginning.
+        // Neighbours after or before the residue follow it, depending on the direction of the pull.
         let forwards = random.below(2) == 0;
         let next = |number: usize| {
             if forwards { number.checked_add(1).filter(|&n| n < len) } else { number.checked_sub(1) }
@@ -167,58 +171,62 @@ impl Chain {
         let direction = DIRECTIONS[random.below(4) as usize];
         let (to, corner) = match next(number) {
             Some(next) => {
-                // To a place beside the next residue and across from the own: the fourth corner must be free or the previous one's.
-                let to = self.places[next].shifted(direction);
-                let own = self.places[number];
+                // The target is adjacent to the next residue and diagonal to the residue's own point. The
+                // fourth corner of that square must be empty or hold the previous residue.
+                let to = self.points[next].shifted(direction);
+                let own = self.points[number];
                 if (to.x - own.x).abs() != 1 || (to.y - own.y).abs() != 1 {
                     return false;
                 }
-                let corner =
-                    Place { x: own.x + to.x - self.places[next].x, y: own.y + to.y - self.places[next].y };
+                let corner = LatticePoint {
+                    x: own.x + to.x - self.points[next].x,
+                    y: own.y + to.y - self.points[next].y,
+                };
                 (to, corner)
             }
-            // An end goes two places on; the chain follows it.
+            // An end moves on by two points, and the chain follows it.
             None => {
-                let corner = self.places[number].shifted(direction);
+                let corner = self.points[number].shifted(direction);
                 (corner.shifted(DIRECTIONS[random.below(4) as usize]), corner)
             }
         };
         if self.at(to).is_some() {
             return false;
         }
-        let is_previous = previous(number).is_some_and(|previous| self.places[previous] == corner);
+        let is_previous = previous(number).is_some_and(|previous| self.points[previous] == corner);
         if !is_previous && self.at(corner).is_some() {
             return false;
         }
-        let (mut moved, mut place) = (number, to);
+        let (mut moved, mut point) = (number, to);
         loop {
-            self.before.push((moved, self.places[moved]));
-            self.places[moved] = place;
+            self.before.push((moved, self.points[moved]));
+            self.points[moved] = point;
             let Some(follower) = previous(moved) else { break };
-            if self.places[follower].touches(place) {
+            if self.points[follower].touches(point) {
                 break;
             }
-            // The first to follow goes to the corner, each other to where the one two before it was.
-            place = match self.before.len() {
+            // The first follower goes to the corner, every other one to the former point of the residue two
+            // before it.
+            point = match self.before.len() {
                 1 => corner,
                 count => self.before[count - 2].1,
             };
             moved = follower;
         }
-        self.count(contacts);
+        self.find_change(contacts);
         true
     }
 
-    /// Finds the contacts that the step at hand changed; the lattice still holds the old places.
-    fn count(&mut self, contacts: &mut Contacts) {
+    /// Finds the contacts that the current step changes; the lattice still holds the old points.
+    fn find_change(&mut self, contacts: &mut ContactChange) {
         let before = std::mem::take(&mut self.before);
-        // Those who move are neighbours in the chain.
+        // The residues that move are consecutive in the chain.
         let low = before.iter().map(|&(number, _)| number).min().unwrap_or(0);
         let moved = low..low + before.len();
-        let note = |chain: &Self, number: usize, place: Place, list: &mut Vec<(usize, usize)>| {
+        let note = |chain: &Self, number: usize, point: LatticePoint, list: &mut Vec<(usize, usize)>| {
             for direction in DIRECTIONS {
-                // Two who both move would else be met twice.
-                if let Some(other) = chain.at(place.shifted(direction))
+                // A contact of two moving residues would otherwise be found twice.
+                if let Some(other) = chain.at(point.shifted(direction))
                     && number.abs_diff(other) > 1
                     && (number < other || !moved.contains(&other))
                 {
@@ -226,90 +234,91 @@ impl Chain {
                 }
             }
         };
-        for &(number, place) in &before {
-            note(self, number, place, &mut contacts.removed);
+        for &(number, point) in &before {
+            note(self, number, point, &mut contacts.removed);
         }
-        for &(_, place) in &before {
-            self.lattice[Self::cell(place)] = NOBODY;
+        for &(_, point) in &before {
+            self.lattice[Self::cell(point)] = EMPTY;
         }
-        before.iter().for_each(|&(number, _)| self.put(number));
+        before.iter().for_each(|&(number, _)| self.place(number));
         for &(number, _) in &before {
-            note(self, number, self.places[number], &mut contacts.added);
+            note(self, number, self.points[number], &mut contacts.added);
         }
         self.before = before;
     }
 
-    /// Takes the last step back.
-    pub fn take_back(&mut self) {
+    /// Undoes the last step that returned true; a second call has no effect.
+    pub fn undo(&mut self) {
         for &(number, _) in &self.before {
-            self.lattice[Self::cell(self.places[number])] = NOBODY;
+            self.lattice[Self::cell(self.points[number])] = EMPTY;
         }
         for at in 0..self.before.len() {
-            let (number, place) = self.before[at];
-            self.places[number] = place;
-            self.put(number);
+            let (number, point) = self.before[at];
+            self.points[number] = point;
+            self.place(number);
         }
         self.before.clear();
     }
 
-    /// Whether no step can lead beyond the edge, however the chain is stretched: an end goes two places on, and is asked for its
-    /// neighbours there.
+    /// True if no step can reach the edge however the chain is stretched. An end moves on by two points, and
+    /// its neighbours there are inspected.
     fn is_central(&self) -> bool {
-        let edge = LONGEST as i16 + 3;
+        let edge = MAX_RESIDUES as i16 + 3;
         let inside = |at: i16| at > edge && at < SIDE as i16 - edge;
-        self.places.first().is_none_or(|first| inside(first.x) && inside(first.y))
+        self.points.first().is_none_or(|first| inside(first.x) && inside(first.y))
     }
 
-    /// Who moved in the last step, and where to.
-    pub fn moved(&self) -> Vec<(usize, Place)> {
-        self.before.iter().map(|&(number, _)| (number, self.places[number])).collect()
+    /// Positions of the residues that the last step moved, with their new points, for [`Self::replay`].
+    pub fn moved(&self) -> Vec<(usize, LatticePoint)> {
+        self.before.iter().map(|&(number, _)| (number, self.points[number])).collect()
     }
 
-    /// Makes a step again that [`Self::moved`] told. The contacts that come and go are found, if somebody asks for them.
-    pub fn repeat(&mut self, moved: &[(usize, Place)], contacts: Option<&mut Contacts>) {
+    /// Repeats a step that [`Self::moved`] returned. The change of contacts is computed only if it is
+    /// requested.
+    pub fn replay(&mut self, moved: &[(usize, LatticePoint)], contacts: Option<&mut ContactChange>) {
         self.before.clear();
-        self.before.extend(moved.iter().map(|&(number, _)| (number, self.places[number])));
-        for &(number, place) in moved {
-            self.places[number] = place;
+        self.before.extend(moved.iter().map(|&(number, _)| (number, self.points[number])));
+        for &(number, point) in moved {
+            self.points[number] = point;
         }
         match contacts {
             Some(contacts) => {
                 contacts.added.clear();
                 contacts.removed.clear();
-                self.count(contacts);
+                self.find_change(contacts);
             }
             None => {
                 for at in 0..self.before.len() {
                     let cell = Self::cell(self.before[at].1);
-                    self.lattice[cell] = NOBODY;
+                    self.lattice[cell] = EMPTY;
                 }
-                moved.iter().for_each(|&(number, _)| self.put(number));
+                moved.iter().for_each(|&(number, _)| self.place(number));
             }
         }
     }
 
-    /// Puts the chain into the middle if it has come near the edge.
+    /// Moves the chain to the middle of the lattice if it has come near the edge.
     fn centre(&mut self) {
-        let Some(&first) = self.places.first() else { return };
+        let Some(&first) = self.points.first() else { return };
         if self.is_central() {
             return;
         }
-        self.lift();
+        self.remove_all();
         let middle = (SIDE / 2) as i16;
-        for place in &mut self.places {
-            *place = place.shifted((middle - first.x, middle - first.y));
+        for point in &mut self.points {
+            *point = point.shifted((middle - first.x, middle - first.y));
         }
-        self.lay();
+        self.place_all();
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::energy::RESIDUES;
+    use crate::energy::NUM_RESIDUE_KINDS;
 
     pub(crate) fn random_residues(len: usize, random: &mut SplitMix) -> Vec<Residue> {
-        (0..len).filter_map(|_| Residue::new(random.below(RESIDUES as u32) as usize)).collect()
+        (0..len).filter_map(|_| Residue::new(random.below(NUM_RESIDUE_KINDS as u32) as usize)).collect()
     }
 
     fn sorted(mut contacts: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
@@ -317,94 +326,96 @@ pub(crate) mod tests {
         contacts
     }
 
-    /// After every step, taken back or not, the chain is one, and its contacts are those that came and went.
+    /// After every step, undone or not, the chain is valid, and its contacts match the reported changes.
     #[test]
-    fn steps_keep_the_chain_whole() {
+    fn steps_keep_the_chain_valid() {
         let mut random = SplitMix::new(1);
-        for len in [3, 4, 12, 36, LONGEST] {
+        for len in [3, 4, 12, 36, MAX_RESIDUES] {
             let mut chain = Chain::straight(random_residues(len, &mut random));
-            let mut kept = chain.contacts();
-            let mut change = Contacts::default();
+            let mut contacts_now = chain.contacts();
+            let mut change = ContactChange::default();
             let (mut steps, mut furthest) = (0, 0);
             for number in 0..30_000 {
-                let before = chain.places.clone();
+                let before = chain.points.clone();
                 if !chain.step(&mut random, &mut change) {
                     continue;
                 }
                 steps += 1;
                 furthest = furthest.max(chain.before.len());
-                assert!(chain.places.windows(2).all(|two| two[0].touches(two[1])), "{:?}", chain.places);
-                assert!(Chain::folded(chain.residues.clone(), &chain.places).is_some());
+                assert!(chain.points.windows(2).all(|two| two[0].touches(two[1])), "{:?}", chain.points);
+                assert!(Chain::folded(chain.residues.clone(), &chain.points).is_some());
                 if number % 3 == 0 {
-                    // The same step again, counted or not, leads to the same place.
+                    // The same step again, with or without its contacts, leads to the same fold.
                     let moved = chain.moved();
-                    let there = chain.places.clone();
-                    let mut again = Contacts::default();
-                    chain.take_back();
-                    chain.repeat(&moved, Some(&mut again));
-                    assert_eq!((&again, &chain.places), (&change, &there));
-                    chain.take_back();
-                    chain.repeat(&moved, None);
+                    let there = chain.points.clone();
+                    let mut again = ContactChange::default();
+                    chain.undo();
+                    chain.replay(&moved, Some(&mut again));
+                    assert_eq!((&again, &chain.points), (&change, &there));
+                    chain.undo();
+                    chain.replay(&moved, None);
                     assert_eq!(
                         sorted(chain.contacts()),
                         sorted(Chain::folded(chain.residues.clone(), &there).unwrap().contacts())
                     );
-                    chain.take_back();
-                    let shift = (before[0].x - chain.places[0].x, before[0].y - chain.places[0].y);
-                    let back: Vec<Place> = chain.places.iter().map(|place| place.shifted(shift)).collect();
+                    chain.undo();
+                    let shift = (before[0].x - chain.points[0].x, before[0].y - chain.points[0].y);
+                    let back: Vec<LatticePoint> =
+                        chain.points.iter().map(|point| point.shifted(shift)).collect();
                     assert_eq!(back, before);
                 } else {
                     for contact in &change.removed {
-                        let at = kept.iter().position(|other| other == contact).unwrap();
-                        kept.swap_remove(at);
+                        let at = contacts_now.iter().position(|other| other == contact).unwrap();
+                        contacts_now.swap_remove(at);
                     }
-                    kept.extend(&change.added);
+                    contacts_now.extend(&change.added);
                 }
-                assert_eq!(sorted(kept.clone()), sorted(chain.contacts()));
+                assert_eq!(sorted(contacts_now.clone()), sorted(chain.contacts()));
             }
             assert!(steps > 1000 && furthest >= len.min(10), "{steps} {furthest}");
         }
     }
 
     #[test]
-    fn a_chain_that_lies_on_itself_is_none() {
+    fn chains_that_overlap_or_break_are_refused() {
         let mut random = SplitMix::new(2);
-        let place = |x, y| Place { x, y };
+        let point = |x, y| LatticePoint { x, y };
         let residues = random_residues(4, &mut random);
-        let square = [place(0, 0), place(1, 0), place(1, 1), place(0, 1)];
+        let square = [point(0, 0), point(1, 0), point(1, 1), point(0, 1)];
         assert_eq!(Chain::folded(residues.clone(), &square).unwrap().contacts(), [(0, 3)]);
-        for wrong in [
-            vec![place(0, 0), place(1, 0), place(0, 0), place(0, 1)],
-            vec![place(0, 0), place(1, 1), place(1, 2), place(0, 2)],
+        for invalid in [
+            vec![point(0, 0), point(1, 0), point(0, 0), point(0, 1)],
+            vec![point(0, 0), point(1, 1), point(1, 2), point(0, 2)],
             square[..3].to_vec(),
         ] {
-            assert!(Chain::folded(residues.clone(), &wrong).is_none());
+            assert!(Chain::folded(residues.clone(), &invalid).is_none());
         }
     }
 
-    /// A chain stretched towards the edge, as far out as a step leaves it, is pulled on for as long as it likes.
+    /// A chain that is stretched towards the edge, as far out as a step may leave it, is pulled further and
+    /// further.
     #[test]
     fn the_edge_is_never_reached() {
         let mut random = SplitMix::new(7);
         for direction in DIRECTIONS {
-            let residues = random_residues(LONGEST, &mut random);
+            let residues = random_residues(MAX_RESIDUES, &mut random);
             let mut chain = Chain::straight(residues);
-            chain.lift();
-            let edge = LONGEST as i16 + 4;
+            chain.remove_all();
+            let edge = MAX_RESIDUES as i16 + 4;
             let near = |step: i16| if step < 0 { edge } else { SIDE as i16 - 1 - edge };
             let middle = (SIDE / 2) as i16;
-            let first = Place {
+            let first = LatticePoint {
                 x: if direction.0 == 0 { middle } else { near(direction.0) },
                 y: if direction.1 == 0 { middle } else { near(direction.1) },
             };
             let far = |number: i16| first.shifted((direction.0 * number, direction.1 * number));
-            chain.places = (0..LONGEST as i16).map(far).collect();
-            chain.lay();
-            let mut contacts = Contacts::default();
+            chain.points = (0..MAX_RESIDUES as i16).map(far).collect();
+            chain.place_all();
+            let mut contacts = ContactChange::default();
             for _ in 0..3000 {
                 let before = chain.clone();
                 chain.step(&mut random, &mut contacts);
-                // Always from the same place, where the edge is nearest.
+                // Always from the same fold, where the edge is nearest.
                 if contacts.added.is_empty() {
                     chain = before;
                 }

@@ -1,16 +1,16 @@
-//! What contacts are worth.
+//! Energy functions of lattice proteins, computed from the contacts of a chain.
 
-/// How many residues there are.
-pub const RESIDUES: usize = 20;
+/// Number of kinds of residues: the twenty amino acids.
+pub const NUM_RESIDUE_KINDS: usize = 20;
 
-/// Those whose contacts make up the core.
+/// Number of residue kinds whose contacts make up the core; they are the first ones in the table.
 const CORE: usize = 8;
 
-/// Energies of contacts in units of RT, times 100: Miyazawa and Jernigan, Journal of Molecular Biology 256 (1996), 623-644,
-/// table 3, above the diagonal, in its order: C, M, F, I, L, V, W, Y, A, G, T, S, N, Q, D, E, H, R, K, P. A row begins with the
-/// residue's contact with itself.
+/// Contact energies in units of RT, times 100: Miyazawa and Jernigan, Journal of Molecular Biology 256
+/// (1996), 623-644, table 3, above the diagonal, in its order: C, M, F, I, L, V, W, Y, A, G, T, S, N, Q, D,
+/// E, H, R, K, P. Each row begins with the contact of a residue with its own kind.
 #[rustfmt::skip]
-const CONTACTS: [&[i16]; RESIDUES] = [
+const CONTACTS: [&[i16]; NUM_RESIDUE_KINDS] = [
     &[-544, -499, -580, -550, -583, -496, -495, -416, -357, -316, -311, -286, -259, -285, -241, -227, -360, -257, -195, -307],
     &[-546, -656, -602, -641, -532, -555, -491, -394, -339, -351, -303, -295, -330, -257, -289, -398, -312, -248, -345],
     &[-726, -684, -728, -629, -616, -566, -481, -413, -428, -402, -375, -410, -348, -356, -477, -398, -336, -425],
@@ -33,51 +33,51 @@ const CONTACTS: [&[i16]; RESIDUES] = [
     &[-175],
 ];
 
-/// One of the twenty residues.
+/// One of the twenty kinds of residues (amino acids), by its index in the table of contact energies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Residue(u8);
 
 impl Residue {
-    /// The residue of a number, if there is one.
+    /// Kind with an index below [`NUM_RESIDUE_KINDS`] in the order of the table of contact energies, else `None`.
     pub fn new(index: usize) -> Option<Self> {
-        (index < RESIDUES).then_some(Self(index as u8))
+        (index < NUM_RESIDUE_KINDS).then_some(Self(index as u8))
     }
 
-    /// Its number.
+    /// Index of the kind in the order of the table of contact energies.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// Whether its contacts belong to the core: cysteine, methionine, phenylalanine, isoleucine, leucine, valine, tryptophan,
-    /// tyrosine.
+    /// True if contacts with this residue can belong to the core: cysteine, methionine, phenylalanine,
+    /// isoleucine, leucine, valine, tryptophan and tyrosine, which are hydrophobic.
     pub fn is_core(self) -> bool {
         self.index() < CORE
     }
 }
 
-/// How the energy of a chain follows from its contacts. Energies are in units of RT.
+/// Energy function of a chain, in units of RT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Energy {
-    /// The sum of the contacts' own.
+    /// Sum of the published energies of all contacts, which a linear model can represent.
     Additive,
-    /// That, and what contacts of the core do for each other: -10 RT for each two of them, shared by all residues of the chain.
+    /// The sum, plus -10 RT for each pair of contacts in the core, divided by the number of residues.
     Cooperative,
 }
 
-/// What two contacts of the core do for each other in a chain of one residue, in hundredths of RT.
+/// Energy gain for a pair of core contacts, times the number of residues, in hundredths of RT.
 const COOPERATION: i64 = 1000;
 
-/// What an energy is made of. Contacts come and go one by one.
+/// Sufficient statistics of the contacts for both energy functions, updated contact by contact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// The sum of the contacts' energies, in hundredths of RT.
+pub(crate) struct ContactSums {
+    /// Sum of the contact energies in hundredths of RT.
     contacts: i64,
-    /// Contacts of the core.
+    /// Number of contacts between two residues of the core, for the cooperative term.
     core: i64,
 }
 
-impl Tally {
-    /// A contact comes, or goes with a `sign` of -1.
+impl ContactSums {
+    /// Adds a contact, or removes it with a `sign` of -1.
     #[inline]
     pub(crate) fn add(&mut self, a: Residue, b: Residue, sign: i64) {
         let (low, high) = (a.index().min(b.index()), a.index().max(b.index()));
@@ -85,7 +85,7 @@ impl Tally {
         self.core += sign * i64::from(a.is_core() && b.is_core());
     }
 
-    /// The energy of a chain of so many residues, in hundredths of RT.
+    /// Energy of a chain of `residues` residues, in hundredths of RT.
     #[inline]
     pub(crate) fn energy(self, energy: Energy, residues: usize) -> i64 {
         match energy {
@@ -107,12 +107,12 @@ mod tests {
     }
 
     fn between(a: char, b: char) -> i64 {
-        let mut tally = Tally::default();
-        tally.add(residue(a), residue(b), 1);
-        tally.energy(Energy::Additive, 10)
+        let mut sums = ContactSums::default();
+        sums.add(residue(a), residue(b), 1);
+        sums.energy(Energy::Additive, 10)
     }
 
-    /// Figures that papers like to quote: the strongest contact, the weakest, and salt bridges.
+    /// Values that papers often quote: the strongest contact, the weakest, and salt bridges.
     #[test]
     fn the_table_is_the_published_one() {
         assert_eq!(between('L', 'L'), -737);
@@ -121,21 +121,21 @@ mod tests {
         assert_eq!((between('D', 'R'), between('E', 'K')), (-229, -180));
         assert_eq!((between('P', 'C'), between('C', 'P')), (-307, -307));
         for (number, row) in CONTACTS.iter().enumerate() {
-            assert_eq!(row.len(), RESIDUES - number);
+            assert_eq!(row.len(), NUM_RESIDUE_KINDS - number);
         }
     }
 
     #[test]
     fn cooperation_grows_with_pairs_of_contacts() {
         let leucine = residue('L');
-        let mut tally = Tally::default();
+        let mut sums = ContactSums::default();
         for contacts in 1..=4 {
-            tally.add(leucine, leucine, 1);
+            sums.add(leucine, leucine, 1);
             let own = -737 * contacts;
             let pairs = contacts * (contacts - 1) / 2;
-            assert_eq!(tally.energy(Energy::Cooperative, 20), own - 50 * pairs);
+            assert_eq!(sums.energy(Energy::Cooperative, 20), own - 50 * pairs);
         }
-        tally.add(leucine, leucine, -1);
-        assert_eq!(tally.energy(Energy::Additive, 20), -737 * 3);
+        sums.add(leucine, leucine, -1);
+        assert_eq!(sums.energy(Energy::Additive, 20), -737 * 3);
     }
 }

@@ -1,22 +1,23 @@
-//! The fold of least energy, by trying them all.
+//! Exact solution for short chains: enumerates all folds and returns one of minimum energy.
 
-use crate::chain::{Chain, DIRECTIONS, Place};
-use crate::energy::{Energy, Residue, Tally};
+use crate::chain::{Chain, DIRECTIONS, LatticePoint};
+use crate::energy::{ContactSums, Energy, Residue};
 
-/// The least energy and a fold that has it.
+/// Minimum energy of a chain, with a fold that attains it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Least {
-    /// In units of RT.
+pub struct GroundState {
+    /// Energy of that fold in units of RT; no other fold is lower.
     pub energy: f64,
-    /// Where the residues are.
-    pub places: Vec<Place>,
-    /// Folds that were tried.
+    /// Lattice points of the residues, in the order of the chain.
+    pub points: Vec<LatticePoint>,
+    /// Number of folds that were enumerated, symmetric ones counted once.
     pub folds: u64,
 }
 
-/// Tries all folds of a chain, turned and mirrored ones apart. There are 2.6 times as many for each residue more: sixteen take
-/// the blink of an eye, twenty some seconds.
-pub fn least(residues: &[Residue], energy: Energy) -> Option<Least> {
+/// Enumerates all folds of a chain, except for rotations and reflections. Their number grows by a factor of
+/// 2.6 with each residue: 16 residues take a few hundredths of a second, 20 some seconds. Returns `None` for
+/// fewer than two residues.
+pub fn ground_state(residues: &[Residue], energy: Energy) -> Option<GroundState> {
     if residues.len() < 2 {
         return None;
     }
@@ -27,15 +28,15 @@ pub fn least(residues: &[Residue], energy: Energy) -> Option<Least> {
         energy,
         side,
         lattice: vec![None; side * side],
-        places: vec![Place { x: middle, y: middle }],
+        points: vec![LatticePoint { x: middle, y: middle }],
         best: i64::MAX,
         best_places: Vec::new(),
         folds: 0,
     };
-    trial.set(trial.places[0], Some(0));
-    trial.go(Tally::default(), false);
+    trial.set(trial.points[0], Some(0));
+    trial.extend(ContactSums::default(), false);
     let energy = trial.best as f64 / 100.0;
-    Some(Least { energy, places: trial.best_places, folds: trial.folds })
+    Some(GroundState { energy, points: trial.best_places, folds: trial.folds })
 }
 
 struct Trial<'a> {
@@ -43,49 +44,49 @@ struct Trial<'a> {
     energy: Energy,
     side: usize,
     lattice: Vec<Option<u8>>,
-    places: Vec<Place>,
+    points: Vec<LatticePoint>,
     best: i64,
-    best_places: Vec<Place>,
+    best_places: Vec<LatticePoint>,
     folds: u64,
 }
 
 impl Trial<'_> {
-    fn cell(&self, place: Place) -> usize {
-        place.y as usize * self.side + place.x as usize
+    fn cell(&self, point: LatticePoint) -> usize {
+        point.y as usize * self.side + point.x as usize
     }
 
-    fn set(&mut self, place: Place, who: Option<u8>) {
-        let cell = self.cell(place);
-        self.lattice[cell] = who;
+    fn set(&mut self, point: LatticePoint, occupant: Option<u8>) {
+        let cell = self.cell(point);
+        self.lattice[cell] = occupant;
     }
 
-    /// Lays the next residue in every way. The first step goes right, and the first turn up: the rest is the same, turned or
-    /// mirrored.
-    fn go(&mut self, tally: Tally, has_turned: bool) {
-        let number = self.places.len();
+    /// Places the next residue in all possible ways. The first step goes right and the first turn goes up,
+    /// because all other folds are rotations or reflections of these.
+    fn extend(&mut self, sums: ContactSums, has_turned: bool) {
+        let number = self.points.len();
         if number == self.residues.len() {
             self.folds += 1;
-            let energy = tally.energy(self.energy, number);
+            let energy = sums.energy(self.energy, number);
             if energy < self.best {
                 self.best = energy;
-                self.best_places.clone_from(&self.places);
+                self.best_places.clone_from(&self.points);
             }
             return;
         }
-        let last = self.places[number - 1];
+        let last = self.points[number - 1];
         for (x, y) in DIRECTIONS {
             let is_first = number == 1;
             if is_first && (x, y) != (1, 0) || !is_first && !has_turned && y < 0 {
                 continue;
             }
-            let place = Place { x: last.x + x, y: last.y + y };
-            if self.lattice[self.cell(place)].is_some() {
+            let point = LatticePoint { x: last.x + x, y: last.y + y };
+            if self.lattice[self.cell(point)].is_some() {
                 continue;
             }
-            let mut after = tally;
+            let mut after = sums;
             for (x, y) in DIRECTIONS {
-                let beside = Place { x: place.x + x, y: place.y + y };
-                // Beside the last residue of the longest way lies the edge.
+                let beside = LatticePoint { x: point.x + x, y: point.y + y };
+                // A point beside the last residue of the longest straight chain is outside the lattice.
                 let cell = self.cell(beside);
                 if let Some(other) = self.lattice.get(cell).copied().flatten().map(usize::from)
                     && other + 1 < number
@@ -93,19 +94,19 @@ impl Trial<'_> {
                     after.add(self.residues[number], self.residues[other], 1);
                 }
             }
-            self.set(place, Some(number as u8));
-            self.places.push(place);
-            self.go(after, has_turned || y > 0);
-            self.places.pop();
-            self.set(place, None);
+            self.set(point, Some(number as u8));
+            self.points.push(point);
+            self.extend(after, has_turned || y > 0);
+            self.points.pop();
+            self.set(point, None);
         }
     }
 }
 
-impl Least {
-    /// The chain that lies so.
+impl GroundState {
+    /// The chain in this fold; `None` if the number of residues differs.
     pub fn chain(&self, residues: &[Residue]) -> Option<Chain> {
-        Chain::folded(residues.to_vec(), &self.places)
+        Chain::folded(residues.to_vec(), &self.points)
     }
 }
 
@@ -116,18 +117,20 @@ mod tests {
     use crate::fold::tests::energy_of;
     use tandem_chess::random::SplitMix;
 
-    /// The numbers of self-avoiding walks are known: 4, 12, 36, 100, 284, 780, 2172, 5916, 16268, 44100 for so many steps.
+    /// The numbers of self-avoiding walks are known: 4, 12, 36, 100, 284, 780, 2172, 5916, 16268 and 44100
+    /// for 1 to 10 steps.
     #[test]
     fn every_fold_is_tried_once() {
         let mut random = SplitMix::new(4);
         for (residues, walks) in [(4, 36), (5, 100), (8, 2172), (11, 44_100)] {
             let chain = random_residues(residues, &mut random);
-            let found = least(&chain, Energy::Cooperative).unwrap();
-            // Eight turned and mirrored ones of each, four of the straight one.
+            let found = ground_state(&chain, Energy::Cooperative).unwrap();
+            // Each fold stands for eight rotations and reflections, except for the straight one, which stands
+            // for four.
             assert_eq!(found.folds * 8 - 4, walks);
             let folded = found.chain(&chain).unwrap();
             assert!((energy_of(&folded, Energy::Cooperative) - found.energy).abs() < 1e-9);
         }
-        assert_eq!(least(&random_residues(1, &mut random), Energy::Additive), None);
+        assert_eq!(ground_state(&random_residues(1, &mut random), Energy::Additive), None);
     }
 }

@@ -1,38 +1,39 @@
-//! Which rows a folded chain turns on: one for each contact by the two residues, as often as there is one, and one for the
-//! chain's length.
+//! Features of a folded chain: one for each contact by the kinds of its two residues, active as often as the
+//! contact occurs, and one for the length of the chain.
 
 use crate::chain::Chain;
-use crate::energy::{RESIDUES, Residue};
+use crate::energy::{NUM_RESIDUE_KINDS, Residue};
 use tandem_nnue::Inputs;
 
-/// The longest chain.
-pub const LONGEST: usize = 64;
+/// Maximum length of a chain in residues.
+pub const MAX_RESIDUES: usize = 64;
 
-/// Contacts by their residues, whichever comes first.
-const CONTACTS: usize = RESIDUES * (RESIDUES + 1) / 2;
+/// Number of unordered pairs of residue kinds.
+const CONTACTS: usize = NUM_RESIDUE_KINDS * (NUM_RESIDUE_KINDS + 1) / 2;
 
-/// On a square lattice a residue within the chain has two other neighbours.
-const MOST_CONTACTS: usize = LONGEST + 1;
+/// Maximum number of contacts: a residue within the chain has two free neighbours on a square lattice, one at
+/// an end three, and each contact has two residues.
+const MAX_CONTACTS: usize = MAX_RESIDUES + 1;
 
-/// The inputs of a network that reads contacts.
+/// Feature set of a network whose inputs are the contacts of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contact;
+pub struct ContactFeatures;
 
-impl Contact {
-    /// The row of a contact between two residues.
+impl ContactFeatures {
+    /// Feature index of a contact between two residues, in either order.
     #[inline]
-    pub fn row(a: Residue, b: Residue) -> u32 {
+    pub fn contact(a: Residue, b: Residue) -> u32 {
         let (low, high) = (a.index().min(b.index()), a.index().max(b.index()));
-        (low * RESIDUES - low * low.saturating_sub(1) / 2 + high - low) as u32
+        (low * NUM_RESIDUE_KINDS - low * low.saturating_sub(1) / 2 + high - low) as u32
     }
 
-    /// The row of a length.
+    /// Feature index of a chain's length in residues.
     pub fn length(residues: usize) -> u32 {
-        (CONTACTS + residues.min(LONGEST)) as u32
+        (CONTACTS + residues.min(MAX_RESIDUES)) as u32
     }
 }
 
-impl Inputs for Contact {
+impl Inputs for ContactFeatures {
     const SIDES: usize = 1;
 
     fn name(&self) -> &str {
@@ -40,11 +41,11 @@ impl Inputs for Contact {
     }
 
     fn num_inputs(&self) -> usize {
-        CONTACTS + LONGEST + 1
+        CONTACTS + MAX_RESIDUES + 1
     }
 
     fn max_active(&self) -> usize {
-        MOST_CONTACTS + 1
+        MAX_CONTACTS + 1
     }
 
     fn may_repeat(&self) -> bool {
@@ -52,18 +53,20 @@ impl Inputs for Contact {
     }
 }
 
-/// All rows that a chain turns on.
-pub fn rows_of(chain: &Chain) -> Vec<u32> {
-    let mut rows = Vec::new();
-    add_rows(chain, &mut rows);
-    rows
+/// Indices of all active features of a chain, with repetitions.
+pub fn active_features(chain: &Chain) -> Vec<u32> {
+    let mut features = Vec::new();
+    append_features(chain, &mut features);
+    features
 }
 
-/// The same, added to those that are there.
-pub(crate) fn add_rows(chain: &Chain, rows: &mut Vec<u32>) {
+/// Appends the active features of a chain to `features`.
+pub(crate) fn append_features(chain: &Chain, features: &mut Vec<u32>) {
     let residues = chain.residues();
-    rows.push(Contact::length(residues.len()));
-    chain.each_contact(|first, second| rows.push(Contact::row(residues[first], residues[second])));
+    features.push(ContactFeatures::length(residues.len()));
+    chain.each_contact(|first, second| {
+        features.push(ContactFeatures::contact(residues[first], residues[second]))
+    });
 }
 
 #[cfg(test)]
@@ -73,12 +76,12 @@ mod tests {
     #[test]
     fn every_contact_has_a_row_of_its_own() {
         let mut seen = [false; CONTACTS];
-        for low in 0..RESIDUES {
-            for high in low..RESIDUES {
+        for low in 0..NUM_RESIDUE_KINDS {
+            for high in low..NUM_RESIDUE_KINDS {
                 let [a, b] = [low, high].map(|index| Residue::new(index).unwrap());
-                assert_eq!(Contact::row(a, b), Contact::row(b, a));
-                let row = &mut seen[Contact::row(a, b) as usize];
-                assert!(!std::mem::replace(row, true));
+                assert_eq!(ContactFeatures::contact(a, b), ContactFeatures::contact(b, a));
+                let feature = &mut seen[ContactFeatures::contact(a, b) as usize];
+                assert!(!std::mem::replace(feature, true));
             }
         }
         assert!(seen.iter().all(|&seen| seen));

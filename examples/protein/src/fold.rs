@@ -1,18 +1,19 @@
-//! A search among folds.
+//! Simulated annealing over folds, with energies by a network or by the exact energy function.
 
-use crate::chain::{Chain, Contacts};
-use crate::energy::{Energy, Residue, Tally};
-use crate::features::{Contact, add_rows};
+use crate::chain::{Chain, ContactChange};
+use crate::energy::{ContactSums, Energy, Residue};
+use crate::features::{ContactFeatures, append_features};
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulator, Network, Scratch};
 
-/// Who says what a fold is worth, in hundredths of RT.
-pub struct Judge<'a>(Kind<'a>);
+/// Source of energies for a search, in hundredths of RT. Both kinds are updated with the contacts that
+/// change.
+pub struct Evaluator<'a>(EvaluatorKind<'a>);
 
-enum Kind<'a> {
+enum EvaluatorKind<'a> {
     Network {
-        network: &'a Network<Contact>,
-        /// For the fold at hand, for the one that is tried, and for none.
+        network: &'a Network<ContactFeatures>,
+        /// Accumulators of the current fold, of the one under evaluation, and of no features.
         accumulators: Box<[Accumulator; 3]>,
         scratch: Scratch,
         added: Vec<u32>,
@@ -20,15 +21,15 @@ enum Kind<'a> {
     },
     Exact {
         energy: Energy,
-        /// For the fold at hand, and for the one that is tried.
-        tallies: [Tally; 2],
+        /// Statistics of the current fold, and of the one under evaluation.
+        sums: [ContactSums; 2],
     },
 }
 
-impl<'a> Judge<'a> {
-    /// A network, whose accumulator follows the contacts.
-    pub fn network(network: &'a Network<Contact>) -> Self {
-        Self(Kind::Network {
+impl<'a> Evaluator<'a> {
+    /// Estimates by a network, whose accumulator is updated with the contacts.
+    pub fn network(network: &'a Network<ContactFeatures>) -> Self {
+        Self(EvaluatorKind::Network {
             network,
             accumulators: Box::new([(); 3].map(|()| Accumulator::new(network))),
             scratch: network.scratch(),
@@ -37,143 +38,149 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// The energy itself, which follows the contacts too.
+    /// Exact energies, which are also updated with the contacts.
     pub fn exact(energy: Energy) -> Self {
-        Self(Kind::Exact { energy, tallies: Default::default() })
+        Self(EvaluatorKind::Exact { energy, sums: Default::default() })
     }
 
-    /// The energy of a fold of which nothing is known.
+    /// Energy of a fold computed from nothing; the fold becomes the current one.
     pub fn from_nothing(&mut self, chain: &Chain) -> i64 {
         let residues = chain.residues();
         let value = match &mut self.0 {
-            Kind::Network { network, accumulators, scratch, added, .. } => {
-                let [_, tried, nothing] = &mut **accumulators;
+            EvaluatorKind::Network { network, accumulators, scratch, added, .. } => {
+                let [_, candidate, empty] = &mut **accumulators;
                 added.clear();
-                add_rows(chain, added);
-                tried.update_from(network, nothing, added, &[]);
-                i64::from(network.forward(&[tried], 0, scratch).value())
+                append_features(chain, added);
+                candidate.update_from(network, empty, added, &[]);
+                i64::from(network.forward(&[candidate], 0, scratch).value())
             }
-            Kind::Exact { energy, tallies: [_, tried] } => {
-                *tried = Tally::default();
-                chain.each_contact(|first, second| tried.add(residues[first], residues[second], 1));
-                tried.energy(*energy, residues.len())
+            EvaluatorKind::Exact { energy, sums: [_, candidate] } => {
+                *candidate = ContactSums::default();
+                chain.each_contact(|first, second| candidate.add(residues[first], residues[second], 1));
+                candidate.energy(*energy, residues.len())
             }
         };
-        self.keep();
+        self.accept();
         value
     }
 
-    /// The energy after contacts have come and gone. It stands when [`Self::keep`] says so.
+    /// Energy after a change of contacts from the current fold. The result becomes the current fold only with
+    /// [`Self::accept`].
     #[inline]
-    pub fn after(&mut self, residues: &[Residue], contacts: &Contacts) -> i64 {
+    pub fn updated(&mut self, residues: &[Residue], contacts: &ContactChange) -> i64 {
         match &mut self.0 {
-            Kind::Network { network, accumulators, scratch, added, removed } => {
-                let [kept, tried, _] = &mut **accumulators;
-                let row = |&(first, second): &(usize, usize)| Contact::row(residues[first], residues[second]);
+            EvaluatorKind::Network { network, accumulators, scratch, added, removed } => {
+                let [current, candidate, _] = &mut **accumulators;
+                let feature = |&(first, second): &(usize, usize)| {
+                    ContactFeatures::contact(residues[first], residues[second])
+                };
                 added.clear();
                 removed.clear();
-                added.extend(contacts.added.iter().map(row));
-                removed.extend(contacts.removed.iter().map(row));
-                tried.update_from(network, kept, added, removed);
-                i64::from(network.forward(&[tried], 0, scratch).value())
+                added.extend(contacts.added.iter().map(feature));
+                removed.extend(contacts.removed.iter().map(feature));
+                candidate.update_from(network, current, added, removed);
+                i64::from(network.forward(&[candidate], 0, scratch).value())
             }
-            Kind::Exact { energy, tallies: [kept, tried] } => {
-                *tried = *kept;
+            EvaluatorKind::Exact { energy, sums: [current, candidate] } => {
+                *candidate = *current;
                 for (contacts, sign) in [(&contacts.removed, -1), (&contacts.added, 1)] {
                     contacts
                         .iter()
-                        .for_each(|&(first, second)| tried.add(residues[first], residues[second], sign));
+                        .for_each(|&(first, second)| candidate.add(residues[first], residues[second], sign));
                 }
-                tried.energy(*energy, residues.len())
+                candidate.energy(*energy, residues.len())
             }
         }
     }
 
-    /// Goes on from what was tried.
+    /// Makes the fold under evaluation the current one.
     #[inline]
-    pub fn keep(&mut self) {
+    pub fn accept(&mut self) {
         match &mut self.0 {
-            Kind::Network { accumulators, .. } => accumulators.swap(0, 1),
-            Kind::Exact { tallies, .. } => tallies.swap(0, 1),
+            EvaluatorKind::Network { accumulators, .. } => accumulators.swap(0, 1),
+            EvaluatorKind::Exact { sums, .. } => sums.swap(0, 1),
         }
     }
 }
 
-/// How long a search lasts and how hot it begins.
+/// Parameters of simulated annealing. The defaults find the minimum of most chains of up to 18 residues in a
+/// few hundredths of a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Annealing {
-    /// Steps that are tried for each residue.
+    /// Number of proposed steps of each run, for each residue of the chain; 4000 by default.
     pub steps_per_residue: usize,
-    /// Searches, of which the best counts.
-    pub starts: usize,
-    /// Heat to begin with, in units of RT.
-    pub hot: f64,
-    /// And to end with.
-    pub cold: f64,
-    /// Where chance begins.
+    /// Number of independent runs, of which the best counts; 4 by default.
+    pub runs: usize,
+    /// Initial temperature in units of RT; 6.0 by default.
+    pub start_temperature: f64,
+    /// Final temperature in units of RT, reached by a geometric schedule; 0.5 by default.
+    pub end_temperature: f64,
+    /// Seed of the random steps; equal seeds give equal results.
     pub seed: u64,
 }
 
 impl Default for Annealing {
     fn default() -> Self {
-        Self { steps_per_residue: 4000, starts: 4, hot: 6.0, cold: 0.5, seed: 1 }
+        Self { steps_per_residue: 4000, runs: 4, start_temperature: 6.0, end_temperature: 0.5, seed: 1 }
     }
 }
 
-/// A fold that a judge follows.
+/// A fold with its energy, which is updated with every step.
 pub struct Search<'a> {
     chain: Chain,
-    judge: Judge<'a>,
+    evaluator: Evaluator<'a>,
     energy: i64,
-    contacts: Contacts,
+    contacts: ContactChange,
 }
 
 impl<'a> Search<'a> {
-    /// Begins with a fold.
-    pub fn new(chain: Chain, mut judge: Judge<'a>) -> Self {
-        let energy = judge.from_nothing(&chain);
-        Self { chain, judge, energy, contacts: Contacts::default() }
+    /// Starts at a fold and computes its energy.
+    pub fn new(chain: Chain, mut evaluator: Evaluator<'a>) -> Self {
+        let energy = evaluator.from_nothing(&chain);
+        Self { chain, evaluator, energy, contacts: ContactChange::default() }
     }
 
-    /// The fold.
+    /// The chain in its current fold.
     pub fn chain(&self) -> &Chain {
         &self.chain
     }
 
-    /// What the judge says of it, in units of RT.
+    /// Energy of the current fold by the evaluator, in units of RT.
     pub fn energy(&self) -> f64 {
         self.energy as f64 / 100.0
     }
 
-    /// Tries a step at some heat. Says whether it stands.
-    pub fn step(&mut self, random: &mut SplitMix, heat: f64) -> bool {
+    /// Proposes a step and accepts it by the Metropolis rule at a temperature in units of RT. Returns true if
+    /// it was accepted.
+    pub fn step(&mut self, random: &mut SplitMix, temperature: f64) -> bool {
         if !self.chain.step(random, &mut self.contacts) {
             return false;
         }
-        let energy = self.judge.after(self.chain.residues(), &self.contacts);
+        let energy = self.evaluator.updated(self.chain.residues(), &self.contacts);
         let rise = (energy - self.energy) as f64 / 100.0;
-        let stands = rise <= 0.0 || random.unit() < (-rise / heat).exp();
-        if stands {
-            self.judge.keep();
+        let accepted = rise <= 0.0 || random.unit() < (-rise / temperature).exp();
+        if accepted {
+            self.evaluator.accept();
             self.energy = energy;
         } else {
-            self.chain.take_back();
+            self.chain.undo();
         }
-        stands
+        accepted
     }
 
-    /// Looks for the fold of least energy. Returns the best that was met and its energy in units of RT.
+    /// Searches for the fold of minimum energy. Returns the best one found and its energy in units of RT.
     pub fn anneal(&mut self, annealing: &Annealing) -> (Chain, f64) {
         let mut random = SplitMix::new(annealing.seed);
         let mut best = (self.chain.clone(), self.energy);
         let steps = annealing.steps_per_residue * self.chain.residues().len();
-        for _ in 0..annealing.starts {
+        for _ in 0..annealing.runs {
             self.chain = Chain::straight(self.chain.residues().to_vec());
-            self.energy = self.judge.from_nothing(&self.chain);
+            self.energy = self.evaluator.from_nothing(&self.chain);
             for step in 0..steps {
                 let progress = step as f64 / steps as f64;
-                let heat = annealing.hot * (annealing.cold / annealing.hot).powf(progress);
-                self.step(&mut random, heat);
+                let temperature = annealing.start_temperature
+                    * (annealing.end_temperature / annealing.start_temperature).powf(progress);
+                self.step(&mut random, temperature);
                 if self.energy < best.1 {
                     best = (self.chain.clone(), self.energy);
                 }
@@ -187,27 +194,31 @@ impl<'a> Search<'a> {
 pub(crate) mod tests {
     use super::*;
     use crate::chain::tests::random_residues;
-    use crate::exhaustive::least;
-    use crate::features::rows_of;
-    use tandem_study::{Recipe, Sample, learn};
+    use crate::exhaustive::ground_state;
+    use crate::features::active_features;
+    use tandem_study::{Sample, TrainConfig, train_network};
 
     pub(crate) fn energy_of(chain: &Chain, energy: Energy) -> f64 {
-        Judge::exact(energy).from_nothing(chain) as f64 / 100.0
+        Evaluator::exact(energy).from_nothing(chain) as f64 / 100.0
     }
 
-    /// What is followed contact by contact is what the fold says from nothing, by both judges.
+    /// Energies updated contact by contact are those computed from empty, for both kinds of evaluators.
     #[test]
     fn energies_follow_every_step() {
         let mut random = SplitMix::new(5);
         let chain = Chain::straight(random_residues(30, &mut random));
         let samples: Vec<Sample> = (0..50)
-            .map(|_| Sample { rows: rows_of(&Chain::straight(random_residues(30, &mut random))), value: 1.0 })
+            .map(|_| Sample {
+                features: active_features(&Chain::straight(random_residues(30, &mut random))),
+                value: 1.0,
+            })
             .collect();
-        let recipe = Recipe { width: 32, epochs: 1, batch: 10, rate: 1e-3, unit: 40.0, seed: 5 };
-        let (_, network) = learn(Contact, &samples, &recipe, &mut |_, _| {}).unwrap();
-        let both = || [Judge::network(&network), Judge::exact(Energy::Cooperative)];
-        for (judge, mut other) in both().into_iter().zip(both()) {
-            let mut search = Search::new(chain.clone(), judge);
+        let config =
+            TrainConfig { width: 32, epochs: 1, batch_size: 10, lr: 1e-3, output_scale: 40.0, seed: 5 };
+        let (_, network) = train_network(ContactFeatures, &samples, &config, &mut |_, _| {}).unwrap();
+        let both = || [Evaluator::network(&network), Evaluator::exact(Energy::Cooperative)];
+        for (evaluator, mut other) in both().into_iter().zip(both()) {
+            let mut search = Search::new(chain.clone(), evaluator);
             for _ in 0..3000 {
                 search.step(&mut random, 3.0);
                 assert_eq!(other.from_nothing(&search.chain), search.energy);
@@ -220,8 +231,8 @@ pub(crate) mod tests {
         let mut random = SplitMix::new(6);
         for energy in [Energy::Additive, Energy::Cooperative] {
             let residues = random_residues(12, &mut random);
-            let exact = least(&residues, energy).unwrap();
-            let mut search = Search::new(Chain::straight(residues), Judge::exact(energy));
+            let exact = ground_state(&residues, energy).unwrap();
+            let mut search = Search::new(Chain::straight(residues), Evaluator::exact(energy));
             let (chain, found) = search.anneal(&Annealing::default());
             assert!((found - exact.energy).abs() < 1e-9, "{found} {}", exact.energy);
             assert!((energy_of(&chain, energy) - found).abs() < 1e-9);

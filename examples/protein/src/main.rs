@@ -1,5 +1,5 @@
-//! The study of lattice proteins: learns energies, says how well, how fast, and what a search finds by them.
-//! `docs/study-biology.md` has the commands in their order.
+//! Program of the protein study: trains a network on energies, measures its accuracy and speed, and searches
+//! for folds with it. `docs/study-biology.md` has the commands in their order.
 
 use clap::{Parser, ValueEnum};
 use std::cmp::Ordering;
@@ -11,64 +11,66 @@ use tandem_chess::random::SplitMix;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_protein::*;
 use tandem_study::{
-    Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, fastest, judge_all, learn, write_whole,
+    FitQuality, LinearModel, MeanWithError, Plot, Sample, Series, TrainConfig, f1_score, fastest, predict,
+    train_network, write_atomically,
 };
 
 /// Energies of lattice proteins by an efficiently updatable network.
 #[derive(Parser)]
 #[command(name = "tandem-protein")]
 enum Command {
-    /// Learns the energies of folds.
+    /// Train a network on folds of random sequences, with energies computed by the exact function.
     Train {
-        /// Which energy.
+        /// Energy function to learn: additive, or with a cooperative core.
         #[arg(long)]
         energy: Kind,
-        /// The network to write.
+        /// Network file to write, in safetensors, for the other commands.
         #[arg(long)]
         out: PathBuf,
-        /// Sequences to learn from.
+        /// Number of sequences of 12 to 48 residues, with 40 folds each.
         #[arg(long, default_value_t = 2000)]
         sequences: usize,
-        /// How often each fold is seen.
+        /// Number of passes over all folds.
         #[arg(long, default_value_t = 30)]
         epochs: usize,
     },
-    /// Says how near the network and the best sum are to energies they have not seen.
+    /// Measure the errors of the network and of a linear model on folds of held-out sequences.
     Evaluate {
-        /// Which energy.
+        /// Energy function that the network was trained on, for the true values.
         #[arg(long)]
         energy: Kind,
-        /// The network.
+        /// Network file that `train` wrote.
         #[arg(long)]
         network: PathBuf,
-        /// Sequences that the sum learns from: those of the network.
+        /// Number of sequences on which the linear model is fitted, as for the network.
         #[arg(long, default_value_t = 2000)]
         sequences: usize,
-        /// Fails unless the network's error is at most this share of the sum's.
+        /// Fail unless the network's RMS error is less than this fraction of the linear model's.
         #[arg(long)]
         at_most: Option<f64>,
-        /// Where to draw it.
+        /// SVG file for a plot of the errors against the true energies.
         #[arg(long)]
         plot: Option<PathBuf>,
     },
-    /// Times a step: by the accumulator, from nothing, and by the energy itself in both ways.
+    /// Time the energy after a step: updated and computed from nothing, by the network and by the exact
+    /// function.
     Speed {
-        /// The network.
+        /// Network file that `train` wrote.
         #[arg(long)]
         network: PathBuf,
-        /// Where to draw it.
+        /// SVG file for a plot of the times against the length.
         #[arg(long)]
         plot: Option<PathBuf>,
     },
-    /// Looks for the folds of least energy, and compares them with what there is.
+    /// Search for the folds of minimum energy, and compare them with the exact solution where it is known.
     Fold {
-        /// Which energy.
+        /// Energy function that the network was trained on, for the exact solution.
         #[arg(long)]
         energy: Kind,
-        /// The network.
+        /// Network file that `train` wrote, for the energies during the search.
         #[arg(long)]
         network: PathBuf,
-        /// Sequences of each length.
+        /// Number of sequences of each length, at least 1.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         each: u32,
     },
@@ -76,9 +78,9 @@ enum Command {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Kind {
-    /// The sum of the contacts' own.
+    /// Sum of the energies of all contacts.
     Additive,
-    /// Contacts of the core help each other.
+    /// The sum, with contacts of the core that strengthen each other.
     Cooperative,
 }
 
@@ -93,7 +95,7 @@ impl From<Kind> for Energy {
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// Seeds that have nothing in common.
+/// Seeds of the different sets of sequences, which must not overlap.
 const TRAIN: u64 = 1;
 const TEST: u64 = 2;
 const SPEED: u64 = 3;
@@ -117,17 +119,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many of a thousand residues of natural proteins each is, in the order of their numbers.
-const SHARES: [u32; RESIDUES] =
+/// Frequencies of the residues in natural proteins, in thousandths, in the order of their indices.
+const FREQUENCIES: [u32; NUM_RESIDUE_KINDS] =
     [14, 24, 39, 59, 97, 69, 11, 29, 83, 71, 53, 66, 41, 39, 55, 67, 23, 55, 58, 47];
 
 fn random_residues(len: usize, random: &mut SplitMix) -> Vec<Residue> {
-    let all: u32 = SHARES.iter().sum();
+    let all: u32 = FREQUENCIES.iter().sum();
     let one = |random: &mut SplitMix| {
         let mut at = random.below(all);
-        let index = SHARES.iter().position(|&share| {
-            let is_here = at < share;
-            at = at.saturating_sub(share);
+        let index = FREQUENCIES.iter().position(|&frequency| {
+            let is_here = at < frequency;
+            at = at.saturating_sub(frequency);
             is_here
         });
         Residue::new(index.unwrap_or(0))
@@ -135,43 +137,43 @@ fn random_residues(len: usize, random: &mut SplitMix) -> Vec<Residue> {
     (0..len).filter_map(|_| one(random)).collect()
 }
 
-/// Folds that a search by the energy meets, hot and cold, of as many sequences as told.
+/// Folds of random sequences from searches by the exact energy at high and low temperatures.
 fn samples(energy: Energy, sequences: usize, seed: u64) -> Vec<Sample> {
     let mut random = SplitMix::new(seed);
     let mut samples = Vec::new();
     for _ in 0..sequences {
         let len = 12 + random.below(37) as usize;
         let mut search =
-            Search::new(Chain::straight(random_residues(len, &mut random)), Judge::exact(energy));
-        for heat in [8.0, 5.0, 3.0, 2.0, 1.0] {
+            Search::new(Chain::straight(random_residues(len, &mut random)), Evaluator::exact(energy));
+        for temperature in [8.0, 5.0, 3.0, 2.0, 1.0] {
             for _ in 0..8 {
                 for _ in 0..20 * len {
-                    search.step(&mut random, heat);
+                    search.step(&mut random, temperature);
                 }
-                samples.push(Sample { rows: rows_of(search.chain()), value: search.energy() });
+                samples.push(Sample { features: active_features(search.chain()), value: search.energy() });
             }
         }
     }
     samples
 }
 
-fn load_network(path: &Path) -> Done<Network<Contact>> {
+fn load_network(path: &Path) -> Done<Network<ContactFeatures>> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let bytes = std::fs::read(path).map_err(|error| named(&error))?;
-    let float = FloatNetwork::from_safetensors_as(&bytes, Contact).map_err(|error| named(&error))?;
+    let float = FloatNetwork::from_safetensors_as(&bytes, ContactFeatures).map_err(|error| named(&error))?;
     Ok(float.quantise(Quantisation::default())?.0)
 }
 
 fn train(energy: Energy, out: &Path, sequences: usize, epochs: usize) -> Done {
     let samples = samples(energy, sequences, TRAIN);
-    let recipe = Recipe { width: 64, epochs, batch: 512, rate: 2e-3, unit: 40.0, seed: 1 };
+    let config = TrainConfig { width: 64, epochs, batch_size: 512, lr: 2e-3, output_scale: 40.0, seed: 1 };
     let started = Instant::now();
-    let mut tell = |epoch: usize, error: f64| {
+    let mut report = |epoch: usize, error: f64| {
         if epoch.is_multiple_of(5) || epoch == epochs {
             println!("epoch {epoch}: {error:.3} RT");
         }
     };
-    let (mut float, _) = learn(Contact, &samples, &recipe, &mut tell)?;
+    let (mut float, _) = train_network(ContactFeatures, &samples, &config, &mut report)?;
     println!(
         "{energy:?}: {} folds of {sequences} sequences, {epochs} times each, {:.0} s; {}",
         samples.len(),
@@ -179,7 +181,7 @@ fn train(energy: Energy, out: &Path, sequences: usize, epochs: usize) -> Done {
         float.architecture
     );
     float.description = format!("{energy:?} energies of lattice proteins, in units of RT");
-    Ok(write_whole(out, &float.to_safetensors()?)?)
+    Ok(write_atomically(out, &float.to_safetensors()?)?)
 }
 
 fn evaluate(
@@ -190,116 +192,123 @@ fn evaluate(
     plot: Option<&Path>,
 ) -> Done {
     let network = load_network(network)?;
-    let sum = Sum::fit(&samples(energy, sequences, TRAIN), Contact.num_inputs());
+    let linear = LinearModel::fit(&samples(energy, sequences, TRAIN), ContactFeatures.num_inputs());
     let test = samples(energy, 200, TEST);
-    let fit = |said: &[f64]| {
-        let pairs = said.iter().zip(&test).map(|(&said, sample)| (said, sample.value));
-        Fit::of(&pairs.collect::<Vec<_>>())
+    let fit = |predictions: &[f64]| {
+        let pairs = predictions.iter().zip(&test).map(|(&predicted, sample)| (predicted, sample.value));
+        FitQuality::of(&pairs.collect::<Vec<_>>())
     };
-    let by_network = judge_all(&network, &test);
-    let by_sum: Vec<f64> = test.iter().map(|sample| sum.of(&sample.rows)).collect();
-    let (of_network, of_sum) = (fit(&by_network), fit(&by_sum));
+    let by_network = predict(&network, &test);
+    let by_linear: Vec<f64> = test.iter().map(|sample| linear.predict(&sample.features)).collect();
+    let (of_network, of_linear) = (fit(&by_network), fit(&by_linear));
     println!(
-        "| energy | folds of held-out sequences | spread, RT | network: r | rms | mean | sum: r | rms | mean |"
+        "| energy | folds of held-out sequences | std dev, RT | network: r | RMSE | MAE | linear: r | RMSE | MAE |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     println!(
         "| {energy:?} | {} | {:.2} | {:.5} | {:.3} | {:.3} | {:.5} | {:.3} | {:.3} |",
         of_network.count,
-        of_network.spread,
+        of_network.std_dev,
         of_network.correlation,
-        of_network.rms,
-        of_network.mean,
-        of_sum.correlation,
-        of_sum.rms,
-        of_sum.mean
+        of_network.rmse,
+        of_network.mae,
+        of_linear.correlation,
+        of_linear.rmse,
+        of_linear.mae
     );
     if let Some(path) = plot {
-        let points = |said: &[f64]| {
-            let all = said.iter().zip(&test).step_by((test.len() / 1000).max(1));
-            all.map(|(&said, sample)| (sample.value, said - sample.value)).collect()
+        let points = |predictions: &[f64]| {
+            let all = predictions.iter().zip(&test).step_by((test.len() / 1000).max(1));
+            all.map(|(&predicted, sample)| (sample.value, predicted - sample.value)).collect()
         };
         let plot = Plot {
             title: format!("{energy:?} energy of unseen sequences: errors"),
-            across: "true energy, RT".into(),
-            up: "error, RT".into(),
-            logarithmic: false,
+            x_label: "true energy, RT".into(),
+            y_label: "error, RT".into(),
+            log_y: false,
             diagonal: false,
             series: vec![
-                Series { name: "network".into(), points: points(&by_network), joined: false },
-                Series { name: "best sum".into(), points: points(&by_sum), joined: false },
+                Series { name: "network".into(), points: points(&by_network), connected: false },
+                Series { name: "linear model".into(), points: points(&by_linear), connected: false },
             ],
         };
-        write_whole(path, plot.to_svg().as_bytes())?;
+        write_atomically(path, plot.to_svg().as_bytes())?;
     }
     match at_most {
-        // A share that is no number is no share.
-        Some(share) if of_network.rms.partial_cmp(&(share * of_sum.rms)) != Some(Ordering::Less) => {
-            Err(format!("the network's error is {:.2} of the sum's", of_network.rms / of_sum.rms).into())
+        // A comparison with NaN fails as well.
+        Some(fraction)
+            if of_network.rmse.partial_cmp(&(fraction * of_linear.rmse)) != Some(Ordering::Less) =>
+        {
+            Err(format!(
+                "the network's error is {:.2} of the linear model's",
+                of_network.rmse / of_linear.rmse
+            )
+            .into())
         }
         _ => Ok(()),
     }
 }
 
-/// A fold and the steps that lead on from it, so that every way is timed on the same.
+/// A fold and the steps that follow it, so that all methods are timed on the same ones.
 struct Walk {
     start: Chain,
-    steps: Vec<Vec<(usize, Place)>>,
+    steps: Vec<Vec<(usize, LatticePoint)>>,
 }
 
 fn walk(len: usize, random: &mut SplitMix) -> Walk {
     let mut search =
-        Search::new(Chain::straight(random_residues(len, random)), Judge::exact(Energy::Cooperative));
-    // Dense folds, as a search at this heat keeps them.
-    let heat = 3.0;
+        Search::new(Chain::straight(random_residues(len, random)), Evaluator::exact(Energy::Cooperative));
+    // Dense folds, as a search at this temperature produces them.
+    let temperature = 3.0;
     for _ in 0..2000 * len {
-        search.step(random, heat);
+        search.step(random, temperature);
     }
-    // From the middle, which a few hundred steps do not leave.
-    let start = Chain::folded(search.chain().residues().to_vec(), search.chain().places());
+    // The walk starts in the middle of the lattice, which a few hundred steps do not leave.
+    let start = Chain::folded(search.chain().residues().to_vec(), search.chain().points());
     let start = start.unwrap_or_else(|| search.chain().clone());
-    let mut search = Search::new(start.clone(), Judge::exact(Energy::Cooperative));
+    let mut search = Search::new(start.clone(), Evaluator::exact(Energy::Cooperative));
     let mut steps = Vec::new();
     while steps.len() < 300 {
-        if search.step(random, heat) {
+        if search.step(random, temperature) {
             steps.push(search.chain().moved());
         }
     }
     Walk { start, steps }
 }
 
-/// Makes the steps of a walk: moves the chain, finds what changed or everything, judges. Returns the seconds and the sum of all
-/// energies.
-fn made(walk: &Walk, judge: &mut Judge<'_>, updated: bool) -> (f64, i64) {
+/// Replays the steps of a walk and evaluates each fold, updated or from nothing. Returns the seconds taken
+/// and the sum of all energies.
+fn replay_walk(walk: &Walk, evaluator: &mut Evaluator<'_>, updated: bool) -> (f64, i64) {
     let mut chain = walk.start.clone();
-    let mut contacts = Contacts::default();
-    judge.from_nothing(&chain);
+    let mut contacts = ContactChange::default();
+    evaluator.from_nothing(&chain);
     let started = Instant::now();
     let sum = walk.steps.iter().fold(0, |sum, moved| {
         sum + if updated {
-            chain.repeat(moved, Some(&mut contacts));
-            let energy = judge.after(chain.residues(), &contacts);
-            judge.keep();
+            chain.replay(moved, Some(&mut contacts));
+            let energy = evaluator.updated(chain.residues(), &contacts);
+            evaluator.accept();
             energy
         } else {
-            chain.repeat(moved, None);
-            judge.from_nothing(&chain)
+            chain.replay(moved, None);
+            evaluator.from_nothing(&chain)
         }
     });
     (started.elapsed().as_secs_f64(), sum)
 }
 
-/// Nanoseconds of a step by each judge, updated and from nothing: the fastest of many rounds, in which all take turns, so that
-/// busy moments of the machine meet them all.
-fn timed<const N: usize>(walks: &[Walk], mut judges: [Judge<'_>; N]) -> Done<[[f64; 2]; N]> {
+/// Nanoseconds for each step by each evaluator, updated and from nothing: the fastest of many rounds in which
+/// the methods alternate, so that busy moments of the machine affect all of them.
+fn timed<const N: usize>(walks: &[Walk], mut evaluators: [Evaluator<'_>; N]) -> Done<[[f64; 2]; N]> {
     let steps: usize = walks.iter().map(|walk| walk.steps.len()).sum();
     let mut rounds = [(); N].map(|()| [Vec::new(), Vec::new()]);
     let started = Instant::now();
     while started.elapsed().as_secs_f64() < 2.0 * N as f64 {
-        for (judge, rounds) in judges.iter_mut().zip(&mut rounds) {
+        for (evaluator, rounds) in evaluators.iter_mut().zip(&mut rounds) {
             let mut sums = [0; 2];
             for ((updated, rounds), sum) in [true, false].into_iter().zip(rounds).zip(&mut sums) {
-                let all: Vec<(f64, i64)> = walks.iter().map(|walk| made(walk, judge, updated)).collect();
+                let all: Vec<(f64, i64)> =
+                    walks.iter().map(|walk| replay_walk(walk, evaluator, updated)).collect();
                 rounds.push(all.iter().map(|(seconds, _)| seconds).sum::<f64>() / steps as f64 * 1e9);
                 *sum = all.iter().map(|(_, sum)| sum).sum::<i64>();
             }
@@ -308,16 +317,16 @@ fn timed<const N: usize>(walks: &[Walk], mut judges: [Judge<'_>; N]) -> Done<[[f
             }
         }
     }
-    Ok(rounds.map(|ways| ways.map(|rounds| fastest(&rounds))))
+    Ok(rounds.map(|methods| methods.map(|rounds| fastest(&rounds))))
 }
 
-/// Contacts of a walk's folds, and those that its steps change, each a mean over all steps.
-fn contacts_of(walks: &[Walk]) -> (f64, f64) {
+/// Mean number of contacts in the folds of the walks, and mean number of contacts that a step changes.
+fn mean_contacts(walks: &[Walk]) -> (f64, f64) {
     let (mut all, mut changed, mut steps) = (0, 0, 0);
     for walk in walks {
-        let (mut chain, mut contacts) = (walk.start.clone(), Contacts::default());
+        let (mut chain, mut contacts) = (walk.start.clone(), ContactChange::default());
         for moved in &walk.steps {
-            chain.repeat(moved, Some(&mut contacts));
+            chain.replay(moved, Some(&mut contacts));
             all += chain.contacts().len();
             changed += contacts.added.len() + contacts.removed.len();
             steps += 1;
@@ -330,16 +339,16 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
     let network = load_network(network)?;
     let mut random = SplitMix::new(SPEED);
     let names = ["network, updated", "network, from nothing", "energy, updated", "energy, from nothing"];
-    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), joined: true });
+    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
     println!(
-        "| residues | contacts | changed by a step | network, updated | network, from nothing | energy, updated | energy, from nothing | gain of updating |"
+        "| residues | contacts | changed by a step | network, updated | network, from nothing | energy, updated | energy, from nothing | speed-up by updating |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for len in [16, 25, 36, 48, 64] {
         let walks: Vec<Walk> = (0..10).map(|_| walk(len, &mut random)).collect();
-        let (contacts, changed) = contacts_of(&walks);
-        let judges = [Judge::network(&network), Judge::exact(Energy::Cooperative)];
-        let [[network_updated, network_anew], [energy_updated, energy_anew]] = timed(&walks, judges)?;
+        let (contacts, changed) = mean_contacts(&walks);
+        let evaluators = [Evaluator::network(&network), Evaluator::exact(Energy::Cooperative)];
+        let [[network_updated, network_anew], [energy_updated, energy_anew]] = timed(&walks, evaluators)?;
         println!(
             "| {len} | {contacts:.1} | {changed:.1} | {network_updated:.0} ns | {network_anew:.0} ns | {energy_updated:.0} ns | {energy_anew:.0} ns | {:.1} |",
             network_anew / network_updated
@@ -353,23 +362,23 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
     let Some(path) = plot else { return Ok(()) };
     let plot = Plot {
         title: "A step of the chain: time for the energy".into(),
-        across: "residues".into(),
-        up: "nanoseconds".into(),
-        logarithmic: true,
+        x_label: "residues".into(),
+        y_label: "nanoseconds".into(),
+        log_y: true,
         diagonal: false,
         series: series.into(),
     };
-    Ok(write_whole(path, plot.to_svg().as_bytes())?)
+    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
 }
 
-/// The longest chains of which all folds are tried.
-const ALL_FOLDS: usize = 18;
+/// Maximum length of the chains for which all folds are enumerated.
+const MAX_ENUMERATED: usize = 18;
 
 fn fold(energy: Energy, network: &Path, each: u32) -> Done {
     let network = load_network(network)?;
     let mut random = SplitMix::new(FOLD);
     println!(
-        "| residues | sequences | truth | by the network: F1 of contacts | above the least, RT | least found | s | by the energy: above the least, RT | least found | s | truth, s |"
+        "| residues | sequences | reference | by the network: F1 of contacts | above reference, RT | reference found | s | by the exact energy: above reference, RT | reference found | s | reference, s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for len in [14, 16, 18, 25, 36] {
@@ -377,21 +386,21 @@ fn fold(energy: Energy, network: &Path, each: u32) -> Done {
         for _ in 0..each {
             rows.push(compare(energy, &network, random_residues(len, &mut random))?);
         }
-        let of = |column: usize| Spread::of(&rows.iter().map(|row| row[column]).collect::<Vec<_>>());
+        let of = |column: usize| MeanWithError::of(&rows.iter().map(|row| row[column]).collect::<Vec<_>>());
         let with_error = |column: usize| format!("{:.2} ± {:.2}", of(column).mean, of(column).error);
-        let share = |column: usize| {
+        let percent_found = |column: usize| {
             let found = rows.iter().filter(|row| row[column] < 0.005).count();
             format!("{:.0} %", 100.0 * found as f64 / rows.len() as f64)
         };
         println!(
             "| {len} | {each} | {} | {} | {} | {} | {:.3} | {} | {} | {:.3} | {:.3} |",
-            if len <= ALL_FOLDS { "all folds" } else { "best of all searches" },
+            if len <= MAX_ENUMERATED { "all folds" } else { "best of all searches" },
             with_error(0),
             with_error(1),
-            share(1),
+            percent_found(1),
             of(2).mean,
             with_error(3),
-            share(3),
+            percent_found(3),
             of(4).mean,
             of(5).mean
         );
@@ -399,31 +408,39 @@ fn fold(energy: Energy, network: &Path, each: u32) -> Done {
     Ok(())
 }
 
-/// Searches for one chain's fold by the network and by the energy, and finds the truth. Returns how much of the truth's contacts
-/// the first has, its energy above the least and its seconds; the second's energy above the least and its seconds; the truth's
-/// seconds.
-fn compare(energy: Energy, network: &Network<Contact>, residues: Vec<Residue>) -> Done<[f64; 6]> {
-    let search = |judge: Judge<'_>, annealing: &Annealing| {
+/// Searches for the fold of one chain by the network and by the exact energy, and determines the reference.
+/// Returns the F1 score of the first one's contacts, its energy above the reference and its seconds; the
+/// second one's energy above the reference and its seconds; the seconds for the reference.
+fn compare(energy: Energy, network: &Network<ContactFeatures>, residues: Vec<Residue>) -> Done<[f64; 6]> {
+    let search = |evaluator: Evaluator<'_>, settings: &Annealing| {
         let started = Instant::now();
-        let (chain, _) = Search::new(Chain::straight(residues.clone()), judge).anneal(annealing);
-        let worth = Judge::exact(energy).from_nothing(&chain) as f64 / 100.0;
-        (chain, worth, started.elapsed().as_secs_f64())
+        let (chain, _) = Search::new(Chain::straight(residues.clone()), evaluator).anneal(settings);
+        let energy_found = Evaluator::exact(energy).from_nothing(&chain) as f64 / 100.0;
+        (chain, energy_found, started.elapsed().as_secs_f64())
     };
-    let usual = Annealing::default();
-    let (chain, worth, seconds) = search(Judge::network(network), &usual);
-    let (other, exact_worth, exact_seconds) = search(Judge::exact(energy), &usual);
+    let annealing = Annealing::default();
+    let (chain, energy_found, seconds) = search(Evaluator::network(network), &annealing);
+    let (other, exact_energy_found, exact_seconds) = search(Evaluator::exact(energy), &annealing);
     let started = Instant::now();
-    let (truth, truth_chain) = if residues.len() <= ALL_FOLDS {
-        let found = least(&residues, energy).ok_or("a chain without folds")?;
-        (found.energy, found.chain(&residues).ok_or("a fold that is none")?)
+    let (reference, reference_chain) = if residues.len() <= MAX_ENUMERATED {
+        let found = ground_state(&residues, energy).ok_or("a chain without folds")?;
+        (found.energy, found.chain(&residues).ok_or("an invalid fold")?)
     } else {
-        // Nobody tries them all: the best of these searches, and of one that cools ten times as slowly, stands for the truth.
-        let slow = Annealing { steps_per_residue: 10 * usual.steps_per_residue, seed: 99, ..usual };
-        let (best, best_worth, _) = search(Judge::exact(energy), &slow);
-        let all = [(best_worth, best), (worth, chain.clone()), (exact_worth, other)];
+        // These chains have too many folds to enumerate. The best of these searches, and of one that cools
+        // ten times as slowly, serves as the reference.
+        let slow = Annealing { steps_per_residue: 10 * annealing.steps_per_residue, seed: 99, ..annealing };
+        let (best, best_energy, _) = search(Evaluator::exact(energy), &slow);
+        let all = [(best_energy, best), (energy_found, chain.clone()), (exact_energy_found, other)];
         all.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).ok_or("no search")?
     };
-    let truth_seconds = started.elapsed().as_secs_f64();
-    let same = f1(&chain.contacts(), &truth_chain.contacts());
-    Ok([same, worth - truth, seconds, exact_worth - truth, exact_seconds, truth_seconds])
+    let reference_seconds = started.elapsed().as_secs_f64();
+    let same = f1_score(&chain.contacts(), &reference_chain.contacts());
+    Ok([
+        same,
+        energy_found - reference,
+        seconds,
+        exact_energy_found - reference,
+        exact_seconds,
+        reference_seconds,
+    ])
 }

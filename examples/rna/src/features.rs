@@ -1,59 +1,62 @@
-//! Which rows a structure turns on.
+//! Features of a secondary structure, as inputs of a network.
 //!
-//! Pairs cut a structure into loops, and everything that is on belongs to one loop: a stack of two pairs by both their kinds; a
-//! turn by its size, its ends and, if it is of four, its letters; bulges and inner loops by their sizes and the bases beside
-//! their pairs; a loop of several branches, and the outside, by each branch with its neighbours. Thermodynamics has larger
-//! tables for some of these (all letters of the smallest inner loops); the network is not given those.
+//! Pairs cut a structure into loops, and every feature belongs to one loop: a stack to the kinds of its two
+//! pairs; a hairpin to its size, its terminal bases and, with four bases, its letters; bulges and interior
+//! loops to their sizes and the bases neighbours their pairs; a multiloop and the exterior loop to each branch
+//! with its neighbours. Thermodynamics has larger tables for some of these, such as all letters of the
+//! smallest interior loops; the network does not get those as features.
 
 use crate::molecule::{Base, PairKind, Sequence, Structure};
 use tandem_nnue::Inputs;
 
-/// The longest chain, so that sums of rows stay within the accumulator's integers.
-pub const MOST_BASES: usize = 256;
+/// Maximum number of bases, so that the sums of weights stay within the integers of the accumulator.
+pub const MAX_BASES: usize = 256;
 
-/// Rows for each base at most: an inner loop of one base on each side has five rows and four bases.
-const MOST_ROWS: usize = MOST_BASES * 5 / 4;
+/// Maximum number of active features: at worst an interior loop with one base on each side, which has five
+/// features for four bases.
+const MAX_ACTIVE: usize = MAX_BASES * 5 / 4;
 
 const KINDS: usize = PairKind::COUNT;
-/// Sizes of loops that are told apart.
+/// Number of loop sizes that are distinguished; the last one includes all larger loops.
 const SIZES: usize = 31;
-/// Two bases.
+/// Number of ordered combinations of two bases.
 const ENDS: usize = 16;
-/// Two neighbours, of which each may be missing.
+/// Number of combinations of two neighbours, either of which may be missing.
 const NEIGHBOURS: usize = 25;
-/// Small inner loops of which the shape is told: one to three bases on each side.
+/// Largest side of an interior loop whose exact shape is a feature: one to three bases on each side.
 const SHAPE: usize = 3;
 const SHAPES: usize = SHAPE * SHAPE;
-/// Differences between the sides of an inner loop.
-const SKEWS: usize = 11;
-/// Inner loops whose ends count each in its own way: one base on a side, two against three, others.
+/// Number of differences between the sides of an interior loop that are distinguished.
+const ASYMMETRIES: usize = 11;
+/// Classes of interior loops with separate features for their terminal bases: one base on a side, two against
+/// three, and all others.
 const CLASSES: usize = 3;
 
 const STACK: usize = 0;
-const TURN_SIZE: usize = STACK + KINDS * KINDS;
-const TURN_ENDS: usize = TURN_SIZE + SIZES;
-const TURN_OF_THREE: usize = TURN_ENDS + KINDS * ENDS;
-const TURN_OF_FOUR: usize = TURN_OF_THREE + KINDS;
-const BULGE_SIZE: usize = TURN_OF_FOUR + KINDS * 256;
+const HAIRPIN_SIZE: usize = STACK + KINDS * KINDS;
+const HAIRPIN_ENDS: usize = HAIRPIN_SIZE + SIZES;
+const TRILOOP: usize = HAIRPIN_ENDS + KINDS * ENDS;
+const TETRALOOP: usize = TRILOOP + KINDS;
+const BULGE_SIZE: usize = TETRALOOP + KINDS * 256;
 const BULGE_OF_ONE: usize = BULGE_SIZE + SIZES;
 const BULGE_OUTER: usize = BULGE_OF_ONE + KINDS * KINDS;
 const BULGE_INNER: usize = BULGE_OUTER + KINDS;
-const INNER_SIZE: usize = BULGE_INNER + KINDS;
-const INNER_SKEW: usize = INNER_SIZE + SIZES;
-const INNER_SHAPE: usize = INNER_SKEW + SKEWS;
-const INNER_OUTER: usize = INNER_SHAPE + SHAPES;
-const INNER_INNER: usize = INNER_OUTER + CLASSES * KINDS * ENDS;
-const BRANCHING: usize = INNER_INNER + CLASSES * KINDS * ENDS;
-const BRANCHING_SIZE: usize = BRANCHING + 1;
-const BRANCH: usize = BRANCHING_SIZE + SIZES;
-const OUTSIDE: usize = BRANCH + KINDS * NEIGHBOURS;
-const ROWS: usize = OUTSIDE + KINDS * NEIGHBOURS;
+const INTERIOR_SIZE: usize = BULGE_INNER + KINDS;
+const INTERIOR_ASYMMETRY: usize = INTERIOR_SIZE + SIZES;
+const INTERIOR_SHAPE: usize = INTERIOR_ASYMMETRY + ASYMMETRIES;
+const INTERIOR_OUTER: usize = INTERIOR_SHAPE + SHAPES;
+const INTERIOR_INNER: usize = INTERIOR_OUTER + CLASSES * KINDS * ENDS;
+const MULTILOOP: usize = INTERIOR_INNER + CLASSES * KINDS * ENDS;
+const MULTILOOP_SIZE: usize = MULTILOOP + 1;
+const BRANCH: usize = MULTILOOP_SIZE + SIZES;
+const EXTERIOR: usize = BRANCH + KINDS * NEIGHBOURS;
+const NUM_FEATURES: usize = EXTERIOR + KINDS * NEIGHBOURS;
 
-/// The inputs of a network that reads structures.
+/// Feature set of a network whose inputs are the loops of a structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Loops;
+pub struct LoopFeatures;
 
-impl Inputs for Loops {
+impl Inputs for LoopFeatures {
     const SIDES: usize = 1;
 
     fn name(&self) -> &str {
@@ -61,11 +64,11 @@ impl Inputs for Loops {
     }
 
     fn num_inputs(&self) -> usize {
-        ROWS
+        NUM_FEATURES
     }
 
     fn max_active(&self) -> usize {
-        MOST_ROWS
+        MAX_ACTIVE
     }
 
     fn may_repeat(&self) -> bool {
@@ -73,17 +76,17 @@ impl Inputs for Loops {
     }
 }
 
-/// A molecule as loops see it.
-struct View<'a> {
+/// A molecule with its structure, from which the features of single loops are derived.
+struct LoopContext<'a> {
     bases: &'a [Base],
     structure: &'a Structure,
 }
 
-impl View<'_> {
-    /// The kind of a pair, seen from its first base or, the other way round, from within.
+impl LoopContext<'_> {
+    /// Index of the kind of a pair, seen from its first base, or with swapped arguments from within the pair.
     #[inline]
     fn kind(&self, first: usize, second: usize) -> usize {
-        // Structures have no other pairs than those that can be.
+        // A structure contains no pairs that cannot form.
         PairKind::of(self.bases[first], self.bases[second]).map_or(0, PairKind::index)
     }
 
@@ -98,17 +101,17 @@ impl View<'_> {
         number(before.and_then(|base| self.bases.get(base))) * 5 + number(self.bases.get(after))
     }
 
-    /// The rows of the loop that a pair closes, or of the outside.
-    fn add_loop(&self, closing: Option<(usize, usize)>, rows: &mut Vec<u32>) {
-        let mut add = |row: usize| rows.push(row as u32);
+    /// Appends the features of the loop that a pair closes, or of the exterior loop for `None`.
+    fn append_loop(&self, closing: Option<(usize, usize)>, features: &mut Vec<u32>) {
+        let mut add = |feature: usize| features.push(feature as u32);
         let Some((first, last)) = closing else {
             let mut at = 0;
             while at < self.bases.len() {
                 match self.structure.partner(at) {
                     None => at += 1,
                     Some(end) => {
-                        let beside = self.neighbours(at.checked_sub(1), end + 1);
-                        add(OUTSIDE + self.kind(at, end) * NEIGHBOURS + beside);
+                        let neighbours = self.neighbours(at.checked_sub(1), end + 1);
+                        add(EXTERIOR + self.kind(at, end) * NEIGHBOURS + neighbours);
                         at = end + 1;
                     }
                 }
@@ -133,21 +136,21 @@ impl View<'_> {
         }
         match branches {
             0 => {
-                add(TURN_SIZE + unpaired.min(SIZES - 1));
+                add(HAIRPIN_SIZE + unpaired.min(SIZES - 1));
                 if unpaired == 3 {
-                    add(TURN_OF_THREE + outer);
+                    add(TRILOOP + outer);
                 } else {
-                    add(TURN_ENDS + outer * ENDS + self.ends(first + 1, last - 1));
+                    add(HAIRPIN_ENDS + outer * ENDS + self.ends(first + 1, last - 1));
                 }
                 if unpaired == 4 {
                     let letters = self.ends(first + 1, first + 2) * 16 + self.ends(first + 3, first + 4);
-                    add(TURN_OF_FOUR + outer * 256 + letters);
+                    add(TETRALOOP + outer * 256 + letters);
                 }
             }
-            1 => self.add_two_pairs((first, last), branch, &mut add),
+            1 => self.append_interior_loop((first, last), branch, &mut add),
             _ => {
-                add(BRANCHING);
-                add(BRANCHING_SIZE + unpaired.min(SIZES - 1));
+                add(MULTILOOP);
+                add(MULTILOOP_SIZE + unpaired.min(SIZES - 1));
                 // The closing pair is one more branch, seen from within.
                 add(BRANCH
                     + self.kind(last, first) * NEIGHBOURS
@@ -157,8 +160,8 @@ impl View<'_> {
                     match self.structure.partner(at) {
                         None => at += 1,
                         Some(end) => {
-                            let beside = self.neighbours(Some(at - 1), end + 1);
-                            add(BRANCH + self.kind(at, end) * NEIGHBOURS + beside);
+                            let neighbours = self.neighbours(Some(at - 1), end + 1);
+                            add(BRANCH + self.kind(at, end) * NEIGHBOURS + neighbours);
                             at = end + 1;
                         }
                     }
@@ -167,8 +170,8 @@ impl View<'_> {
         }
     }
 
-    /// The rows of a stack, a bulge or an inner loop.
-    fn add_two_pairs(
+    /// Appends the features of a stack, a bulge or an interior loop.
+    fn append_interior_loop(
         &self,
         (first, last): (usize, usize),
         (begin, end): (usize, usize),
@@ -194,96 +197,97 @@ impl View<'_> {
                     (2, 3) => 1,
                     _ => 2,
                 };
-                add(INNER_SIZE + size.min(SIZES - 1));
-                add(INNER_SKEW + (large - small).min(SKEWS - 1));
+                add(INTERIOR_SIZE + size.min(SIZES - 1));
+                add(INTERIOR_ASYMMETRY + (large - small).min(ASYMMETRIES - 1));
                 if large <= SHAPE {
-                    add(INNER_SHAPE + (before - 1) * SHAPE + after - 1);
+                    add(INTERIOR_SHAPE + (before - 1) * SHAPE + after - 1);
                 }
-                add(INNER_OUTER + (class * KINDS + outer) * ENDS + self.ends(first + 1, last - 1));
-                add(INNER_INNER + (class * KINDS + inner) * ENDS + self.ends(end + 1, begin - 1));
+                add(INTERIOR_OUTER + (class * KINDS + outer) * ENDS + self.ends(first + 1, last - 1));
+                add(INTERIOR_INNER + (class * KINDS + inner) * ENDS + self.ends(end + 1, begin - 1));
             }
         }
     }
 }
 
-/// All rows that a structure turns on.
-pub fn rows_of(sequence: &Sequence, structure: &Structure) -> Vec<u32> {
-    let mut rows = Vec::new();
-    add_rows(sequence, structure, &mut rows);
-    rows
+/// Indices of all active features of a structure, in no particular order and with repetitions.
+pub fn active_features(sequence: &Sequence, structure: &Structure) -> Vec<u32> {
+    let mut features = Vec::new();
+    append_features(sequence, structure, &mut features);
+    features
 }
 
-/// The same, added to those that are there.
-pub(crate) fn add_rows(sequence: &Sequence, structure: &Structure, rows: &mut Vec<u32>) {
-    let view = View { bases: sequence.bases(), structure };
-    view.add_loop(None, rows);
+/// Appends the active features of a structure to `features`.
+pub(crate) fn append_features(sequence: &Sequence, structure: &Structure, features: &mut Vec<u32>) {
+    let view = LoopContext { bases: sequence.bases(), structure };
+    view.append_loop(None, features);
     for base in 0..structure.bases() {
         if let Some(partner) = structure.partner(base).filter(|&partner| partner > base) {
-            view.add_loop(Some((base, partner)), rows);
+            view.append_loop(Some((base, partner)), features);
         }
     }
 }
 
-/// Rows that come and go.
+/// Difference between the active features of two structures.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Change {
-    /// Those that come.
+pub struct FeatureChange {
+    /// Features that become active, with repetitions where one becomes active several times.
     pub added: Vec<u32>,
-    /// Those that go.
+    /// Features that are no longer active, with repetitions where one occurred several times.
     pub removed: Vec<u32>,
 }
 
-impl Change {
-    /// Nothing comes and nothing goes.
+impl FeatureChange {
+    /// Resets it to an empty difference, for reuse without a new allocation.
     pub fn clear(&mut self) {
         self.added.clear();
         self.removed.clear();
     }
 
-    /// Turns a pair on or off, and takes down which rows come and go. A pair that is to come must have room.
+    /// Adds a pair to `structure`, or removes it if present, and appends the features that change. A pair to
+    /// be added must not conflict with others.
     pub fn toggle(&mut self, sequence: &Sequence, structure: &mut Structure, (first, last): (usize, usize)) {
         let bases = sequence.bases();
         let around = structure.around(first);
         let was_on = structure.partner(first) == Some(last);
-        let before = View { bases, structure };
-        before.add_loop(around, &mut self.removed);
+        let before = LoopContext { bases, structure };
+        before.append_loop(around, &mut self.removed);
         if was_on {
-            before.add_loop(Some((first, last)), &mut self.removed);
+            before.append_loop(Some((first, last)), &mut self.removed);
             structure.clear(first, last);
         } else {
             structure.set(first, last);
         }
-        let after = View { bases, structure };
-        after.add_loop(around, &mut self.added);
+        let after = LoopContext { bases, structure };
+        after.append_loop(around, &mut self.added);
         if !was_on {
-            after.add_loop(Some((first, last)), &mut self.added);
+            after.append_loop(Some((first, last)), &mut self.added);
         }
     }
 
-    /// Leaves out what comes as often as it goes.
+    /// Cancels features that occur in both lists, so that the accumulator is not updated in vain.
     pub fn reduce(&mut self) {
         self.added.sort_unstable();
         self.removed.sort_unstable();
-        let (mut from_added, mut from_removed, mut kept_added, mut kept_removed) = (0, 0, 0, 0);
+        let (mut from_added, mut from_removed, mut num_added, mut num_removed) = (0, 0, 0, 0);
         while from_added < self.added.len() || from_removed < self.removed.len() {
             match (self.added.get(from_added).copied(), self.removed.get(from_removed).copied()) {
-                (Some(comes), Some(goes)) if comes == goes => {
+                (Some(added), Some(removed)) if added == removed => {
                     from_added += 1;
                     from_removed += 1;
                 }
-                (Some(comes), goes) if goes.is_none_or(|goes| comes < goes) => {
-                    self.added[kept_added] = comes;
-                    (from_added, kept_added) = (from_added + 1, kept_added + 1);
+                (Some(added), removed) if removed.is_none_or(|removed| added < removed) => {
+                    self.added[num_added] = added;
+                    (from_added, num_added) = (from_added + 1, num_added + 1);
                 }
-                (_, Some(goes)) => {
-                    self.removed[kept_removed] = goes;
-                    (from_removed, kept_removed) = (from_removed + 1, kept_removed + 1);
+                (_, Some(removed)) => {
+                    self.removed[num_removed] = removed;
+                    (from_removed, num_removed) = (from_removed + 1, num_removed + 1);
                 }
                 (_, None) => break,
             }
         }
-        self.added.truncate(kept_added);
-        self.removed.truncate(kept_removed);
+        self.added.truncate(num_added);
+        self.removed.truncate(num_removed);
     }
 }
 
@@ -297,15 +301,15 @@ pub(crate) mod tests {
         text.parse().unwrap()
     }
 
-    /// What is followed pair by pair is what the structure says from nothing.
+    /// Features updated pair by pair are those computed from nothing.
     #[test]
-    fn changes_lead_to_the_rows_of_the_structure() {
+    fn changes_lead_to_the_features_of_the_structure() {
         let mut random = SplitMix::new(1);
-        for bases in [12, 40, 120, MOST_BASES] {
+        for bases in [12, 40, 120, MAX_BASES] {
             let sequence = random_sequence(bases, &mut random);
-            let mut structure = Structure::open(bases);
-            let mut rows = rows_of(&sequence, &structure);
-            let mut change = Change::default();
+            let mut structure = Structure::unpaired(bases);
+            let mut features = active_features(&sequence, &structure);
+            let mut change = FeatureChange::default();
             for _ in 0..4000 {
                 let (a, b) = (random.below(bases as u32) as usize, random.below(bases as u32) as usize);
                 let (first, last) = (a.min(b), a.max(b));
@@ -313,8 +317,8 @@ pub(crate) mod tests {
                     continue;
                 }
                 let is_on = structure.partner(first) == Some(last);
-                if !is_on && !structure.has_room(first, last) {
-                    // Now and then there must be room again.
+                if !is_on && !structure.is_free(first, last) {
+                    // Removes a pair now and then, so that others can be added again.
                     let Some(partner) = structure.partner(first) else { continue };
                     change.clear();
                     change.toggle(&sequence, &mut structure, (first.min(partner), first.max(partner)));
@@ -323,44 +327,48 @@ pub(crate) mod tests {
                     change.toggle(&sequence, &mut structure, (first, last));
                 }
                 change.reduce();
-                for row in &change.removed {
-                    let at = rows.iter().position(|other| other == row).unwrap();
-                    rows.swap_remove(at);
+                for feature in &change.removed {
+                    let at = features.iter().position(|other| other == feature).unwrap();
+                    features.swap_remove(at);
                 }
-                rows.extend(&change.added);
-                let mut expected = rows_of(&sequence, &structure);
-                rows.sort_unstable();
+                features.extend(&change.added);
+                let mut expected = active_features(&sequence, &structure);
+                features.sort_unstable();
                 expected.sort_unstable();
-                assert_eq!(rows, expected, "{structure}");
-                assert!(rows.len() <= MOST_ROWS && rows.iter().all(|&row| (row as usize) < ROWS));
+                assert_eq!(features, expected, "{structure}");
+                assert!(
+                    features.len() <= MAX_ACTIVE
+                        && features.iter().all(|&feature| (feature as usize) < NUM_FEATURES)
+                );
             }
         }
     }
 
     #[test]
-    fn loops_turn_on_what_they_are() {
-        let rows = |sequence: &str, structure: &str| {
+    fn loops_activate_their_features() {
+        let features = |sequence: &str, structure: &str| {
             let sequence: Sequence = sequence.parse().unwrap();
-            let mut rows = rows_of(&sequence, &Structure::parse(structure, &sequence).unwrap());
-            rows.sort_unstable();
-            rows.into_iter().map(|row| row as usize).collect::<Vec<_>>()
+            let mut features = active_features(&sequence, &Structure::parse(structure, &sequence).unwrap());
+            features.sort_unstable();
+            features.into_iter().map(|feature| feature as usize).collect::<Vec<_>>()
         };
-        // GC on GC: from outside G-C, from within the inner pair is C-G.
+        // GC on GC: the outer pair is G-C, and the inner one C-G as seen from within the loop.
         let stack = STACK + 2 * KINDS + 1;
-        let outside = OUTSIDE + 2 * NEIGHBOURS + 24;
-        let turn = [TURN_SIZE + 3, TURN_OF_THREE + 2];
-        assert_eq!(rows("GGAAACC", "((...))"), [stack, turn[0], turn[1], outside]);
+        let outside = EXTERIOR + 2 * NEIGHBOURS + 24;
+        let hairpin = [HAIRPIN_SIZE + 3, TRILOOP + 2];
+        assert_eq!(features("GGAAACC", "((...))"), [stack, hairpin[0], hairpin[1], outside]);
         let bulge = [BULGE_SIZE + 1, BULGE_OF_ONE + 2 * KINDS + 1];
-        assert_eq!(rows("GAGAAACC", "(.(...))"), [turn[0], turn[1], bulge[0], bulge[1], outside]);
-        let inner = rows("GAGAAACUC", "(.(...).)");
-        assert!(inner.contains(&(INNER_SHAPE)) && inner.contains(&INNER_SKEW));
+        assert_eq!(features("GAGAAACC", "(.(...))"), [hairpin[0], hairpin[1], bulge[0], bulge[1], outside]);
+        let inner = features("GAGAAACUC", "(.(...).)");
+        assert!(inner.contains(&(INTERIOR_SHAPE)) && inner.contains(&INTERIOR_ASYMMETRY));
         assert!(
-            inner.contains(&(INNER_OUTER + 2 * ENDS + 3)) && inner.contains(&(INNER_INNER + ENDS + 3 * 4))
+            inner.contains(&(INTERIOR_OUTER + 2 * ENDS + 3))
+                && inner.contains(&(INTERIOR_INNER + ENDS + 3 * 4))
         );
-        let branching = rows("GGAAACGAAACC", "((...)(...))");
-        assert_eq!(branching.iter().filter(|row| (BRANCH..OUTSIDE).contains(row)).count(), 3);
-        assert!(branching.contains(&BRANCHING) && branching.contains(&BRANCHING_SIZE));
-        assert!(rows("GGAAACC", ".......").is_empty());
-        assert!(rows("GGAAAC", "(....)").contains(&(TURN_OF_FOUR + 2 * 256 + 2 * 64)));
+        let branching = features("GGAAACGAAACC", "((...)(...))");
+        assert_eq!(branching.iter().filter(|feature| (BRANCH..EXTERIOR).contains(feature)).count(), 3);
+        assert!(branching.contains(&MULTILOOP) && branching.contains(&MULTILOOP_SIZE));
+        assert!(features("GGAAACC", ".......").is_empty());
+        assert!(features("GGAAAC", "(....)").contains(&(TETRALOOP + 2 * 256 + 2 * 64)));
     }
 }

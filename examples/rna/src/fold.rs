@@ -1,35 +1,37 @@
-//! A search among structures that a network judges, pair by pair.
+//! Simulated annealing over secondary structures, with a network's estimate of the energy that is updated
+//! pair by pair.
 
-use crate::features::{Change, Loops, add_rows};
+use crate::features::{FeatureChange, LoopFeatures, append_features};
 use crate::molecule::{Sequence, Structure};
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulator, Network, Scratch};
 
-/// Hundredths of a kilocalorie per mole, as the network's integers say them.
-const FINE: f64 = 100.0;
+/// Resolution of the network's integer output: one is a hundredth of a kilocalorie per mole.
+const OUTPUTS_PER_UNIT: f64 = 100.0;
 
-/// How long a search lasts and how hot it begins.
+/// Parameters of simulated annealing. More steps help long sequences most, because the search rather than the
+/// network limits the result there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Annealing {
-    /// Steps that are tried for each base.
+    /// Number of proposed steps of each run, for each base of the sequence; 1500 by default.
     pub steps_per_base: usize,
-    /// Searches, of which the best counts.
-    pub starts: usize,
-    /// Heat to begin with, in kilocalories per mole.
-    pub hot: f64,
-    /// And to end with.
-    pub cold: f64,
-    /// Where chance begins.
+    /// Number of independent runs, of which the best counts; 3 by default.
+    pub runs: usize,
+    /// Initial temperature in kilocalories per mole; 3.0 by default.
+    pub start_temperature: f64,
+    /// Final temperature in kilocalories per mole, reached by a geometric schedule; 0.2 by default.
+    pub end_temperature: f64,
+    /// Seed of the random steps; equal seeds give equal results.
     pub seed: u64,
 }
 
 impl Default for Annealing {
     fn default() -> Self {
-        Self { steps_per_base: 1500, starts: 3, hot: 3.0, cold: 0.2, seed: 1 }
+        Self { steps_per_base: 1500, runs: 3, start_temperature: 3.0, end_temperature: 0.2, seed: 1 }
     }
 }
 
-/// Pairs one within the other, without a gap.
+/// A stem: consecutive nested pairs without a gap, from `first` and `last` inwards.
 #[derive(Clone, Copy, Debug)]
 struct Stem {
     first: usize,
@@ -37,32 +39,32 @@ struct Stem {
     len: usize,
 }
 
-/// Stems that are worth a step of their own.
-const SHORTEST_STEM: usize = 3;
+/// Minimum length of the stems that are proposed as single steps.
+const MIN_STEM: usize = 3;
 
-/// A structure with its energy, which follows its pairs.
+/// A structure with its estimated energy, which is updated with each change of a pair.
 pub struct Search<'a> {
-    network: &'a Network<Loops>,
+    network: &'a Network<LoopFeatures>,
     sequence: &'a Sequence,
     structure: Structure,
-    /// With nothing on.
-    nothing: Accumulator,
+    /// Accumulator without active features, from which others are computed from nothing.
+    empty: Accumulator,
     accumulator: Accumulator,
-    spare: Accumulator,
+    pending: Accumulator,
     scratch: Scratch,
     energy: i32,
-    /// What was said of the structure that is tried.
-    tried: i32,
-    change: Change,
-    /// Pairs that the step at hand has turned, so that they can be turned back.
-    turned: Vec<(usize, usize)>,
+    /// Energy of the last structure that was evaluated, accepted or not.
+    pending_energy: i32,
+    change: FeatureChange,
+    /// Pairs toggled by the current step, so that it can be undone.
+    toggled: Vec<(usize, usize)>,
     partners: Vec<Vec<usize>>,
     stems: Vec<Stem>,
 }
 
 impl<'a> Search<'a> {
-    /// Begins with a structure.
-    pub fn new(network: &'a Network<Loops>, sequence: &'a Sequence, structure: Structure) -> Self {
+    /// Starts at a structure of the sequence and evaluates it.
+    pub fn new(network: &'a Network<LoopFeatures>, sequence: &'a Sequence, structure: Structure) -> Self {
         let bases = sequence.len();
         let can_pair = |a: usize, b: usize| sequence.pair(a.min(b), a.max(b)).is_some();
         let partners = (0..bases).map(|base| (0..bases).filter(|&other| can_pair(base, other)).collect());
@@ -70,58 +72,60 @@ impl<'a> Search<'a> {
             network,
             sequence,
             structure,
-            nothing: Accumulator::new(network),
+            empty: Accumulator::new(network),
             accumulator: Accumulator::new(network),
-            spare: Accumulator::new(network),
+            pending: Accumulator::new(network),
             scratch: network.scratch(),
             energy: 0,
-            tried: 0,
-            change: Change::default(),
-            turned: Vec::new(),
+            pending_energy: 0,
+            change: FeatureChange::default(),
+            toggled: Vec::new(),
             partners: partners.collect(),
             stems: stems(sequence),
         };
         search.energy_from_nothing();
-        search.keep();
+        search.accept();
         search
     }
 
-    /// Goes on from no pairs at all.
+    /// Continues from a structure without pairs, for another run of the annealing.
     fn restart(&mut self) {
-        self.structure = Structure::open(self.sequence.len());
+        self.structure = Structure::unpaired(self.sequence.len());
         self.energy_from_nothing();
-        self.keep();
+        self.accept();
     }
 
-    /// The structure.
+    /// The current structure, a pending step included.
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
 
-    /// What the network says of it, in kilocalories per mole.
+    /// Energy of the last accepted structure by the network, in kilocalories per mole.
     pub fn energy(&self) -> f64 {
-        f64::from(self.energy) / FINE
+        f64::from(self.energy) / OUTPUTS_PER_UNIT
     }
 
-    /// What the network says of the structure when nothing is known of it, in hundredths of a kilocalorie per mole.
+    /// Energy of the current structure computed from nothing, without the kept accumulator, in hundredths of
+    /// a kilocalorie per mole.
     pub fn energy_from_nothing(&mut self) -> i32 {
         self.change.clear();
-        add_rows(self.sequence, &self.structure, &mut self.change.added);
-        self.spare.update_from(self.network, &self.nothing, &self.change.added, &[]);
-        self.tried = self.network.forward(&[&self.spare], 0, &mut self.scratch).value();
-        self.tried
+        append_features(self.sequence, &self.structure, &mut self.change.added);
+        self.pending.update_from(self.network, &self.empty, &self.change.added, &[]);
+        self.pending_energy = self.network.forward(&[&self.pending], 0, &mut self.scratch).value();
+        self.pending_energy
     }
 
-    /// Turns a pair on or off and says what the network says then, in hundredths of a kilocalorie per mole. A pair that is to
-    /// come must have room. The turn stands until [`Self::keep`] or [`Self::take_back`].
+    /// Adds or removes a pair and returns the energy by the network, in hundredths of a kilocalorie per mole.
+    /// A pair to be added must not conflict with others. The step is pending until [`Self::accept`] or
+    /// [`Self::undo`].
     pub fn try_pair(&mut self, pair: (usize, usize)) -> i32 {
-        self.begin();
-        self.turn(pair);
-        self.judge()
+        self.begin_step();
+        self.toggle(pair);
+        self.evaluate()
     }
 
-    /// Turns a pair on or off and asks nobody.
-    pub fn turn_only(&mut self, (first, last): (usize, usize)) {
+    /// Adds or removes a pair without evaluating the result or recording it for [`Self::undo`].
+    pub fn toggle_only(&mut self, (first, last): (usize, usize)) {
         if self.structure.partner(first) == Some(last) {
             self.structure.clear(first, last);
         } else {
@@ -129,42 +133,42 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn begin(&mut self) {
+    fn begin_step(&mut self) {
         self.change.clear();
-        self.turned.clear();
+        self.toggled.clear();
     }
 
-    fn turn(&mut self, pair: (usize, usize)) {
+    fn toggle(&mut self, pair: (usize, usize)) {
         self.change.toggle(self.sequence, &mut self.structure, pair);
-        self.turned.push(pair);
+        self.toggled.push(pair);
     }
 
-    fn judge(&mut self) -> i32 {
+    fn evaluate(&mut self) -> i32 {
         self.change.reduce();
-        self.spare.update_from(self.network, &self.accumulator, &self.change.added, &self.change.removed);
-        self.tried = self.network.forward(&[&self.spare], 0, &mut self.scratch).value();
-        self.tried
+        self.pending.update_from(self.network, &self.accumulator, &self.change.added, &self.change.removed);
+        self.pending_energy = self.network.forward(&[&self.pending], 0, &mut self.scratch).value();
+        self.pending_energy
     }
 
-    /// Goes on from what was tried.
-    pub fn keep(&mut self) {
-        std::mem::swap(&mut self.accumulator, &mut self.spare);
-        self.energy = self.tried;
+    /// Accepts the pending step: its accumulator and energy become the current ones.
+    pub fn accept(&mut self) {
+        std::mem::swap(&mut self.accumulator, &mut self.pending);
+        self.energy = self.pending_energy;
     }
 
-    /// Goes on from what was before.
-    pub fn take_back(&mut self) {
-        while let Some(pair) = self.turned.pop() {
-            self.turn_only(pair);
+    /// Undoes the pending step, so that the structure is the last accepted one again.
+    pub fn undo(&mut self) {
+        while let Some(pair) = self.toggled.pop() {
+            self.toggle_only(pair);
         }
     }
 
-    /// Turns the pairs of a step that chance proposes; says whether there was any.
+    /// Applies a random step and returns true, or returns false if the chosen one is not possible.
     fn propose(&mut self, random: &mut SplitMix) -> bool {
-        self.begin();
+        self.begin_step();
         if random.below(8) == 0 && !self.stems.is_empty() {
             let stem = self.stems[random.below(self.stems.len() as u32) as usize];
-            self.turn_stem(stem);
+            self.toggle_stem(stem);
             return true;
         }
         let base = random.below(self.sequence.len() as u32) as usize;
@@ -188,18 +192,18 @@ impl<'a> Search<'a> {
         };
         let (first, last) = pair;
         let is_on = self.structure.partner(first) == Some(last);
-        if !is_on && (self.sequence.pair(first, last).is_none() || !self.structure.has_room(first, last)) {
+        if !is_on && (self.sequence.pair(first, last).is_none() || !self.structure.is_free(first, last)) {
             return false;
         }
-        self.turn(pair);
+        self.toggle(pair);
         true
     }
 
-    /// Takes a stem away that is all there; else brings it, and takes away what is in its way.
-    fn turn_stem(&mut self, stem: Stem) {
+    /// Removes a stem that is complete; otherwise adds it and removes the pairs that conflict with it.
+    fn toggle_stem(&mut self, stem: Stem) {
         let pairs = (0..stem.len).map(|depth| (stem.first + depth, stem.last - depth));
         if pairs.clone().all(|(first, last)| self.structure.partner(first) == Some(last)) {
-            pairs.for_each(|pair| self.turn(pair));
+            pairs.for_each(|pair| self.toggle(pair));
             return;
         }
         let within = |base: usize| base >= stem.first && base <= stem.last;
@@ -210,48 +214,50 @@ impl<'a> Search<'a> {
             };
             let inside = hollow(base) && hollow(partner);
             let outside = !within(base) && !within(partner);
-            // Pairs around the stem, beside it and in its turn stay, and so do its own.
+            // Pairs that enclose the stem, lie beside it or within its hairpin stay, and so do its own.
             if !inside && !outside && base + partner != stem.first + stem.last {
-                self.turn((base, partner));
+                self.toggle((base, partner));
             }
         }
         for (first, last) in pairs {
             if self.structure.partner(first) != Some(last) {
-                self.turn((first, last));
+                self.toggle((first, last));
             }
         }
     }
 
-    /// Looks for the structure of least energy. Returns the best that was met and its energy in kilocalories per mole.
+    /// Searches for the structure of minimum energy. Returns the best one found and its energy in
+    /// kilocalories per mole.
     pub fn anneal(&mut self, annealing: &Annealing) -> (Structure, f64) {
         let mut random = SplitMix::new(annealing.seed);
         let mut best = (self.structure.clone(), self.energy);
         let steps = annealing.steps_per_base * self.sequence.len();
-        for _ in 0..annealing.starts {
+        for _ in 0..annealing.runs {
             self.restart();
             for step in 0..steps {
                 let progress = step as f64 / steps as f64;
-                let heat = annealing.hot * (annealing.cold / annealing.hot).powf(progress);
+                let temperature = annealing.start_temperature
+                    * (annealing.end_temperature / annealing.start_temperature).powf(progress);
                 if !self.propose(&mut random) {
                     continue;
                 }
-                let energy = self.judge();
-                let rise = f64::from(energy - self.energy) / FINE;
-                if rise <= 0.0 || random.unit() < (-rise / heat).exp() {
-                    self.keep();
+                let energy = self.evaluate();
+                let rise = f64::from(energy - self.energy) / OUTPUTS_PER_UNIT;
+                if rise <= 0.0 || random.unit() < (-rise / temperature).exp() {
+                    self.accept();
                     if energy < best.1 {
                         best = (self.structure.clone(), energy);
                     }
                 } else {
-                    self.take_back();
+                    self.undo();
                 }
             }
         }
-        (best.0, f64::from(best.1) / FINE)
+        (best.0, f64::from(best.1) / OUTPUTS_PER_UNIT)
     }
 }
 
-/// All stems that cannot be made longer.
+/// All maximal stems of at least [`MIN_STEM`] pairs that the sequence can form.
 fn stems(sequence: &Sequence) -> Vec<Stem> {
     let pairs = |first: usize, last: usize| sequence.pair(first, last).is_some();
     let mut stems = Vec::new();
@@ -264,7 +270,7 @@ fn stems(sequence: &Sequence) -> Vec<Stem> {
             while first + len < last - len && pairs(first + len, last - len) {
                 len += 1;
             }
-            if len >= SHORTEST_STEM {
+            if len >= MIN_STEM {
                 stems.push(Stem { first, last, len });
             }
         }
@@ -275,53 +281,55 @@ fn stems(sequence: &Sequence) -> Vec<Stem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::active_features;
     use crate::features::tests::random_sequence;
-    use crate::rows_of;
-    use tandem_study::{Recipe, Sample, learn};
+    use tandem_study::{Sample, TrainConfig, train_network};
 
-    /// A network that has learnt that pairs are good and ends are not.
-    fn network() -> Network<Loops> {
+    /// A network that has learnt that stacked pairs are good and other loops are not.
+    fn network() -> Network<LoopFeatures> {
         let mut random = SplitMix::new(2);
         let mut samples = Vec::new();
         for _ in 0..300 {
             let sequence = random_sequence(60, &mut random);
-            let mut structure = Structure::open(60);
+            let mut structure = Structure::unpaired(60);
             for stem in stems(&sequence).into_iter().filter(|_| random.below(10) == 0) {
                 for depth in 0..stem.len {
                     let (first, last) = (stem.first + depth, stem.last - depth);
-                    if structure.has_room(first, last) {
+                    if structure.is_free(first, last) {
                         structure.set(first, last);
                     }
                 }
             }
-            let rows = rows_of(&sequence, &structure);
-            let stacks = rows.iter().filter(|&&row| row < 36).count() as f64;
-            let others = rows.len() as f64 - stacks;
-            samples.push(Sample { rows, value: others - 3.0 * stacks });
+            let features = active_features(&sequence, &structure);
+            let stacks = features.iter().filter(|&&feature| feature < 36).count() as f64;
+            let others = features.len() as f64 - stacks;
+            samples.push(Sample { features, value: others - 3.0 * stacks });
         }
-        let recipe = Recipe { width: 32, epochs: 30, batch: 50, rate: 3e-3, unit: 10.0, seed: 5 };
-        learn(Loops, &samples, &recipe, &mut |_, _| {}).unwrap().1
+        let config =
+            TrainConfig { width: 32, epochs: 30, batch_size: 50, lr: 3e-3, output_scale: 10.0, seed: 5 };
+        train_network(LoopFeatures, &samples, &config, &mut |_, _| {}).unwrap().1
     }
 
-    /// The energy that is kept, after every kind of step and whether it was taken back or not, is the one from nothing.
+    /// The updated energy, after every kind of step, accepted or undone, equals the one computed from
+    /// nothing.
     #[test]
     fn energies_follow_every_step() {
         let network = network();
         let mut random = SplitMix::new(3);
         let sequence = random_sequence(90, &mut random);
-        let mut search = Search::new(&network, &sequence, Structure::open(90));
+        let mut search = Search::new(&network, &sequence, Structure::unpaired(90));
         for step in 0..3000 {
             if !search.propose(&mut random) {
                 continue;
             }
-            search.judge();
+            search.evaluate();
             if step % 3 == 0 {
-                search.take_back();
+                search.undo();
             } else {
-                search.keep();
+                search.accept();
             }
-            let kept = search.energy;
-            assert_eq!(search.energy_from_nothing(), kept, "{}", search.structure());
+            let updated = search.energy;
+            assert_eq!(search.energy_from_nothing(), updated, "{}", search.structure());
             assert!(Structure::parse(&search.structure().to_string(), &sequence).is_ok());
         }
         assert!(!search.structure().pairs().is_empty());
@@ -331,7 +339,7 @@ mod tests {
     fn a_search_finds_a_stem_and_finds_it_again() {
         let network = network();
         let sequence: Sequence = "GGGGGGAAAAACCCCCC".parse().unwrap();
-        let open = Structure::open(sequence.len());
+        let open = Structure::unpaired(sequence.len());
         let run = || Search::new(&network, &sequence, open.clone()).anneal(&Annealing::default());
         let (structure, energy) = run();
         assert_eq!(structure.to_string(), "((((((.....))))))");

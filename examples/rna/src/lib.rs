@@ -1,13 +1,14 @@
-//! Free energies of RNA's secondary structures by an efficiently updatable network.
+//! Free energies of RNA secondary structures by an efficiently updatable network.
 //!
-//! A structure is a set of pairs that do not cross. Pairs cut it into loops, and what a loop is made of turns rows on
-//! ([`Loops`]): a pair more or less changes two or three loops, so a network's accumulator follows a search pair by pair
-//! ([`Search`]). Energies to learn from are those of ViennaRNA; `vienna.py` beside this crate asks for them.
+//! A secondary structure is a set of base pairs that do not cross. The pairs cut it into loops, and the
+//! composition of each loop activates features ([`LoopFeatures`]). Adding or removing a pair changes two or
+//! three loops, so the accumulator of a network can follow a search pair by pair ([`Search`]). The energies
+//! to learn from come from ViennaRNA by way of the script `vienna.py` beside this crate.
 
 mod features;
 mod fold;
 mod molecule;
 
-pub use features::{Change, Loops, MOST_BASES, rows_of};
+pub use features::{FeatureChange, LoopFeatures, MAX_BASES, active_features};
 pub use fold::{Annealing, Search};
 pub use molecule::{Base, MoleculeError, PairKind, Sequence, Structure};

@@ -1,5 +1,5 @@
-//! The study of RNA: learns energies, says how well, how fast, and what a search finds by them. `docs/study-biology.md` has the
-//! commands in their order.
+//! Program of the RNA study: trains a network on energies, measures its accuracy and speed, and searches for
+//! structures with it. `docs/study-biology.md` has the commands in their order.
 
 use clap::Parser;
 use std::error::Error;
@@ -9,72 +9,74 @@ use std::time::Instant;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_rna::*;
 use tandem_study::{
-    Fit, Plot, Recipe, Sample, Series, Spread, Sum, f1, fastest, judge_all, learn, load, write_whole,
+    FitQuality, LinearModel, MeanWithError, Plot, Sample, Series, TrainConfig, f1_score, fastest, predict,
+    read_lines, train_network, write_atomically,
 };
 
 /// Free energies of RNA structures by an efficiently updatable network.
 #[derive(Parser)]
 #[command(name = "tandem-rna")]
 enum Command {
-    /// Learns from structures with their energies.
+    /// Train a network on structures with known energies, from the file that `vienna.py data` wrote.
     Train {
-        /// Lines of kind, sequence, structure, energy.
+        /// Training data: lines of kind, sequence, structure and energy, separated by tabs.
         #[arg(long)]
         data: PathBuf,
-        /// The network to write.
+        /// Network file to write, in safetensors, for the other commands.
         #[arg(long)]
         out: PathBuf,
-        /// Values of the accumulator.
+        /// Number of accumulator outputs (width of the network), a multiple of 32.
         #[arg(long, default_value_t = 64)]
         width: usize,
-        /// How often each structure is seen.
+        /// Number of passes over the training data.
         #[arg(long, default_value_t = 30)]
         epochs: usize,
     },
-    /// Says how near the network and the best sum are to energies they have not seen.
+    /// Measure the errors of the network and of a linear model on held-out energies.
     Evaluate {
-        /// The network.
+        /// Network file that `train` wrote.
         #[arg(long)]
         network: PathBuf,
-        /// What it learnt from: the sum learns from the same.
+        /// Training data of the network, on which the linear model is fitted.
         #[arg(long)]
         data: PathBuf,
-        /// Other sequences.
+        /// Test data: structures of other sequences, in the same format.
         #[arg(long)]
         test: PathBuf,
-        /// Walks with their energies: how near what a step changes is.
+        /// Walks with energies, for the errors of the changes by single pairs.
         #[arg(long)]
         walks: PathBuf,
-        /// Where to draw it.
+        /// SVG file for a plot of predictions against true energies.
         #[arg(long)]
         plot: Option<PathBuf>,
     },
-    /// Times a pair more or less: by the accumulator, from nothing, and beside what ViennaRNA took.
+    /// Time the energy after adding or removing a pair: updated, computed from nothing, and by ViennaRNA.
     Speed(Speed),
-    /// Looks for the structures of least energy.
+    /// Search for the structures of minimum energy by simulated annealing.
     Fold {
-        /// The network.
+        /// Network file that `train` wrote, for the energies during the search.
         #[arg(long)]
         network: PathBuf,
-        /// Lines of kind, sequence, structure of least energy, its energy, seconds it took.
+        /// Lines of kind, sequence, structure of minimum energy, its energy, and seconds for the exact
+        /// solution.
         #[arg(long)]
         data: PathBuf,
-        /// Where to write what was found.
+        /// File for the results: the lines of the data with the structures found.
         #[arg(long)]
         out: PathBuf,
-        /// Steps for each base.
+        /// Number of annealing steps for each base of a sequence.
         #[arg(long, default_value_t = Annealing::default().steps_per_base)]
         steps: usize,
     },
-    /// Compares what was found with what there is, by energy and by pairs.
+    /// Compare the structures found with those of minimum energy, by energy and by pairs.
     Compare {
-        /// What `fold` wrote.
+        /// File that `fold` wrote, with the structures found.
         #[arg(long)]
         found: PathBuf,
-        /// Its true energies, a line each, as `vienna.py energies` writes them.
+        /// True energies of the structures found, one on each line, as `vienna.py energies` writes them.
         #[arg(long)]
         energies: PathBuf,
-        /// Where to draw it.
+        /// SVG file for a plot of the times against the length.
         #[arg(long)]
         plot: Option<PathBuf>,
     },
@@ -82,19 +84,19 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Speed {
-    /// The network.
+    /// Network file that `train` wrote.
     #[arg(long)]
     network: PathBuf,
-    /// What it learnt from: the sum learns from the same.
+    /// Training data of the network, on which the linear model is fitted.
     #[arg(long)]
     data: PathBuf,
-    /// Lines of sequence, structure, pairs to turn, energies.
+    /// Lines of sequence, structure, pairs to toggle, and energies, as `vienna.py walks` writes them.
     #[arg(long)]
     walks: PathBuf,
-    /// Lines of length, way, nanoseconds, as `vienna.py time` writes them.
+    /// Lines of length, method and nanoseconds, as `vienna.py time` writes them.
     #[arg(long)]
     vienna: PathBuf,
-    /// Where to draw it.
+    /// SVG file for a plot of the times against the length.
     #[arg(long)]
     plot: Option<PathBuf>,
 }
@@ -120,22 +122,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// A structure with its energy.
-struct Known {
+/// A structure with its true energy, as an example for training or testing.
+struct LabelledStructure {
     kind: String,
     bases: usize,
     sample: Sample,
 }
 
-/// So many fields, separated by tabs.
+/// Splits a line at tabs into exactly `N` fields.
 fn fields<const N: usize>(line: &str) -> Result<[&str; N], String> {
     let fields: Vec<&str> = line.split('\t').collect();
     fields.try_into().map_err(|fields: Vec<&str>| format!("{} fields, {N} expected", fields.len()))
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
-    if number.is_finite() { Ok(number) } else { Err(format!("{text:?} is no number to work with")) }
+    let number: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if number.is_finite() { Ok(number) } else { Err(format!("{text:?} is not finite")) }
 }
 
 fn molecule(sequence: &str, structure: &str) -> Result<(Sequence, Structure), String> {
@@ -144,33 +146,33 @@ fn molecule(sequence: &str, structure: &str) -> Result<(Sequence, Structure), St
     Ok((sequence, structure))
 }
 
-fn load_known(path: &Path) -> Done<Vec<Known>> {
-    let known = load(path, |line| {
+fn load_labelled(path: &Path) -> Done<Vec<LabelledStructure>> {
+    let known = read_lines(path, |line| {
         let [kind, sequence, structure, energy] = fields(line)?;
         let (sequence, structure) = molecule(sequence, structure)?;
-        let sample = Sample { rows: rows_of(&sequence, &structure), value: number(energy)? };
-        Ok(Known { kind: kind.into(), bases: sequence.len(), sample })
+        let sample = Sample { features: active_features(&sequence, &structure), value: number(energy)? };
+        Ok(LabelledStructure { kind: kind.into(), bases: sequence.len(), sample })
     })?;
     Ok(known)
 }
 
-fn load_network(path: &Path) -> Done<Network<Loops>> {
+fn load_network(path: &Path) -> Done<Network<LoopFeatures>> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let float = FloatNetwork::from_safetensors_as(&bytes, Loops)
+    let float = FloatNetwork::from_safetensors_as(&bytes, LoopFeatures)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(float.quantise(Quantisation::default())?.0)
 }
 
 fn train(data: &Path, out: &Path, width: usize, epochs: usize) -> Done {
-    let samples: Vec<Sample> = load_known(data)?.into_iter().map(|known| known.sample).collect();
-    let recipe = Recipe { width, epochs, batch: 512, rate: 2e-3, unit: 10.0, seed: 1 };
+    let samples: Vec<Sample> = load_labelled(data)?.into_iter().map(|known| known.sample).collect();
+    let config = TrainConfig { width, epochs, batch_size: 512, lr: 2e-3, output_scale: 10.0, seed: 1 };
     let started = Instant::now();
-    let mut tell = |epoch: usize, error: f64| {
+    let mut report = |epoch: usize, error: f64| {
         if epoch.is_multiple_of(5) || epoch == epochs {
             println!("epoch {epoch}: {error:.3} kcal/mol");
         }
     };
-    let (mut float, _) = learn(Loops, &samples, &recipe, &mut tell)?;
+    let (mut float, _) = train_network(LoopFeatures, &samples, &config, &mut report)?;
     println!(
         "{} structures, {epochs} times each, {:.0} s; {}",
         samples.len(),
@@ -178,116 +180,118 @@ fn train(data: &Path, out: &Path, width: usize, epochs: usize) -> Done {
         float.architecture
     );
     float.description = "free energies of RNA structures, in kilocalories per mole".into();
-    Ok(write_whole(out, &float.to_safetensors()?)?)
+    Ok(write_atomically(out, &float.to_safetensors()?)?)
 }
 
 fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option<&Path>) -> Done {
     let network = load_network(network)?;
-    let (train, test) = (load_known(data)?, load_known(test)?);
+    let (train, test) = (load_labelled(data)?, load_labelled(test)?);
     let train: Vec<Sample> = train.into_iter().map(|known| known.sample).collect();
-    let sum = Sum::fit(&train, Loops.num_inputs());
+    let linear = LinearModel::fit(&train, LoopFeatures.num_inputs());
     let samples: Vec<Sample> = test.iter().map(|known| known.sample.clone()).collect();
-    let by_network = judge_all(&network, &samples);
-    let by_sum: Vec<f64> = samples.iter().map(|sample| sum.of(&sample.rows)).collect();
-    println!("| held-out | count | spread | network: r | rms | mean | sum: r | rms | mean |");
+    let by_network = predict(&network, &samples);
+    let by_linear: Vec<f64> = samples.iter().map(|sample| linear.predict(&sample.features)).collect();
+    println!("| held-out structures | count | std dev | network: r | RMSE | MAE | linear: r | RMSE | MAE |");
     println!("|---|---|---|---|---|---|---|---|---|");
-    let row = |name: &str, chosen: &dyn Fn(&Known) -> bool| {
-        let pairs = |said: &[f64]| {
-            let chosen = test.iter().zip(said).filter(|(known, _)| chosen(known));
-            Fit::of(&chosen.map(|(known, &said)| (said, known.sample.value)).collect::<Vec<_>>())
+    let print_row = |name: &str, chosen: &dyn Fn(&LabelledStructure) -> bool| {
+        let pairs = |predictions: &[f64]| {
+            let chosen = test.iter().zip(predictions).filter(|(known, _)| chosen(known));
+            FitQuality::of(
+                &chosen.map(|(known, &predicted)| (predicted, known.sample.value)).collect::<Vec<_>>(),
+            )
         };
-        print_fits(name, pairs(&by_network), pairs(&by_sum));
+        print_fits(name, pairs(&by_network), pairs(&by_linear));
     };
-    row("all structures", &|_| true);
+    print_row("all structures", &|_| true);
     let mut kinds: Vec<&str> = test.iter().map(|known| known.kind.as_str()).collect();
     kinds.sort_unstable();
     kinds.dedup();
     for kind in kinds {
-        row(&format!("{kind} sequences"), &|known| known.kind == kind);
+        print_row(&format!("{kind} sequences"), &|known| known.kind == kind);
     }
-    for (name, least, most) in
-        [("up to 80 bases", 0, 80), ("81 to 140 bases", 81, 140), ("above 140 bases", 141, MOST_BASES)]
+    for (name, min, max) in
+        [("up to 80 bases", 0, 80), ("81 to 140 bases", 81, 140), ("above 140 bases", 141, MAX_BASES)]
     {
-        row(name, &|known| (least..=most).contains(&known.bases));
+        print_row(name, &|known| (min..=max).contains(&known.bases));
     }
-    row("energy below zero", &|known| known.sample.value < 0.0);
-    row("energy above zero", &|known| known.sample.value >= 0.0);
-    let [of_network, of_sum] = changes(&network, &sum, &load_walks(walks)?);
-    print_fits("what a pair changes", of_network, of_sum);
+    print_row("energy below zero", &|known| known.sample.value < 0.0);
+    print_row("energy above zero", &|known| known.sample.value >= 0.0);
+    let [of_network, of_linear] = changes(&network, &linear, &load_walks(walks)?);
+    print_fits("change by one pair", of_network, of_linear);
     let Some(path) = plot else { return Ok(()) };
-    // A thousand points say it all.
+    // A thousand points are enough for a plot.
     let every = (test.len() / 1000).max(1);
-    let points = |said: &[f64]| {
-        let all = test.iter().zip(said).step_by(every);
-        all.map(|(known, &said)| (known.sample.value, said)).collect()
+    let points = |predictions: &[f64]| {
+        let all = test.iter().zip(predictions).step_by(every);
+        all.map(|(known, &predicted)| (known.sample.value, predicted)).collect()
     };
     let plot = Plot {
         title: "Free energy of structures of unseen sequences".into(),
-        across: "ViennaRNA, kcal/mol".into(),
-        up: "network, kcal/mol".into(),
-        logarithmic: false,
+        x_label: "ViennaRNA, kcal/mol".into(),
+        y_label: "network, kcal/mol".into(),
+        log_y: false,
         diagonal: true,
-        series: vec![Series { name: "network".into(), points: points(&by_network), joined: false }],
+        series: vec![Series { name: "network".into(), points: points(&by_network), connected: false }],
     };
-    Ok(write_whole(path, plot.to_svg().as_bytes())?)
+    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
 }
 
-fn print_fits(name: &str, network: Fit, sum: Fit) {
+fn print_fits(name: &str, network: FitQuality, linear: FitQuality) {
     println!(
         "| {name} | {} | {:.2} | {:.4} | {:.2} | {:.2} | {:.4} | {:.2} | {:.2} |",
         network.count,
-        network.spread,
+        network.std_dev,
         network.correlation,
-        network.rms,
-        network.mean,
-        sum.correlation,
-        sum.rms,
-        sum.mean
+        network.rmse,
+        network.mae,
+        linear.correlation,
+        linear.rmse,
+        linear.mae
     );
 }
 
-/// How near the network and the sum are to what each turn of the walks changes.
-fn changes(network: &Network<Loops>, sum: &Sum, walks: &[Walk]) -> [Fit; 2] {
-    let (mut by_network, mut by_sum) = (Vec::new(), Vec::new());
+/// Errors of the network and the linear model for the change in energy at each step of the walks.
+fn changes(network: &Network<LoopFeatures>, linear: &LinearModel, walks: &[Walk]) -> [FitQuality; 2] {
+    let (mut by_network, mut by_linear) = (Vec::new(), Vec::new());
     for walk in walks {
         let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
-        let mut summed = sum.of(&rows_of(&walk.sequence, &walk.structure));
+        let mut linear_before = linear.predict(&active_features(&walk.sequence, &walk.structure));
         for (&pair, energies) in walk.pairs.iter().zip(walk.energies.windows(2)) {
             let truth = energies[1] - energies[0];
             let before = search.energy();
             search.try_pair(pair);
-            search.keep();
+            search.accept();
             by_network.push((search.energy() - before, truth));
-            let after = sum.of(&rows_of(&walk.sequence, search.structure()));
-            by_sum.push((after - summed, truth));
-            summed = after;
+            let after = linear.predict(&active_features(&walk.sequence, search.structure()));
+            by_linear.push((after - linear_before, truth));
+            linear_before = after;
         }
     }
-    [Fit::of(&by_network), Fit::of(&by_sum)]
+    [FitQuality::of(&by_network), FitQuality::of(&by_linear)]
 }
 
-/// A structure and pairs that are turned one after the other.
+/// A structure and pairs that are toggled one after the other.
 struct Walk {
     sequence: Sequence,
     structure: Structure,
     pairs: Vec<(usize, usize)>,
-    /// Before the first turn and after each.
+    /// True energies in kilocalories per mole, before the first step and after each.
     energies: Vec<f64>,
 }
 
 fn load_walks(path: &Path) -> Done<Vec<Walk>> {
-    let walks = load(path, |line| {
+    let walks = read_lines(path, |line| {
         let [sequence, structure, pairs, energies] = fields(line)?;
         let (sequence, structure) = molecule(sequence, structure)?;
         let mut after = structure.clone();
-        let mut change = Change::default();
+        let mut change = FeatureChange::default();
         let pair = |text: &str| -> Result<(usize, usize), String> {
-            let problem = || format!("{text:?} is no pair of this structure");
+            let problem = || format!("{text:?} is not a pair of this structure");
             let (first, last) = text.split_once('-').ok_or_else(problem)?;
             let base = |text: &str| text.parse::<usize>().ok().filter(|&base| base < sequence.len());
             let (first, last) = (base(first).ok_or_else(problem)?, base(last).ok_or_else(problem)?);
             let is_on = after.partner(first) == Some(last);
-            if sequence.pair(first, last).is_none() || !is_on && !after.has_room(first, last) {
+            if sequence.pair(first, last).is_none() || !is_on && !after.is_free(first, last) {
                 return Err(problem());
             }
             change.toggle(&sequence, &mut after, (first, last));
@@ -303,20 +307,21 @@ fn load_walks(path: &Path) -> Done<Vec<Walk>> {
     Ok(walks)
 }
 
-/// Makes a whole walk, and says the seconds it took and the sum of all its energies, so that none can be left out.
-type Way<'a> = &'a dyn Fn(&Walk) -> (f64, i64);
+/// A method that makes all steps of a walk. It returns the seconds taken and the sum of all energies, which
+/// also keeps the compiler from removing the computation.
+type Method<'a> = &'a dyn Fn(&Walk) -> (f64, i64);
 
-/// For each way the nanoseconds for a turn, of the fastest of many rounds of all walks, and the sum of all energies. The
-/// ways take turns, so that busy moments of the machine meet them all.
-fn timed<const N: usize>(walks: &[&Walk], ways: [Way<'_>; N]) -> [(f64, i64); N] {
-    let turns: usize = walks.iter().map(|walk| walk.pairs.len()).sum();
+/// Nanoseconds for each step by each method, as the fastest of many rounds over all walks, and the sum of all
+/// energies. The methods alternate, so that busy moments of the machine affect all of them.
+fn timed<const N: usize>(walks: &[&Walk], methods: [Method<'_>; N]) -> [(f64, i64); N] {
+    let num_steps: usize = walks.iter().map(|walk| walk.pairs.len()).sum();
     let (mut rounds, mut sums) = ([(); N].map(|()| Vec::new()), [0; N]);
     let started = Instant::now();
     while started.elapsed().as_secs_f64() < N as f64 {
-        for ((way, rounds), sum) in ways.iter().zip(&mut rounds).zip(&mut sums) {
-            let made: Vec<(f64, i64)> = walks.iter().map(|walk| way(walk)).collect();
+        for ((method, rounds), sum) in methods.iter().zip(&mut rounds).zip(&mut sums) {
+            let made: Vec<(f64, i64)> = walks.iter().map(|walk| method(walk)).collect();
             let seconds: f64 = made.iter().map(|(seconds, _)| seconds).sum();
-            rounds.push(seconds / turns.max(1) as f64 * 1e9);
+            rounds.push(seconds / num_steps.max(1) as f64 * 1e9);
             *sum = made.iter().map(|(_, energies)| energies).sum();
         }
     }
@@ -324,32 +329,32 @@ fn timed<const N: usize>(walks: &[&Walk], ways: [Way<'_>; N]) -> [(f64, i64); N]
     rounds.map(|rounds| (fastest(&rounds), sums.next().unwrap_or_default()))
 }
 
-/// A walk by the network.
+/// Makes the steps of a walk with energies by the network.
 fn by_network(
-    network: &Network<Loops>,
+    network: &Network<LoopFeatures>,
     walk: &Walk,
-    turn: impl Fn(&mut Search<'_>, (usize, usize)) -> i32,
+    step: impl Fn(&mut Search<'_>, (usize, usize)) -> i32,
 ) -> (f64, i64) {
     let mut search = Search::new(network, &walk.sequence, walk.structure.clone());
     let started = Instant::now();
     let sum = walk.pairs.iter().fold(0, |sum, &pair| {
-        let energy = turn(&mut search, pair);
-        search.keep();
+        let energy = step(&mut search, pair);
+        search.accept();
         sum + i64::from(energy)
     });
     (started.elapsed().as_secs_f64(), sum)
 }
 
-/// A walk by the sum: the same rows come and go, and each brings a number.
-fn by_sum(sum: &Sum, walk: &Walk) -> (f64, i64) {
+/// Makes the steps of a walk with energies by the linear model, updated by the same features.
+fn by_linear(linear: &LinearModel, walk: &Walk) -> (f64, i64) {
     let mut structure = walk.structure.clone();
-    let mut change = Change::default();
-    let mut energy = sum.of(&rows_of(&walk.sequence, &structure));
+    let mut change = FeatureChange::default();
+    let mut energy = linear.predict(&active_features(&walk.sequence, &structure));
     let started = Instant::now();
     let all = walk.pairs.iter().fold(0.0, |all, &pair| {
         change.clear();
         change.toggle(&walk.sequence, &mut structure, pair);
-        energy += sum.of(&change.added) - sum.of(&change.removed);
+        energy += linear.predict(&change.added) - linear.predict(&change.removed);
         all + energy
     });
     (started.elapsed().as_secs_f64(), all as i64)
@@ -357,16 +362,16 @@ fn by_sum(sum: &Sum, walk: &Walk) -> (f64, i64) {
 
 fn time(speed: &Speed) -> Done {
     let network = load_network(&speed.network)?;
-    let samples: Vec<Sample> = load_known(&speed.data)?.into_iter().map(|known| known.sample).collect();
-    let sum = Sum::fit(&samples, Loops.num_inputs());
+    let samples: Vec<Sample> = load_labelled(&speed.data)?.into_iter().map(|known| known.sample).collect();
+    let linear = LinearModel::fit(&samples, LoopFeatures.num_inputs());
     let walks = load_walks(&speed.walks)?;
-    let vienna = load(&speed.vienna, |line| {
-        let [bases, way, taken] = fields(line)?;
-        Ok((number(bases)? as usize, way.to_owned(), number(taken)?))
+    let vienna = read_lines(&speed.vienna, |line| {
+        let [bases, method, taken] = fields(line)?;
+        Ok((number(bases)? as usize, method.to_owned(), number(taken)?))
     })?;
-    let of_vienna = |bases: usize, way: &str| {
-        let found = vienna.iter().find(|(other, name, _)| (*other, name.as_str()) == (bases, way));
-        let missing = || format!("{}: no time of {way} for {bases} bases", speed.vienna.display());
+    let of_vienna = |bases: usize, method: &str| {
+        let found = vienna.iter().find(|(other, name, _)| (*other, name.as_str()) == (bases, method));
+        let missing = || format!("{}: no time of {method} for {bases} bases", speed.vienna.display());
         found.map(|(_, _, taken)| *taken).ok_or_else(missing)
     };
     let mut lengths: Vec<usize> = walks.iter().map(|walk| walk.sequence.len()).collect();
@@ -375,105 +380,115 @@ fn time(speed: &Speed) -> Done {
     let names = [
         "network, updated",
         "network, from nothing",
-        "sum, updated",
+        "linear model, updated",
         "ViennaRNA, one move",
         "ViennaRNA, from nothing",
     ];
-    println!("| bases | {} | gain of updating |", names.join(" | "));
+    println!("| bases | {} | speed-up by updating |", names.join(" | "));
     println!("|---|---|---|---|---|---|---|");
-    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), joined: true });
+    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
     for bases in lengths {
         let walks: Vec<&Walk> = walks.iter().filter(|walk| walk.sequence.len() == bases).collect();
         let anew = |search: &mut Search<'_>, pair: (usize, usize)| {
-            search.turn_only(pair);
+            search.toggle_only(pair);
             search.energy_from_nothing()
         };
-        let [(updated, said), (anew, said_anew), (summed, _)] = timed(
+        let [(updated, sum), (anew, sum_anew), (linear_updated, _)] = timed(
             &walks,
             [
                 &|walk| by_network(&network, walk, |search, pair| search.try_pair(pair)),
                 &|walk| by_network(&network, walk, anew),
-                &|walk| by_sum(&sum, walk),
+                &|walk| by_linear(&linear, walk),
             ],
         );
-        if said != said_anew {
-            return Err(format!("updated and computed from nothing differ: {said} and {said_anew}").into());
+        if sum != sum_anew {
+            return Err(format!("updated and computed from nothing differ: {sum} and {sum_anew}").into());
         }
-        let times = [updated, anew, summed, of_vienna(bases, "move")?, of_vienna(bases, "structure")?];
-        let told: Vec<String> = times.iter().map(|time| format!("{time:.0} ns")).collect();
-        println!("| {bases} | {} | {:.1} |", told.join(" | "), anew / updated);
+        let times =
+            [updated, anew, linear_updated, of_vienna(bases, "move")?, of_vienna(bases, "structure")?];
+        let cells: Vec<String> = times.iter().map(|time| format!("{time:.0} ns")).collect();
+        println!("| {bases} | {} | {:.1} |", cells.join(" | "), anew / updated);
         for (series, value) in series.iter_mut().zip(times) {
             series.points.push((bases as f64, value));
         }
     }
     let Some(path) = &speed.plot else { return Ok(()) };
     let plot = Plot {
-        title: "A pair more or less: time for the energy".into(),
-        across: "bases".into(),
-        up: "nanoseconds".into(),
-        logarithmic: true,
+        title: "Time for the energy after adding or removing a pair".into(),
+        x_label: "bases".into(),
+        y_label: "nanoseconds".into(),
+        log_y: true,
         diagonal: false,
         series: series.into(),
     };
-    Ok(write_whole(path, plot.to_svg().as_bytes())?)
+    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
 }
 
 fn fold(network: &Path, data: &Path, out: &Path, steps: usize) -> Done {
     let network = load_network(network)?;
     let annealing = Annealing { steps_per_base: steps, ..Annealing::default() };
-    let wanted = load(data, |line| {
+    let exact = read_lines(data, |line| {
         let [kind, sequence, structure, energy, seconds] = fields(line)?;
         let (sequence, structure) = molecule(sequence, structure)?;
         Ok((kind.to_owned(), sequence, structure, number(energy)?, number(seconds)?, line.to_owned()))
     })?;
     let mut text = String::new();
-    for (_, sequence, structure, _, _, line) in &wanted {
-        let of_wanted = Search::new(&network, sequence, structure.clone()).energy();
-        let mut search = Search::new(&network, sequence, Structure::open(sequence.len()));
+    for (_, sequence, structure, _, _, line) in &exact {
+        let energy_of_exact = Search::new(&network, sequence, structure.clone()).energy();
+        let mut search = Search::new(&network, sequence, Structure::unpaired(sequence.len()));
         let started = Instant::now();
         let (found, energy) = search.anneal(&annealing);
         let seconds = started.elapsed().as_secs_f64();
-        text += &format!("{line}\t{found}\t{energy:.2}\t{of_wanted:.2}\t{seconds:.6}\n");
+        text += &format!("{line}\t{found}\t{energy:.2}\t{energy_of_exact:.2}\t{seconds:.6}\n");
     }
-    println!("{} sequences, {steps} steps for each base, {} starts", wanted.len(), annealing.starts);
-    Ok(write_whole(out, text.as_bytes())?)
+    println!("{} sequences, {steps} steps for each base, {} runs", exact.len(), annealing.runs);
+    Ok(write_atomically(out, text.as_bytes())?)
 }
 
-/// What a search found, beside what there is.
-struct Found {
+/// Result of a search for one sequence, beside the exact solution.
+struct FoldResult {
     kind: String,
     bases: usize,
     pairs: [Vec<(usize, usize)>; 2],
-    least: f64,
+    minimum: f64,
     exact_seconds: f64,
-    said: f64,
-    said_of_least: f64,
+    predicted: f64,
+    predicted_of_minimum: f64,
     seconds: f64,
 }
 
 fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
-    let folds = load(found, |line| {
-        let [kind, sequence, structure, least, exact_seconds, found, said, said_of_least, seconds] =
-            fields(line)?;
-        let (sequence, wanted) = molecule(sequence, structure)?;
+    let folds = read_lines(found, |line| {
+        let [
+            kind,
+            sequence,
+            structure,
+            minimum,
+            exact_seconds,
+            found,
+            predicted,
+            predicted_of_minimum,
+            seconds,
+        ] = fields(line)?;
+        let (sequence, exact) = molecule(sequence, structure)?;
         let found = Structure::parse(found, &sequence).map_err(|error| error.to_string())?;
-        Ok(Found {
+        Ok(FoldResult {
             kind: kind.into(),
             bases: sequence.len(),
-            pairs: [found.pairs(), wanted.pairs()],
-            least: number(least)?,
+            pairs: [found.pairs(), exact.pairs()],
+            minimum: number(minimum)?,
             exact_seconds: number(exact_seconds)?,
-            said: number(said)?,
-            said_of_least: number(said_of_least)?,
+            predicted: number(predicted)?,
+            predicted_of_minimum: number(predicted_of_minimum)?,
             seconds: number(seconds)?,
         })
     })?;
-    let energies = load(energies, number)?;
+    let energies = read_lines(energies, number)?;
     if energies.len() != folds.len() {
         return Err(format!("{} energies for {} structures", energies.len(), folds.len()).into());
     }
     println!(
-        "| bases | sequences | kind | F1 of pairs | energy above the least, kcal/mol | least found | network prefers what was found | search, s | exact, s |"
+        "| bases | sequences | kind | F1 of pairs | energy above minimum, kcal/mol | minimum found | network prefers the structure found | search, s | exact, s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut groups: Vec<(usize, &str)> = folds.iter().map(|fold| (fold.bases, fold.kind.as_str())).collect();
@@ -481,18 +496,19 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
     groups.dedup();
     let mut series: Vec<Series> = Vec::new();
     for (bases, kind) in groups {
-        let chosen: Vec<(&Found, f64)> = folds
+        let chosen: Vec<(&FoldResult, f64)> = folds
             .iter()
             .zip(energies.iter().copied())
             .filter(|(fold, _)| (fold.bases, fold.kind.as_str()) == (bases, kind))
             .collect();
-        let of =
-            |value: &dyn Fn(&(&Found, f64)) -> f64| Spread::of(&chosen.iter().map(value).collect::<Vec<_>>());
-        let same = of(&|(fold, _)| f1(&fold.pairs[0], &fold.pairs[1]));
-        let gap = of(&|(fold, energy)| energy - fold.least);
-        let reached = of(&|(fold, energy)| f64::from(u8::from(energy - fold.least < 0.005)));
-        // Where it does, no better search would help: the network is wrong.
-        let preferred = of(&|(fold, _)| f64::from(u8::from(fold.said <= fold.said_of_least)));
+        let of = |value: &dyn Fn(&(&FoldResult, f64)) -> f64| {
+            MeanWithError::of(&chosen.iter().map(value).collect::<Vec<_>>())
+        };
+        let same = of(&|(fold, _)| f1_score(&fold.pairs[0], &fold.pairs[1]));
+        let gap = of(&|(fold, energy)| energy - fold.minimum);
+        let reached = of(&|(fold, energy)| f64::from(u8::from(energy - fold.minimum < 0.005)));
+        // In these cases a better search would not help, because the network itself is wrong.
+        let preferred = of(&|(fold, _)| f64::from(u8::from(fold.predicted <= fold.predicted_of_minimum)));
         let seconds = of(&|(fold, _)| fold.seconds);
         println!(
             "| {bases} | {} | {kind} | {:.2} ± {:.2} | {:.2} ± {:.2} | {:.0} % | {:.0} % | {:.2} | {:.4} |",
@@ -507,23 +523,23 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
             of(&|(fold, _)| fold.exact_seconds).mean
         );
         let mut add = |name: String, value: f64| {
-            let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-                series.push(Series { name, points: Vec::new(), joined: true });
+            let index = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+                series.push(Series { name, points: Vec::new(), connected: true });
                 series.len() - 1
             });
-            series[place].points.push((bases as f64, value));
+            series[index].points.push((bases as f64, value));
         };
         add(format!("{kind}: search by the network"), seconds.mean);
         add(format!("{kind}: exact, by dynamic programming"), of(&|(fold, _)| fold.exact_seconds).mean);
     }
     let Some(path) = plot else { return Ok(()) };
     let plot = Plot {
-        title: "The structure of least energy: time to find one".into(),
-        across: "bases".into(),
-        up: "seconds".into(),
-        logarithmic: true,
+        title: "Time to find the structure of minimum energy".into(),
+        x_label: "bases".into(),
+        y_label: "seconds".into(),
+        log_y: true,
         diagonal: false,
         series,
     };
-    Ok(write_whole(path, plot.to_svg().as_bytes())?)
+    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
 }

@@ -1,27 +1,32 @@
-//! Files of a study: read with their name in every complaint, and written whole or not at all.
+//! Files of a study: errors name the file and the line, and output files are written completely or not at
+//! all.
 
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// A file that cannot be used.
+/// Error for a file that cannot be read, parsed or written.
 #[derive(Debug, Error)]
 #[error("{}: {problem}", path.display())]
 pub struct FileError {
-    /// The file.
+    /// Path of the file, which the message begins with.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Description of the fault, with a line number where there is one.
     pub problem: String,
 }
 
 impl FileError {
-    /// A problem of a file.
+    /// Creates an error for a file from any description.
     pub fn new(path: &Path, problem: impl ToString) -> Self {
         Self { path: path.to_path_buf(), problem: problem.to_string() }
     }
 }
 
-/// The lines of a file, each through `parse`, which says what is wrong with a line.
-pub fn load<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, FileError> {
+/// Parses each line of a file with `parse`; empty lines are skipped.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or with the number of the first line that `parse` rejects.
+pub fn read_lines<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, FileError> {
     let text = std::fs::read_to_string(path).map_err(|error| FileError::new(path, error))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
@@ -31,14 +36,18 @@ pub fn load<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result
         .collect()
 }
 
-/// Writes a file under another name first, and gives it its own when all of it is there.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+/// Writes a file under a temporary name (`.part`) and renames it once it is complete.
+///
+/// # Errors
+///
+/// Fails if the file cannot be written or renamed; nothing is left behind then.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
     written.map_err(|error| {
-        // What was begun is of no use to anybody.
+        // A partial file is of no use.
         std::fs::remove_file(&part).ok();
         FileError::new(path, error)
     })
@@ -49,14 +58,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bad_line_is_named() {
+    fn errors_name_the_file_and_line() {
         let path = std::env::temp_dir().join(format!("tandem-study-{}.txt", std::process::id()));
-        write_whole(&path, b"1\n\n2\nthree\n").unwrap();
-        let error = load(&path, |line| line.parse::<u8>().map_err(|error| error.to_string())).unwrap_err();
+        write_atomically(&path, b"1\n\n2\nthree\n").unwrap();
+        let error =
+            read_lines(&path, |line| line.parse::<u8>().map_err(|error| error.to_string())).unwrap_err();
         assert!(error.to_string().contains("line 4: invalid digit"), "{error}");
         std::fs::remove_file(&path).unwrap();
-        let error = load(&path, |_| Ok(())).unwrap_err();
+        let error = read_lines(&path, |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("tandem-study-"), "{error}");
-        assert!(write_whole(Path::new("/nowhere/at/all"), b"").is_err());
+        assert!(write_atomically(Path::new("/nowhere/at/all"), b"").is_err());
     }
 }

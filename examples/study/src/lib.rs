@@ -1,17 +1,18 @@
-//! What the studies share.
+//! Tools shared by the studies outside chess: training, a linear baseline, error metrics, plots and files.
 //!
-//! A study describes a thing by the rows that are on ([`Sample`]), lets a network learn a number of it ([`learn`]) beside the
-//! best plain sum of a number for each row ([`Sum`]), says how well both do ([`Fit`]), and draws what it found ([`Plot`]).
-//! Nothing here knows chess, nor what the rows mean.
+//! A study describes each object by its active features ([`Sample`]), trains a network to predict a value of
+//! it ([`train_network`]), fits a linear model to the same data as a baseline ([`LinearModel`]), compares the
+//! errors of both ([`FitQuality`]) and draws the result ([`Plot`]). Nothing here depends on chess or on the
+//! meaning of the features.
 
-mod figures;
 mod file;
-mod learn;
+mod linear;
+mod metrics;
 mod plot;
-mod sum;
+mod train;
 
-pub use figures::{Fit, Spread, f1, fastest};
-pub use file::{FileError, load, write_whole};
-pub use learn::{LearnError, Recipe, Sample, Teller, judge_all, learn};
+pub use file::{FileError, read_lines, write_atomically};
+pub use linear::LinearModel;
+pub use metrics::{FitQuality, MeanWithError, f1_score, fastest};
 pub use plot::{Plot, Series};
-pub use sum::Sum;
+pub use train::{EpochCallback, Sample, TrainConfig, TrainError, predict, train_network};

@@ -1,32 +1,34 @@
-//! Drawings of points and lines, as SVG.
+//! Plots of points and lines as SVG files, with axes, a legend and an optional logarithmic scale.
 
 use std::fmt::Write;
 
-/// A row of points.
+/// One set of points with a colour and a legend entry of its own.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is called.
+    /// Text of the legend entry, for example `network`.
     pub name: String,
-    /// Across and up.
+    /// Coordinates of the points: horizontal, then vertical. Infinite ones do not affect the range of the
+    /// axes.
     pub points: Vec<(f64, f64)>,
-    /// Whether a line joins them.
-    pub joined: bool,
+    /// True to connect the points by a line and draw them larger.
+    pub connected: bool,
 }
 
-/// A drawing.
+/// Contents of one plot; [`Plot::to_svg`] draws it with axes that fit the points.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Above it.
+    /// Text above the plot, centred.
     pub title: String,
-    /// Below it.
-    pub across: String,
-    /// Beside it.
-    pub up: String,
-    /// Whether each line upwards is ten times the one below.
-    pub logarithmic: bool,
-    /// Whether a line says where both are equal.
+    /// Label of the horizontal axis, with its unit, for example `residues`.
+    pub x_label: String,
+    /// Label of the vertical axis, with its unit, for example `nanoseconds`.
+    pub y_label: String,
+    /// True for a logarithmic vertical axis with a tick for each power of ten.
+    pub log_y: bool,
+    /// True to draw the line y = x and use the same range for both axes, for plots of predictions against
+    /// true values.
     pub diagonal: bool,
-    /// What is drawn.
+    /// Sets of points, drawn in this order; colours repeat after six.
     pub series: Vec<Series>,
 }
 
@@ -36,72 +38,68 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 55.0;
-/// Colours that the colour-blind tell apart.
+/// Colours that people with colour blindness can distinguish (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 
-/// One direction of a drawing.
+/// Range of the values and scale of one axis.
 struct Axis {
-    least: f64,
-    most: f64,
+    min: f64,
+    max: f64,
     logarithmic: bool,
 }
 
 impl Axis {
     fn of(values: impl Iterator<Item = f64>, logarithmic: bool) -> Self {
         let usable = values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0));
-        let (mut least, mut most) = usable
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-                (least.min(value), most.max(value))
-            });
-        if least > most {
-            (least, most) = (1.0, 10.0);
+        let (mut min, mut max) = usable
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(min, max), value| (min.min(value), max.max(value)));
+        if min > max {
+            (min, max) = (1.0, 10.0);
         }
         if logarithmic {
-            (least, most) = (10f64.powf(least.log10().floor()), 10f64.powf(most.log10().ceil()));
+            (min, max) = (10f64.powf(min.log10().floor()), 10f64.powf(max.log10().ceil()));
         }
-        if least == most {
-            (least, most) = if logarithmic { (least / 10.0, most * 10.0) } else { (least - 1.0, most + 1.0) };
+        if min == max {
+            (min, max) = if logarithmic { (min / 10.0, max * 10.0) } else { (min - 1.0, max + 1.0) };
         }
-        Self { least, most, logarithmic }
+        Self { min, max, logarithmic }
     }
 
-    /// From 0 to 1.
-    fn place(&self, value: f64) -> f64 {
+    /// Position of a value on the axis, from 0 to 1.
+    fn position(&self, value: f64) -> f64 {
         if self.logarithmic {
-            (value.max(self.least) / self.least).log10() / (self.most / self.least).log10()
+            (value.max(self.min) / self.min).log10() / (self.max / self.min).log10()
         } else {
-            (value - self.least) / (self.most - self.least)
+            (value - self.min) / (self.max - self.min)
         }
     }
 
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
-            let decades = (self.most / self.least).log10().round() as i32;
-            return (0..=decades).map(|decade| self.least * 10f64.powi(decade)).collect();
+            let decades = (self.max / self.min).log10().round() as i32;
+            return (0..=decades).map(|decade| self.min * 10f64.powi(decade)).collect();
         }
-        let rough = (self.most - self.least) / 5.0;
+        let rough = (self.max - self.min) / 5.0;
         let power = 10f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough);
         let step = step.unwrap_or(rough);
-        let first = (self.least / step).ceil() as i64;
-        (first..).map(|number| number as f64 * step).take_while(|tick| *tick <= self.most + 1e-9).collect()
+        let first = (self.min / step).ceil() as i64;
+        (first..).map(|number| number as f64 * step).take_while(|tick| *tick <= self.max + 1e-9).collect()
     }
 }
 
 impl Plot {
-    /// The drawing. The same figures give the same file.
+    /// Draws the plot. The output depends on the contents alone, so equal data give equal files.
     pub fn to_svg(&self) -> String {
         let all = || self.series.iter().flat_map(|series| &series.points);
-        let (mut across, mut up) = (
-            Axis::of(all().map(|point| point.0), false),
-            Axis::of(all().map(|point| point.1), self.logarithmic),
-        );
+        let (mut across, mut up) =
+            (Axis::of(all().map(|point| point.0), false), Axis::of(all().map(|point| point.1), self.log_y));
         if self.diagonal {
-            let (least, most) = (across.least.min(up.least), across.most.max(up.most));
-            (across.least, across.most, up.least, up.most) = (least, most, least, most);
+            let (min, max) = (across.min.min(up.min), across.max.max(up.max));
+            (across.min, across.max, up.min, up.max) = (min, max, min, max);
         }
-        let x = |value: f64| LEFT + across.place(value) * (WIDTH - LEFT - RIGHT);
-        let y = |value: f64| HEIGHT - BOTTOM - up.place(value) * (HEIGHT - TOP - BOTTOM);
+        let x = |value: f64| LEFT + across.position(value) * (WIDTH - LEFT - RIGHT);
+        let y = |value: f64| HEIGHT - BOTTOM - up.position(value) * (HEIGHT - TOP - BOTTOM);
         let mut svg = String::new();
         let mut line = |text: String| {
             svg.push_str(&text);
@@ -115,9 +113,9 @@ impl Plot {
             format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{more}>{}</text>", escaped(text))
         };
         line(label(WIDTH / 2.0, 22.0, "middle", " font-size=\"15\"", &self.title));
-        line(label(WIDTH / 2.0, HEIGHT - 12.0, "middle", "", &self.across));
-        let turned = format!(" transform=\"rotate(-90 16 {:.1})\"", HEIGHT / 2.0);
-        line(label(16.0, HEIGHT / 2.0, "middle", &turned, &self.up));
+        line(label(WIDTH / 2.0, HEIGHT - 12.0, "middle", "", &self.x_label));
+        let rotated = format!(" transform=\"rotate(-90 16 {:.1})\"", HEIGHT / 2.0);
+        line(label(16.0, HEIGHT / 2.0, "middle", &rotated, &self.y_label));
         for tick in across.ticks() {
             line(rule((x(tick), TOP), (x(tick), HEIGHT - BOTTOM), "#e5e5e5"));
             line(label(x(tick), HEIGHT - BOTTOM + 16.0, "middle", "", &short(tick)));
@@ -127,11 +125,11 @@ impl Plot {
             line(label(LEFT - 6.0, y(tick) + 4.0, "end", "", &short(tick)));
         }
         if self.diagonal {
-            line(rule((x(across.least), y(across.least)), (x(across.most), y(across.most)), "#888888"));
+            line(rule((x(across.min), y(across.min)), (x(across.max), y(across.max)), "#888888"));
         }
         for (number, series) in self.series.iter().enumerate() {
             let colour = COLOURS[number % COLOURS.len()];
-            if series.joined {
+            if series.connected {
                 let mut path = String::new();
                 for (across, up) in &series.points {
                     let _ = write!(path, "{:.1},{:.1} ", x(*across), y(*up));
@@ -141,7 +139,7 @@ impl Plot {
                     path.trim_end()
                 ));
             }
-            let (radius, opacity) = if series.joined { (3.5, 1.0) } else { (1.6, 0.45) };
+            let (radius, opacity) = if series.connected { (3.5, 1.0) } else { (1.6, 0.45) };
             line(format!("<g fill=\"{colour}\" fill-opacity=\"{opacity}\">"));
             for (across, up) in &series.points {
                 let (x, y) = (x(*across), y(*up));
@@ -172,7 +170,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// As few digits as tell it.
+/// Formats a number with as few digits as needed, at most three decimals.
 fn short(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -183,35 +181,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_drawing_holds_its_points_and_names() {
-        let series = Series { name: "a < b".into(), points: vec![(1.0, 10.0), (2.0, 1000.0)], joined: true };
+    fn a_plot_contains_its_points_and_names() {
+        let series =
+            Series { name: "a < b".into(), points: vec![(1.0, 10.0), (2.0, 1000.0)], connected: true };
         let plot = Plot {
             title: "T".into(),
-            across: "x".into(),
-            up: "y".into(),
-            logarithmic: true,
+            x_label: "x".into(),
+            y_label: "y".into(),
+            log_y: true,
             diagonal: false,
             series: vec![series],
         };
         let svg = plot.to_svg();
         assert_eq!(svg, plot.to_svg());
         assert!(svg.contains("a &lt; b") && svg.matches("<circle").count() == 2);
-        // The greatest stands at the top, the least at the bottom.
+        // The greatest value is at the top, the least at the bottom.
         assert!(svg.contains(&format!("{TOP:.1}\" r=")), "{svg}");
         assert!(svg.contains(">100</text>"));
     }
 
     #[test]
-    fn a_drawing_of_nothing_is_one() {
+    fn a_single_point_is_drawn_without_nan() {
         for logarithmic in [false, true] {
             let text = String::new();
             let plot = Plot {
                 title: text.clone(),
-                across: text.clone(),
-                up: text,
-                logarithmic,
+                x_label: text.clone(),
+                y_label: text,
+                log_y: logarithmic,
                 diagonal: false,
-                series: vec![Series { name: "n".into(), points: vec![(0.0, 0.0)], joined: false }],
+                series: vec![Series { name: "n".into(), points: vec![(0.0, 0.0)], connected: false }],
             };
             assert!(!plot.to_svg().contains("NaN"));
         }

@@ -62,7 +62,7 @@ pub(crate) struct CompareArgs {
     right: String,
     #[command(flatten)]
     options: super::FormatArgs,
-    /// Fields that may differ, separated by commas: position, move, score, result, ply, game
+    /// Fields that may differ without error, separated by commas: position, move, score, result, ply, game
     #[arg(long, value_delimiter = ',')]
     except: Vec<String>,
 }
@@ -132,7 +132,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Number of records
+    /// Number of records to print
     #[arg(short = 'n', long, default_value_t = 10)]
     lines: usize,
 }
@@ -191,7 +191,7 @@ pub(crate) struct ValidateArgs {
     /// Number of the worst records to print
     #[arg(long, default_value_t = 10)]
     worst: usize,
-    /// Score in centipawns from which a loss of the side ahead counts as a contradiction
+    /// Report a contradiction if a side that is ahead by at least this many centipawns lost the game
     #[arg(long, default_value_t = 600)]
     clear: i16,
 }

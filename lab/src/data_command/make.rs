@@ -24,7 +24,7 @@ pub(crate) struct SelfplayArgs {
     /// Number of games of all workers together
     #[arg(long, default_value_t = 1000)]
     games: u64,
-    /// Soft node limit: a search starts no new iteration after this number
+    /// Soft node limit per move: a search starts no new iteration after this number of nodes
     #[arg(long, default_value_t = 5000)]
     nodes: u64,
     /// Random seed
@@ -148,22 +148,23 @@ pub(crate) struct LabelArgs {
     /// Output file
     #[arg(short, long)]
     pub(super) out: String,
-    /// Soft node limit of the search of each position, or of each move with --all-moves
+    /// Soft node limit of each search: of a position, a move (--all-moves) or a leaf (--leaves)
     #[arg(long, default_value_t = 500)]
     nodes: u64,
     /// Score every legal move and write a record for each, with the win probability after it, as bags of
     /// action values need
     #[arg(long)]
     all_moves: bool,
-    /// Instead of each position, score this number of the leaves that a search of it evaluates
+    /// Search each position and score, instead of it, COUNT random leaves that this search evaluated
     ///
-    /// Leaves are the positions that a network meets in play. Takes twice the nodes.
+    /// Leaves are the positions that a network evaluates in play. Finding those of a position takes COUNT
+    /// times --nodes, and scoring each of them another --nodes.
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
     /// Score leaves with their static evaluation, without a search and without a move
     ///
-    /// Four times as fast at 16 nodes, for a teacher that scores them again. Only for formats that need no
-    /// move: .bin, .bf, .csv.
+    /// For leaves that a later `label` scores again, with a transformer or a longer search. Four times as
+    /// fast with --nodes 16. Only for formats that need no move: .bin, .bf, .csv.
     #[arg(long, requires = "leaves")]
     unsearched: bool,
     /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
@@ -175,7 +176,7 @@ pub(crate) struct LabelArgs {
     /// Score with this transformer (.ttn, .safetensors) instead of a search
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all_moves", "leaves", "net", "nodes", "hash"])]
     transformer: Option<PathBuf>,
-    /// Weight of the existing score, from 0 to 1; the transformer has the rest
+    /// Weight of the existing score, from 0 to 1; the transformer's score has the remaining weight
     ///
     /// Both are mixed as win probabilities. Mate scores are kept.
     #[arg(long, default_value_t = 0.0, value_name = "WEIGHT", requires = "transformer")]

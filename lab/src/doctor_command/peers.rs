@@ -35,7 +35,7 @@ fn engine(name: &str, advice: &str) -> Finding {
 const PACKAGES: [&str; 4] = ["chess", "numpy", "onnxruntime", "torch"];
 
 /// Python code that prints versions without importing the packages, because that may take seconds.
-const QUESTION: &str = "
+const VERSION_SCRIPT: &str = "
 import importlib.metadata, importlib.util, sys
 print(sys.version.split()[0])
 for name in sys.argv[1:]:
@@ -50,7 +50,8 @@ for name in sys.argv[1:]:
 ";
 
 fn python() -> Vec<Finding> {
-    let output = Command::new("python3").arg("-c").arg(QUESTION).args(PACKAGES).stdin(Stdio::null()).output();
+    let output =
+        Command::new("python3").arg("-c").arg(VERSION_SCRIPT).args(PACKAGES).stdin(Stdio::null()).output();
     let text = match output {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         _ => return vec![Finding::missing("python3", "install it to check networks against other programs")],

@@ -125,8 +125,8 @@ fn hybrid(path: &Path, names: &[String]) -> Result<ModelKind, LabError> {
     };
     let JoinedNetworks { nnue, transformer, hybrid } = JoinedNetworks::load(path, hybrid, names)?;
     // Joining the networks checks that they fit.
-    let minds = HybridNetworks::new(Arc::clone(&transformer), Some(Arc::clone(&nnue)));
-    let joined = minds.and_then(|minds| minds.with_hybrid(hybrid));
+    let networks = HybridNetworks::new(Arc::clone(&transformer), Some(Arc::clone(&nnue)));
+    let joined = networks.and_then(|networks| networks.with_hybrid(hybrid));
     joined.map_err(|error| LabError::Usage(format!("{shown}: {error}")))?;
     Ok(ModelKind::Hybrid(transformer, nnue, Box::new(bridge)))
 }

@@ -158,7 +158,7 @@ fn predict_unit(
     let heads = head_outputs(&outputs);
     let mut measured = TransformerMetrics::default();
     measured.add(&samples, &shape, &Targets::default(), &heads);
-    let groups = [measured.whole()].into_iter().chain(measured.phases());
+    let groups = [measured.overall()].into_iter().chain(measured.phases());
     let mut metrics = MetricGroups::default();
     for (parts, group) in metrics.iter_mut().zip(groups) {
         for (place, (part, (metric, ..))) in parts.iter_mut().zip(METRICS).enumerate() {

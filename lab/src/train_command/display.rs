@@ -35,8 +35,8 @@ impl Display {
         }
     }
 
-    /// Shows losses, learning rate and speed after some steps. `data_wait` is the fraction of the time spent
-    /// data_wait for data.
+    /// Shows losses, learning rate and speed after some steps. `data_wait` is the fraction of the time, from
+    /// 0 to 1, that training spent waiting for data.
     pub(super) fn steps(&mut self, step: u64, losses: &str, lr: f64, speed: f64, data_wait: f64) {
         let line = format!("{losses}, lr {lr:.2e}, {} positions a second", thousands(speed));
         match &self.bar {

@@ -115,7 +115,7 @@ fn write_hybrid(
     model_card.property("positions", positions(recipe, outcome));
     if let Some(metrics) = &outcome.metrics {
         model_card
-            .property("validation", metrics_line(metrics, metrics.whole().loss(&recipe.targets.weights)));
+            .property("validation", metrics_line(metrics, metrics.overall().loss(&recipe.targets.weights)));
     }
     // The recipe of a bridge always names both networks.
     let nnue = recipe.bridge.as_ref().map_or("", |bridge| &bridge.nnue.path);
@@ -231,7 +231,7 @@ fn write_network(
     model_card.property("data", paths.join(", "));
     if let Some(metrics) = &outcome.metrics {
         model_card
-            .property("validation", metrics_line(metrics, metrics.whole().loss(&recipe.targets.weights)));
+            .property("validation", metrics_line(metrics, metrics.overall().loss(&recipe.targets.weights)));
     }
     let path = ModelCard::path(&own);
     write(&path, model_card.markdown().as_bytes())?;
@@ -247,6 +247,6 @@ fn metrics_line(metrics: &TransformerMetrics, loss: Option<f64>) -> String {
     let shown =
         [Metric::PolicyTop1, Metric::ValueError, Metric::BucketTop1, Metric::ActionAccuracy].into_iter();
     let others =
-        shown.filter_map(|metric| Some(format!(", {} {:.4}", metric.name(), metrics.whole().get(metric)?)));
+        shown.filter_map(|metric| Some(format!(", {} {:.4}", metric.name(), metrics.overall().get(metric)?)));
     format!("validation loss {loss}{}", others.collect::<String>())
 }

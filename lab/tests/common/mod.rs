@@ -10,7 +10,7 @@ pub fn lab(args: &[&str], dir: &Path) -> Output {
 }
 
 /// Runs a command that must succeed; returns its standard output.
-pub fn well(args: &[&str], dir: &Path) -> String {
+pub fn run_ok(args: &[&str], dir: &Path) -> String {
     let output = lab(args, dir);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{args:?}: {error}");
@@ -18,7 +18,7 @@ pub fn well(args: &[&str], dir: &Path) -> String {
 }
 
 /// Runs a command that must fail; returns its standard error.
-pub fn badly(args: &[&str], dir: &Path) -> String {
+pub fn run_err(args: &[&str], dir: &Path) -> String {
     let output = lab(args, dir);
     assert!(!output.status.success(), "{args:?}");
     String::from_utf8_lossy(&output.stderr).into_owned()

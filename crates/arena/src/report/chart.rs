@@ -12,7 +12,7 @@ pub(crate) struct LineChart {
     pub(crate) guides: Vec<f64>,
 }
 
-/// Data of a bar chart.
+/// Data of a chart with horizontal bars, for counts of different kinds.
 #[derive(Clone, Debug, Default)]
 pub struct BarChart {
     /// Label and value of each bar, from top to bottom; values are at least 0.

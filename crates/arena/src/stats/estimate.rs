@@ -21,7 +21,7 @@ pub struct Estimate {
     pub score: f64,
     /// Half-width of the 95 % interval of the score.
     pub score_error: f64,
-    /// Logistic Elo difference for the score.
+    /// Logistic Elo difference for the score, positive if the player is stronger.
     pub elo: f64,
     /// Lower end of the 95 % interval of the Elo difference.
     pub elo_low: f64,

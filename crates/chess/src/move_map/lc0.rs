@@ -160,7 +160,7 @@ mod tests {
     const PROMOTING: &str = "8/P6P/4k3/8/8/4K3/p6p/6N1";
 
     #[test]
-    fn the_numbers_equal_the_golden_ones() {
+    fn indices_equal_the_golden_file() {
         let Some(text) = golden("golden_lc0_policy.json") else { return };
         let cases: serde_json::Value = serde_json::from_str(&text).unwrap();
         for case in cases.as_array().unwrap() {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn some_numbers_known_by_heart() {
+    fn well_known_indices() {
         for (fen, uci, index) in [
             ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "e2e4", 322),
             ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR b KQkq - 0 1", "e7e5", 322),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn legal_moves_and_numbers_are_one_to_one() {
+    fn legal_moves_and_indices_are_one_to_one() {
         for fen in POSITIONS {
             let position = Position::from_fen(fen).unwrap();
             let board = position.board();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_the_list_do_not_exist() {
+    fn indices_beyond_the_list_are_none() {
         assert_eq!(PolicyIndex::new(1857).map(text).as_deref(), Some("h7h8b"));
         assert_eq!(PolicyIndex::new(1858), None);
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn some_numbers_known_by_heart() {
+    fn well_known_indices() {
         for (fen, uci, index) in [
             ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "e2e4", 317),
             ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1g1", 102),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn legal_moves_and_numbers_are_one_to_one() {
+    fn legal_moves_and_indices_are_one_to_one() {
         for fen in POSITIONS {
             let position = Position::from_fen(fen).unwrap();
             let board = position.board();

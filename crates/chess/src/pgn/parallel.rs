@@ -27,17 +27,17 @@ pub fn read_parallel<R, T>(
     T: Send,
 {
     let threads = threads.max(1);
-    let (batches, waiting) = sync_channel::<(TextBatch, Sender<BatchResults<T>>)>(threads);
+    let (batches, batch_queue) = sync_channel::<(TextBatch, Sender<BatchResults<T>>)>(threads);
     let (promises, in_order) = sync_channel::<Receiver<BatchResults<T>>>(2 * threads);
-    let waiting = Arc::new(Mutex::new(waiting));
+    let batch_queue = Arc::new(Mutex::new(batch_queue));
     let work = &work;
     thread::scope(|scope| {
         scope.spawn(|| cut_batches(input, batches, promises));
         for _ in 0..threads {
-            let waiting = Arc::clone(&waiting);
+            let batch_queue = Arc::clone(&batch_queue);
             scope.spawn(move || {
                 loop {
-                    let batch = waiting.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let batch = batch_queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok((batch, done)) = batch else { return };
                     let _ = done.send(batch.read(work));
                 }
@@ -45,7 +45,7 @@ pub fn read_parallel<R, T>(
         }
         // Only the threads hold the receiver now: once the last of them has ended, sending fails instead of
         // blocking.
-        drop(waiting);
+        drop(batch_queue);
         let mut games = 0;
         for promise in in_order {
             // A thread that ended early has panicked; the scope propagates the panic.

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_may_stand_among_moves() {
+    fn all_tokens_of_the_move_text_are_parsed() {
         for (text, expected) in [
             ("1.e4 e5 2.Nf3 *", "e2e4 e7e5 g1f3"),
             ("1. e4 1... e5 2 Nf3 *", "e2e4 e7e5 g1f3"),
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_has_its_name_and_place() {
+    fn each_error_has_its_own_kind_and_place() {
         let deep = format!("1. e4 {}", "(1. d4 ".repeat(200));
         for (text, at, message) in [
             ("1. e4 e5 2. Ke3", 12, "'Ke3' is not a legal move here"),

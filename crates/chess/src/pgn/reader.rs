@@ -113,7 +113,7 @@ mod tests {
     use std::io::{self, BufReader, Read};
 
     #[test]
-    fn errors_say_where_and_reading_goes_on() {
+    fn errors_name_their_place_and_reading_continues() {
         let text = concat!(
             "[Event \"one\"]\r\n\r\n1. e4\r\ne5 2. Ke3 1-0\r\n\r\n",
             "[Event \"two\"]\n\n1. e4 *\n\n",

@@ -102,8 +102,8 @@ impl<R: BufRead> Splitter<R> {
     /// Reads the line behind the current text. It stays empty at the end of the stream.
     fn complete_line(&mut self) -> io::Result<()> {
         if self.buffer.len() == self.end || self.buffer.last() != Some(&b'\n') {
-            let room = self.max_bytes + 1 - self.buffer.len().min(self.max_bytes);
-            self.input.by_ref().take(room as u64).read_until(b'\n', &mut self.buffer)?;
+            let remaining = self.max_bytes + 1 - self.buffer.len().min(self.max_bytes);
+            self.input.by_ref().take(remaining as u64).read_until(b'\n', &mut self.buffer)?;
         }
         Ok(())
     }

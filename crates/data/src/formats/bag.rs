@@ -15,7 +15,7 @@ use tandem_chess::{fen, uci};
 
 const LIMIT: usize = 8;
 /// Number of records in a block.
-const TOGETHER: usize = 2048;
+const RECORDS_PER_BLOCK: usize = 2048;
 /// Largest record in bytes; a larger one is taken for damage.
 const MAX_RECORD: u64 = 1 << 20;
 
@@ -156,8 +156,8 @@ impl Cut for BagCut {
         if let Some(problem) = self.problem.take() {
             return Ok(Err(problem));
         }
-        let mut lens = Vec::with_capacity(TOGETHER);
-        while lens.len() < TOGETHER && self.left > 0 {
+        let mut lens = Vec::with_capacity(RECORDS_PER_BLOCK);
+        while lens.len() < RECORDS_PER_BLOCK && self.left > 0 {
             match self.next_len()? {
                 Ok(len) => lens.push(len),
                 Err(problem) if lens.is_empty() => return Ok(Err(problem)),
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn bags_come_back() {
+    fn bags_round_trip() {
         let dir = directory("trip");
         let mut records = samples::games(40);
         for record in &mut records {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn shards_are_found_and_missed_by_name() {
+    fn shards_are_found_and_missing_ones_are_named() {
         let dir = directory("shards");
         for number in 0..3 {
             std::fs::write(dir.join(format!("av-0000{number}-of-00003_data.bag")), b"").unwrap();

@@ -94,14 +94,14 @@ fn decode_position(bytes: &[u8; SIZE]) -> Result<Packed, &'static str> {
     }
     let rights = bits.read(4);
     for (bit, (corner, color)) in CORNERS.into_iter().enumerate() {
-        let shade = if color == Color::Black { BLACK } else { 0 };
+        let color_bit = if color == Color::Black { BLACK } else { 0 };
         let king = kings[color as usize];
         if rights >> bit & 1 == 1 {
             let home = Square::new(File::E, Rank::First.relative_to(color)) as usize;
-            if codes[corner as usize] != Piece::Rook as u8 | shade || king != home {
-                return Err("a right to castle without the rook or the king in its place");
+            if codes[corner as usize] != Piece::Rook as u8 | color_bit || king != home {
+                return Err("a castling right without the rook or the king in its place");
             }
-            codes[corner as usize] = CASTLING_ROOK | shade;
+            codes[corner as usize] = CASTLING_ROOK | color_bit;
         }
     }
     let passant = if bits.read(1) == 1 { bits.read(6) as u8 } else { NO_SQUARE };
@@ -194,7 +194,7 @@ impl Encode for BinEncoder {
     fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         let unsupported = |text: &str| Unsupported(format!("a packed position cannot carry {text}"));
         let position = &record.position;
-        let rights = ordinary_rights(position).ok_or_else(|| unsupported("Chess960's rights to castle"))?;
+        let rights = ordinary_rights(position).ok_or_else(|| unsupported("castling rights of Chess960"))?;
         let result = record.result.ok_or_else(|| unsupported("a position without a result"))?;
         if position.halfmoves > 127 {
             return Err(unsupported("a half-move clock above 127"));
@@ -259,7 +259,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn records_come_back() {
+    fn records_round_trip() {
         samples::round_trip(&Bin, BinEncoder, samples::games(40), |record| Record {
             starts_game: false,
             score: Some(record.score.unwrap()),

@@ -154,18 +154,18 @@ fn decode_stem(bytes: &[u8; STEM]) -> Result<Record, &'static str> {
         let nibble = bytes[8 + at / 2] >> (at % 2 * 4) & 15;
         let code = match nibble {
             PASSANT_PAWN => {
-                let (behind, shade) = match square.rank() {
+                let (behind, color_bit) = match square.rank() {
                     Rank::Fourth => (Rank::Third, 0),
                     Rank::Fifth => (Rank::Sixth, BLACK),
                     _ => return Err("a pawn that has just jumped stands on neither fourth nor fifth rank"),
                 };
                 passant = Some(Square::new(square.file(), behind));
-                Piece::Pawn as u8 | shade
+                Piece::Pawn as u8 | color_bit
             }
             rook if CASTLING_ROOKS.contains(&rook) => {
                 let color = if rook == CASTLING_ROOKS[0] { Color::White } else { Color::Black };
                 if !CORNERS.contains(&(square, color)) {
-                    return Err("a rook may castle that stands in no corner of its own");
+                    return Err("a castling right for a rook that is not in a corner of its side");
                 }
                 CASTLING_ROOK | if color == Color::Black { BLACK } else { 0 }
             }
@@ -377,7 +377,7 @@ impl Encode for BinpackEncoder {
         let unsupported = |text: &str| Unsupported(format!("binpack cannot carry {text}"));
         let mv = record.mv.ok_or_else(|| unsupported("a position without a move"))?;
         let result = record.result.ok_or_else(|| unsupported("a position without a result"))?;
-        ordinary_rights(&record.position).ok_or_else(|| unsupported("Chess960's rights to castle"))?;
+        ordinary_rights(&record.position).ok_or_else(|| unsupported("castling rights of Chess960"))?;
         if record.ply >= 1 << 14 {
             return Err(unsupported("a ply of 16,384 or more"));
         }
@@ -452,7 +452,7 @@ mod tests {
     use crate::record::Score;
 
     #[test]
-    fn games_come_back() {
+    fn games_round_trip() {
         // Two games with the same beginning but different ends must not be merged.
         samples::round_trip(&Binpack, BinpackEncoder::default(), samples::games(100), |record| *record);
     }

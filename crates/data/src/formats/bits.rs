@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_come_back(numbers in prop::collection::vec((any::<u32>(), 1usize..=16), 0..100)) {
+        fn values_round_trip(numbers in prop::collection::vec((any::<u32>(), 1usize..=16), 0..100)) {
             let numbers: Vec<(u32, usize)> =
                 numbers.into_iter().map(|(value, count)| (value & ((1 << count) - 1), count)).collect();
             let mut low = LowFirstWriter::default();

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_without_the_fields_that_the_format_lacks() {
+    fn records_round_trip_without_the_fields_that_the_format_lacks() {
         samples::round_trip(&Bullet, BulletEncoder, samples::games(20), kept);
         samples::round_trip(&Bullet, BulletEncoder, samples::chess960_games(20), kept);
     }

@@ -206,7 +206,7 @@ impl Csv {
             // `1-0` is always seen from White's side; bare points are seen as the scores are.
             let white = layout.white || GameResult::parse(text).is_some();
             let result = parse_result(text)?;
-            record.result = if white { result.map(|white| white.seen_by(side)) } else { result };
+            record.result = if white { result.map(|white| white.from_view_of(side)) } else { result };
         }
         if let Some(at) = layout.ply {
             let text = field(at)?;
@@ -294,7 +294,7 @@ impl Encode for CsvEncoder {
             Some(Score::Mate(moves)) => format!("#{moves}"),
             Some(Score::WinProbability(probability)) => format!("{probability}w"),
         };
-        let white = record.result.map(|result| result.seen_by(board.side_to_move()));
+        let white = record.result.map(|result| result.from_view_of(board.side_to_move()));
         let result = if white.is_some() { game_result(white).as_str() } else { "" };
         out.extend(format!("{},{mv},{score},{result},{}\n", fen::format(&board), record.ply).as_bytes());
         Ok(())
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_back() {
+    fn lines_round_trip() {
         let mut records = samples::games(10);
         records.extend(samples::chess960_games(10));
         records[1].score = Some(Score::Mate(-3));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_named_on_demand_and_missed_by_name() {
+    fn columns_can_be_named_and_missing_ones_are_reported() {
         let text =
             "where,how good\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,1.5\nx,1\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1\n";
         let columns = "fen=where,score=how good,view=side-to-move,unit=pawns".parse().unwrap();

@@ -18,7 +18,7 @@ impl Codec for Epd {
 
     fn decode(&self, block: &[u8], out: &mut Decoded) {
         for (at, line) in lines(block) {
-            let Some(line) = epd::text_of(line) else { continue };
+            let Some(line) = epd::decode_line(line) else { continue };
             match if line.contains('|') { parse_bars(&line) } else { parse(&line) } {
                 Ok(record) => out.records.push(record),
                 Err(problem) => out.fail(at, problem),
@@ -46,7 +46,7 @@ fn parse(line: &str) -> Result<Record, String> {
         (None, None) => None,
     };
     let result = epd.operand("c9").and_then(GameResult::parse);
-    record.result = result.and_then(white_outcome).map(|outcome| outcome.seen_by(side));
+    record.result = result.and_then(white_outcome).map(|outcome| outcome.from_view_of(side));
     Ok(record)
 }
 
@@ -83,7 +83,7 @@ fn parse_bars(line: &str) -> Result<Record, String> {
         "0.0" | "0" => Outcome::Loss,
         other => return Err(format!("{other:?} is not one of 1.0, 0.5, 0.0")),
     };
-    record.result = Some(white.seen_by(side));
+    record.result = Some(white.from_view_of(side));
     Ok(record)
 }
 
@@ -104,7 +104,7 @@ impl Encode for EpdEncoder {
             None => {}
         }
         if let Some(result) = record.result {
-            epd.push("c9", &[game_result(Some(result.seen_by(side))).as_str()]);
+            epd.push("c9", &[game_result(Some(result.from_view_of(side))).as_str()]);
         }
         out.extend(format!("{epd}\n").as_bytes());
         Ok(())
@@ -117,14 +117,14 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn lines_come_back() {
+    fn lines_round_trip() {
         let kept = |record: &Record| Record { starts_game: false, ..*record };
         samples::round_trip(&Epd, EpdEncoder, samples::games(10), kept);
         samples::round_trip(&Epd, EpdEncoder, samples::chess960_games(10), kept);
     }
 
     #[test]
-    fn other_peoples_lines_are_read() {
+    fn lines_of_other_programs_are_read() {
         let text = "# remarks\n\
             4k3/8/8/8/8/8/4P3/4K3 b - - 0 1 | 120 | 1.0\n\
             4k3/8/8/8/8/8/4P3/4K3 w - - bm e4; dm 9; c9 \"1-0\";\n\

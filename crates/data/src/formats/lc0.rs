@@ -17,10 +17,10 @@ use std::path::Path;
 use std::sync::Arc;
 use tandem_chess::*;
 
-/// Smallest number of records in a block. It ends at the next start of a game, or at [`MOST_TOGETHER`]
+/// Smallest number of records in a block. It ends at the next start of a game, or at [`MAX_BLOCK_RECORDS`]
 /// records if none is found.
-const TOGETHER: usize = 512;
-const MOST_TOGETHER: usize = 4096;
+const MIN_BLOCK_RECORDS: usize = 512;
+const MAX_BLOCK_RECORDS: usize = 4096;
 /// Largest archive member in bytes; a larger one is taken for damage.
 const MAX_MEMBER: u64 = 256 << 20;
 
@@ -91,8 +91,8 @@ impl Cut for ChunkCut {
     fn next(&mut self, input: &mut dyn BufRead, block: &mut Vec<u8>) -> io::Result<Result<bool, Problem>> {
         let size = self.layout.size;
         block.append(&mut self.held);
-        read_up_to(input, block, TOGETHER * size)?;
-        while (TOGETHER * size..MOST_TOGETHER * size).contains(&block.len()) {
+        read_up_to(input, block, MIN_BLOCK_RECORDS * size)?;
+        while (MIN_BLOCK_RECORDS * size..MAX_BLOCK_RECORDS * size).contains(&block.len()) {
             let end = block.len();
             read_up_to(input, block, end + size)?;
             if block.len() == end {
@@ -127,7 +127,7 @@ fn begins_game(before: &[u8], bytes: &[u8], layout: Layout) -> bool {
         return has_empty_history(bytes, layout);
     }
     match (decode(before, layout), decode(bytes, layout)) {
-        (Ok((_, before)), Ok((_, board))) => !comes_of(&before, &board),
+        (Ok((_, before)), Ok((_, board))) => !is_successor(&before, &board),
         _ => false,
     }
 }
@@ -136,14 +136,14 @@ fn begins_game(before: &[u8], bytes: &[u8], layout: Layout) -> bool {
 /// them.
 fn follows(before: &Board, gap: u16, board: &Board) -> bool {
     match gap {
-        0 => comes_of(before, board),
+        0 => is_successor(before, board),
         _ => (before.side_to_move() == board.side_to_move()) == (gap % 2 == 1),
     }
 }
 
-/// True if some move leads from one position to the other. The record's own move may differ, since older
-/// versions store only visit counts.
-fn comes_of(before: &Board, board: &Board) -> bool {
+/// True if some legal move leads from `before` to `board`. It may differ from the record's own move, because
+/// older versions store only visit counts.
+fn is_successor(before: &Board, board: &Board) -> bool {
     before.generate_moves(|moves| {
         moves.into_iter().any(|mv| {
             let mut after = before.clone();
@@ -277,7 +277,7 @@ impl Encode for Lc0Encoder {
             return Err(unsupported("a position without a result"));
         }
         super::bin::ordinary_rights(&record.position)
-            .ok_or_else(|| unsupported("Chess960's rights to castle"))?;
+            .ok_or_else(|| unsupported("castling rights of Chess960"))?;
         let continues = self.tracker.continues_game(record);
         self.tracker.advance(record).map_err(Unsupported)?;
         if !continues {
@@ -339,9 +339,9 @@ mod tests {
     }
 
     #[test]
-    fn games_come_back_from_archives_and_from_bare_records() {
+    fn games_round_trip_in_archives_and_as_bare_records() {
         let records = samples::games(12);
-        assert!(records.len() > TOGETHER, "more than one block of bare records");
+        assert!(records.len() > MIN_BLOCK_RECORDS, "more than one block of bare records");
         for name in ["x.tar", "x.lc0"] {
             let decoded = decode_file(&encoded(name, &records));
             assert_eq!(decoded.problems, []);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_games_are_whole_although_they_drop_their_history() {
+    fn canonical_games_are_complete_although_they_drop_their_history() {
         let records = samples::games(12);
         let starts = |records: &[Record]| records.iter().map(|record| record.starts_game).collect::<Vec<_>>();
         let mut bytes = encoded("x.lc0", &records);
@@ -376,8 +376,8 @@ mod tests {
         };
         assert_eq!(moves(&decoded.records), moves(&records));
 
-        let cut = decode_file(&bytes[..TOGETHER * Layout::of(6).unwrap().size + 100]);
-        assert_eq!((cut.records.len(), cut.problems.len()), (TOGETHER, 1));
+        let cut = decode_file(&bytes[..MIN_BLOCK_RECORDS * Layout::of(6).unwrap().size + 100]);
+        assert_eq!((cut.records.len(), cut.problems.len()), (MIN_BLOCK_RECORDS, 1));
 
         // Each member of an archive holds one game.
         let first = records.iter().skip(1).position(|record| record.starts_game).unwrap() + 1;

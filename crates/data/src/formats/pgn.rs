@@ -86,7 +86,7 @@ fn records_of(game: &Game, out: &mut Decoded) {
             position,
             mv: Some(ply.mv),
             score: eval.map(|eval| seen_by(side, eval.score)),
-            result: white.map(|white| white.seen_by(side)),
+            result: white.map(|white| white.from_view_of(side)),
             ply: position.ply(),
             starts_game,
         });
@@ -114,7 +114,7 @@ impl Encode for PgnEncoder {
     fn push(&mut self, record: &Record, out: &mut Vec<u8>) -> Result<(), Unsupported> {
         let mv = record.mv.ok_or_else(|| Unsupported("PGN cannot carry a position without a move".into()))?;
         let side = record.position.side_to_move();
-        let white = record.result.map(|result| result.seen_by(side));
+        let white = record.result.map(|result| result.from_view_of(side));
         let continues = self.tracker.continues_game(record)
             && self.game.as_ref().is_some_and(|(_, result)| *result == white);
         let board = self.tracker.advance(record).map_err(Unsupported)?;
@@ -158,7 +158,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn games_come_back_whole() {
+    fn games_round_trip() {
         let mut records = samples::games(30);
         records.extend(samples::chess960_games(30));
         (records[1].score, records[2].score) = (None, Some(Score::Mate(-4)));

@@ -104,7 +104,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn entries_come_back() {
+    fn entries_round_trip() {
         let kept = |record: &Record| Record { starts_game: false, ..*record };
         samples::round_trip(&Plain, PlainEncoder, samples::games(10), kept);
         samples::round_trip(&Plain, PlainEncoder, samples::chess960_games(10), kept);

@@ -32,7 +32,7 @@ fn play(start: &Board, random: &mut Random, out: &mut Vec<Record>) {
             position: packed,
             mv: Some(mv),
             score: Some(Score::Centipawns(random.below(4000) as i16 - 2000)),
-            result: Some(white.seen_by(side)),
+            result: Some(white.from_view_of(side)),
             ply: packed.ply(),
             starts_game: ply == 0,
         });

@@ -116,7 +116,7 @@ fn decode_plies(mut board: Board, white: Outcome, plies: &[[u8; PLY]], start: us
             position,
             mv,
             score: score.map(|score| if side == Color::White { score } else { score.flipped() }),
-            result: Some(white.seen_by(side)),
+            result: Some(white.from_view_of(side)),
             ply: position.ply(),
             starts_game: number == 0,
         });
@@ -158,7 +158,7 @@ impl Encode for ViriEncoder {
         let mv = record.mv.ok_or_else(|| unsupported("without a move"))?;
         let result = record.result.ok_or_else(|| unsupported("without a result"))?;
         let side = record.position.side_to_move();
-        let white = result.seen_by(side);
+        let white = result.from_view_of(side);
         let continues = self.open == Some(white) && self.tracker.continues_game(record);
         self.tracker.advance(record).map_err(Unsupported)?;
         if !continues {
@@ -196,7 +196,7 @@ mod tests {
     use crate::formats::samples;
 
     #[test]
-    fn games_come_back_whole() {
+    fn games_round_trip() {
         samples::round_trip(&Viri, ViriEncoder::default(), samples::games(60), |record| *record);
         samples::round_trip(&Viri, ViriEncoder::default(), samples::chess960_games(60), |record| *record);
     }

@@ -12,7 +12,7 @@ pub struct Statistics {
     /// Positions that reached the selector, or would have if there were one.
     pub considered: u64,
     /// Queries sent to the strategist.
-    pub asked: u64,
+    pub queried: u64,
     /// Queries answered while the search ran.
     pub answered: u64,
     /// Visits of a position whose evaluation was in the cache.
@@ -28,19 +28,19 @@ impl Statistics {
     }
 
     /// Mean time of an answer; zero if there was none.
-    pub fn time_each(&self) -> Duration {
+    pub fn mean_time(&self) -> Duration {
         self.time / u32::try_from(self.answered.max(1)).unwrap_or(u32::MAX)
     }
 }
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { evaluations, considered, asked, answered, hits, .. } = self;
+        let Self { evaluations, considered, queried: asked, answered, hits, .. } = self;
         write!(
             f,
             "considered {considered}, asked {asked}, answered {answered} in {:.1} ms each, {hits} hits, {:.3} % of {} \
              evaluations",
-            1e3 * self.time_each().as_secs_f64(),
+            1e3 * self.mean_time().as_secs_f64(),
             100.0 * self.fraction(),
             answered + evaluations,
         )
@@ -112,8 +112,8 @@ impl Tally {
     }
 
     /// Resets the counters for a new search. An outlier decays even if nothing is queried; otherwise one slow
-    /// answer could stop all queries for good. The usual latency is kept, because a search without time for
-    /// it has none in the next search either.
+    /// answer could stop all queries for good. It never decays below the usual latency: a search that has no
+    /// time for that would wait in vain for an answer.
     pub(super) fn begin_search(&self) {
         let longest_answer = self.longest_answer.load(Relaxed);
         self.longest_answer
@@ -129,7 +129,7 @@ impl Tally {
         Statistics {
             evaluations: self.evaluations.get(),
             considered: self.considered.get(),
-            asked: self.asked.get(),
+            queried: self.asked.get(),
             answered: self.answered.get(),
             hits: self.hits.get(),
             time: Duration::from_nanos(self.nanoseconds.get()),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slow_answer_is_forgotten_little_by_little() {
+    fn one_slow_answer_decays_gradually() {
         let tally = Tally::default();
         let answered =
             |milliseconds| tally.record_answer(tally.search(), Duration::from_millis(milliseconds));
@@ -155,13 +155,13 @@ mod tests {
         (0..60).for_each(|_| answered(10));
         assert_eq!(tally.longest_answer(), Duration::from_millis(10));
         let statistics = tally.read();
-        assert_eq!((statistics.answered, statistics.time_each()), (61, Duration::from_millis(10)));
+        assert_eq!((statistics.answered, statistics.mean_time()), (61, Duration::from_millis(10)));
     }
 
-    /// While an outlier is remembered nothing is queried, and without an answer nothing else would make it
-    /// decay. The usual latency is remembered for ever.
+    /// While an outlier lasts nothing is queried, so that only new searches make it decay. The usual latency
+    /// does not decay.
     #[test]
-    fn searches_alone_forget_it_too_but_not_what_is_usual() {
+    fn new_searches_decay_an_outlier_but_not_the_usual_latency() {
         let tally = Tally::default();
         let answered =
             |milliseconds| tally.record_answer(tally.search(), Duration::from_millis(milliseconds));
@@ -173,7 +173,7 @@ mod tests {
             longest_answer >= Duration::from_millis(6) && longest_answer < Duration::from_millis(7),
             "{longest_answer:?}"
         );
-        // A machine that has become slower is believed after some answers.
+        // After some slower answers their latency is the usual one, as on a machine that has become slower.
         (0..20).for_each(|_| answered(12));
         (0..50).for_each(|_| tally.begin_search());
         assert_eq!(tally.longest_answer(), Duration::from_millis(12));
@@ -193,7 +193,7 @@ mod tests {
     fn statistics_read_as_a_sentence() {
         let time = Duration::from_millis(30);
         let statistics =
-            Statistics { evaluations: 990, considered: 20, asked: 12, answered: 10, hits: 44, time };
+            Statistics { evaluations: 990, considered: 20, queried: 12, answered: 10, hits: 44, time };
         let text =
             "considered 20, asked 12, answered 10 in 3.0 ms each, 44 hits, 1.000 % of 1000 evaluations";
         assert_eq!(statistics.to_string(), text);

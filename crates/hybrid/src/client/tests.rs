@@ -50,7 +50,7 @@ fn in_the_search_it_answers_at_once_and_once_per_interval_of_nodes() {
     for (position, answered) in positions.iter().zip(expected) {
         assert_eq!(handle.lookup(position.key()).is_some(), answered);
     }
-    let Statistics { considered, asked, answered, hits, time, .. } = client.statistics();
+    let Statistics { considered, queried: asked, answered, hits, time, .. } = client.statistics();
     assert_eq!((considered, asked, answered, hits), (6, 6, 6, 3));
     assert!(time > Duration::ZERO);
     client.clear();
@@ -69,7 +69,7 @@ fn in_the_search_a_position_that_another_thread_evaluates_is_not_evaluated_again
     assert!(handle.query(&positions[1], context(1), never).is_some());
     client.shared.queue.finish(key);
     assert!(handle.query(&positions[0], context(200), never).is_some());
-    assert_eq!(client.statistics().asked, 2);
+    assert_eq!(client.statistics().queried, 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::stacks::{put_stack, read_stack};
 use super::stockfish::{
-    PADDING, Shape, VERSION_12, finish, put_first_layer, put_text, put_u32, read_first_layer, unfit,
+    PADDING, Shape, VERSION_12, finish, put_first_layer, put_text, put_u32, read_first_layer, unsupported,
 };
 use super::{FieldReader, LoadError, UnsupportedArchitecture};
 use crate::float::FloatNetwork;
@@ -31,7 +31,7 @@ impl Network {
     /// The architecture is not HalfKP 256x2-32-32-1.
     pub fn to_jomfish(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
         let (Some((VERSION_12, _)), Head::Stacks(stacks)) = (self.shape(), &self.head) else {
-            return Err(unfit(self, "Jomfish's"));
+            return Err(unsupported(self, "Jomfish's"));
         };
         let mut bytes = Vec::new();
         put_u32(&mut bytes, MAGIC);

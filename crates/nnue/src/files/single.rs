@@ -81,21 +81,21 @@ impl Network {
     /// The network does not have HalfKP inputs, separate weights for each perspective, a clipped hidden layer
     /// and a single output, or is not in centipawns.
     pub fn to_student(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
-        let unfit = |but: &str| UnsupportedArchitecture {
+        let unsupported = |but: &str| UnsupportedArchitecture {
             architecture: format!("{}{but}", self.architecture()),
             format: "the student's".into(),
         };
-        let Head::Flat(flat) = &self.head else { return Err(unfit("")) };
+        let Head::Flat(flat) = &self.head else { return Err(unsupported("")) };
         let first = &self.first;
         let fits = self.features == FeatureSet::half_kp()
             && !first.is_tied()
             && flat.activation == Activation::Crelu
             && flat.buckets.count == 1;
         if !fits {
-            return Err(unfit(""));
+            return Err(unsupported(""));
         }
         if self.pawn != PAWN {
-            return Err(unfit(" whose pawn is not 100 units"));
+            return Err(unsupported(" whose pawn is not 100 units"));
         }
         let outputs = first.outputs;
         let mut bytes = STUDENT_MAGIC.to_vec();
@@ -189,23 +189,23 @@ impl Network {
     /// The network does not have one hidden layer with shared weights and bullet's output buckets, is not in
     /// centipawns, or has an output bias of more than 16 bits.
     pub fn to_bullet(&self) -> Result<(Vec<u8>, BulletLayout), UnsupportedArchitecture> {
-        let unfit = |but: &str| UnsupportedArchitecture {
+        let unsupported = |but: &str| UnsupportedArchitecture {
             architecture: format!("{}{but}", self.architecture()),
             format: "bullet's".into(),
         };
-        let Head::Flat(flat) = &self.head else { return Err(unfit("")) };
+        let Head::Flat(flat) = &self.head else { return Err(unsupported("")) };
         let first = &self.first;
         let buckets = flat.buckets.count;
         if !first.is_tied() || (buckets > 1 && flat.buckets != OutputBuckets::bullet(buckets)) {
-            return Err(unfit(""));
+            return Err(unsupported(""));
         }
         if self.pawn != PAWN {
-            return Err(unfit(" whose pawn is not 100 units"));
+            return Err(unsupported(" whose pawn is not 100 units"));
         }
         let narrow = flat.bias.iter().map(|&bias| i16::try_from(bias));
         let bias: Vec<i16> = narrow
             .collect::<Result<_, _>>()
-            .map_err(|_| unfit(" with output biases of more than 16 bits"))?;
+            .map_err(|_| unsupported(" with output biases of more than 16 bits"))?;
         let mut bytes = Vec::new();
         for part in [&first.weights[..], &first.bias, &flat.weights, &bias] {
             extend(&mut bytes, part, i16::to_le_bytes);

@@ -216,7 +216,7 @@ pub(super) fn read_first_layer(
 }
 
 /// The error for a network that `format` cannot represent.
-pub(super) fn unfit(network: &Network, format: &str) -> UnsupportedArchitecture {
+pub(super) fn unsupported(network: &Network, format: &str) -> UnsupportedArchitecture {
     UnsupportedArchitecture { architecture: network.architecture().to_string(), format: format.into() }
 }
 
@@ -228,8 +228,8 @@ impl Network {
     /// HalfKAv2_hm with pairwise multiplication, eight stacks and piece-square values for 15.1 to 17, by its
     /// width. Stockfish 15 is not supported.
     pub fn to_stockfish(&self) -> Result<Vec<u8>, UnsupportedArchitecture> {
-        let (version, shape) = self.shape().ok_or_else(|| unfit(self, "Stockfish's"))?;
-        let Head::Stacks(stacks) = &self.head else { return Err(unfit(self, "Stockfish's")) };
+        let (version, shape) = self.shape().ok_or_else(|| unsupported(self, "Stockfish's"))?;
+        let Head::Stacks(stacks) = &self.head else { return Err(unsupported(self, "Stockfish's")) };
         let mut bytes = Vec::new();
         put_u32(&mut bytes, version);
         put_u32(&mut bytes, shape.transformer_hash() ^ shape.stack_hash());

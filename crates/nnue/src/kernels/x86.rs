@@ -371,8 +371,8 @@ macro_rules! affine {
                 input.chunks(4 * WORDS_AT_A_TIME).zip(weights.chunks(4 * WORDS_AT_A_TIME * N * $lanes))
             {
                 let mut add_word = |turn: usize, index: usize| {
-                    // SAFETY: the list holds only numbers of words that the input has, and there are N vectors of
-                    // weights for each of them, by the assertion above.
+                    // SAFETY: the list holds only indices of words within the input, and there are N vectors
+                    // of weights for each of them, by the assertion above.
                     unsafe {
                         let $inputs = $set1(word(input, index));
                         let weights = weights.as_ptr().cast::<$vector>().add(index * N);

@@ -46,7 +46,7 @@ pub(super) fn mop_up(board: &Board, strong: Color) -> i32 {
     {
         return 0;
     }
-    let (hunter, prey) = (board.king(strong), board.king(!strong));
+    let (own_king, bare_king) = (board.king(strong), board.king(!strong));
     let knights = board.colored_pieces(strong, Piece::Knight);
     let bishops = board.colored_pieces(strong, Piece::Bishop);
     let driven = if pieces_worth(board, strong) == 6 && knights.len() == 1 && bishops.len() == 1 {
@@ -56,10 +56,10 @@ pub(super) fn mop_up(board: &Board, strong: Color) -> i32 {
         } else {
             [Square::A1, Square::H8]
         };
-        20 * (7 - corners.map(|corner| distance(corner, prey)).into_iter().min().unwrap_or(0) as i32)
+        20 * (7 - corners.map(|corner| distance(corner, bare_king)).into_iter().min().unwrap_or(0) as i32)
     } else {
         let from_edge = |index: usize| index.min(7 - index) as i32;
-        16 * (6 - from_edge(prey.file() as usize) - from_edge(prey.rank() as usize))
+        16 * (6 - from_edge(bare_king.file() as usize) - from_edge(bare_king.rank() as usize))
     };
-    150 + driven + 8 * (7 - distance(hunter, prey) as i32)
+    150 + driven + 8 * (7 - distance(own_king, bare_king) as i32)
 }

@@ -97,7 +97,8 @@ pub(super) fn pawn_terms(board: &Board, color: Color, ledger: &mut impl Ledger) 
         if adjacent.is_empty() {
             ledger.enter(term::ISOLATED + usize::from(!opposed), 1);
         } else if (adjacent & !ahead).is_empty() && phalanx.is_empty() {
-            // No own pawn can defend it later; it is backward if it cannot safely advance to them.
+            // All neighbours are ahead of it, so no own pawn can defend it any more. It is backward if a pawn
+            // of the opponent attacks the square in front of it.
             let stop = stop_square(pawn, color);
             if !(get_pawn_attacks(stop, color) & theirs).is_empty() {
                 ledger.enter(term::BACKWARD + usize::from(!opposed), 1);

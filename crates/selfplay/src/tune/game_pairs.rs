@@ -115,7 +115,7 @@ impl<'a> SearcherPair<'a> {
             let result = think(searcher, position, self.settings.nodes);
             Some((result.best?, result.score))
         });
-        white.map(|white| white.seen_by(plus))
+        white.map(|white| white.from_view_of(plus))
     }
 
     fn clear_tables(&mut self) {

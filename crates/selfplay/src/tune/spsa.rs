@@ -39,8 +39,8 @@ impl Spsa {
         &self.values
     }
 
-    /// Perturbed settings of an iteration. Values between two integers are rounded at random in proportion to
-    /// their distance, so that a parameter with a small step does not get stuck.
+    /// Perturbed settings of an iteration. Values are rounded stochastically, up or down with a probability
+    /// given by the fraction, so that a parameter with a small step does not get stuck.
     pub(super) fn trial(&self, plan: &TuningPlan, iteration: u64) -> Trial {
         let size = gains(plan, iteration).0;
         let mut random = iteration_rng(plan, iteration);

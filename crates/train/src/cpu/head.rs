@@ -9,7 +9,8 @@ use tandem_nnue::{Activation, HeadShape, Inputs, PSQT_BUCKETS, StackShape};
 /// Lanes of a sum; fixed, so that the result does not depend on the instruction set.
 const LANES: usize = 16;
 
-/// Value of a squared one in the integer arithmetic that this imitates.
+/// Square of 1.0 in the quantised network's integer arithmetic, which the forward pass imitates: 1.0 is
+/// stored as 127, and 127 * 127 is divided by 128.
 const SQUARE: f32 = 127.0 / 128.0;
 
 /// The layers after the accumulators, with their parameters and the loss.
@@ -51,7 +52,7 @@ pub(super) struct Scratch {
     grad_second: Vec<f32>,
 }
 
-/// A value clamped to 0 and 1, and its derivative, which is zero at both bounds.
+/// CReLU: a value clamped to 0 and 1, and its derivative, which is zero at both bounds.
 #[inline(always)]
 fn clip(value: f32) -> (f32, f32) {
     (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })

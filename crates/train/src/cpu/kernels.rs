@@ -9,7 +9,8 @@ use crate::optimiser::{ClampRange, Update};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tandem_nnue::Isa;
 
-/// Columns of a weight row that are summed in registers. All widths are multiples of the smaller.
+/// Columns of a weight row that are summed in registers at once: `WIDE` if the width of the accumulator is a
+/// multiple of it, otherwise `NARROW`, which divides every width.
 const WIDE: usize = 64;
 const NARROW: usize = 32;
 

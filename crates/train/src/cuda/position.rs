@@ -48,9 +48,9 @@ pub(super) fn order(job: &Job, positions: &[Packed]) -> Vec<u32> {
     order
 }
 
-/// Tables of the feature set: for each side and king square the first feature and the value by which squares
-/// are flipped; and for each piece, own ones first and then the opponent's, the first feature of its plane,
-/// −1 for none.
+/// Tables of the feature set: for each side and king square the first feature and the mask by which squares
+/// are flipped (XOR); and for each piece, own ones first and then the opponent's, the first feature of its
+/// plane, −1 for none.
 pub(super) fn views(features: &FeatureSet) -> (Vec<u32>, Vec<i32>) {
     let mut views = Vec::new();
     for side in Color::ALL {

@@ -149,6 +149,7 @@ static __device__ void add_to(float* sum, float part) {
 // Groups of four columns for each thread.
 #define EACH ((QUADS + HALF - 1) / HALF)
 
+// Activation of an accumulator, by ACTIVATION: 0 is ReLU, 1 CReLU, 2 SCReLU; and its derivative.
 static __device__ float2 activate(float value) {
 #if ACTIVATION == 0
     return make_float2(fmaxf(value, 0.f), value > 0.f ? 1.f : 0.f);
@@ -280,6 +281,7 @@ flat_step(const float* __restrict__ parameters, const u32* __restrict__ features
 #define EACH ((LAYER_INPUTS0 + STACK_THREADS - 1) / STACK_THREADS)
 #define EACH_SECOND ((SECOND * SECOND_INPUTS + STACK_THREADS - 1) / STACK_THREADS)
 
+// Clipped ReLU (CReLU) and its derivative, of the accumulators and of dense layers. Gradient clipping is in grad_scale.
 static __device__ float clip(float value) { return fminf(fmaxf(value, 0.f), 1.f); }
 static __device__ float clip_grad(float value) { return value > 0.f && value < 1.f ? 1.f : 0.f; }
 static __device__ float square(float value) { return fminf(value * value * SQUARE, 1.f); }
@@ -609,7 +611,7 @@ extern "C" __global__ void square_rest(const float* __restrict__ rest, float* me
     add_square(square, metrics);
 }
 
-// Factor of all gradients that brings their norm down to max_grad_norm.
+// Gradient clipping: factor of all gradients that brings their norm down to max_grad_norm.
 static __device__ float grad_scale(const Update& update, const float* metrics) {
     return update.max_grad_norm > 0.f ? fminf(1.f, update.max_grad_norm / fmaxf(sqrtf(metrics[1]), 1e-30f)) : 1.f;
 }
@@ -628,6 +630,7 @@ static __device__ float updated(const Update& u, float weight, float grad, float
     exp_avg = u.beta1 * exp_avg + (1.f - u.beta1) * step * step;
     weight -= u.lr * step;
 #else
+    // Adam with bias correction and decoupled weight decay.
     exp_avg = u.beta1 * exp_avg + (1.f - u.beta1) * grad;
     exp_avg_sq = u.beta2 * exp_avg_sq + (1.f - u.beta2) * grad * grad;
     float scale = u.rectified ? sqrtf(exp_avg_sq * u.bias_correction2) + u.epsilon : 1.f;

@@ -107,7 +107,7 @@ pub fn draw(history: &[Entry]) -> String {
 
     // Outliers of the raw loss may leave the picture, because they would flatten everything else.
     let losses = || smoothed.iter().chain(&validation).map(|point| point.1);
-    let scale = Scale::over(losses().chain(middle(&train)), LOSSES);
+    let scale = Scale::over(losses().chain(without_outliers(&train)), LOSSES);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
          aria-label=\"Loss by positions\">\n<style>{STYLE}</style>\n\
@@ -128,7 +128,7 @@ pub fn draw(history: &[Entry]) -> String {
     }
     text(&mut svg, ((LEFT + RIGHT) / 2.0, HEIGHT - 10.0), "middle", "", "positions");
 
-    line(&mut svg, "raw", &spread(&train), x, &scale);
+    line(&mut svg, "raw", &min_max_thinned(&train), x, &scale);
     line(&mut svg, "train", &smoothed, x, &scale);
     line(&mut svg, "validation", &thin(&validation), x, &scale);
     for (positions, value) in thin(&validation) {
@@ -210,11 +210,11 @@ fn smooth(points: &[(f64, f64)]) -> Points {
         // Values too large to be added have no mean.
         (at, if sum.is_finite() { sum / around.len() as f64 } else { value })
     };
-    shown(points.len()).map(mean).collect()
+    drawn_indices(points.len()).map(mean).collect()
 }
 
 /// The values without the highest and the lowest hundredth, which set the scale.
-fn middle(points: &[(f64, f64)]) -> Vec<f64> {
+fn without_outliers(points: &[(f64, f64)]) -> Vec<f64> {
     let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();
     values.sort_unstable_by(f64::total_cmp);
     let out = values.len() / 100;
@@ -222,17 +222,17 @@ fn middle(points: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// Indices of the points to draw: at regular intervals, and the last.
-fn shown(count: usize) -> impl Iterator<Item = usize> {
+fn drawn_indices(count: usize) -> impl Iterator<Item = usize> {
     let step = count.div_ceil(MAX_POINTS).max(1);
     (0..count).filter(move |index| index % step == 0 || index + 1 == count)
 }
 
 fn thin(points: &[(f64, f64)]) -> Points {
-    shown(points.len()).map(|index| points[index]).collect()
+    drawn_indices(points.len()).map(|index| points[index]).collect()
 }
 
 /// Minimum and maximum of each group of points: thinned out without losing the range of the values.
-fn spread(points: &[(f64, f64)]) -> Points {
+fn min_max_thinned(points: &[(f64, f64)]) -> Points {
     if points.len() <= 2 * MAX_POINTS {
         return points.to_vec();
     }
@@ -246,11 +246,11 @@ fn spread(points: &[(f64, f64)]) -> Points {
     points.chunks(points.len().div_ceil(MAX_POINTS)).flat_map(ends).collect()
 }
 
-/// Round values within a range, about `about` of them: multiples of 1, 2 or 5 times a power of ten.
-fn ticks(low: f64, high: f64, about: f64) -> Vec<f64> {
-    let rough = (high - low) / about;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|&step| step >= rough);
+/// Round values within a range, about `target` of them: multiples of 1, 2 or 5 times a power of ten.
+fn ticks(low: f64, high: f64, target: f64) -> Vec<f64> {
+    let min_step = (high - low) / target;
+    let power = 10f64.powf(min_step.log10().floor());
+    let step = [1.0, 2.0, 5.0].into_iter().map(|factor| factor * power).find(|&step| step >= min_step);
     let step = step.unwrap_or(10.0 * power);
     let (first, last) = ((low / step).ceil(), (high / step).floor());
     let count = (last - first).clamp(0.0, 20.0) as u32;
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_formatted_shortly() {
+    fn values_are_formatted_in_few_digits() {
         let label = [0.0, 0.02, 0.031_249, 1.5, 123.0, 1e-4, 2.4e-6, -0.5, 4e6].map(number);
         assert_eq!(label, ["0", "0.02", "0.03125", "1.5", "123", "1e-4", "2.4e-6", "-0.5", "4e6"]);
         let label = [0.0, 500.0, 1e4, 2e7, 2.5e9].map(count);

@@ -1,5 +1,5 @@
-//! Names of logged scalars in earlier versions. A resumed run continues its old log, whose lines stay as they are, so
-//! both names occur in one file; reading gives the present names alone.
+//! Names of logged scalars in earlier versions. A resumed run continues its old log, whose lines stay as they
+//! are, so both names occur in one file; reading gives the present names alone.
 
 /// Old names of scalars with the present ones.
 const OLD_TAGS: [(&str, &str); 4] = [

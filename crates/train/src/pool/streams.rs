@@ -41,7 +41,8 @@ impl SelectedRecords {
     }
 }
 
-/// Chooses from a block of a file, which is read for the first time or again.
+/// Selects the records of a block of a file. The flag is true in the first pass over the data, the only one
+/// in which skipped records are counted.
 pub(crate) type SelectRecords =
     Arc<dyn Fn(RecordBlock, &Source, bool) -> Result<SelectedRecords, LoadDataError> + Send + Sync>;
 
@@ -220,7 +221,7 @@ impl Streams {
         self.streams.iter().map(|stream| stream.cursor).collect()
     }
 
-    /// Fills a pool, always from the source that is furthest behind its weight. A source gives at max a
+    /// Fills a pool, always from the source that is furthest behind its weight. A source gives at most a
     /// sixteenth of its part at a time, because some formats have blocks with more records than a pool.
     pub(super) fn fill(&mut self, count: usize) -> Result<Vec<BlockSlice>, LoadDataError> {
         let (mut slices, mut len) = (Vec::new(), 0);
@@ -240,7 +241,7 @@ impl Streams {
         Ok(slices)
     }
 
-    /// The first records of each source, at max an equal part of `count` from each.
+    /// The first records of each source, at most an equal part of `count` from each.
     pub(super) fn first_slices(mut self, count: u64) -> Result<Vec<BlockSlice>, LoadDataError> {
         let each = count.div_ceil(self.streams.len().max(1) as u64) as usize;
         let mut slices = Vec::new();

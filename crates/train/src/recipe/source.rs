@@ -82,7 +82,7 @@ fn default_weight() -> f64 {
 pub(crate) fn check_sources(train: &[SourceRecipe], validation: &[SourceRecipe]) -> Result<(), RecipeError> {
     let invalid = |key, problem: &str| Err(RecipeError::Invalid { key, problem: problem.into() });
     if train.is_empty() {
-        return invalid("data.train", "name at least one file to learn from");
+        return invalid("data.train", "name at least one file to train on");
     }
     for source in train.iter().chain(validation) {
         source.read()?;
@@ -91,7 +91,7 @@ pub(crate) fn check_sources(train: &[SourceRecipe], validation: &[SourceRecipe])
         }
     }
     if train.iter().all(|source| source.weight == 0.0) {
-        return invalid("data.weight", "at least one file to learn from needs a weight above zero");
+        return invalid("data.weight", "at least one file to train on needs a weight above zero");
     }
     Ok(())
 }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_strategist_is_better_from_the_margin_on() {
+    fn the_strategist_is_better_from_the_margin_on() {
         let is_better = |strategist: f64, deep: f64| {
             let case = Case { centipawns: 0.0, strategist, deep, ..case(1) };
             LabelledCase::new(case, 100.0, 0.05).strategist_is_better

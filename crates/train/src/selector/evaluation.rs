@@ -119,10 +119,11 @@ impl SelectorReport {
             let scores: Vec<f64> = cases.iter().map(|case| rule.score(case)).collect();
             ErrorCurve { name: rule.name(), errors: errors(cases, &scores, blend) }
         }));
-        let hits = cumulative_gain(&scores, |at| if cases[at].strategist_is_better { 1.0 } else { 0.0 });
-        let firsts = FRACTIONS.map(|fraction| {
-            let first = first_of(fraction, cases.len());
-            (first as f64, hits[first])
+        let cumulative_hits =
+            cumulative_gain(&scores, |at| if cases[at].strategist_is_better { 1.0 } else { 0.0 });
+        let at_fractions = FRACTIONS.map(|fraction| {
+            let first = num_cases_in(fraction, cases.len());
+            (first as f64, cumulative_hits[first])
         });
         Self {
             cases: cases.len(),
@@ -136,8 +137,8 @@ impl SelectorReport {
             scale,
             constant,
             curves,
-            precisions: firsts.map(|(used, right)| ratio(right, used)),
-            recalls: firsts.map(|(_, right)| ratio(right, better)),
+            precisions: at_fractions.map(|(used, right)| ratio(right, used)),
+            recalls: at_fractions.map(|(_, right)| ratio(right, better)),
         }
     }
 }
@@ -148,7 +149,7 @@ fn square(left: f64, right: f64) -> f64 {
 }
 
 /// Number of cases in a fraction of them, rounded to the nearest.
-fn first_of(fraction: f64, cases: usize) -> usize {
+fn num_cases_in(fraction: f64, cases: usize) -> usize {
     (fraction * cases as f64).round() as usize
 }
 
@@ -175,7 +176,7 @@ fn errors(cases: &[LabelledCase], scores: &[f64], blend: f64) -> [f64; FRACTIONS
     };
     let gained = cumulative_gain(scores, gain);
     let all: f64 = without.iter().sum();
-    FRACTIONS.map(|fraction| (all - gained[first_of(fraction, cases.len())]) / cases.len() as f64)
+    FRACTIONS.map(|fraction| (all - gained[num_cases_in(fraction, cases.len())]) / cases.len() as f64)
 }
 
 /// Area under the ROC curve, in which ties count half; `None` if all cases have the same label.

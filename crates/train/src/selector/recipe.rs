@@ -87,7 +87,7 @@ pub struct SelectorTraining {
     pub weight_decay: f64,
     /// Dropout probability of hidden values, default 0.2; 0 disables dropout.
     pub dropout: f64,
-    /// Gradient norm over all parameters before clipping, default 1; 0 disables clipping.
+    /// Maximum gradient norm over all parameters together, default 1; 0 disables clipping.
     pub max_grad_norm: f64,
     /// Weights cases by the difference between the two networks' errors, instead of equally.
     pub by_gain: bool,
@@ -133,7 +133,7 @@ impl SelectorRecipe {
     }
 
     /// Like [`SelectorRecipe::parse`], and adds a line of text for each key that has another name now: see
-    /// [`old_keys`](crate::old_keys).
+    /// [`crate::old_keys`].
     ///
     /// # Errors
     /// As [`SelectorRecipe::parse`].

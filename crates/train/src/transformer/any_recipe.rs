@@ -43,8 +43,8 @@ impl AnyRecipe {
         Self::load_with_notices(path, settings, &mut Vec::new())
     }
 
-    /// Like [`AnyRecipe::load_with`], and adds a line of text for each key of the file or of the settings that has
-    /// another name now; the lab prints these lines.
+    /// Like [`AnyRecipe::load_with`], and adds a line of text for each key of the file or of the settings
+    /// that has another name now; the lab prints these lines.
     ///
     /// # Errors
     /// As [`AnyRecipe::load_with`].
@@ -89,14 +89,15 @@ impl AnyRecipe {
         let kind = kind_of(&table);
         let network = network_of(&table).filter(|network| !network.contains_key("features"));
         if let Some(network) = network.filter(|_| kind == RecipeKind::Transformer) {
-            // The old name of `init_from` is among them, because without settings it has not been replaced yet.
+            // The old name of `init_from` is among them, because without settings it has not been replaced
+            // yet.
             let known = ["preset", "architecture", "init_from", "start"];
             if !known.iter().any(|key| network.contains_key(*key)) {
                 let keys: Vec<&str> = network.keys().map(String::as_str).collect();
                 let found = if keys.is_empty() { "nothing".into() } else { keys.join(", ") };
                 let problem = format!(
                     "an NNUE needs features, such as \"halfkp\"; a transformer a preset, such as \"byte\", an architecture, or \
-                     a network to start from: here is {found}"
+                     a network to start from; this recipe has {found}"
                 );
                 return Err(RecipeError::Invalid { key: "network", problem });
             }
@@ -104,7 +105,7 @@ impl AnyRecipe {
         Ok(match kind {
             RecipeKind::Nnue => Self::Nnue(Box::new(Recipe::parse_with_notices(&text, notices)?)),
             RecipeKind::Transformer => {
-                Self::Transformer(Box::new(TransformerRecipe::parse_whole(&text, notices)?))
+                Self::Transformer(Box::new(TransformerRecipe::parse_with_architecture(&text, notices)?))
             }
             RecipeKind::Selector => {
                 Self::Selector(Box::new(SelectorRecipe::parse_with_notices(&text, notices)?))
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_differs_in_what_is_set() {
+    fn a_variant_differs_only_in_the_keys_that_are_set() {
         let Ok(AnyRecipe::Transformer(plain)) = with(&[]) else { panic!("a transformer's recipe") };
         let settings = [
             "name=second",
@@ -231,7 +232,7 @@ mod tests {
             message(&nnue).contains("network: an NNUE needs features")
                 && message(&nnue).ends_with("featuers")
         );
-        assert!(message(&["network.preset="]).ends_with("here is nothing"));
+        assert!(message(&["network.preset="]).ends_with("this recipe has nothing"));
         assert!(message(&["network.features=halfkp"]).contains("unknown field"));
         assert!(
             message(&["network.preset=", "network.features=halfkp", "network.acumulator=32"])

@@ -129,7 +129,7 @@ mod tests {
                 };
                 let mut metrics = TransformerMetrics::default();
                 metrics.add(&samples, &shape, &targets, &outputs);
-                metrics.whole().get(Metric::Loss(head)).unwrap()
+                metrics.overall().get(Metric::Loss(head)).unwrap()
             };
             assert!(
                 (loss_of(0.0) - loss).abs() < 1e-5 && loss > 0.1,

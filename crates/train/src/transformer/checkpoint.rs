@@ -3,7 +3,7 @@
 
 use super::{TransformerRecipe, TransformerState};
 use crate::checkpoint::{
-    CheckpointError, Metadata, RunProgress, StoredCheckpoint, read_tensors, read_whole, write_tensors,
+    CheckpointError, Metadata, RunProgress, StoredCheckpoint, read_file, read_tensors, write_tensors,
 };
 use std::path::Path;
 use tandem_transformer::Architecture;
@@ -18,7 +18,7 @@ pub struct TransformerCheckpoint {
     /// Weights, optimiser moments and averages.
     pub state: TransformerState,
     /// Position in the data, and the best validation loss so far.
-    pub standing: RunProgress,
+    pub progress: RunProgress,
 }
 
 const KIND: &str = "tandem transformer checkpoint 1";
@@ -52,7 +52,7 @@ impl TransformerCheckpoint {
         {
             return Err(format!("it has no buffer {name:?}"));
         }
-        Ok(Self { recipe, architecture, state, standing: about.json("standing")? })
+        Ok(Self { recipe, architecture, state, progress: about.json("standing")? })
     }
 
     /// Describes the first tensor in which the network differs from another one; `None` if the architectures
@@ -90,7 +90,7 @@ impl StoredCheckpoint for TransformerCheckpoint {
         about.set("averaged", self.state.swa_count.to_string());
         about.set("recipe", self.recipe.explain());
         about.set("architecture", self.architecture.to_toml());
-        about.set("standing", serde_json::json!(self.standing).to_string());
+        about.set("standing", serde_json::json!(self.progress).to_string());
         write_tensors(
             path,
             about,
@@ -99,7 +99,7 @@ impl StoredCheckpoint for TransformerCheckpoint {
     }
 
     fn load(path: &Path) -> Result<Self, CheckpointError> {
-        read_whole(path, Self::from_bytes)
+        read_file(path, Self::from_bytes)
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
                 swa_count: 2,
                 buffers: names.map(|name| (name.to_owned(), values.clone())).into(),
             },
-            standing: RunProgress {
+            progress: RunProgress {
                 best: Some((0.5, 6)),
                 validations_since_best: 1,
                 ..RunProgress::default()

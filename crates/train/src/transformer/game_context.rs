@@ -5,43 +5,44 @@ use tandem_chess::history::{BOARDS, HistoryFill};
 use tandem_chess::{Board, Move, Position};
 use tandem_data::{GameTracker, Record};
 
-/// The position of a record with as much of its game as its block has and as planes can show: the boards
-/// before it, and the positions that they may repeat. `flipped` swaps the colours.
+/// The position of a record with its history: the boards before it, as far as the block contains them and
+/// planes show them, and the positions that those may repeat. `flipped` swaps the colours.
 ///
-/// Also returns the fill of the history before the first board: none for a game that began from the usual
-/// start, whatever the colours are.
+/// Also returns the way to fill the planes before the first board: empty for a game from the usual starting
+/// position, also with swapped colours, and otherwise that board again.
 pub(super) fn with_history(
     records: &[Record],
     at: usize,
     flipped: bool,
 ) -> Result<(Position, HistoryFill), String> {
-    let mut follower = GameTracker::default();
-    let mut line: Option<(Position, &Record)> = None;
+    let mut tracker = GameTracker::default();
+    let mut history: Option<(Position, &Record)> = None;
     let mut played: Option<Move> = None;
-    for (index, record) in records.iter().enumerate().take(at + 1).skip(first_of_line(records, at)) {
+    for (index, record) in records.iter().enumerate().take(at + 1).skip(first_needed_record(records, at)) {
         let seen = if flipped { record.flipped() } else { *record };
-        // The follower gets the real records, because it matches moves and plies by the real colours.
-        let goes_on = follower.continues_game(record);
-        match (follower.advance(record), line.as_mut(), played) {
-            (Ok(_), Some((position, _)), Some(mv)) if goes_on => position.play(mv),
+        // The tracker gets the records without swapped colours, because it compares moves and plies with the
+        // real ones.
+        let continues = tracker.continues_game(record);
+        match (tracker.advance(record), history.as_mut(), played) {
+            (Ok(_), Some((position, _)), Some(mv)) if continues => position.play(mv),
             (Ok(_), _, _) => {
                 let board = seen.position.board().map_err(|bad| bad.to_string())?;
-                line = Some((Position::from(board), record));
+                history = Some((Position::from(board), record));
             }
             (Err(problem), _, _) if index == at => return Err(problem),
-            // A broken record ends the history of those after it.
-            (Err(_), _, _) => line = None,
+            // A broken record ends the history, and the next record begins a new one.
+            (Err(_), _, _) => history = None,
         }
         played = seen.mv;
     }
-    let (position, first) = line.ok_or("there is no such record")?;
+    let (position, first) = history.ok_or("there is no such record")?;
     let began = first.position.board().is_ok_and(|board| board.same_position(&Board::default()));
     Ok((position, if began { HistoryFill::No } else { HistoryFill::Always }))
 }
 
-/// The first record that the planes of a position can depend on: from the oldest board shown back to the last
-/// irreversible move.
-fn first_of_line(records: &[Record], at: usize) -> usize {
+/// The first record on which the planes of a position can depend: from the oldest board shown back to the
+/// last irreversible move.
+fn first_needed_record(records: &[Record], at: usize) -> usize {
     let oldest = at.saturating_sub(BOARDS - 1);
     let reversible = usize::from(records[oldest].position.halfmove_clock());
     let least = oldest.saturating_sub(reversible);
@@ -54,12 +55,12 @@ fn first_of_line(records: &[Record], at: usize) -> usize {
 
 /// The records after one in the same game, as long as each move leads to the next position.
 pub(super) fn following(records: &[Record], at: usize) -> impl Iterator<Item = &Record> {
-    let mut follower = GameTracker::default();
-    // A record that cannot be followed has no successors.
-    let _ = follower.advance(&records[at]);
+    let mut tracker = GameTracker::default();
+    // A record that the tracker rejects has no successors.
+    let _ = tracker.advance(&records[at]);
     records[at + 1..]
         .iter()
-        .take_while(move |record| follower.continues_game(record) && follower.advance(record).is_ok())
+        .take_while(move |record| tracker.continues_game(record) && tracker.advance(record).is_ok())
 }
 
 /// Plies to the end of the game; `None` if the block does not contain its end. A game ends where the next one
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_follow_is_no_history() {
+    fn records_that_do_not_follow_are_not_history() {
         let mut records = games(1, 2);
         records.remove(4);
         let (position, _) = with_history(&records, 6, false).unwrap();

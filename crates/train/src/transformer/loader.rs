@@ -65,13 +65,13 @@ impl DataSelection {
         }
     }
 
-    fn feeds(
+    fn open_sources(
         &self,
         broken: OnInvalid,
         shape: SampleShape,
         skipped: &Arc<Skipped>,
     ) -> Result<Vec<OpenSource>, LoadDataError> {
-        let feed = |source: &SourceRecipe| {
+        let open = |source: &SourceRecipe| {
             let (files, filter) = source.open()?;
             let seen = Arc::new(AtomicU64::new(0));
             let (part, skipped) = (self.part, Arc::clone(skipped));
@@ -95,7 +95,7 @@ impl DataSelection {
                 skipped,
             })
         };
-        self.sources.iter().map(feed).collect()
+        self.sources.iter().map(open).collect()
     }
 }
 
@@ -201,7 +201,7 @@ impl BatchBuilder for SampleMaker {
                 &label_configs[source],
             );
             // Records were checked when they were selected, so this fails only for a file that has changed.
-            let board = pushed.map_err(|problem| LoadDataError::Nonsense {
+            let board = pushed.map_err(|problem| LoadDataError::InvalidRecord {
                 path: self.sources[source].path.clone().into(),
                 record: at as u64 + 1,
                 problem,
@@ -246,9 +246,9 @@ impl SampleLoader {
         let shape = spec.shape;
         let maker = SampleMaker { recipe: recipe.clone(), spec, sources, flip: recipe.data.flip };
         let skipped = Arc::<Skipped>::default();
-        let (broken, counted) = (recipe.data.broken, Arc::clone(&skipped));
-        let feeds = move || data.feeds(broken, shape, &counted);
-        Self { batches: BatchQueue::new(plan, feeds, maker, cursor.unwrap_or_default()), skipped }
+        let (broken, counted) = (recipe.data.on_invalid, Arc::clone(&skipped));
+        let open_sources = move || data.open_sources(broken, shape, &counted);
+        Self { batches: BatchQueue::new(plan, open_sources, maker, cursor.unwrap_or_default()), skipped }
     }
 
     /// Returns samples that are no longer needed; their memory is used for later batches.
@@ -256,7 +256,7 @@ impl SampleLoader {
         self.batches.recycle(samples);
     }
 
-    /// The next batch, and the cursor after it.
+    /// The next batch, waiting for it if necessary, with the cursor of the pool that it was cut from.
     ///
     /// # Errors
     /// If a source cannot be read, has no usable record, or has scores that look meaningless.
@@ -293,8 +293,8 @@ pub fn load_samples(
 ) -> Result<Vec<Samples>, LoadDataError> {
     let spec = spec.into();
     let data = DataSelection::of_validation(recipe);
-    let feeds = data.feeds(recipe.data.broken, spec.shape, skipped)?;
-    let streams = Streams::new(feeds, threads, &DataCursor::default());
+    let sources = data.open_sources(recipe.data.on_invalid, spec.shape, skipped)?;
+    let streams = Streams::new(sources, threads, &DataCursor::default());
     let first = streams.first(recipe.training.validation_positions)?;
     let keys: Vec<u64> =
         first.records(first.addresses()).map(|taken| taken.record().position.hash()).collect();
@@ -325,8 +325,8 @@ pub(crate) fn first_records(
     part: Option<(Split, Subset)>,
 ) -> Result<Vec<Record>, LoadDataError> {
     let data = DataSelection { sources: read_sources(sources), part };
-    let feeds = data.feeds(OnInvalid::Stop, SampleShape::VALUES, &Arc::default())?;
-    let first = Streams::new(feeds, threads, &DataCursor::default()).first(count)?;
+    let sources = data.open_sources(OnInvalid::Stop, SampleShape::VALUES, &Arc::default())?;
+    let first = Streams::new(sources, threads, &DataCursor::default()).first(count)?;
     Ok(first.records(first.addresses()).map(|taken| *taken.record()).collect())
 }
 
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn useless_data_is_reported() {
+    fn data_without_usable_labels_is_reported() {
         let folder = Folder::new("useless");
         let path = folder.0.join("x.csv");
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1\n".repeat(30);
@@ -629,8 +629,10 @@ mod tests {
         let (message, _) = message_of(&of_outcomes);
         assert!(message.contains("set `data.train.wdl` to 1"), "{message}");
         // Scores that are used only in the middle of the run.
-        let part =
-            |share, value| crate::schedule::SchedulePart { share, schedule: Schedule::Constant { value } };
+        let part = |share, value| crate::schedule::SchedulePart {
+            fraction: share,
+            schedule: Schedule::Constant { value },
+        };
         let parts = vec![part(0.4, 1.0), part(0.2, 0.5), part(0.4, 1.0)];
         of_outcomes.data.train[0].wdl = Some(Schedule::Sequence { parts });
         let (message, _) = message_of(&of_outcomes);

@@ -127,10 +127,11 @@ pub enum Metric {
     /// Mean squared error of the value, which goes from −1 for a loss to 1 for a win. Networks without a
     /// value head are measured by the win probability of their buckets, scaled to the same range.
     ValueError,
-    /// Among positions whose moves all have labels: fraction in which the move that the network scores
-    /// highest is a best one.
+    /// Fraction of positions in which the move that the network scores highest is a best one, among positions
+    /// whose moves all have labels.
     ActionAccuracy,
-    /// Among the same positions: Kendall's τ-b between the network's order of the moves and the labels'.
+    /// Kendall's τ-b between the network's order of the moves and the labels', among positions whose moves
+    /// all have labels.
     KendallTau,
     /// Kendall's τ as searchless chess computes it, for comparison with its published figures.
     SearchlessTau,

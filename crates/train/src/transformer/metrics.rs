@@ -151,7 +151,7 @@ impl TransformerMetrics {
     }
 
     /// Metrics over all samples, of whichever phase of the game.
-    pub fn whole(&self) -> &MetricMeans {
+    pub fn overall(&self) -> &MetricMeans {
         &self.whole
     }
 
@@ -463,7 +463,7 @@ mod tests {
         metrics.add(&samples, &shape, &targets, &HeadOutputs { policy: &logits, ..HeadOutputs::default() });
         let mean = |of: &dyn Fn(usize) -> f64| (0..samples.len()).map(of).sum::<f64>() / samples.len() as f64;
         let count = |row: usize| legal(row).len() as f64;
-        let whole = metrics.whole();
+        let whole = metrics.overall();
         near(whole.get(Metric::Loss(Head::Policy)), mean(&|row| count(row).ln()));
         near(whole.get(Metric::SearchPolicyLoss), mean(&|row| 1.0 / (1.0 / count(row) + 0.003)));
         near(whole.get(Metric::PolicyAbove1), 1.0);
@@ -480,12 +480,12 @@ mod tests {
         let smoothing = Targets { label_smoothing: 0.1, ..Targets::default() };
         metrics.add(&samples, &shape, &smoothing, &HeadOutputs { policy: &logits, ..HeadOutputs::default() });
         for metric in [Metric::PolicyTop1, Metric::PolicyTop5, Metric::PolicyAbove10] {
-            near(metrics.whole().get(metric), 1.0);
+            near(metrics.overall().get(metric), 1.0);
         }
         let [loss, reducible] = [Metric::Loss(Head::Policy), Metric::ReduciblePolicyLoss]
-            .map(|metric| metrics.whole().get(metric).unwrap());
+            .map(|metric| metrics.overall().get(metric).unwrap());
         assert!(0.0 < reducible && reducible < loss);
-        assert_eq!(metrics.whole().get(Metric::Loss(Head::Value)), None);
+        assert_eq!(metrics.overall().get(Metric::Loss(Head::Value)), None);
         let phases = metrics.phases().each_ref().map(|phase| phase.count(Metric::PolicyTop1));
         assert_eq!(phases.iter().sum::<u64>(), samples.len() as u64);
     }
@@ -504,7 +504,7 @@ mod tests {
                 &targets,
                 &HeadOutputs { action_value: logits, ..HeadOutputs::default() },
             );
-            metrics.whole().clone()
+            metrics.overall().clone()
         };
         for buckets in [BucketTarget::CrossEntropy, BucketTarget::HlGauss { sigma: 0.75 }] {
             near(metrics_of(&logits, buckets).get(Metric::Loss(Head::ActionValue)), 128f64.ln());
@@ -536,23 +536,23 @@ mod tests {
             &Targets::default(),
             &HeadOutputs { value, moves_left: &left, ..HeadOutputs::default() },
         );
-        near(metrics.whole().get(Metric::ValueAccuracy), 1.0);
-        near(metrics.whole().get(Metric::ValueError), 0.0);
-        near(metrics.whole().get(Metric::Loss(Head::Error)), 0.0625);
+        near(metrics.overall().get(Metric::ValueAccuracy), 1.0);
+        near(metrics.overall().get(Metric::ValueError), 0.0);
+        near(metrics.overall().get(Metric::Loss(Head::Error)), 0.0625);
         // Error predictions of several value heads are summed.
         let mut two_heads = TransformerMetrics::default();
         let searched = Samples { search: samples.wdl.clone(), ..samples.clone() };
         let outputs = HeadOutputs { value, search_value: value, ..HeadOutputs::default() };
         two_heads.add(&searched, &shape, &Targets::default(), &outputs);
-        near(two_heads.whole().get(Metric::Loss(Head::Error)), 0.125);
-        assert_eq!(two_heads.whole().count(Metric::Loss(Head::Error)), samples.len() as u64);
+        near(two_heads.overall().get(Metric::Loss(Head::Error)), 0.125);
+        assert_eq!(two_heads.overall().count(Metric::Loss(Head::Error)), samples.len() as u64);
         if shape.moves_left {
             // One unit off with δ = 0.5: quadratic up to δ, linear beyond it.
-            near(metrics.whole().get(Metric::Loss(Head::MovesLeft)), 0.375);
+            near(metrics.overall().get(Metric::Loss(Head::MovesLeft)), 0.375);
         }
         let weights = HeadWeights { value: 2.0, error: 4.0, moves_left: 0.0, ..HeadWeights::default() };
-        near(metrics.whole().loss(&weights), 0.25);
-        assert_eq!(TransformerMetrics::default().whole().loss(&weights), None);
+        near(metrics.overall().loss(&weights), 0.25);
+        assert_eq!(TransformerMetrics::default().overall().loss(&weights), None);
     }
 
     #[test]
@@ -580,7 +580,7 @@ mod tests {
                 &Targets::default(),
                 &HeadOutputs { action_value: &logits, ..HeadOutputs::default() },
             );
-            metrics.whole().clone()
+            metrics.overall().clone()
         };
         let right = metrics_of(&|label| label);
         let positions = games(3, 5).len().div_ceil(9) as u64;
@@ -631,10 +631,10 @@ mod tests {
         assert_eq!(TransformerMetrics::from_sums(&added), Some(merged.clone()));
         assert_eq!(TransformerMetrics::from_sums(&added[1..]), None);
         for metric in Metric::all() {
-            assert_eq!(merged.whole().count(metric), whole.whole().count(metric));
-            match whole.whole().get(metric) {
-                Some(expected) => near(merged.whole().get(metric), expected),
-                None => assert_eq!(merged.whole().get(metric), None),
+            assert_eq!(merged.overall().count(metric), whole.overall().count(metric));
+            match whole.overall().get(metric) {
+                Some(expected) => near(merged.overall().get(metric), expected),
+                None => assert_eq!(merged.overall().get(metric), None),
             }
         }
         let names: std::collections::HashSet<String> = Metric::all().map(Metric::name).collect();
@@ -652,8 +652,8 @@ mod tests {
             &Targets::default(),
             &HeadOutputs { policy: &logits, ..HeadOutputs::default() },
         );
-        near(metrics.whole().get(Metric::PolicyAbove1), 0.0);
-        near(metrics.whole().get(Metric::PolicyTop1), 0.0);
-        assert!(metrics.whole().get(Metric::Loss(Head::Policy)).unwrap().is_nan());
+        near(metrics.overall().get(Metric::PolicyAbove1), 0.0);
+        near(metrics.overall().get(Metric::PolicyTop1), 0.0);
+        assert!(metrics.overall().get(Metric::Loss(Head::Policy)).unwrap().is_nan());
     }
 }

@@ -1,6 +1,6 @@
 //! Rank correlation between two scorings of the same legal moves: for example, the network's action values
-//! and those of a deep search. Kendall's τ-b stands in two versions, because published figures of searchless
-//! chess use an unusual one.
+//! and those of a deep search. There are two versions of Kendall's τ-b, because published figures of
+//! searchless chess use an unusual one.
 
 use std::cmp::Ordering;
 

@@ -77,7 +77,7 @@ pub struct SampleData {
     pub any_scores: bool,
     /// Treatment of broken records and illegal moves: `"stop"`, the default, or `"skip"`.
     #[serde(default)]
-    pub broken: OnInvalid,
+    pub on_invalid: OnInvalid,
 }
 
 /// Treatment of a record that cannot be decoded, or whose move is illegal in its position.
@@ -160,8 +160,8 @@ pub struct TransformerTraining {
     /// by the parts of a step.
     pub batch: usize,
     /// Parts into which each step is split, one after the other, if a whole batch does not fit into memory;
-    /// default 1. Gradients are summed, so the step is that of the whole batch, except that the load of experts
-    /// is balanced within each part.
+    /// default 1. Gradients are summed, so the step is that of the whole batch, except that the load of
+    /// experts is balanced within each part.
     pub gradient_accumulation_steps: usize,
     /// Positions of the whole run, default 10,000,000; the data is read again as often as needed.
     pub positions: u64,
@@ -175,7 +175,7 @@ pub struct TransformerTraining {
     pub patience: u32,
     /// Checkpoints kept in addition to the best, default 3; older ones are deleted as new ones are written.
     pub keep: usize,
-    /// Gradient norm over all parameters before clipping, default 1; 0 disables clipping.
+    /// Maximum gradient norm over all parameters together, default 1; 0 disables clipping.
     pub max_grad_norm: f64,
     /// Decay of the exponential moving average of the weights per step, default 0.999; 0 disables the
     /// average.
@@ -191,19 +191,19 @@ pub struct TransformerTraining {
     /// Precision of the forward and the backward pass: `"f32"`, the default, or `"bf16"`, which is faster on
     /// a GPU.
     pub precision: TrainingPrecision,
-    /// Records a step as a CUDA graph and replays it, which saves up to half of the time at small batches; false
-    /// by default. Ignored on CPUs, with several processes, with optimisers other than AdamW, and for experts
-    /// without fixed shapes.
+    /// Records a step as a CUDA graph and replays it, which saves up to half of the time at small batches;
+    /// false by default. Ignored on CPUs, with several processes, with optimisers other than AdamW, and for
+    /// experts without fixed shapes.
     pub cuda_graph: bool,
 }
 
-/// Stochastic weight averaging: the plain mean of weights from the last part of the run.
+/// Stochastic weight averaging: the plain mean of snapshots of the weights in the last part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Swa {
     /// Fraction of the run after which averaging starts, default 0.75.
     pub from: f64,
-    /// Steps between two states of the weights that enter the mean, default 100.
+    /// Training steps between two snapshots of the weights, all of which are averaged; default 100.
     pub every: u64,
 }
 
@@ -211,8 +211,8 @@ pub struct Swa {
 /// weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sparsity {
-    /// The two largest of every four consecutive weights in a row are kept, a pattern that NVIDIA's sparse tensor cores
-    /// multiply at twice the speed.
+    /// The two largest of every four consecutive weights in a row are kept, a pattern that NVIDIA's sparse
+    /// tensor cores multiply at twice the speed.
     #[serde(rename = "2:4")]
     TwoOfFour,
 }
@@ -343,7 +343,10 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 impl TransformerRecipe {
     /// Parses a recipe, and checks it against its architecture even if that is in another file.
-    pub(super) fn parse_whole(text: &str, notices: &mut Vec<String>) -> Result<Self, RecipeError> {
+    pub(super) fn parse_with_architecture(
+        text: &str,
+        notices: &mut Vec<String>,
+    ) -> Result<Self, RecipeError> {
         let recipe = Self::parse_with_notices(text, notices)?;
         recipe.check_network(&recipe.network.architecture()?)?;
         Ok(recipe)
@@ -359,7 +362,7 @@ impl TransformerRecipe {
     }
 
     /// Like [`TransformerRecipe::parse`], and adds a line of text for each key that has another name now: see
-    /// [`old_keys`](crate::old_keys).
+    /// [`crate::old_keys`].
     ///
     /// # Errors
     /// As [`TransformerRecipe::parse`].
@@ -541,7 +544,7 @@ mod tests {
             ]
             validation_fraction = 0.01
             flip = true
-            broken = "skip"
+            on_invalid = "skip"
             [targets]
             wdl = {{ kind = "linear", start = 0.0, end = 1.0 }}
             label_smoothing = 0.1

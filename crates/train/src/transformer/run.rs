@@ -93,7 +93,8 @@ pub struct TransformerOutcome {
     pub hybrid: Option<Hybrid>,
     /// Steps done when the run ended, whether by itself or by `stop`.
     pub steps: u64,
-    /// Step of the best validation, if the network is the one from there, as with `training.patience`.
+    /// Step of the best validation if the returned network is the one from there, as with
+    /// `training.patience`; `None` if it is the last one.
     pub best: Option<u64>,
     /// True if the run is complete, false if it was stopped and can be resumed.
     pub finished: bool,
@@ -126,7 +127,7 @@ pub fn run_transformer(
     let mut run = Run::begin(recipe, options, trainer)?;
     let finished = run.steps(options, watch)?;
     let is_first = options.process.rank == 0;
-    let best = run.standing.best.filter(|_| finished && recipe.training.patience > 0).map(|(_, step)| step);
+    let best = run.progress.best.filter(|_| finished && recipe.training.patience > 0).map(|(_, step)| step);
     if is_first && best.is_some() {
         // Later steps only made the loss worse, so the best checkpoint is loaded. The other processes'
         // networks are not used.
@@ -156,7 +157,7 @@ struct Run<'a> {
     validation: Vec<Samples>,
     shape: SampleShape,
     checkpoints: Checkpoints,
-    standing: RunProgress,
+    progress: RunProgress,
     step: u64,
     metrics: Option<TransformerMetrics>,
     /// Log and folder lock, which only the first process has.
@@ -188,7 +189,7 @@ impl<'a> Run<'a> {
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
         let newest: Option<TransformerCheckpoint> = resume_point(folder, &checkpoints, options.resume)?;
-        let (state, mut standing) = match newest {
+        let (state, mut progress) = match newest {
             None => (None, RunProgress::default()),
             Some(found) => {
                 if let Some(difference) = found.difference(start.architecture()) {
@@ -199,20 +200,20 @@ impl<'a> Run<'a> {
                 if found.recipe != *recipe {
                     return Err(invalid(RECIPE_CHANGED.into()));
                 }
-                (Some(found.state), found.standing)
+                (Some(found.state), found.progress)
             }
         };
         let step = state.as_ref().map_or(0, |state| state.step);
         let bridge_setup = BridgeSetup::of(recipe, start.architecture())?;
         let bases = bridge_setup.as_ref().map(BridgeSetup::file_hashes);
-        if state.is_some() && standing.bases != bases {
+        if state.is_some() && progress.bases != bases {
             return Err(invalid(
                 "its bridge was trained between other networks than those that are there now: bring them back, or \
                  name another folder"
                     .into(),
             ));
         }
-        standing.bases = bases;
+        progress.bases = bases;
         let trained = start.architecture().parameters() + bridge_setup.as_ref().map_or(0, BridgeSetup::len);
         if let Some(buffer) =
             state.as_ref().and_then(|state| state.buffers.values().find(|buffer| buffer.len() != trained))
@@ -223,7 +224,7 @@ impl<'a> Run<'a> {
         }
         let spec = SampleSpec::of(start.architecture(), bridge_setup.as_ref());
         let shape = spec.shape;
-        let cursor = (step > 0).then(|| standing.cursor.clone());
+        let cursor = (step > 0).then(|| progress.cursor.clone());
         let loader = SampleLoader::new(recipe, spec.clone(), options.process, options.threads, step, cursor);
         let validation = load_samples(recipe, spec, options.process, options.threads, loader.skipped())?;
         let writes = match lock {
@@ -246,7 +247,7 @@ impl<'a> Run<'a> {
             validation,
             shape,
             checkpoints,
-            standing,
+            progress,
             step,
             metrics: None,
             skips_reported: 0,
@@ -266,13 +267,13 @@ impl<'a> Run<'a> {
         self.check_step(options.folder)?;
         let baseline = self.baseline()?;
         watch(TransformerEvent::Begin { step: self.step, steps, baseline: &baseline });
-        let mut pace = Throughput::new(self.step, self.loader.waited());
-        while self.step < steps && !self.standing.patience_exhausted(training.patience) {
+        let mut throughput = Throughput::new(self.step, self.loader.waited());
+        while self.step < steps && !self.progress.patience_exhausted(training.patience) {
             let loaded = self.loader.next_batch()?;
             let lr = self.recipe.lr.at(self.step, steps);
             self.trainer.train_step(&loaded.batch, lr)?;
-            if self.standing.cursor != *loaded.cursor {
-                self.standing.cursor = Arc::unwrap_or_clone(loaded.cursor);
+            if self.progress.cursor != *loaded.cursor {
+                self.progress.cursor = Arc::unwrap_or_clone(loaded.cursor);
             }
             self.loader.recycle(loaded.batch);
             self.step += 1;
@@ -283,15 +284,15 @@ impl<'a> Run<'a> {
                 self.trainer.update_average()?;
             }
             let validates = self.step.is_multiple_of(pause) || self.step == steps;
-            if !validates && self.step - pace.step() < LOG_INTERVAL {
+            if !validates && self.step - throughput.step() < LOG_INTERVAL {
                 continue;
             }
-            let metrics = self.step_metrics(pace.step())?;
+            let metrics = self.step_metrics(throughput.step())?;
             // A stop of one process stops all.
             let mut stop = [f64::from(u8::from(options.stop.load(Ordering::Relaxed)))];
             self.trainer.all_reduce_sum(&mut stop)?;
             let stopped = stop[0] > 0.0;
-            let (speed, data_wait) = pace.measure(self.step, self.loader.waited(), training.batch);
+            let (speed, data_wait) = throughput.measure(self.step, self.loader.waited(), training.batch);
             watch(TransformerEvent::Steps { step: self.step, metrics: &metrics, lr, speed, data_wait });
             self.log_step(&metrics, lr, speed, data_wait)?;
             if validates {
@@ -306,7 +307,7 @@ impl<'a> Run<'a> {
             if stopped {
                 return Ok(self.step == steps);
             }
-            pace = Throughput::new(self.step, self.loader.waited());
+            throughput = Throughput::new(self.step, self.loader.waited());
         }
         Ok(true)
     }
@@ -405,18 +406,18 @@ impl<'a> Run<'a> {
     fn validate(&mut self, watch: &mut dyn FnMut(TransformerEvent<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
         if let Some(metrics) = self.evaluate()? {
-            let Some(loss) = metrics.whole().loss(&self.recipe.targets.weights) else {
+            let Some(loss) = metrics.overall().loss(&self.recipe.targets.weights) else {
                 return Err(RunError::NoValidationTargets);
             };
             if !loss.is_finite() {
                 return Err(RunError::NonFiniteValidationLoss { step: self.step, loss });
             }
-            is_best = self.standing.record_validation(loss, self.step);
+            is_best = self.progress.record_validation(loss, self.step);
             let (step, positions) = (self.step, self.positions());
             if let Some((log, _)) = &mut self.writes {
                 let phases = Phase::ALL.map(|phase| format!("validation/{}", phase.name()));
                 let tags = std::iter::once("validation").chain(phases.iter().map(String::as_str));
-                let groups = std::iter::once(metrics.whole()).chain(metrics.phases());
+                let groups = std::iter::once(metrics.overall()).chain(metrics.phases());
                 let values: Vec<(String, f64)> = tags
                     .zip(groups)
                     .flat_map(|(tag, group)| {
@@ -448,7 +449,7 @@ impl<'a> Run<'a> {
             recipe: self.recipe.clone(),
             architecture: self.start.architecture().clone(),
             state: self.trainer.state()?,
-            standing: self.standing.clone(),
+            progress: self.progress.clone(),
         })
     }
 

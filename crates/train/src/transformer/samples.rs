@@ -420,7 +420,7 @@ pub(super) mod test_games {
                     position: packed,
                     mv: Some(mv),
                     score: Some(Score::Centipawns(random.below(2000) as i16 - 1000)),
-                    result: Some(result.seen_by(position.side_to_move())),
+                    result: Some(result.from_view_of(position.side_to_move())),
                     ply: packed.ply(),
                     starts_game: ply == 0,
                 });

@@ -53,7 +53,7 @@ impl Selection {
                 Ok(false) => {}
                 Err(problem) => {
                     let record = cursor.record + u64::from(at) + 1;
-                    let error = LoadDataError::Nonsense { path: file.path.clone(), record, problem };
+                    let error = LoadDataError::InvalidRecord { path: file.path.clone(), record, problem };
                     match self.broken {
                         OnInvalid::Stop => return Err(error),
                         OnInvalid::Skip if first_epoch => self.skipped.add(1, [error.to_string()]),

@@ -64,7 +64,7 @@ impl List {
 }
 
 impl Architecture {
-    /// All tensors of such a network, in the order in which a forward pass uses them.
+    /// All tensors of a network with this architecture, in the order in which a forward pass uses them.
     pub fn tensors(&self) -> Vec<TensorSpec> {
         let mut list = List::default();
         self.list_embedding(&mut list);

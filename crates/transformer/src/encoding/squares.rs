@@ -131,7 +131,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn the_board_comes_back(seed: u64) {
+        fn boards_round_trip(seed: u64) {
             random_game(seed, 200, |position| {
                 assert_eq!(decode(&rows_of(position.board())), Some(encoded_part(position.board())), "{}", position.fen());
             });

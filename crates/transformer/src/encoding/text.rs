@@ -46,10 +46,10 @@ const fn tokens<const N: usize>(letters: &[u8; N]) -> [u16; N] {
     tokens
 }
 
-/// Square of the board that the token at `place` encodes; `None` for tokens of other fields.
-pub fn square_of(place: usize) -> Option<Square> {
+/// Square of the board that the token at `index` encodes; `None` for tokens of other fields.
+pub fn square_of(index: usize) -> Option<Square> {
     // A FEN begins with a8.
-    (BOARD..CASTLING).contains(&place).then(|| Square::index((place - BOARD) ^ 56))
+    (BOARD..CASTLING).contains(&index).then(|| Square::index((index - BOARD) ^ 56))
 }
 
 /// Writes the [`TOKENS`] of a position.

@@ -12,8 +12,8 @@ const SCALE: f64 = 60.0;
 pub fn wdl_of_centipawns(centipawns: f64) -> [f64; 3] {
     let win_probability = |score: f64| 1.0 / (1.0 + ((OFFSET - score) / SCALE).exp());
     let (win, loss) = (win_probability(centipawns), win_probability(-centipawns));
-    // The draw is the probability that the better side does not win minus that it loses: this avoids
-    // subtracting from nearly one.
+    // A draw is P(the better side does not win) - P(the worse side wins), because 1 - win - loss would lose
+    // precision where one of them is nearly one.
     let worse_side_wins = win_probability(-centipawns.abs());
     let not_won = 1.0 / (1.0 + ((centipawns.abs() - OFFSET) / SCALE).exp());
     [win, not_won - worse_side_wins, loss]

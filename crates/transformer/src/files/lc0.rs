@@ -29,7 +29,7 @@ const MIN_VERSION: [u64; 3] = [0, 31, 0];
 const EPSILON: f32 = 1e-3;
 const PLANES: usize = crate::encoding::planes::CHANNELS;
 
-/// Field values of the file, of its format message and of the network message in that.
+/// Field numbers of the file, of its format message, and of the network description within that.
 mod field {
     pub(super) const MAGIC: u32 = 1;
     pub(super) const MIN_VERSION: u32 = 3;
@@ -49,7 +49,7 @@ mod field {
     pub(super) const EMBEDDING: u32 = 10;
 }
 
-/// Values of those fields for the networks that can be read.
+/// Values of those fields in the networks that can be read.
 mod known {
     pub(super) const LINEAR_16: u64 = 1;
     pub(super) const PLANES_112: u64 = 1;
@@ -63,8 +63,8 @@ mod known {
     pub(super) const DENSE_BOARD: u64 = 2;
 }
 
-/// Activation functions by their number in the fields for smolgen and feed-forward layers, where zero means
-/// the network's default.
+/// lc0's enum values of the activation functions, in the fields for smolgen and feed-forward layers. Zero
+/// there stands for the network's default.
 const ACTIVATIONS: [(Activation, u64); 4] =
     [(Activation::Mish, 1), (Activation::Relu, 2), (Activation::Silu, 7), (Activation::SquaredRelu, 8)];
 
@@ -75,7 +75,7 @@ impl Weights {
     /// # Errors
     /// If lc0 does not support a part of the architecture; the error names it.
     pub fn to_lc0(&self) -> Result<Vec<u8>, UnsupportedNetwork> {
-        let [activation, smolgen] = fit(self.architecture())?;
+        let [activation, smolgen] = check_support(self.architecture())?;
         let width = self.architecture().body.width;
         // lc0 feeds the history planes to every network.
         let mut shown = self.clone();
@@ -83,7 +83,7 @@ impl Weights {
         let mut root = Node::default();
         for TensorPath { path, tensor, .. } in tensor_paths(self.architecture()) {
             let values = shown.get(&tensor).unwrap_or_default();
-            root.put(&path, layer::write(&layout::theirs(&tensor, width, values)));
+            root.insert(&path, layer::write(&layout::theirs(&tensor, width, values)));
         }
         let mut weights = root.into_message();
         weights.varint(tensor_paths::HEADCOUNT, self.architecture().body.heads as u64);
@@ -119,7 +119,7 @@ impl Weights {
         // file.
         let mut packed = GzEncoder::new(Vec::new(), Compression::new(6));
         let written = packed.write_all(&net.into_bytes()).and_then(|()| packed.finish());
-        written.map_err(|error| unfit(error.to_string()))
+        written.map_err(|error| unsupported(error.to_string()))
     }
 }
 
@@ -131,10 +131,10 @@ struct Node {
 }
 
 impl Node {
-    fn put(&mut self, path: &[Step], layer: Message) {
+    fn insert(&mut self, path: &[Step], layer: Message) {
         match path {
             [] => self.layer = layer,
-            [step, rest @ ..] => self.inner.entry(*step).or_default().put(rest, layer),
+            [step, rest @ ..] => self.inner.entry(*step).or_default().insert(rest, layer),
         }
     }
 
@@ -147,52 +147,54 @@ impl Node {
     }
 }
 
-fn unfit(what: impl Into<String>) -> UnsupportedNetwork {
+fn unsupported(what: impl Into<String>) -> UnsupportedNetwork {
     UnsupportedNetwork { format: "lc0's format", what: what.into() }
 }
 
-/// Activation values of the network and of smolgen, if lc0 supports all of the architecture.
-fn fit(architecture: &Architecture) -> Result<[u64; 2], UnsupportedNetwork> {
+/// Checks that lc0 supports all of the architecture. Returns lc0's enum values for the activation functions
+/// of the network and of smolgen.
+fn check_support(architecture: &Architecture) -> Result<[u64; 2], UnsupportedNetwork> {
     let Architecture { input, embedding, body, heads } = architecture;
     if !matches!(input, Input::Planes | Input::PlanesSingle) {
-        return Err(unfit("an input other than 112 planes"));
+        return Err(unsupported("an input other than 112 planes"));
     }
     if !matches!(embedding, Embedding::DenseBoard(_)) {
-        return Err(unfit("an embedding other than dense-board"));
+        return Err(unsupported("an embedding other than dense-board"));
     }
     let norm =
         Norm { kind: NormKind::Layer, place: NormPlace::Post, epsilon: EPSILON, deepnorm: true, last: false };
     if body.norm != norm {
-        return Err(unfit(
+        return Err(unsupported(
             "norms other than layer norms after each branch, with deepnorm and an epsilon of 0.001",
         ));
     }
     let Attention::Smolgen(smolgen) = &body.attention else {
-        return Err(unfit("attention without smolgen"));
+        return Err(unsupported("attention without smolgen"));
     };
     if !smolgen.biases {
-        return Err(unfit("attention without biases"));
+        return Err(unsupported("attention without biases"));
     }
     if !matches!(body.feed_forward, FeedForward::Dense { biases: true, .. }) {
-        return Err(unfit("feed-forward layers other than dense ones with biases"));
+        return Err(unsupported("feed-forward layers other than dense ones with biases"));
     }
     let activation = match body.activation {
         Activation::Relu => 0,
         Activation::Mish => 1,
-        other => return Err(unfit(format!("the activation {other:?}; it has relu and mish"))),
+        other => return Err(unsupported(format!("the activation {other:?}; it has relu and mish"))),
     };
-    let Some((_, of_smolgen)) = ACTIVATIONS.into_iter().find(|(known, _)| *known == smolgen.activation)
+    let Some((_, smolgen_activation)) =
+        ACTIVATIONS.into_iter().find(|(known, _)| *known == smolgen.activation)
     else {
-        return Err(unfit(format!("the activation {:?} of smolgen", smolgen.activation)));
+        return Err(unsupported(format!("the activation {:?} of smolgen", smolgen.activation)));
     };
     let Heads { policy, value, move_value, .. } = heads;
     if !policy.as_ref().is_some_and(|head| head.kind == PolicyKind::Attention) || value.is_none() {
-        return Err(unfit("a network without a policy or without a value"));
+        return Err(unsupported("a network without a policy or without a value"));
     }
     if move_value.is_some() {
-        return Err(unfit("values of moves"));
+        return Err(unsupported("values of moves"));
     }
-    Ok([activation, of_smolgen])
+    Ok([activation, smolgen_activation])
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Networks as ONNX, which most inference engines read: operators of opset 17, with a dynamic batch size.
 //!
 //! Inputs: `squares`, f32 [batch, 64, channels], a1 first, as the side to move sees the board; or `tokens`,
-//! i64 [batch, 78], and for a network with an action-value head `action`, i64 [batch]. Outputs have the names
+//! `i64 [batch, 78]`, and for a network with an action-value head `action`, `i64 [batch]`. Outputs have the names
 //! of the heads; those of a value head are `value.wdl`, `value.error` and `value.buckets`.
 
 mod blocks;

@@ -19,9 +19,9 @@ pub(super) trait Lanes:
     fn splat(value: f32) -> Self;
     /// Absolute value of each lane.
     fn abs(self) -> Self;
-    /// The larger one of both; `self` if either is NaN.
+    /// The larger of the two values; `self` if either is NaN.
     fn max(self, bound: Self) -> Self;
-    /// The smaller one of both; `self` if either is NaN.
+    /// The smaller of the two values; `self` if either is NaN.
     fn min(self, bound: Self) -> Self;
     /// `yes` in lanes where `self` is above zero, `no` in the others.
     fn select_gt0(self, yes: Self, no: Self) -> Self;

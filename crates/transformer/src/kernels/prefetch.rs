@@ -17,9 +17,9 @@ impl Prefetch {
     /// are `count`.
     #[inline(always)]
     pub(super) fn new<T>(panel: &[T], row: usize, count: usize) -> Self {
-        let share = size_of_val(panel) * row / count;
+        let offset = size_of_val(panel) * row / count;
         let step = (PANEL * 4 * 8 / count).min(PANEL * 4);
-        Self { at: panel.as_ptr_range().end.cast::<i8>().wrapping_add(share), step }
+        Self { at: panel.as_ptr_range().end.cast::<i8>().wrapping_add(offset), step }
     }
 
     /// Prefetches the next step; called once for each group of weights.

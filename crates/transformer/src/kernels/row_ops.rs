@@ -176,13 +176,14 @@ pub(super) fn finish_int8(
     });
 }
 
-/// Writes row `index` into tiles of 16 rows and 64 bytes, value by value, and pads it with `nothing`.
+/// Writes row `index` into tiles of 16 rows and 64 bytes, value by value, and fills the rest of its last tile
+/// with `padding`.
 #[inline(always)]
 fn write_tiles<T: Copy, const COLUMNS: usize>(
     tiles: &mut [T],
     index: usize,
     row: &[f32],
-    nothing: T,
+    padding: T,
     convert: impl Fn(f32) -> T,
 ) {
     let blocks = row.len().div_ceil(COLUMNS);
@@ -193,7 +194,7 @@ fn write_tiles<T: Copy, const COLUMNS: usize>(
         *tile = part.map(&convert);
     }
     if let Some(tile) = tiles.next() {
-        *tile = [nothing; COLUMNS];
+        *tile = [padding; COLUMNS];
         for (to, &value) in tile.iter_mut().zip(rest) {
             *to = convert(value);
         }

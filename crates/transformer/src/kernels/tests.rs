@@ -253,8 +253,8 @@ fn row_operations_agree_to_the_bit() {
                 |at: usize| f64::from(scores[row * stride + at]) + f64::from(added[row * columns + at]);
             let sum: f64 = (0..columns).map(|at| logit(at).exp()).sum();
             for (at, &score) in score[..columns].iter().enumerate() {
-                let share = f64::from(score) * f64::from(factor);
-                assert!((share - logit(at).exp() / sum).abs() < 1e-5);
+                let probability = f64::from(score) * f64::from(factor);
+                assert!((probability - logit(at).exp() / sum).abs() < 1e-5);
             }
         }
         for (at, &turned) in expected.3.iter().enumerate() {

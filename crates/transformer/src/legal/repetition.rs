@@ -8,8 +8,8 @@ use tandem_chess::{Move, Position};
 /// probability of one half, whatever the network says.
 pub fn allows_repetition(position: &mut Position, mv: Move) -> bool {
     position.play(mv);
-    // A reply counts only if it leads to a position that occurred twice: before the root of a search that
-    // begins here.
+    // With ply 0 the search root is the position after the move, so that a reply counts only if it leads to a
+    // position that has already occurred twice.
     let allows = position.repetitions() >= 2 || position.can_repeat(0);
     position.undo();
     allows

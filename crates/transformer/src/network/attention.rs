@@ -74,7 +74,7 @@ impl AttentionLayer {
     }
 
     /// Computes attention of each token over its sequence, or only of the tokens that heads read. The results
-    /// stay in the scratch until [`Self::join`] projects them.
+    /// stay in the scratch until [`Self::project_output`] projects them.
     pub(super) fn attend(
         &self,
         kernels: &Kernels,
@@ -116,7 +116,7 @@ impl AttentionLayer {
     }
 
     /// Projects the attended values and stores them to the residual stream.
-    pub(super) fn join(&self, kernels: &Kernels, batch: &mut TokenBatch, epilogue: Epilogue) {
+    pub(super) fn project_output(&self, kernels: &Kernels, batch: &mut TokenBatch, epilogue: Epilogue) {
         let len = batch.count * batch.width;
         let TokenBatch { x, prepared, attention, .. } = batch;
         self.out.apply(kernels, &attention.attended[..len], prepared, epilogue, &mut x[..len]);
@@ -253,7 +253,7 @@ impl Head {
         }
     }
 
-    /// The view of some queries that an observer receives.
+    /// Attention weights of some queries as an observer receives them.
     fn view<'a>(
         &self,
         sequence: &Sequence,
@@ -284,7 +284,7 @@ impl Head {
         }
     }
 
-    /// Sums of values, weighted by the scores, to tokens from `out` on.
+    /// Writes the sums of values, weighted by the attention weights, to tokens from `out` on.
     fn gather(
         &self,
         kernels: &Kernels,

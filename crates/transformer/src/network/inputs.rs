@@ -29,13 +29,13 @@ pub enum Inputs<'a> {
     Codes(&'a [f32]),
 }
 
-/// Inputs that a network cannot read; nothing was computed.
+/// Error for inputs that do not fit the network's architecture. It is found before anything is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InputError {
     /// Text for a network that reads squares, or squares for one that reads text.
     #[error("the network reads {}", if *.0 == Input::Text { "text" } else { "squares" })]
     Kind(Input),
-    /// The length is not a multiple of that of a position.
+    /// The number of values is not a multiple of the number that each position has.
     #[error("{len} values are not whole positions of {each}")]
     Length {
         /// Number of values that were given in all.
@@ -46,7 +46,7 @@ pub enum InputError {
     /// A board code for a network without a dense-board embedding.
     #[error("the network has no code of the whole board that another could be added to")]
     NoCode,
-    /// The values of codes and of positions differ.
+    /// The number of codes is not the number of positions.
     #[error("{codes} codes for {positions} positions; each needs one")]
     Codes {
         /// Number of codes that were given.
@@ -54,7 +54,7 @@ pub enum InputError {
         /// Number of positions, by the length of the squares.
         positions: usize,
     },
-    /// A token or a move that is out of range.
+    /// A token or move token that is not in the vocabulary, 0 to 1967.
     #[error("token {0} is not below 1968")]
     Token(u16),
     /// The number of move lists does not fit the number of positions.

@@ -26,7 +26,8 @@ pub struct AttentionView<'a> {
     /// Index of the first query token. If position tokens do not attend to moves, the moves follow the
     /// position's tokens.
     pub first: usize,
-    /// Number of tokens that each query attends to. A move to which no other token attends has itself last.
+    /// Number of tokens that each query attends to. A move to which no other token attends has itself as the
+    /// last of them.
     pub num_keys: usize,
     /// Unnormalised weights: a row of `columns` values for each query, of which the first `num_keys` count.
     pub(super) scores: &'a [f32],

@@ -77,27 +77,27 @@ fn plane(bytes: &[u8], layout: Layout, number: usize) -> BitBoard {
     BitBoard(u64::from_le_bytes(ranks.map(u8::reverse_bits)))
 }
 
-/// Symmetry that the canonical formats apply to the board, and its inverse.
+/// Symmetry that the canonical formats have applied to the stored board; [`Self::to_board`] undoes it.
 #[derive(Clone, Copy)]
-struct Turned {
+struct BoardTransform {
     /// Bits of the transform: 4 mirrors along the diagonal, 2 upside down, 1 left for right.
-    how: u8,
+    bits: u8,
     /// True if Black is to move, so that the stored board is seen from the other side.
     black: bool,
 }
 
-impl Turned {
+impl BoardTransform {
     /// Maps a square of the stored board to the real one.
-    fn back(self, square: Square) -> Square {
+    fn to_board(self, square: Square) -> Square {
         let (mut file, mut rank) = (square as usize % 8, square as usize / 8);
-        if self.how & 4 != 0 {
+        if self.bits & 4 != 0 {
             // Along the diagonal from a8 to h1.
             (file, rank) = (7 - rank, 7 - file);
         }
-        if (self.how & 2 != 0) != self.black {
+        if (self.bits & 2 != 0) != self.black {
             rank = 7 - rank;
         }
-        if self.how & 1 != 0 {
+        if self.bits & 1 != 0 {
             file = 7 - file;
         }
         Square::index(8 * rank + file)
@@ -119,15 +119,15 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
     let (castling, side_or_passant, rule50, invariance) = (&fields[..4], fields[4], fields[5], fields[6]);
     let black = if canonical { invariance & 0x80 != 0 } else { side_or_passant != 0 };
     let side = if black { Color::Black } else { Color::White };
-    let turned = Turned { how: if canonical { invariance & 7 } else { 0 }, black };
+    let transform = BoardTransform { bits: if canonical { invariance & 7 } else { 0 }, black };
 
     let mut codes = [None; 64];
     let mut ours = BitBoard::EMPTY;
-    for (owner, shade) in [u8::from(black) * BLACK, u8::from(!black) * BLACK].into_iter().enumerate() {
+    for (owner, color_bit) in [u8::from(black) * BLACK, u8::from(!black) * BLACK].into_iter().enumerate() {
         for kind in 0..6 {
             for square in plane(bytes, layout, 6 * owner + kind) {
-                let square = turned.back(square);
-                if codes[square as usize].replace(kind as u8 | shade).is_some() {
+                let square = transform.to_board(square);
+                if codes[square as usize].replace(kind as u8 | color_bit).is_some() {
                     return Err("two pieces stand on one square".into());
                 }
                 if owner == 0 {
@@ -147,20 +147,20 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
             _ => right.trailing_zeros() as usize,
         };
         let square = Square::new(File::index(file), Rank::First.relative_to(owner));
-        let shade = if owner == Color::Black { BLACK } else { 0 };
+        let color_bit = if owner == Color::Black { BLACK } else { 0 };
         match &mut codes[square as usize] {
-            Some(code) if *code == Piece::Rook as u8 | shade => *code = CASTLING_ROOK | shade,
-            _ => return Err("a right to castle without a rook in its place".into()),
+            Some(code) if *code == Piece::Rook as u8 | color_bit => *code = CASTLING_ROOK | color_bit,
+            _ => return Err("a castling right without a rook in its place".into()),
         }
     }
     let pieces = Square::ALL.into_iter().filter_map(|square| Some((square, codes[square as usize]?)));
-    let passant = passant_of(bytes, layout, canonical.then_some(side_or_passant), turned);
+    let passant = passant_of(bytes, layout, canonical.then_some(side_or_passant), transform);
     let position = Packed::from_parts(pieces, side, passant, (rule50, 1)).ok_or("more than 32 pieces")?;
     let board = position.board().map_err(|error| error.to_string())?;
     let position = Packed::new(&board).ok_or("more than 32 pieces")?;
 
     let index = if layout.version >= 6 { played(bytes) } else { most_visited(bytes, layout) };
-    let mv = index.map(|index| move_of(&board, index, turned)).transpose()?;
+    let mv = index.map(|index| move_of(&board, index, transform)).transpose()?;
     let record = Record {
         position,
         mv,
@@ -174,25 +174,25 @@ pub(super) fn decode(bytes: &[u8], layout: Layout) -> Result<(Record, Board), St
 
 /// Square behind a pawn that has just jumped: stored in later formats, and otherwise found by comparison with
 /// the previous board.
-fn passant_of(bytes: &[u8], layout: Layout, stored: Option<u8>, turned: Turned) -> Option<Square> {
+fn passant_of(bytes: &[u8], layout: Layout, stored: Option<u8>, transform: BoardTransform) -> Option<Square> {
     const THEIR_PAWNS: usize = 6;
     match stored {
         Some(0) => None,
         Some(files) => {
             let file = File::index(files.trailing_zeros() as usize % 8);
-            Some(turned.back(Square::new(file, Rank::Sixth)))
+            Some(transform.to_board(Square::new(file, Rank::Sixth)))
         }
         None => {
             let now = plane(bytes, layout, THEIR_PAWNS);
             let before = plane(bytes, layout, PLANES + THEIR_PAWNS);
-            let (come, gone) = (now & !before, before & !now);
-            let (Some(to), Some(from)) = (come.next_square(), gone.next_square()) else { return None };
-            let jumped = come.len() == 1
-                && gone.len() == 1
+            let (added, removed) = (now & !before, before & !now);
+            let (Some(to), Some(from)) = (added.next_square(), removed.next_square()) else { return None };
+            let jumped = added.len() == 1
+                && removed.len() == 1
                 && from.rank() == Rank::Seventh
                 && to.rank() == Rank::Fifth
                 && from.file() == to.file();
-            jumped.then(|| turned.back(Square::new(to.file(), Rank::Sixth)))
+            jumped.then(|| transform.to_board(Square::new(to.file(), Rank::Sixth)))
         }
     }
 }
@@ -211,10 +211,10 @@ fn most_visited(bytes: &[u8], layout: Layout) -> Option<usize> {
         .max_by(|&a, &b| probability(a).total_cmp(&probability(b)))
 }
 
-fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> {
+fn move_of(board: &Board, index: usize, transform: BoardTransform) -> Result<Move, String> {
     let illegal = || format!("the move with index {index} is not legal here");
     let index = policy::PolicyIndex::new(index).ok_or_else(illegal)?;
-    if turned.how == 0 {
+    if transform.bits == 0 {
         return policy::move_of(board, index).ok_or_else(illegal);
     }
     // The index belongs to the transformed board: it stands for the legal move whose transformed image has
@@ -225,7 +225,7 @@ fn move_of(board: &Board, index: usize, turned: Turned) -> Result<Move, String> 
         moves.extend(generated);
         false
     });
-    let square = |text: &str| text.parse::<Square>().ok().map(|square| turned.back(square));
+    let square = |text: &str| text.parse::<Square>().ok().map(|square| transform.to_board(square));
     let (from, to) = (square(&text[..2]), square(&text[2..4]));
     let promotion = match &text[4..] {
         "q" => Some(Piece::Queen),

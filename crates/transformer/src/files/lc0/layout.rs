@@ -15,7 +15,7 @@ pub(super) fn theirs<'a>(tensor: &str, width: usize, values: &'a [f32]) -> Cow<'
         return transposed(values, SQUARES, width).into();
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(values, width, |weight| weight / CLOCK_UNIT).into();
+        return map_clock_weights(values, width, |weight| weight / CLOCK_UNIT).into();
     }
     values.into()
 }
@@ -26,7 +26,7 @@ pub(super) fn ours(tensor: &str, width: usize, values: Vec<f32>) -> Vec<f32> {
         return transposed(&values, width, SQUARES);
     }
     if tensor == SQUARES_LAYER {
-        return clock_times(&values, width, |weight| weight * CLOCK_UNIT);
+        return map_clock_weights(&values, width, |weight| weight * CLOCK_UNIT);
     }
     values
 }
@@ -42,7 +42,7 @@ fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 /// Changes the weights of the clock plane in each of the `width` rows.
-fn clock_times(values: &[f32], width: usize, change: impl Fn(f32) -> f32) -> Vec<f32> {
+fn map_clock_weights(values: &[f32], width: usize, change: impl Fn(f32) -> f32) -> Vec<f32> {
     let mut values = values.to_vec();
     let inputs = (values.len() / width).max(PLANES);
     for row in values.chunks_exact_mut(inputs) {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversion_there_and_back_is_the_identity() {
+    fn conversion_round_trips() {
         let gates: Vec<f32> = (0..64 * 3).map(|index| index as f32).collect();
         let turned = theirs("embedding.gate.scale", 3, &gates);
         assert_eq!(turned[..3], [0.0, 3.0, 6.0]);

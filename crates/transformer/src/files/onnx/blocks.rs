@@ -4,8 +4,8 @@ use super::graph::{Attribute, Graph, Value};
 use crate::architecture::{PIECE_CHANNELS, SMOLGEN_EPSILON, SQUARES, TEXT_TOKENS};
 use crate::{Attention, Embedding, Experts, FeedForward, Mask, NormKind, NormPlace, Smolgen};
 
-/// Added to the logit of a masked pair: its exponential is zero.
-const UNSEEN: f32 = -1e9;
+/// Added to the attention logit of a masked pair, so that its softmax weight is zero.
+const MASKED_LOGIT: f32 = -1e9;
 
 impl Graph<'_> {
     /// Declares the input and embeds it.
@@ -55,12 +55,12 @@ impl Graph<'_> {
         let rows = self.op("Mul", &[&rows, &scale], &[]);
         let rows = self.op("Add", &[&rows, &offset], &[]);
         let made = self.feed_forward(&rows, "embedding.feed_forward");
-        let rows = self.join(&rows, &made);
+        let rows = self.add_residual(&rows, &made);
         self.norm(&rows, "embedding.feed_forward_norm")
     }
 
     /// Adds a branch to the residual stream.
-    fn join(&mut self, rows: &Value, branch: &Value) -> Value {
+    fn add_residual(&mut self, rows: &Value, branch: &Value) -> Value {
         let factor = self.weights.architecture().branch_factor();
         if factor == 1.0 {
             return self.op("Add", &[rows, branch], &[]);
@@ -85,13 +85,13 @@ impl Graph<'_> {
         let norm = format!("{name}.{norm}");
         match self.weights.architecture().body.norm.place {
             NormPlace::Pre => {
-                let even = self.norm(rows, &norm);
-                let made = made(self, &even, name);
-                self.join(rows, &made)
+                let normed = self.norm(rows, &norm);
+                let made = made(self, &normed, name);
+                self.add_residual(rows, &made)
             }
             NormPlace::Post => {
                 let made = made(self, rows, name);
-                let rows = self.join(rows, &made);
+                let rows = self.add_residual(rows, &made);
                 self.norm(&rows, &norm)
             }
         }
@@ -116,23 +116,23 @@ impl Graph<'_> {
             Attention::Bias { .. } => Some(self.tensor(&format!("{name}.attention.pairs"))),
             Attention::Smolgen(smolgen) => Some(self.smolgen(rows, &format!("{name}.smolgen"), smolgen)),
         };
-        let unseen = (body.mask == Mask::Prefix).then(|| self.unseen(tokens));
-        for more in added.iter().chain(&unseen) {
+        let attention_mask = (body.mask == Mask::Prefix).then(|| self.attention_mask(tokens));
+        for more in added.iter().chain(&attention_mask) {
             logits = self.op("Add", &[&logits, more], &[]);
         }
         let weights = self.op("Softmax", &[&logits], &[Attribute::Int("axis", -1)]);
-        let seen = self.op("MatMul", &[&weights, &value], &[]);
-        let seen = self.transpose(&seen, &[0, 2, 1, 3]);
-        let seen = self.reshape(&seen, &[tokens, body.width]);
-        self.linear(&seen, &format!("{name}.attention.out"))
+        let attended = self.op("MatMul", &[&weights, &value], &[]);
+        let attended = self.transpose(&attended, &[0, 2, 1, 3]);
+        let attended = self.reshape(&attended, &[tokens, body.width]);
+        self.linear(&attended, &format!("{name}.attention.out"))
     }
 
-    /// Attention mask: the position does not attend to the move, which is the last token.
-    fn unseen(&mut self, tokens: usize) -> Value {
+    /// Attention mask as logits to add: the position does not attend to the move, which is the last token.
+    fn attention_mask(&mut self, tokens: usize) -> Value {
         let last = tokens - 1;
         let pair = |index: usize| index % tokens == last && index / tokens != last;
         let logits: Vec<f32> =
-            (0..tokens * tokens).map(|index| if pair(index) { UNSEEN } else { 0.0 }).collect();
+            (0..tokens * tokens).map(|index| if pair(index) { MASKED_LOGIT } else { 0.0 }).collect();
         self.floats(&[tokens, tokens], &logits)
     }
 
@@ -174,8 +174,8 @@ impl Graph<'_> {
         let [best, which] =
             self.op_with_two_outputs("TopK", &[&logits, &chosen], &[Attribute::Int("axis", -1)]);
         let weights = self.op("Softmax", &[&best], &[Attribute::Int("axis", -1)]);
-        let nothing = self.scale(&logits, 0.0);
-        let gates = self.op("ScatterElements", &[&nothing, &which, &weights], &[Attribute::Int("axis", 2)]);
+        let zeros = self.scale(&logits, 0.0);
+        let gates = self.op("ScatterElements", &[&zeros, &which, &weights], &[Attribute::Int("axis", 2)]);
         let mut sum = None;
         for expert in 0..experts.count {
             let made = self.feed_forward(rows, &format!("{name}.experts.{expert}"));
@@ -187,6 +187,6 @@ impl Graph<'_> {
             });
         }
         // There is at least one expert.
-        sum.unwrap_or(nothing)
+        sum.unwrap_or(zeros)
     }
 }

@@ -25,9 +25,9 @@ pub(super) struct Graph<'a> {
     shapes: HashMap<String, Vec<usize>>,
     graph: Message,
     /// Number of values with a generated name.
-    made: usize,
-    /// Weights that the graph already has: blocks may share them.
-    put: HashSet<String>,
+    num_generated: usize,
+    /// Names of the weights that the graph already has, because blocks may share them.
+    stored_weights: HashSet<String>,
 }
 
 impl<'a> Graph<'a> {
@@ -36,7 +36,7 @@ impl<'a> Graph<'a> {
         graph.text(2, "tandem");
         let shapes =
             weights.architecture().tensors().into_iter().map(|spec| (spec.name, spec.shape)).collect();
-        Self { weights, shapes, graph, made: 0, put: HashSet::new() }
+        Self { weights, shapes, graph, num_generated: 0, stored_weights: HashSet::new() }
     }
 
     /// The whole file, with the architecture in its metadata.
@@ -57,8 +57,8 @@ impl<'a> Graph<'a> {
     }
 
     fn fresh(&mut self) -> Value {
-        self.made += 1;
-        Value(format!("v{}", self.made))
+        self.num_generated += 1;
+        Value(format!("v{}", self.num_generated))
     }
 
     fn node(&mut self, operator: &str, inputs: &[&Value], outputs: &[&Value], attributes: &[Attribute<'_>]) {
@@ -192,7 +192,7 @@ impl<'a> Graph<'a> {
     /// outputs].
     pub(super) fn linear(&mut self, x: &Value, name: &str) -> Value {
         let weight = Value(format!("{name}.weight"));
-        if self.put.insert(weight.0.clone()) {
+        if self.stored_weights.insert(weight.0.clone()) {
             let (shape, values) = self.stored(&weight.0);
             let (outputs, inputs) = (shape[0], shape[1]);
             let column = |input| (0..outputs).map(move |output| values[output * inputs + input]);
