@@ -193,7 +193,7 @@ pub(crate) fn set(
             options.hybrid.set_threshold(fraction(thousandths, 1000.0));
         }
         "strategistblend" => {
-            options.hybrid.set_blend(fraction(number("StrategistBlend", value, -1, 100)?, 100.0))
+            options.hybrid.set_blend(fraction(number("StrategistBlend", value, -1, 100)?, 100.0));
         }
         "hybridfile" => {
             options.hybrid.set_file(path(value))?;

@@ -5,11 +5,11 @@ use tandem_chess::{Board, Color, File, Move, Piece, Rank, Square};
 /// The style in which the board is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Style {
-    /// Coloured squares; the terminal must support 256 colours
+    /// Coloured squares, for terminals that support 256 colours
     Colour,
-    /// Unicode figurines within a frame, without colours
+    /// Unicode chess figurines within a frame, without colours
     Unicode,
-    /// ASCII letters only: upper case for White, lower case for Black
+    /// ASCII letters only: upper case for White's pieces, lower case for Black's
     Ascii,
 }
 

@@ -16,12 +16,13 @@ use tandem_data::*;
 
 /// Convert, inspect, check, shuffle, split and make training data
 ///
-/// Formats are recognised by the extensions of files (csv, pgn, epd, plain, bin, binpack, bf, vf, tar or a
-/// folder of lc0 games, bag, bagz; each also with .zst or .gz) or named before them: FORMAT:PATH.
+/// Formats are recognised by file extension (csv, pgn, epd, plain, bin, binpack, bf, vf, tar or a folder of
+/// lc0 games, bag, bagz; each also compressed, with .zst or .gz after it), or named before the path:
+/// FORMAT:PATH.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     Convert(convert::ConvertArgs),
-    /// List what each format cannot store
+    /// List the formats and the fields of a record that each of them cannot store
     Formats,
     Count(inspect::CountArgs),
     Compare(inspect::CompareArgs),
@@ -62,28 +63,30 @@ pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 enum ErrorChoice {
-    /// Stop with an error
+    /// Stop at the first broken record with an error
     #[default]
     Stop,
-    /// Skip the record and count it
+    /// Skip broken records, and report their number at the end
     Skip,
 }
 
 /// The arguments of subcommands that read records.
 #[derive(Args, Clone, Debug)]
 struct InputArgs {
-    /// Files to read, in any format
+    /// Data files to read, in any format (see `tandem-lab data --help`); FORMAT:PATH names the format
     #[arg(required = true)]
     inputs: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Rules for records, for example min-ply=16,no-checks,no-captures,max-score=3000,skip=0.5,seed=1
+    /// Use only the records that satisfy these rules, for example
+    /// min-ply=16,no-checks,no-captures,max-score=3000,skip=0.5,seed=1 (default: all records); an unknown
+    /// rule prints the list of them
     #[arg(long, default_value = "")]
     filter: String,
-    /// Handling of broken records
+    /// Reaction to a record that cannot be decoded or stored
     #[arg(long, value_enum, default_value = "stop")]
     on_error: ErrorChoice,
-    /// Number of decoding threads (default: all cores)
+    /// Number of threads that decode the input (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }
@@ -92,11 +95,13 @@ struct InputArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FormatArgs {
     /// Columns of a CSV file whose header does not name them:
-    /// fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME, view=white or side-to-move, unit=centipawns or
-    /// pawns
+    /// fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME; whose view scores have, view=white or
+    /// view=side-to-move; and their unit, unit=centipawns or unit=pawns
     #[arg(long)]
     columns: Option<String>,
-    /// Kind of the records in a bag: action-value, state-value or behavioral-cloning
+    /// Kind of the records in a .bag or .bagz file: action-value (position, move, win probability),
+    /// state-value (position, win probability) or behavioral-cloning (position, move); default: by the
+    /// beginning of the file's name (action_value, state_value), else behavioral-cloning
     #[arg(long)]
     bag: Option<String>,
 }

@@ -9,17 +9,17 @@ use crate::error::LabError;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Report what this machine has and lacks for each task
+/// Check what this machine has and lacks for each task: CPU, GPU, libtorch, other programs, data
 ///
-/// Fails only if something essential is missing or a file is damaged; what merely disables some commands is
+/// Fails only if something essential is missing or a file is damaged. What merely disables some commands is
 /// reported as missing.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
-    /// Also check books, games and networks in this folder; networks whose names contain their SHA-256 are
-    /// verified
+    /// Also look for books, games, labelled positions, networks, puzzles, suites and endgame tables in the
+    /// folders of DIR; networks whose names contain their SHA-256 are verified
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Print JSON
+    /// Print the findings as JSON
     #[arg(long)]
     json: bool,
 }

@@ -27,67 +27,78 @@ use tandem_train::{GroupMetrics, LabelledPrediction, Loss, Metrics, PIECE_GROUPS
 
 /// Compare networks on positions whose scores or results are known
 ///
-/// Prints one row per network: the loss (square of the difference between its win probability and the
-/// target), the mean absolute error in centipawns (labels beyond 2000 are excluded), the sign accuracy (how
-/// often its sign is that of the winner's side), the WDL accuracy (how often the game ended as its score says
-/// is most likely), and the correlation with the labels. Then the same by game phase and by number of pieces.
+/// Prints one row per network, over all positions, then by game phase and by number of pieces. The columns
+/// are the loss (mean square of the difference between the network's win probability and the target), the
+/// mean absolute error in centipawns (MAE cp; labels beyond 2000 are excluded), the sign accuracy (how often
+/// the score favours the side that won), the WDL accuracy (how often the game had the result that is most
+/// likely by the score), and the correlation of the scores with the labels.
 ///
-/// With a transformer among the networks: how often the move played is its first, or among its first three or
-/// five; the cross-entropy of its policy; the mean square error of its value, from -1 to 1, against the
-/// game's result, or against the score where there is no result, next to that of the best constant. Centipawn
-/// scores are turned into values with a scale that is fitted to the same positions. Networks of action values
-/// are evaluated on every legal move; on data with several moves of a position, their buckets and their order
-/// of the moves are measured. Standard errors are computed over games, because positions of a game are alike.
-/// The other networks are compared with the first one on the same games (95 % intervals of 1000 bootstrap
-/// resamples of games), and transformers also by their best moves and values.
+/// With a transformer among the networks, prints instead how often its first move, or one of its first three
+/// or five, is the move played; the cross-entropy of its policy; and the mean square error of its value, from
+/// -1 to 1, against the game's result (or the score, if there is no result), next to that of the best
+/// constant. Scores in centipawns are turned into values with a scale that is fitted to the same positions.
+/// Networks of action values are evaluated on every legal move; if the data has several moves of a position,
+/// their predicted distributions and their ranking of the moves are measured.
+///
+/// Standard errors are computed over games, because positions of a game are alike. The other networks are
+/// compared with the first one on the same games (95 % intervals of 1000 bootstrap resamples of games), and
+/// transformers also by their best moves and values.
 #[derive(Args, Debug)]
 pub(crate) struct EvaluateArgs {
-    /// Network files: NNUEs or transformers (.ttn, .safetensors, .pb.gz)
+    /// Network files to compare: NNUEs or transformers (.ttn, .safetensors, .pb.gz)
     ///
-    /// The word bootstrap stands for the hand-written evaluation. A hybrid (.hybrid) stands for its
-    /// transformer with the bridge; its two networks must be among the files too.
+    /// The word bootstrap stands for the hand-written evaluation. A hybrid (.hybrid: a transformer that also
+    /// reads the NNUE's accumulators through a bridge) is evaluated as this transformer; both of its networks
+    /// must be given too.
     #[arg(required = true)]
     nets: Vec<String>,
-    /// Positions, in any format of `tandem-lab data`; may be repeated
+    /// Positions to evaluate, with scores or results, in any format of `tandem-lab data`; may be repeated
     #[arg(long, required = true, value_name = "PATH")]
     data: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Number of positions to read, from the start of the data (default: all)
+    /// Maximum number of positions to evaluate, from the start of the data (default: all)
     #[arg(long)]
     positions: Option<u64>,
-    /// Rules for records, for example no-checks,no-captures,no-mates
+    /// Evaluate only the records that satisfy these rules, for example no-checks,no-captures,no-mates
+    /// (default: all records); an unknown rule prints the list of them
     #[arg(long, default_value = "")]
     filter: String,
-    /// Centipawns per unit of the sigmoid that turns scores into win probabilities
+    /// Centipawns that correspond to one unit of the sigmoid, by which scores are turned into win
+    /// probabilities: sigmoid(score / SCALE)
     #[arg(long, default_value_t = 400.0)]
     scale: f64,
-    /// Weight of the game's result in the target, from 0 (scores only) to 1 (results only)
+    /// Weight of the game's result in the target win probability, from 0 (the label's score only) to 1 (the
+    /// result only)
     #[arg(long, alias = "result-share", default_value_t = 0.0)]
     wdl: f64,
 
-    /// Measure the selector of a hybrid; both of its networks must be named too
+    /// Measure instead the selector of a hybrid, which decides what positions the transformer evaluates in
+    /// addition to the NNUE
     ///
-    /// Prints where the strategist is better than the NNUE by scores of deep searches, how often the selector
-    /// finds these positions, and the mean square error of the value by the fraction of positions sent to the
-    /// strategist, next to that of simple rules.
+    /// Give the hybrid and both of its networks. Prints in what positions the transformer is closer than the
+    /// NNUE to the scores of the data, which should come from deep searches; how often the selector finds
+    /// these positions; and the mean square error of the value by the fraction of positions sent to the
+    /// transformer, next to that of simple rules.
     #[arg(long, conflicts_with_all = ["scale", "wdl", "fit_scale", "svg"])]
     selector: bool,
-    /// Win probability, from 0 to 1, by which the strategist must be closer to the score to count as better
+    /// With --selector, the difference in win probability, from 0 to 1, by which the transformer must be
+    /// closer to the score than the NNUE to count as better
     #[arg(long, default_value_t = DEFAULT_MARGIN, requires = "selector")]
     margin: f64,
-    /// Also fit a scale for each network's centipawns, the one with the smallest loss
+    /// Also fit a scale to each network's centipawns, the one with the smallest loss, because a centipawn
+    /// does not mean the same in all networks
     ///
-    /// Networks differ in what a centipawn means. Keeps 16 bytes in memory for each position and network.
+    /// Needs 16 bytes of memory for each position and network.
     #[arg(long)]
     fit_scale: bool,
-    /// Write all metrics as JSON
+    /// Write all metrics as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a calibration plot (SVG): predicted win probability against points scored
+    /// Write a calibration plot (SVG) to this file: predicted win probability against points scored
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Number of threads (default: all cores)
+    /// Number of threads that read and evaluate (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }

@@ -19,51 +19,55 @@ pub(crate) use transformer::{WeightPrecision, encode};
 
 /// Convert a network to another format
 ///
-/// NNUEs: from a network in floating point, which is quantised, or from a quantised one, whose weights stay
-/// as they are unless --qa or --qb asks for other scales; prints the quantisation error of each layer.
-/// Transformers: from our own files, safetensors or lc0's. If weights are rounded, measures how far the
-/// evaluations of the written network are from those of the original. A model card is written next to the
+/// An NNUE in floating point is quantised for integer formats; one that is quantised keeps its weights unless
+/// --qa or --qb asks for other scales. Prints the quantisation error of each layer. Transformers are
+/// converted from .ttn, safetensors or lc0's format. If weights are rounded, measures how far the evaluations
+/// of the written network are from those of the original. A model card (Markdown) is written next to the
 /// network.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// Network file to read
+    /// Network file to read: an NNUE or a transformer
     net: PathBuf,
-    /// Network file to write
+    /// Network file to write; its extension chooses the format unless --to does
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// Format of the output (default: by the extension of OUT)
+    /// Format to write (default: chosen by the extension of OUT)
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Target>,
-    /// Quantised value of 1.0 in the accumulators of a network with one hidden layer (default: 255)
+    /// Integer that stands for 1.0 in the accumulators of an NNUE with a single output layer, at least 1
+    /// (default: 255)
     #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
     qa: Option<i16>,
-    /// Quantised value of 1.0 in its output weights (default: 64)
+    /// Integer that stands for 1.0 in the output weights of an NNUE with a single output layer, at least 1
+    /// (default: 64)
     #[arg(long, value_parser = clap::value_parser!(i16).range(1..))]
     qb: Option<i16>,
-    /// Precision of a transformer's layers in .ttn (default: f32)
+    /// Precision in which a .ttn file stores the weights of a transformer's layers (default: f32)
     #[arg(long, value_enum)]
     precision: Option<WeightPrecision>,
-    /// Positions on which a rounded transformer is compared with the original
+    /// Number of positions on which a transformer with rounded weights is compared with the original
     #[arg(long, default_value_t = 200)]
     positions: usize,
-    /// Seed of the random games from which these positions are taken
+    /// Seed of the random games that the positions for this comparison come from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Positions to use instead of random games, in any format of `tandem-lab data`
+    /// Take the positions for this comparison from this data set, in any format of `tandem-lab data`, instead
+    /// of random games
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Architecture of a safetensors file that does not state it: a preset's name, or a TOML file
+    /// Architecture to assume for a safetensors file that does not state its own: the name of a preset (see
+    /// `tandem-lab inspect --preset`), or a TOML file
     #[arg(long, value_name = "NAME")]
     architecture: Option<String>,
-    /// Do not write a model card
+    /// Do not write a model card next to the network
     #[arg(long)]
     no_card: bool,
-    /// Property to add to the model card; may be repeated
+    /// Line to add to the properties in the model card, for example author=Jane; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     note: Vec<String>,
-    /// Recipe that the network was trained with, for the model card
+    /// Recipe that the network was trained with, which the model card then contains
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
 }

@@ -146,9 +146,9 @@ mod tests {
             assert!(parse(new).contains(": 0.25"));
             let help = |command: &str| {
                 let root = Cli::command();
-                let found = root.get_subcommands().flat_map(|sub| sub.get_subcommands().chain([sub]));
-                let found = found.cloned().find(|sub| sub.get_name() == command);
-                found.unwrap().render_long_help().to_string()
+                let mut commands = root.get_subcommands().flat_map(|sub| sub.get_subcommands().chain([sub]));
+                let found = commands.find(|sub| sub.get_name() == command);
+                found.unwrap().clone().render_long_help().to_string()
             };
             let name = if command[0] == "data" { command[1] } else { command[0] };
             assert!(help(name).contains(new) && !help(name).contains(old));

@@ -20,9 +20,9 @@ use tandem_transformer::{Architecture, Attention, Input, Isa, Network, Precision
 ///
 /// For each attention head, draws a chess board whose colours show the attention weights between squares, or
 /// the logits that smolgen or a learned bias adds for each pair of squares. All heads are in one picture, or
-/// with --layer those of one layer. With --layer and --head, one head is drawn in detail: a board of 64
-/// boards, one for each square that attends. If OUT is a folder, it gets the picture of all heads and a
-/// detailed one for each head.
+/// with --layer those of one layer. A single head (--layer and --head) is drawn in detail: as a board of 64
+/// small boards, one for each square, with the attention that this square pays to the others. If OUT is a
+/// folder, it gets the picture of all heads and a detailed one for each head.
 #[derive(Args, Debug)]
 pub(crate) struct MapsArgs {
     /// Transformer to draw: a file in .ttn, .safetensors or lc0's .pb.gz format

@@ -24,13 +24,13 @@ use tandem_chess::output::AtomicFile;
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct MatchArgs {
-    /// An engine, as key=value items separated by commas (give it once per engine)
+    /// Engine that plays, as key=value items separated by commas; give the option once per engine
     ///
     /// cmd=PATH (or @tandem, our search within this program, or @searchless, our evaluation alone),
     /// arg=ARGUMENT (repeatable), dir=DIRECTORY, name=NAME, option.NAME=VALUE (any UCI option);
-    /// limits: tc=[MOVES/]BASE[+INC] in seconds, st=SECONDS per move, depth=N, nodes=N (also together);
-    /// margin=MILLISECONDS that a move may be late (20); restart=on for a new process each game (else it is
-    /// kept for the whole match, once for each game played at once); ponder=on to think in the opponent's time.
+    /// limits, one or more of: tc=[MOVES/]BASE[+INC] in seconds, st=SECONDS per move, depth=N, nodes=N;
+    /// margin=MILLISECONDS by which a move may be late (default: 20); restart=on for a new process each
+    /// game (default: the process is kept for the whole match); ponder=on to think in the opponent's time.
     /// A comma within a value is written \,
     #[arg(long = "engine", value_name = "SPEC", required = true, verbatim_doc_comment)]
     engines: Vec<String>,
@@ -109,7 +109,8 @@ pub(crate) struct MatchArgs {
     /// that exceeds it loses the game
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     move_timeout: u64,
-    /// Do not print a line for each game, only the standings
+    /// Do not print a line for each game, except for games that end by a crash, an illegal move or exceeded
+    /// time; tables of the standings are still printed
     #[arg(long, short)]
     quiet: bool,
 }
@@ -123,7 +124,9 @@ option.UCI_LimitStrength=true --games 100";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Order {
+    /// In the order of the book file
     Sequential,
+    /// In a random order that --seed determines
     Random,
 }
 
@@ -190,10 +193,10 @@ pub(crate) struct SprtArgs {
     /// Elo difference under hypothesis H1, in the unit of --model, greater than --elo0
     #[arg(long, default_value_t = 5.0, allow_negative_numbers = true)]
     elo1: f64,
-    /// Probability of accepting H1 although H0 is true (false positive), between 0 and 1
+    /// Probability of accepting H1 although H0 is true (false positive), between 0 and 0.5
     #[arg(long, default_value_t = 0.05)]
     alpha: f64,
-    /// Probability of accepting H0 although H1 is true (false negative), between 0 and 1
+    /// Probability of accepting H0 although H1 is true (false negative), between 0 and 0.5
     #[arg(long, default_value_t = 0.05)]
     beta: f64,
     /// Unit of --elo0 and --elo1
@@ -205,7 +208,10 @@ pub(crate) struct SprtArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EloModel {
+    /// Usual Elo, of the expected score
     Logistic,
+    /// Normalised Elo, relative to the standard deviation of a game's score, so that the fraction of draws
+    /// does not matter
     Normalised,
 }
 

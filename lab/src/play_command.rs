@@ -21,44 +21,50 @@ use tandem_transformer::Method;
 
 /// Play a game against an engine or a transformer
 ///
-/// Moves are typed in SAN (Nf3, exd5, O-O, e8=Q) or UCI (g1f3). Other commands: back, hint, eval, rank,
-/// board, flip, moves, fen, resign, help, quit.
+/// Type moves in SAN (Nf3, exd5, O-O, e8=Q) or UCI notation (g1f3). Other commands are back, hint, eval,
+/// rank, board, flip, moves, fen, resign, help and quit; help explains them.
 #[derive(Args, Debug)]
 pub(crate) struct PlayArgs {
-    /// Engine, as in `match`, with 1 s per move if it has no limit (default: our own)
+    /// Engine to play against, in the syntax of `match --engine`, for example cmd=stockfish,depth=8; without
+    /// a limit it thinks 1 s per move (default: Tandem's own engine)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// Transformer to play against, without search: .ttn, .safetensors or .pb.gz
+    /// Transformer to play against instead of an engine, without search: a file in .ttn, .safetensors or
+    /// .pb.gz format
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     net: Option<PathBuf>,
-    /// Method to score moves: policy, value or action-value (default: the last of these that the network
-    /// supports)
+    /// Output by which the transformer chooses moves: policy (probability of each move), value (of the
+    /// position after each move) or action-value (of each move); default: the last of these that the network
+    /// has
     #[arg(long, value_name = "METHOD", requires = "net")]
     by: Option<Method>,
-    /// Show the transformer's ranking of all moves at each turn, as `rank` does
+    /// Print the transformer's ranking of all legal moves at each turn, as the command `rank` does
     #[arg(long, requires = "net")]
     show: bool,
-    /// Your colour
+    /// Colour that you play
     #[arg(long, value_enum, default_value_t = Side::White)]
     color: Side,
-    /// Position to start from, as FEN (default: the starting position)
+    /// Position in which the game starts, as FEN (default: the standard starting position)
     #[arg(long)]
     fen: Option<String>,
-    /// Style of the board (default: colour on a terminal, otherwise ascii)
+    /// Characters with which the board is drawn (default: colour on a terminal, otherwise ascii)
     #[arg(long, value_enum)]
     style: Option<Style>,
-    /// Append the game to this PGN file (default: print it)
+    /// Append the game to this PGN file (default: print the PGN at the end)
     #[arg(long, value_name = "FILE")]
     pgn: Option<PathBuf>,
-    /// Your name in the PGN
+    /// Your name in the PGN tags
     #[arg(long, default_value = "Human")]
     name: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Side {
+    /// You have White
     White,
+    /// You have Black
     Black,
+    /// Chosen at random for this game
     Random,
 }
 

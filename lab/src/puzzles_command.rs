@@ -17,42 +17,46 @@ use tandem_arena::{
 };
 use tandem_transformer::Method;
 
-/// Solve Lichess puzzles with an engine or a transformer
+/// Solve Lichess puzzles with an engine or a transformer, and estimate a puzzle rating
 ///
-/// A puzzle is solved if every move of the solver is the expected one; any mate counts too.
+/// A puzzle is solved if every move of the solver is the expected one; any move that mates counts too.
 #[derive(Args, Debug)]
 pub(crate) struct PuzzlesArgs {
-    /// Lichess CSV with PuzzleId, FEN, Moves and Rating, plain or compressed
+    /// Puzzle file: CSV as Lichess publishes it, with the columns PuzzleId, FEN, Moves and Rating, plain or
+    /// compressed
     file: PathBuf,
-    /// Engine, as in `match`, with 0.1 s per move if it has no limit (default: our own)
+    /// Engine that solves the puzzles, in the syntax of `match --engine`, for example
+    /// cmd=stockfish,nodes=10000; without a limit it thinks 0.1 s per move (default: Tandem's own engine)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// Transformer to use instead, without search: .ttn, .safetensors or .pb.gz
+    /// Transformer that solves the puzzles instead of an engine, without search: a file in .ttn, .safetensors
+    /// or .pb.gz format
     #[arg(long, value_name = "FILE", conflicts_with = "engine")]
     net: Option<PathBuf>,
-    /// Method to score moves: policy, value or action-value (default: the last of these that the network
-    /// supports)
+    /// Output by which the transformer chooses moves: policy (probability of each move), value (of the
+    /// position after each move) or action-value (of each move); default: the last of these that the network
+    /// has
     #[arg(long, value_name = "METHOD", requires = "net")]
     by: Option<Method>,
-    /// Puzzles solved at once
+    /// Number of puzzles solved at the same time, each by its own copy of the engine
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Number of puzzles, drawn at random (default: all, in the order of the file)
+    /// Number of puzzles to solve, drawn at random (default: all, in the order of the file)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Seed of the random draw
+    /// Seed of the random draw of --limit
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Width of the rating bands
+    /// Width in Elo of the rating bands by which the results are listed
     #[arg(long, default_value_t = 200, value_name = "ELO")]
     band: u32,
-    /// Print the result of every puzzle
+    /// Print the result of every puzzle, with the first wrong move
     #[arg(long, short)]
     verbose: bool,
-    /// Write the results as JSON
+    /// Write the results of all puzzles as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write an HTML page with a plot
+    /// Write an HTML page with a plot of the fraction solved by rating band to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

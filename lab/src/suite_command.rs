@@ -12,32 +12,35 @@ use tandem_arena::{
 
 /// Run test suites on an engine: best moves, points, mates, perft
 ///
-/// Reads EPD with bm, am, dm, the points of the Strategic Test Suite (c0, c8, c9), or perft counts (;D1 20
-/// ;D2 400), which need no engine, because they test our own move generator.
+/// Reads EPD files with best moves (bm), moves to avoid (am), mates in N (dm), points for several moves as in
+/// the Strategic Test Suite (c0, c8, c9), or perft counts (;D1 20 ;D2 400). Perft needs no engine: it tests
+/// Tandem's own move generator.
 #[derive(Args, Debug)]
 pub(crate) struct SuiteArgs {
-    /// EPD files, plain or compressed
+    /// Test suites: EPD files, plain or compressed with zstd or gzip
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Engine, as in `match`, with 1 s per position if it has no limit (default: our own)
+    /// Engine to test, in the syntax of `match --engine`, for example cmd=stockfish,nodes=100000; without a
+    /// limit it thinks 1 s per position (default: Tandem's own engine)
     #[arg(long, value_name = "SPEC")]
     engine: Option<String>,
-    /// Positions searched at once
+    /// Number of positions searched at the same time, each by its own copy of the engine
     #[arg(long, default_value_t = 1, value_name = "N")]
     concurrency: usize,
-    /// Use only the first N positions of each file
+    /// Use only the first N positions of each file (default: all)
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Skip perft counts that are larger than this
+    /// Skip perft depths whose expected number of leaf nodes is larger than this
     #[arg(long, default_value_t = 10_000_000, value_name = "LEAVES")]
     max_leaves: u64,
-    /// Print the result of every position
+    /// Print the result of every position, not only totals
     #[arg(long, short)]
     verbose: bool,
-    /// Write the results as JSON, for --baseline and other programs
+    /// Write the results of all positions as JSON to this file, for --baseline and other programs
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Compare with results that --save wrote; may be repeated
+    /// Compare the results with those of an earlier run, from a file that --save wrote: list the positions
+    /// gained and lost; may be repeated
     #[arg(long, value_name = "FILE")]
     baseline: Vec<PathBuf>,
 }
@@ -151,7 +154,7 @@ fn count(
     let make = || -> Result<Box<dyn tandem_arena::Analyst>, StartError> { Ok(Box::new(NoEngine)) };
     let limits = tandem_arena::EngineLimits::default();
     let items = run_suite(items, &limits, args.concurrency, 1, &make, cancel, |result| {
-        print_result(result, args.verbose)
+        print_result(result, args.verbose);
     })?;
     let (nodes, seconds) = items
         .iter()

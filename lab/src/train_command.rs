@@ -33,30 +33,30 @@ use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe,
 /// Train a network from a recipe
 ///
 /// The folder of a run holds its checkpoints, its log (log.jsonl, TensorBoard events, loss.svg), and at the
-/// end the network in floating point (.safetensors) and quantised (.tnn). Ctrl-C stops after a checkpoint.
-/// --resume continues to the same network that an uninterrupted run gives: to the last bit on the CPU, up to
-/// rounding on a GPU.
+/// end the network: for an NNUE in floating point (.safetensors) and quantised (.tnn). Ctrl-C writes a
+/// checkpoint and stops. --resume continues to the same network that an uninterrupted run gives: to the last
+/// bit on the CPU, up to rounding on a GPU.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
-    /// Recipe (TOML)
+    /// Recipe file (TOML) that describes the network, the data and the training; examples are in recipes/
     recipe: PathBuf,
-    /// Override a key of the recipe, for example training.batch=256; without a value, remove it; may be
-    /// repeated
+    /// Override a key of the recipe, for example training.batch=256; without a value (training.batch=) remove
+    /// the key, so that its default applies; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Folder of the run (default: runs/NAME)
+    /// Folder to write the run to (default: runs/NAME, where NAME is the name in the recipe)
     #[arg(long)]
     run: Option<PathBuf>,
-    /// Continue from the newest checkpoint
+    /// Continue the run from its newest checkpoint
     #[arg(long)]
     resume: bool,
-    /// Print the recipe with all defaults and exit
+    /// Print the recipe with the values of all keys, defaults included, and exit without training
     #[arg(long)]
     explain: bool,
     /// Device to train on: auto (a GPU if there is one), cpu, cuda, cuda:N for GPU N, or mps
     #[arg(long, default_value = "auto")]
     device: Device,
-    /// Number of threads (default: all cores)
+    /// Number of CPU threads that load data and, on the CPU, train (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
 }

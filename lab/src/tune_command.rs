@@ -17,58 +17,60 @@ use tandem_selfplay::{Adjudication, GameSettings, Openings, TunedParameter, Tuni
 
 /// Tune search parameters by self-play games (SPSA)
 ///
-/// Each iteration perturbs all parameters at once, each randomly up or down, and the two settings play pairs
-/// of games, with colours swapped on each opening. The result moves the parameters towards the winner. Needs
-/// a build with tunable parameters: cargo build --release -p tandem-lab --features tune. When killed or
-/// interrupted, the same command resumes where it stopped.
+/// Each iteration perturbs all parameters at once, each randomly up or down, and lets the two opposite
+/// settings play pairs of games, with colours swapped on each opening. The result moves all parameters
+/// towards the winner's. Needs a build with tunable parameters: cargo build --release -p tandem-lab
+/// --features tune. When killed or interrupted, the same command resumes where it stopped.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
-    /// Folder for the journal (tune.journal) and the chart of the parameters (tune.svg)
+    /// Folder of this tuning, for its journal (tune.journal) and a chart of the parameters (tune.svg)
     folder: PathBuf,
-    /// Show the current state of the tuning in this folder, without playing
+    /// Print the current values of the tuning in this folder, and draw the chart, without playing games
     #[arg(long)]
     show: bool,
-    /// Total number of games, rounded up to whole iterations
+    /// Total number of games, rounded up to whole iterations of 2 times --pairs games
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=TuningPlan::MAX_GAMES / 2))]
     games: u64,
-    /// Parameters to tune, separated by commas; lmr_* is all whose names begin with lmr_
+    /// Names of the parameters to tune, separated by commas; lmr_* stands for all whose names begin with lmr_
     ///
-    /// By default, all that matter at fixed nodes: no switches, and no parameters of time management or of
-    /// disabled features.
+    /// By default, all parameters that matter at fixed nodes: no switches, and no parameters of time
+    /// management or of disabled features.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// File with the names of the parameters to tune, one at the beginning of each line, as in the search's
-    /// table
+    /// File with the names of the parameters to tune, the first word of each line; the rest of the line is
+    /// ignored, so that rows copied from the table in crates/search/src/params.rs can be used
     #[arg(long, value_name = "FILE", conflicts_with = "only")]
     names: Option<PathBuf>,
-    /// Nodes per move
+    /// Exact number of nodes that each side searches per move
     #[arg(long, default_value_t = 2000)]
     nodes: u64,
-    /// Pairs of games per iteration
+    /// Pairs of games that each iteration plays with the same two settings
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pairs: u64,
-    /// Learning rate: how far a game moves the parameters at the end, in steps of the table
+    /// Learning rate at the end of the tuning: the change of a parameter for each game won more than lost, in
+    /// units of its step in the search's parameter table; greater at the start
     #[arg(long, default_value_t = 0.002)]
     rate: f64,
-    /// Random seed
+    /// Seed of the perturbations and openings
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
+    /// NNUE file to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
     /// network)
     #[arg(long)]
     net: Option<String>,
-    /// Games played at once (default: one per core)
+    /// Number of games played at the same time (default: one per core)
     #[arg(long)]
     workers: Option<usize>,
-    /// Hash table of each side, in MiB
+    /// Size of each side's hash table, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
-    /// Opening book: EPD or FEN lines, plain or compressed with zstd or gzip
+    /// Opening book: EPD or FEN lines, plain or compressed with zstd or gzip (default: the standard start
+    /// position with random plies)
     #[arg(long, value_name = "FILE")]
     openings: Option<PathBuf>,
-    /// Random plies after the start, and one more for half of the games (default: 8 without a book, 0 with
-    /// one)
+    /// Number of random plies played after the start position, and one more in half of the games (default: 8
+    /// without a book, 0 with one)
     #[arg(long)]
     random_plies: Option<usize>,
 }

@@ -14,28 +14,31 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network};
 
-/// Verify that all ways of evaluating a network agree
+/// Verify that all implementations of an NNUE's inference agree
 ///
-/// The same positions go through plain integer code, every instruction set of this machine, accumulators that
-/// are updated along the moves and back, the C interface, and floating point. Integer evaluations must agree
-/// to the last bit; floating point may differ by rounding errors.
+/// The same positions are evaluated by plain integer code, with every instruction set of this machine, by
+/// accumulators that are updated along the moves and back, through the C interface, and in floating point.
+/// Integer evaluations must agree to the last bit; floating point may differ by rounding errors.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// Network file; one in floating point is quantised first
+    /// NNUE file to verify; one in floating point is quantised first
     net: PathBuf,
-    /// Network in floating point that it was made from (default: its own integers, converted)
+    /// Floating-point network that NET was quantised from, to compare it with (default: the integer weights
+    /// of NET, converted to floating point)
     #[arg(long, value_name = "FLOAT")]
     against: Option<PathBuf>,
-    /// Number of positions
+    /// Number of positions to evaluate
     #[arg(long, default_value_t = 10_000)]
     positions: usize,
-    /// Seed of the random games
+    /// Seed of the random games that the positions come from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Positions to use instead of random games, in any format of `tandem-lab data`
+    /// Take positions from this data set, in any format of `tandem-lab data`, followed by a few random moves,
+    /// instead of random games
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
-    /// Stockfish 15.1 binary that must load the network and agree on 200 of the positions
+    /// Also let this Stockfish 15.1 binary load the network and evaluate 200 of the positions; fails if it
+    /// disagrees
     #[arg(long, value_name = "PROGRAM")]
     stockfish: Option<PathBuf>,
     #[command(flatten)]

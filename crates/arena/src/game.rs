@@ -48,7 +48,7 @@ pub struct GameRecord {
     pub details: Option<String>,
     /// Side that forfeited; `None` in a game that ended regularly.
     pub culprit: Option<Color>,
-    /// Time that the arena itself needed between moves.
+    /// Time that the arena itself used between the moves of the game.
     pub overhead: Overhead,
 }
 
@@ -56,7 +56,7 @@ pub struct GameRecord {
 /// thought.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
-    /// Total time during which a player's clock ran.
+    /// Total time during which the players' clocks ran.
     pub thinking: Duration,
     /// Number of intervals counted in `total`: one for each move but the first.
     pub moves: u32,
@@ -67,7 +67,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// Adds the figures of another game.
+    /// Adds the times and counts of another game to this one.
     pub fn add(&mut self, other: &Self) {
         self.thinking += other.thinking;
         self.moves += other.moves;

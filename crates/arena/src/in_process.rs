@@ -56,7 +56,7 @@ impl TandemPlayer {
                 "threads" => threads = number(1, 1024)?,
                 "move overhead" => overhead = Duration::from_millis(number(0, 5000)? as u64),
                 "evalfile" => {
-                    evaluator = EvaluatorChoice::named(value).map_err(|error| invalid(error.to_string()))?
+                    evaluator = EvaluatorChoice::named(value).map_err(|error| invalid(error.to_string()))?;
                 }
                 _ => {
                     return Err(invalid(format!(

@@ -131,7 +131,7 @@ pub fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|time| time.as_secs() < 10_000_000)
 }
 
-/// Clock of one side during a game.
+/// Clock of one side during a game, with the time left for the next move.
 #[derive(Clone, Copy, Debug)]
 pub struct PlayerClock {
     limits: EngineLimits,
@@ -154,7 +154,7 @@ impl PlayerClock {
         }
     }
 
-    /// Limits that this clock enforces.
+    /// Limits of time, depth and nodes that this clock enforces.
     pub fn limits(&self) -> &EngineLimits {
         &self.limits
     }

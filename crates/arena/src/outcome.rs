@@ -74,7 +74,7 @@ pub fn result_by_rules(position: &Position) -> Option<(Outcome, Termination)> {
     if position.repetitions() >= 2 { draw(Termination::Repetition) } else { None }
 }
 
-/// Reason for the end of a game.
+/// Reason for which a game ended, for example checkmate or a loss on time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Termination {
@@ -94,7 +94,7 @@ pub enum Termination {
     DrawAgreed,
     /// Adjudicated by a probe of the Syzygy tablebases that the match was given.
     Tablebase,
-    /// Adjudicated as drawn at the limit of moves.
+    /// Adjudicated as a draw, because the game reached the limit of moves.
     MoveLimit,
     /// A move came after its time, by more than the tolerance.
     TimeLoss,
@@ -107,7 +107,7 @@ pub enum Termination {
 }
 
 impl Termination {
-    /// All reasons, in the order of tables.
+    /// All reasons, in the order in which tables list them.
     pub const ALL: [Self; 13] = [
         Self::Checkmate,
         Self::Stalemate,

@@ -34,7 +34,7 @@ pub struct ChosenMove {
     pub depth: Option<u32>,
     /// Number of nodes of the search, if known.
     pub nodes: Option<u64>,
-    /// Time at which the player's clock was started.
+    /// Time at which the player's clock was started for this move.
     pub started: Instant,
     /// Wall-clock time from there to the arrival of the move.
     pub elapsed: Duration,
@@ -47,7 +47,7 @@ pub enum Fault {
     Crash(String),
     /// The player did not answer, not even to `stop`.
     Hang(String),
-    /// The move came late by this duration.
+    /// The move came after the time had run out, by this duration.
     Time(Duration),
     /// The answer, quoted here, is not a legal move.
     Illegal(String),
@@ -88,7 +88,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// One side of a game.
+/// One side of a game: an engine or another source of moves.
 pub trait Player: Send {
     /// Name for tables and PGN.
     fn name(&self) -> &str;

@@ -57,7 +57,7 @@ pub enum PuzzleError {
 /// Upper bound of plausible ratings; a higher number comes from another column or a damaged file.
 const MAX_RATING: u32 = 10_000;
 
-/// A puzzle whose moves are all legal.
+/// A puzzle from Lichess whose moves are all legal.
 #[derive(Clone, Debug)]
 pub struct Puzzle {
     /// Identifier of the puzzle at Lichess.
@@ -210,13 +210,13 @@ fn mates(position: &Position, mv: Move) -> bool {
 /// Results of all puzzles within one interval of ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatingBand {
-    /// Lowest rating in the interval.
+    /// Lowest rating in the band.
     pub from: u32,
-    /// First rating beyond the interval.
+    /// Upper end of the band: the lowest rating that is above it.
     pub to: u32,
-    /// Number of puzzles in the interval.
+    /// Number of puzzles with a rating in the band.
     pub puzzles: u64,
-    /// Number of puzzles that were solved.
+    /// Number of the band's puzzles that were solved.
     pub solved: u64,
     /// Lower end of Wilson's 95 % interval for the fraction solved.
     pub low: f64,

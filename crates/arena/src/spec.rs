@@ -17,10 +17,10 @@ pub enum SpecError {
          nodes, margin, restart and ponder"
     )]
     UnknownKey(String),
-    /// A value that does not fit its key.
+    /// An item of an engine's description has a value that its key does not accept.
     #[error("{key}={value} in an engine's description: {expected}")]
     Value {
-        /// Key of the item.
+        /// Key of the item, for example `tc`.
         key: String,
         /// Value as it was given.
         value: String,
@@ -74,7 +74,7 @@ impl EngineSpec {
         Ok(spec)
     }
 
-    /// Checks that some limit ends the engine's searches.
+    /// Checks that a time control, depth or number of nodes limits the engine's searches.
     ///
     /// # Errors
     ///

@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use tandem_chess::{Board, Move, Position, perft, san};
 
-/// One position of a suite with its task.
+/// One position of a suite, with the task that it sets.
 #[derive(Clone, Debug)]
 pub struct SuiteItem {
     /// Identifier from the EPD operation `id`, or the number of the position.
     pub id: String,
-    /// The position itself, without a history.
+    /// The position to analyse, without earlier moves.
     pub board: Board,
-    /// Task that the position sets.
+    /// Task that the engine has to solve, for example to find the best move.
     pub task: Task,
 }
 
@@ -71,16 +71,16 @@ impl Task {
     }
 }
 
-/// Result of one position.
+/// Result of one position of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ItemResult {
     /// Identifier of the position within its suite.
     pub id: String,
     /// True if the maximum number of points was reached.
     pub solved: bool,
-    /// Points that the answer scored.
+    /// Points that the engine's answer scored.
     pub points: u32,
-    /// Maximum number of points of the task.
+    /// Maximum number of points that the task can bring.
     pub most: u32,
     /// Move that was played, in SAN, or a description of the fault.
     pub played: String,
@@ -93,7 +93,7 @@ pub struct ItemResult {
     pub depth: Option<u32>,
     /// Number of nodes of the search, if known.
     pub nodes: Option<u64>,
-    /// Wall-clock time of the whole search in seconds.
+    /// Wall-clock time of the whole search, in seconds.
     pub seconds: f64,
 }
 
@@ -104,14 +104,14 @@ pub struct SuiteReport {
     pub suite: String,
     /// Name of the engine that answered.
     pub engine: String,
-    /// Limits of each search in words.
+    /// Limits of each search in words, for example of time or nodes.
     pub limits: String,
     /// Results of all positions, in the order of the file.
     pub items: Vec<ItemResult>,
 }
 
 impl SuiteReport {
-    /// Number of positions that were solved.
+    /// Number of positions for which the maximum of points was reached.
     pub fn solved(&self) -> usize {
         self.items.iter().filter(|item| item.solved).count()
     }

@@ -42,7 +42,7 @@ pub enum TournamentError {
     Thread(std::io::Error),
 }
 
-/// Complete description of a match.
+/// Complete description of a match: engines, openings, rules and output files.
 #[derive(Clone, Debug)]
 pub struct Tournament {
     /// Engines that take part; results refer to them by index.
@@ -56,7 +56,7 @@ pub struct Tournament {
     /// Path of the book for the state file, which must not change between runs; `None` for the standard
     /// position.
     pub book_path: Option<PathBuf>,
-    /// Order of the openings for the state file.
+    /// Order in which the openings are played, as the state file records it.
     pub book_order: BookOrder,
     /// Rules of all games: adjudication, tablebases and Chess960.
     pub rules: GameRules,
@@ -64,7 +64,7 @@ pub struct Tournament {
     pub concurrency: usize,
     /// True to bind each game to processors of its own; without effect if there are not enough of them.
     pub affinity: bool,
-    /// Timeouts for answers that no chess clock limits.
+    /// Timeouts for the engine's answers that no chess clock limits, for example to `isready`.
     pub timeouts: Timeouts,
     /// PGN file to which the games are appended; `None` to discard them.
     pub pgn: Option<PathBuf>,
@@ -100,13 +100,13 @@ pub struct MatchReport {
     pub total: usize,
     /// Time that the arena itself needed between moves, in this run.
     pub overhead: Overhead,
-    /// Wall-clock time of this run.
+    /// Wall-clock time of this run, earlier runs of a resumed match excluded.
     pub wall: Duration,
     /// Processor time of this process during the run, without that of external engines.
     pub cpu: Duration,
     /// True if games were bound to processors of their own.
     pub bound: bool,
-    /// Number of games played at once.
+    /// Number of games that were played at the same time.
     pub slots: usize,
     /// True if an engine ran within this process, so that `cpu` includes its processor time.
     pub in_process: bool,

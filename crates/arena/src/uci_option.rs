@@ -29,13 +29,13 @@ pub enum OptionError {
 /// Type of an option, with the values that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionKind {
-    /// A switch: `true` or `false`.
+    /// A switch of UCI type `check`, which is `true` or `false`.
     Check,
     /// An integer within an inclusive range, for example the size of the hash table.
     Spin {
-        /// Smallest allowed value.
+        /// Smallest value that the engine allows.
         min: i64,
-        /// Largest allowed value.
+        /// Largest value that the engine allows.
         max: i64,
     },
     /// One of these words, compared without regard to case.

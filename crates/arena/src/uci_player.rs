@@ -30,7 +30,7 @@ pub enum StartError {
         "engine {engine} {exit_reason}; expected '{expected}' in answer to '{command}' (is it a UCI engine?)"
     )]
     Ended {
-        /// Name of the engine.
+        /// Name of the engine that ended while it was started.
         engine: String,
         /// Exit status of the process, with the last line of its standard error.
         exit_reason: String,
@@ -81,7 +81,7 @@ pub enum StartError {
 /// its output must not fill the memory.
 const MAX_HANDSHAKE: usize = 2000;
 
-/// Timeouts for answers that no chess clock limits.
+/// Timeouts for the engine's answers that no chess clock limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// For `uciok` after the start; 10 seconds by default.

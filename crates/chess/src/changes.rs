@@ -5,7 +5,7 @@
 use crate::{Color, Piece, Square};
 use thiserror::Error;
 
-/// A piece of some colour on a square.
+/// A piece with its colour and its square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Placed {
     /// Kind of the piece.
@@ -29,7 +29,7 @@ pub struct Changes {
     added_len: u8,
 }
 
-/// Changes that cannot be those of a move.
+/// Error for lists of removed and added pieces that no single move can cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BadChanges {
     /// More than two pieces removed or added.

@@ -19,10 +19,10 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 use thiserror::Error;
 
-/// Reason for which a line is not EPD.
+/// Reason for which a line cannot be parsed as EPD.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EpdError {
-    /// The position itself is invalid.
+    /// The position at the start of the line is invalid.
     #[error(transparent)]
     Position(#[from] fen::FenError),
     /// Operations begin before the four fields of the position are complete.
@@ -36,12 +36,12 @@ pub enum EpdError {
     /// An operation that does not begin with an opcode.
     #[error("'{0}' is not an operation; it should begin with a word such as bm or id")]
     Opcode(String),
-    /// A clock that is not a number.
+    /// The operand of a clock (`hmvc` or `fmvn`) is not a number.
     #[error("'{opcode}' is '{text}'; it should be a number")]
     Clock {
         /// Opcode of the clock: `hmvc` or `fmvn`.
         opcode: &'static str,
-        /// Operand in place of the number.
+        /// Text that stands in place of the number.
         text: String,
     },
 }
@@ -72,7 +72,7 @@ pub enum EpdFileError {
 pub struct Operation {
     /// Opcode, for example `bm` (best move) or `id`.
     pub opcode: String,
-    /// Operands without their quotation marks.
+    /// Operands of the operation, without their quotation marks.
     pub operands: Vec<String>,
 }
 
@@ -238,12 +238,12 @@ fn clock(opcode: &'static str, operation: &Operation, min: u16, max: u16) -> Res
 }
 
 impl Epd {
-    /// A position without operations.
+    /// A line with this position and no operations.
     pub fn new(board: Board) -> Self {
         Self { board, operations: Vec::new() }
     }
 
-    /// Appends an operation.
+    /// Appends an operation with its operands to the line.
     pub fn push(&mut self, opcode: &str, operands: &[&str]) {
         let operands = operands.iter().map(|&operand| operand.to_owned()).collect();
         self.operations.push(Operation { opcode: opcode.to_owned(), operands });
@@ -293,7 +293,7 @@ impl Epd {
             .collect()
     }
 
-    /// Name of the position (`id`).
+    /// Name of the position, the operand of `id`, if there is one.
     pub fn id(&self) -> Option<&str> {
         self.operand("id")
     }
@@ -308,7 +308,7 @@ impl Epd {
         self.operand("ce")?.parse().ok()
     }
 
-    /// Comment `c0` to `c9`.
+    /// Comment of the operation `c0` to `c9`, by its digit, if there is one.
     pub fn comment(&self, number: u8) -> Option<&str> {
         self.operand(&format!("c{number}"))
     }

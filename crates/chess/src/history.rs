@@ -8,13 +8,13 @@ pub const BOARDS: usize = 8;
 /// Treatment of the positions before the first one of a game, as lc0's option `HistoryFill`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HistoryFill {
-    /// Leaves the boards before it empty.
+    /// Leaves the boards before the first position empty.
     No,
     /// Repeats the first position, unless it is the standard start position. lc0 plays and trains in this
     /// way.
     #[default]
     FenOnly,
-    /// Repeats the first position in any case.
+    /// Repeats the first position, whatever it is.
     Always,
 }
 
@@ -23,7 +23,7 @@ pub enum HistoryFill {
 pub struct PastBoard {
     /// Pieces of the side that is to move now, indexed by [`Piece`].
     pub ours: [BitBoard; Piece::NUM],
-    /// Pieces of the opponent, indexed by [`Piece`].
+    /// Pieces of the opponent of the side to move, indexed by [`Piece`].
     pub theirs: [BitBoard; Piece::NUM],
     /// True if the position had occurred before in the game.
     pub repeated: bool,

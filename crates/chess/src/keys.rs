@@ -7,7 +7,7 @@ use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_a
 /// piece are the same operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// Key of the pawns of both sides.
+    /// Zobrist key of the pawns of both sides.
     pub pawn: u64,
     /// Key of the knights, bishops and kings of both sides.
     pub minor: u64,

@@ -43,7 +43,7 @@ impl Paths {
 }
 
 impl AtomicFile {
-    /// Creates the temporary file beside `path`.
+    /// Creates a temporary file beside `path`, which replaces the file at `path` when it is committed.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("more links than can be followed"))
 }
 
-/// Writes a whole file atomically.
+/// Writes a whole file atomically: readers see the old contents or the new, never a part.
 ///
 /// # Errors
 ///

@@ -8,10 +8,10 @@ use crate::{Move, Piece, Square};
 pub struct PackedMove(u16);
 
 impl PackedMove {
-    /// The value that stands for "no move".
+    /// The value that stands for the absence of a move.
     pub const NONE: Self = Self(0);
 
-    /// Packs a move; `None` becomes [`Self::NONE`].
+    /// Packs a move into sixteen bits; `None` becomes [`Self::NONE`].
     #[inline]
     pub fn new(mv: Option<Move>) -> Self {
         match mv {
@@ -23,7 +23,7 @@ impl PackedMove {
         }
     }
 
-    /// The sixteen bits, for storing them elsewhere.
+    /// The sixteen bits of the move, for storing them elsewhere.
     #[inline]
     pub fn bits(self) -> u16 {
         self.0

@@ -107,7 +107,7 @@ pub struct Ply {
 }
 
 impl Ply {
-    /// A move without annotations.
+    /// A move without comments or other annotations.
     pub fn new(mv: Move) -> Self {
         Self { mv, nags: Vec::new(), comment: None, variations: Vec::new() }
     }

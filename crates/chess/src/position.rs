@@ -139,7 +139,7 @@ impl Position {
         fen::format(&self.state.board)
     }
 
-    /// The board, for generating moves and attack sets.
+    /// The current board, for generating moves and attack sets.
     #[inline]
     pub fn board(&self) -> &Board {
         &self.state.board
@@ -176,7 +176,7 @@ impl Position {
         &self.state.changes
     }
 
-    /// Number of moves that [`Self::undo`] can take back.
+    /// Number of moves played since the position was set up, which [`Self::undo`] can take back.
     #[inline]
     pub fn ply(&self) -> usize {
         self.past.len()
@@ -209,7 +209,7 @@ impl Position {
         self.state.board.colors(self.side_to_move()).has(mv.to)
     }
 
-    /// True if a legal move captures en passant.
+    /// True if `mv`, a legal move, captures en passant.
     #[inline]
     pub fn is_en_passant(&self, mv: Move) -> bool {
         self.piece_on(mv.from) == Some(Piece::Pawn)

@@ -26,11 +26,11 @@ pub enum Format {
     Epd,
     /// Stockfish's text format: lines `fen`, `move`, `score`, `ply`, `result`, `e`.
     Plain,
-    /// Stockfish's and Jomfish's packed positions of 40 bytes.
+    /// Stockfish's and Jomfish's `.bin`: packed positions of 40 bytes, with move, score and result.
     Bin,
     /// Stockfish's binpack: chains of positions, compressed to about 3 bytes each.
     Binpack,
-    /// Bulletformat: packed positions of 32 bytes without moves.
+    /// Bulletformat: packed positions of 32 bytes with score and result, without moves.
     Bullet,
     /// Viriformat: a start position and a move and score for each ply.
     Viri,
@@ -38,7 +38,7 @@ pub enum Format {
     Lc0,
     /// DeepMind's bag of records, as the searchless chess data sets use it.
     Bag,
-    /// DeepMind's bag with each record compressed by Zstandard.
+    /// DeepMind's bag, with each record compressed by Zstandard.
     Bagz,
 }
 
@@ -124,7 +124,7 @@ impl Format {
         }
     }
 
-    /// True if every record must have a move.
+    /// True if the format cannot store a record without a move.
     pub fn needs_moves(self) -> bool {
         matches!(self, Self::Pgn | Self::Plain | Self::Binpack | Self::Viri | Self::Lc0)
     }
@@ -187,7 +187,7 @@ impl fmt::Display for Format {
 pub enum BagKind {
     /// A position, a move, and the win probability after the move.
     ActionValue,
-    /// A position and its win probability.
+    /// A position and its win probability for the side to move.
     StateValue,
     /// A position and the move that was played in it.
     #[default]

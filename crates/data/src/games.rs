@@ -60,10 +60,10 @@ pub(crate) fn hash_of_game(game: &[Record]) -> u64 {
     })
 }
 
-/// Subset of a data set.
+/// Subset of a data set: training, validation or test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subset {
-    /// Games to train on.
+    /// Games that the network is trained on.
     Train,
     /// Games for validation during training: for early stopping and for comparing runs.
     Validation,
@@ -84,7 +84,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Subset to which a game belongs.
+    /// Subset to which a game, given as its records, belongs.
     pub fn subset_of(&self, game: &[Record]) -> Subset {
         let place = SplitMix::new(hash_of_game(game) ^ self.seed).unit();
         if place < self.test {

@@ -193,7 +193,7 @@ impl Packed {
         self
     }
 
-    /// Unpacks the board and checks it.
+    /// Unpacks the position to a board, and checks that it is legal.
     ///
     /// # Errors
     ///

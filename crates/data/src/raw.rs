@@ -10,7 +10,7 @@ use tandem_chess::PackedMove;
 const SIZE: usize = 48;
 
 impl Record {
-    /// Size of a packed record in bytes.
+    /// Size of a packed record in bytes, the same for all records.
     pub const SIZE: usize = SIZE;
 
     /// Packs all fields without loss. The layout may change between versions, so only temporary files should

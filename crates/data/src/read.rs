@@ -13,10 +13,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Reaction to a broken record.
+/// Reaction of a reader to a record that cannot be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Return an error and end the reading.
+    /// Return an error for the record and end the reading.
     #[default]
     Stop,
     /// Leave the record out and count it in [`Skips`].

@@ -15,10 +15,10 @@ use std::sync::mpsc::sync_channel;
 use tandem_chess::output::AtomicFile;
 use tandem_chess::random::SplitMix;
 
-/// Counts of a finished shuffle.
+/// Numbers of records that a finished shuffle wrote and skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShuffleReport {
-    /// Records that were written to the output.
+    /// Number of records written to the output.
     pub records: u64,
     /// Records that were left out because they were broken or because the output format cannot carry them.
     pub skipped: u64,

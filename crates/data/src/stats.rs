@@ -97,7 +97,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Adds a record to all distributions.
+    /// Counts a record in all distributions: result, score, ply, pieces, phase and king squares.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         self.games += u64::from(record.starts_game);

@@ -9,7 +9,7 @@ use tandem_chess::fen;
 /// A fault of one record, found by the [`Validator`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordFault {
-    /// Number of the record, counted from 1.
+    /// Number of the faulty record in the data set, counted from 1.
     pub record: u64,
     /// Position as FEN; empty if the record's position is not a legal board.
     pub position: String,
@@ -56,7 +56,7 @@ impl Validator {
         }
     }
 
-    /// Checks a record and counts its faults.
+    /// Checks the position, move and score of a record and counts its faults.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         let board = match record.position.board() {

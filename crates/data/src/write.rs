@@ -82,7 +82,7 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// Creates the temporary file beside the target.
+    /// Creates a temporary file beside the target, which replaces the target when writing is finished.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl RecordWriter {
         Ok(Self { encoder: target.encoder(), target, sink, ready: Vec::new(), records: 0 })
     }
 
-    /// Writes a record.
+    /// Appends a record to the output, in the format of the target.
     ///
     /// # Errors
     ///

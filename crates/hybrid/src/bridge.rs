@@ -69,7 +69,7 @@ const OFFSET: &str = "bridge.norm.offset";
 const GATE: &str = "bridge.gate";
 
 impl Bridge {
-    /// Added to the variance by the layer norm.
+    /// Small constant that the layer norm adds to the variance, so that it never divides by zero.
     pub const EPSILON: f32 = 1e-5;
 
     /// Creates a bridge from tensors, which are requested by the names and shapes that [`Self::tensors`]
@@ -133,12 +133,12 @@ impl Bridge {
         tensors
     }
 
-    /// The form, gated or plain.
+    /// The way in which the transformer receives the output: gated or plain.
     pub fn form(&self) -> BridgeForm {
         self.form
     }
 
-    /// Number of inputs: the accumulators of both sides.
+    /// Number of inputs: the accumulator values of both sides of the NNUE.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
@@ -205,7 +205,7 @@ impl AccumulatorReader {
     /// The byte that stands for 1 where values are stored as bytes.
     pub const BYTE: f32 = 255.0;
 
-    /// Creates a reader with accumulators of its own.
+    /// Creates a reader of accumulator values for this NNUE, with accumulators of its own.
     pub fn new(network: Arc<Network>) -> Self {
         let one = Scales::of(&network.architecture(), network.quantisation()).accumulator as f32;
         Self { accumulators: Accumulators::new(&network), network, one }

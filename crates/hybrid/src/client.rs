@@ -44,7 +44,7 @@ pub struct ClientSettings {
     pub threshold: Option<Threshold>,
     /// Weight of the strategist in a blended value, from 0 to 1; `None` uses the weight of the hybrid's file.
     pub blend: Option<f32>,
-    /// Capacity of the cache, in evaluations.
+    /// Capacity of the cache of strategist evaluations, in positions.
     pub capacity: usize,
 }
 
@@ -148,7 +148,7 @@ impl StrategistClient {
         self.shared.queue.clear();
     }
 
-    /// Empties queue and cache, for a new game.
+    /// Drops pending queries and empties the cache of evaluations, for a new game.
     pub fn clear(&self) {
         self.shared.queue.clear();
         self.shared.cache.clear();
@@ -159,7 +159,7 @@ impl StrategistClient {
         self.shared.cache.get(key)
     }
 
-    /// Counts since the search began.
+    /// Counts of queries, answers and cache hits since the search began.
     pub fn statistics(&self) -> Statistics {
         self.shared.tally.read()
     }
@@ -199,7 +199,7 @@ impl Shared {
 /// State of the search at the position of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryContext {
-    /// Remaining depth, in plies.
+    /// Remaining search depth at the position, in plies.
     pub depth: i32,
     /// True if this is the root of the search, which is queried without asking the selector.
     pub root: bool,
@@ -212,11 +212,11 @@ pub struct QueryContext {
 /// Time used by a search and time that it has left.
 #[derive(Clone, Copy, Debug)]
 pub struct SearchClock {
-    /// Time since the search began.
+    /// Time used since the search began.
     pub elapsed: Duration,
     /// Time that the search will take unless the best move turns out to be unclear or forced.
     pub planned: Duration,
-    /// Time until the hard limit.
+    /// Time left until the hard limit, at which the search is broken off.
     pub remaining: Duration,
 }
 
@@ -229,7 +229,7 @@ const TIME_DIVISOR: u32 = 20;
 /// Nodes until a search that had no time for a query reads its clock again.
 const CLOCK_CHECK_NODES: u64 = 1000;
 
-/// Access of one search thread to the client.
+/// Access of one search thread to the strategist client that all threads share.
 pub struct WorkerHandle {
     client: Arc<StrategistClient>,
     /// Runs the network on the search thread itself; `None` if the client has threads.
@@ -248,7 +248,7 @@ impl WorkerHandle {
         Self { client, strategist, next_query: 0, time_spent: Duration::ZERO }
     }
 
-    /// The shared client.
+    /// The strategist client that all search threads share.
     pub fn client(&self) -> &StrategistClient {
         &self.client
     }

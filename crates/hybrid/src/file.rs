@@ -19,9 +19,9 @@ use thiserror::Error;
 /// which this one names by hash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hybrid {
-    /// SHA-256 of the NNUE's file.
+    /// SHA-256 of the NNUE file that the hybrid was trained with; others are refused.
     pub nnue: Fingerprint,
-    /// SHA-256 of the transformer's file.
+    /// SHA-256 of the transformer file that the hybrid was trained with; others are refused.
     pub transformer: Fingerprint,
     /// Projection of the NNUE's accumulators into the transformer's input, if one was trained.
     pub bridge: Option<Bridge>,
@@ -44,7 +44,7 @@ pub struct Hybrid {
 pub struct InvalidFile {
     /// The metadata key or tensor at fault, for example `bridge.weight`.
     pub field: String,
-    /// The problem, in words for the user.
+    /// Description of the problem, to be shown to the user.
     pub problem: String,
 }
 
@@ -73,7 +73,7 @@ pub enum HybridError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the hybrid belongs to the {network} with SHA-256 {expected}, and {}", in_use(.found))]
 pub struct IncompatibleBase {
-    /// Either `NNUE` or `transformer`.
+    /// The network that does not match, either `NNUE` or `transformer`.
     pub network: &'static str,
     /// Fingerprint of the network that it was trained with.
     pub expected: Fingerprint,
@@ -139,7 +139,7 @@ impl Hybrid {
         Ok(())
     }
 
-    /// Reads a `.hybrid` file, at most 256 MiB.
+    /// Reads and checks a `.hybrid` file of at most 256 MiB.
     ///
     /// # Errors
     /// If the file cannot be read or its contents are not a valid hybrid.

@@ -25,12 +25,12 @@ pub struct Fingerprint([u8; 32]);
 pub struct InvalidFingerprint;
 
 impl Fingerprint {
-    /// Hashes the bytes of a file.
+    /// Fingerprint (SHA-256) of the bytes of a file.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Hashes the file at `path`.
+    /// Fingerprint (SHA-256) of the file at `path`, which is read in full.
     ///
     /// # Errors
     /// If the file cannot be read or is larger than 4 GiB.

@@ -50,7 +50,7 @@ impl Threshold {
         Self { probability, logit: (probability / (1.0 - probability)).ln() }
     }
 
-    /// The probability that was given to [`Self::new`].
+    /// The probability from 0 to 1 that was given to [`Self::new`].
     pub fn probability(self) -> f32 {
         self.probability
     }

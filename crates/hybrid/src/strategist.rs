@@ -33,7 +33,7 @@ pub struct HybridNetworks {
     scale: f32,
 }
 
-/// The reason why networks cannot be combined.
+/// Reason for which an NNUE, a transformer and the parts of a hybrid cannot be combined.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IncompatibleNetworks {
     /// The transformer has neither a policy nor a value nor an action-value head.
@@ -47,15 +47,15 @@ pub enum IncompatibleNetworks {
     /// The bridge belongs to an NNUE with accumulators of another width.
     #[error("the bridge reads {bridge} accumulator values, the NNUE has {nnue}")]
     Accumulators {
-        /// Accumulator values that the bridge reads.
+        /// Number of accumulator values that the bridge reads.
         bridge: usize,
-        /// Accumulator values of the NNUE, both sides together.
+        /// Number of accumulator values of the NNUE, both sides together.
         nnue: usize,
     },
     /// The bridge belongs to a transformer with another input embedding.
     #[error("the bridge outputs a board code of {bridge} values, and the transformer reads {}", or_none(.transformer))]
     Code {
-        /// Width of the bridge's output.
+        /// Number of values that the bridge outputs.
         bridge: usize,
         /// Width of the transformer's board code, if it has one.
         transformer: Option<usize>,
@@ -153,7 +153,7 @@ pub struct Strategist {
 }
 
 impl Strategist {
-    /// Allocates scratch memory for these networks.
+    /// Creates a strategist, which evaluates positions on one thread, with scratch memory for these networks.
     pub fn new(networks: Arc<HybridNetworks>) -> Self {
         let tactician = networks.tactician.as_ref().filter(|_| networks.bridge.is_some());
         Self {

@@ -109,7 +109,7 @@ impl StrategistEval {
         self.policy.iter().filter_map(|&(mv, probability)| Some((mv.unpack()?, probability)))
     }
 
-    /// The most probable move and its probability.
+    /// The most probable move by the policy and its probability; `None` without a policy.
     #[inline]
     pub fn top_move(&self) -> Option<(Move, PackedProbability)> {
         let &(mv, probability) = self.policy.first()?;

@@ -62,7 +62,7 @@ fn within<T: PartialOrd + fmt::Display>(
 /// The shape of a network: inputs, accumulator width and head. Displayed as `halfkp 40960 -> 256x2 -> 1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Architecture<I = FeatureSet> {
-    /// The inputs, for example a chess [`FeatureSet`].
+    /// The input features of the first layer, for example a chess [`FeatureSet`].
     pub features: I,
     /// Accumulator width of one side, a multiple of 32.
     pub outputs: usize,
@@ -72,7 +72,7 @@ pub struct Architecture<I = FeatureSet> {
     /// True if a piece-square table goes straight from the inputs to the output ([`PSQT_BUCKETS`] values per
     /// input).
     pub psqt: bool,
-    /// The layers after the accumulators.
+    /// The layers that turn the accumulators into the output.
     pub head: HeadShape,
 }
 
@@ -81,7 +81,7 @@ pub struct Architecture<I = FeatureSet> {
 pub enum HeadShape {
     /// A single output layer: the activated accumulators times 16-bit weights.
     Flat {
-        /// The activation function of the accumulators.
+        /// The activation function that the accumulators pass through before the output layer.
         activation: Activation,
         /// The output buckets, of which the number of pieces selects one.
         buckets: OutputBuckets,
@@ -152,19 +152,19 @@ impl InputActivation {
 /// The bucket is `(pieces − offset) / divisor`, at most `count − 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputBuckets {
-    /// Number of buckets, 1 to 32.
+    /// Number of buckets, 1 to 32; 1 for a single output.
     pub count: usize,
     /// Subtracted from the number of pieces before the division, 0 to 32.
     pub offset: usize,
-    /// Pieces per bucket, 1 to 32.
+    /// Number of consecutive piece counts that share a bucket, 1 to 32.
     pub divisor: usize,
 }
 
 impl OutputBuckets {
-    /// A single bucket for every position.
+    /// A single bucket, used for every position: no output buckets.
     pub const ONE: Self = Self { count: 1, offset: 1, divisor: 32 };
 
-    /// Stockfish's eight buckets: (pieces − 1) / 4.
+    /// Stockfish's eight buckets of four piece counts each: (pieces − 1) / 4.
     pub const STOCKFISH: Self = Self { count: 8, offset: 1, divisor: 4 };
 
     /// Bullet's `MaterialCount`: (pieces − 2) divided by 32 / `count`, rounded up. `count` is 1 to 32.

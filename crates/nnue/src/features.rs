@@ -86,7 +86,7 @@ pub struct UnknownFeatureSet(pub String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("entry {square} of the map of king buckets is {bucket}, not from 0 to 31")]
 pub struct BadKingBucket {
-    /// Index in the map.
+    /// Index of the entry in the map, which is the king's square.
     pub square: usize,
     /// The bucket at this index; the maximum is 31.
     pub bucket: u8,

@@ -35,7 +35,7 @@ pub struct LoadError {
     pub problem: String,
 }
 
-/// An error while loading a network file.
+/// Error while loading a network file, with the path of the file.
 #[derive(Debug, Error)]
 pub enum NetworkError {
     /// The file system reported an error.
@@ -51,7 +51,7 @@ pub enum NetworkError {
     Load {
         /// The network file's path.
         path: PathBuf,
-        /// The position and the nature of the fault.
+        /// Description of the fault, with the byte offset and the field.
         source: LoadError,
     },
 }
@@ -60,7 +60,7 @@ pub enum NetworkError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{format} format cannot represent {architecture}")]
 pub struct UnsupportedArchitecture {
-    /// The architecture of the network.
+    /// Architecture of the network that the format cannot hold.
     pub architecture: String,
     /// The name of the format, for example `Stockfish's`.
     pub format: String,

@@ -13,12 +13,12 @@ use crate::inputs::Inputs;
 use crate::kernels::Activation;
 use tandem_chess::Board;
 
-/// A dense layer in floating point.
+/// Weights and biases of a dense layer, in floating point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FloatLayer {
     /// Weights in row-major order, one row per output.
     pub weights: Vec<f32>,
-    /// One bias per output.
+    /// Biases, one for each output.
     pub bias: Vec<f32>,
 }
 
@@ -28,7 +28,7 @@ pub struct FloatLayer {
 pub struct FloatNetwork<I = FeatureSet> {
     /// The shape, which determines the length of every vector below.
     pub architecture: Architecture<I>,
-    /// Free text for the file's header.
+    /// Free text of the author, stored in the header of files; may be empty.
     pub description: String,
     /// Output scale: the value of an output of 1.0, in units of which [`Self::pawn`] make a pawn. It is 600
     /// for networks with stacks.
@@ -41,7 +41,7 @@ pub struct FloatNetwork<I = FeatureSet> {
     pub bias: Vec<f32>,
     /// Piece-square table: one row of [`PSQT_BUCKETS`] values for each input, or empty.
     pub psqt: Vec<f32>,
-    /// The dense layers of each bucket, in order.
+    /// Dense layers after the accumulators: for each output bucket its layers, first to last.
     pub stacks: Vec<Vec<FloatLayer>>,
 }
 

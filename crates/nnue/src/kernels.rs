@@ -36,7 +36,7 @@ impl Isa {
         Self::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Self::Portable)
     }
 
-    /// True if this processor supports it.
+    /// True if the processor that runs the program supports the instruction set.
     pub fn is_available(self) -> bool {
         self == Self::Portable || hardware_has(self)
     }
@@ -86,7 +86,7 @@ impl FromStr for Isa {
     }
 }
 
-/// An instruction set that cannot be used here.
+/// Error for an instruction set that is unknown or that this processor does not support.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IsaError {
     /// No instruction set has this name.

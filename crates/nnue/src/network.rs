@@ -259,7 +259,7 @@ impl<I: Inputs> Network<I> {
         &self.description
     }
 
-    /// The inputs, for example a chess feature set.
+    /// The input features of the first layer, for example a chess feature set.
     pub fn features(&self) -> &I {
         &self.features
     }
@@ -323,7 +323,8 @@ impl<I: Inputs> Network<I> {
         )
     }
 
-    /// Allocates the scratch memory that [`Self::forward`] needs.
+    /// Allocates the memory for intermediate results that [`Self::forward`] needs; to be reused between
+    /// calls.
     pub fn scratch(&self) -> Scratch {
         Scratch(AlignedArray::zeroed(I::SIDES * self.first.outputs))
     }

@@ -26,5 +26,5 @@ pub trait Evaluator: Send {
     }
 }
 
-/// Creates an evaluator for each search thread.
+/// Function that creates evaluators, one for each search thread, because an evaluator has mutable state.
 pub type EvaluatorFactory = dyn Fn() -> Box<dyn Evaluator> + Send + Sync;

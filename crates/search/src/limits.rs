@@ -3,12 +3,12 @@
 use std::time::Duration;
 use tandem_chess::Move;
 
-/// Clock of the side to move.
+/// Clock of the side to move, from which time management derives the time for a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// Time left on the clock.
+    /// Time left on the clock when the search begins.
     pub remaining: Duration,
-    /// Time added after each move.
+    /// Time that is added to the clock after each move.
     pub increment: Duration,
     /// Moves until more time is added; `None` if the time is for the rest of the game.
     pub moves_to_go: Option<u32>,
@@ -19,7 +19,7 @@ pub struct Clock {
 pub struct Limits {
     /// Root moves to search; empty for all legal moves.
     pub search_moves: Vec<Move>,
-    /// Depth of the last iteration, in plies.
+    /// Depth in plies after which iterative deepening ends; `None` for no limit.
     pub depth: Option<u32>,
     /// Maximum nodes, all threads together; met exactly with one thread.
     pub nodes: Option<u64>,
@@ -28,7 +28,7 @@ pub struct Limits {
     pub soft_nodes: Option<u64>,
     /// Ends the search once a mate in at most this many moves is found.
     pub mate: Option<u32>,
-    /// Exact time for this move, less [`crate::Settings::move_overhead`].
+    /// Time to use for this move, less [`crate::Settings::move_overhead`]; `None` for no limit.
     pub move_time: Option<Duration>,
     /// Clock of the game; time management decides how much of it to use.
     pub clock: Option<Clock>,

@@ -13,7 +13,7 @@ pub struct Nnue {
 }
 
 impl Nnue {
-    /// Creates an evaluator at the starting position.
+    /// Creates an evaluator that shares the network's weights; it stands at the starting position.
     pub fn new(network: Arc<Network>) -> Self {
         let accumulators = Accumulators::new(&network);
         Self { network, accumulators }

@@ -7,16 +7,16 @@
 #[cfg(feature = "tune")]
 use std::cell::Cell;
 
-/// A parameter of the table.
+/// A tunable constant of the search, for example a pruning margin.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// Name, which is also the name of the UCI option in a tuning build.
     pub name: &'static str,
     /// Value in ordinary builds, and at the start of a tuning.
     pub default: i32,
-    /// Lowest sensible value.
+    /// Lowest sensible value, at which tuning clamps.
     pub min: i32,
-    /// Highest sensible value.
+    /// Highest sensible value, at which tuning clamps.
     pub max: i32,
     /// Perturbation of the parameter at the end of a tuning (SPSA): a change just large enough to matter.
     pub step: i32,
@@ -98,7 +98,7 @@ impl Param {
     }
 }
 
-/// A value for each parameter of the table.
+/// A value for each parameter of [`TABLE`], in its order.
 #[cfg(feature = "tune")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Values([i32; TABLE.len()]);

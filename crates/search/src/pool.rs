@@ -34,7 +34,7 @@ pub struct Settings {
     pub syzygy_probe_depth: i32,
     /// Play at a lower rating; `None` is full strength.
     pub strength: Option<Strength>,
-    /// Values of the tuned parameters.
+    /// Values of the tunable search parameters; only in builds with the feature `tune`.
     #[cfg(feature = "tune")]
     pub params: crate::params::Values,
 }
@@ -56,9 +56,9 @@ impl Default for Settings {
 /// Stack size that a search thread needs for the longest line, with a reserve for unoptimised builds.
 pub const STACK_SIZE: usize = 32 << 20;
 
-/// Searches positions with one or more threads.
+/// Searches positions with one or more threads, which share a hash table (Lazy SMP).
 pub struct Searcher {
-    /// Settings of the next search.
+    /// Settings that the next search uses.
     pub settings: Settings,
     factory: Arc<EvaluatorFactory>,
     workers: Vec<Worker>,
@@ -87,7 +87,8 @@ impl Searcher {
         Ok(searcher)
     }
 
-    /// The same searcher, controlled by existing signals.
+    /// Makes the searcher obey existing signals instead of its own, so that other threads that hold them can
+    /// stop it.
     pub fn with_signals(mut self, signals: Arc<Signals>) -> Self {
         self.signals = signals;
         self
@@ -114,7 +115,7 @@ impl Searcher {
         Arc::clone(&self.signals)
     }
 
-    /// Number of threads of the next search.
+    /// Number of threads that the next search uses, at least 1.
     pub fn threads(&self) -> usize {
         self.workers.len()
     }
@@ -139,7 +140,7 @@ impl Searcher {
         }
     }
 
-    /// The strategist in use, if there is one.
+    /// The strategist client that searches query; `None` if they do not use one.
     pub fn strategist(&self) -> Option<&Arc<StrategistClient>> {
         self.strategist.as_ref()
     }
@@ -211,7 +212,7 @@ impl Searcher {
         }
     }
 
-    /// Static evaluation of a position, without search.
+    /// Static evaluation of a position for the side to move, in centipawns, without search.
     pub fn evaluate(&mut self, position: &Position) -> crate::Centipawns {
         let worker = &mut self.workers[0];
         worker.evaluator.reset(position);

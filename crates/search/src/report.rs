@@ -7,7 +7,7 @@ use tandem_chess::Move;
 /// Relation of a reported score to the true one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreBound {
-    /// The true score.
+    /// The score is exact: it lies within the search window.
     Exact,
     /// The true score is at least this: a fail high.
     Lower,
@@ -18,7 +18,7 @@ pub enum ScoreBound {
 /// A line of the search at the moment it is reported; the contents of UCI's `info`.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Depth of the iteration in plies.
+    /// Depth of the current iteration, in plies.
     pub depth: u32,
     /// Selective depth: the longest line searched, in plies.
     pub sel_depth: u32,
@@ -28,20 +28,20 @@ pub struct Info {
     pub score: Score,
     /// Relation of the score to the true one; exact once an iteration is finished.
     pub bound: ScoreBound,
-    /// Nodes searched so far, all threads together.
+    /// Number of nodes searched so far, all threads together.
     pub nodes: u64,
     /// Time since the search began.
     pub time: Duration,
     /// Fraction of the hash table that this search has filled, in thousandths.
     pub hashfull: usize,
-    /// Successful probes of the endgame tables.
+    /// Number of positions found in the endgame tables so far.
     pub tb_hits: u64,
-    /// The principal variation, first move first.
+    /// Principal variation, with the move at the root first.
     pub pv: Vec<Move>,
 }
 
 impl Info {
-    /// Nodes per second since the search began.
+    /// Speed in nodes per second since the search began, all threads together.
     pub fn nps(&self) -> u64 {
         nodes_per_second(self.nodes, self.time)
     }
@@ -52,18 +52,18 @@ pub fn nodes_per_second(nodes: u64, time: Duration) -> u64 {
     (nodes as f64 / time.as_secs_f64().max(1e-6)) as u64
 }
 
-/// Result of a search, after its last report.
+/// Result of a search, known when it has ended.
 #[derive(Clone, Debug)]
 pub struct SearchResult {
     /// Move to play; `None` if there is no legal move.
     pub best: Option<Move>,
-    /// Expected answer of the opponent, to ponder on.
+    /// Expected reply of the opponent, on which the engine may ponder; `None` if unknown.
     pub ponder: Option<Move>,
-    /// Score for the side to move.
+    /// Score of the best move for the side to move at the root.
     pub score: Score,
     /// Depth of the last finished iteration, in plies.
     pub depth: u32,
-    /// Nodes searched, all threads together.
+    /// Number of nodes searched, all threads together.
     pub nodes: u64,
     /// Time from the beginning to the end of the search.
     pub time: Duration,
@@ -72,11 +72,11 @@ pub struct SearchResult {
 /// Probabilities of win, draw and loss for the side to move, in thousandths; they sum to 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wdl {
-    /// Probability of a win, from 0 to 1000.
+    /// Probability of a win, in thousandths, from 0 to 1000.
     pub win: u32,
-    /// Probability of a draw, from 0 to 1000.
+    /// Probability of a draw, in thousandths, from 0 to 1000.
     pub draw: u32,
-    /// Probability of a loss, from 0 to 1000.
+    /// Probability of a loss, in thousandths, from 0 to 1000.
     pub loss: u32,
 }
 

@@ -19,7 +19,7 @@ const LEVELS: [(f64, f64); 5] =
     [(1320.0, 0.0), (1500.0, 0.123), (2000.0, 0.442), (2500.0, 0.582), (3190.0, 1.0)];
 
 impl Strength {
-    /// Lowest rating.
+    /// Lowest rating that can be set, in Elo, as for Stockfish's `UCI_Elo`.
     pub const MIN: u32 = 1320;
     /// Highest rating. Even then a move has at most 2.4 million nodes or so; full strength has no such limit.
     pub const MAX: u32 = 3190;

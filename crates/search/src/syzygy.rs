@@ -9,7 +9,7 @@ use tandem_chess::{
 };
 use thiserror::Error;
 
-/// The reason why tables cannot be used.
+/// Reason for which endgame tables cannot be used, with the path.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SyzygyError {
     /// None of the folders contains a table.
@@ -29,11 +29,11 @@ pub enum SyzygyError {
 /// Result of a position for the side to move, under the fifty-move rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableResult {
-    /// The side to move loses.
+    /// The side to move loses with best play.
     Loss,
     /// A draw, even if only by the fifty-move rule.
     Draw,
-    /// The side to move wins.
+    /// The side to move wins with best play.
     Win,
 }
 

@@ -169,7 +169,7 @@ pub(crate) fn prefetch<T>(target: &T) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("cannot allocate a hash table of {mib} MiB; the machine does not have that much memory to give")]
 pub struct OutOfMemory {
-    /// Requested size in MiB.
+    /// Requested size of the table, in MiB.
     pub mib: usize,
 }
 

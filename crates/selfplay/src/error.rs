@@ -29,9 +29,9 @@ pub enum SelfPlayError {
     /// kind.
     #[error("{}: {problem}", path.display())]
     File {
-        /// File that was refused.
+        /// Path of the file that was refused.
         path: PathBuf,
-        /// Reason, and where there is one the remedy.
+        /// Reason for which the file was refused and, if there is one, the remedy.
         problem: String,
     },
     /// The program was built without the feature `tune`, so the search parameters are constants.

@@ -41,20 +41,20 @@ pub struct LabelRun {
     pub kind: String,
     /// Method, as short text for the journal: for example the number of nodes and the network.
     pub method: String,
-    /// Number of records that are labelled together.
+    /// Number of records in a block, the unit that one thread labels and the journal stores.
     pub block: usize,
-    /// Reaction to a broken record of the input.
+    /// Reaction to an input record that cannot be decoded: stop or skip it.
     pub on_error: OnError,
 }
 
-/// Counts of a labelling run.
+/// Counts of a labelling run: positions labelled, records written and skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelReport {
-    /// Positions that were labelled in this run.
+    /// Number of positions that were labelled in this run, earlier runs excluded.
     pub positions: u64,
     /// Blocks that were taken over from an earlier run.
     pub earlier_blocks: u64,
-    /// Records that were written to the output.
+    /// Number of records that were written to the output.
     pub written: u64,
     /// Records that were left out: broken ones, and those that the output format cannot carry.
     pub skipped: u64,

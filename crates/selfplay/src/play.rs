@@ -20,26 +20,26 @@ use tandem_chess::random::SplitMix;
 use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
 use tandem_search::{EvaluatorFactory, Limits, Searcher};
 
-/// Settings of a self-play run.
+/// Settings of a self-play run; a resumed run must have the same ones.
 pub struct PlaySettings {
-    /// Creates the evaluators, one for each search thread.
+    /// Function that creates the evaluators of the search, one for each worker.
     pub factory: Arc<EvaluatorFactory>,
     /// Name of the evaluator, as text that another network would not give; it is compared when a run is
     /// resumed.
     pub evaluator: String,
-    /// Number of games of all workers together.
+    /// Total number of games, over all workers.
     pub games: u64,
     /// Seed of the openings: the same seed gives the same games.
     pub seed: u64,
     /// Soft node limit of a move: no new iteration begins after this many nodes.
     pub soft_nodes: u64,
-    /// Hash table of each worker in MiB.
+    /// Size of each worker's hash table, in MiB.
     pub hash: usize,
     /// Number of games played at a time, each worker with a file of its own.
     pub workers: usize,
-    /// Source of start positions.
+    /// Start positions of the games: a book, Chess960 or random plies.
     pub openings: Openings,
-    /// Rules for ending games early.
+    /// Rules for ending games early, by the scores of both sides.
     pub adjudication: Adjudication,
 }
 
@@ -59,9 +59,9 @@ pub struct PlayReport {
     pub games: u64,
     /// Games among them that an earlier run had played.
     pub earlier: u64,
-    /// Positions of the games played in this run.
+    /// Number of positions recorded in the games of this run.
     pub positions: u64,
-    /// Running time of all workers together.
+    /// Running time of the workers in this run, summed over all of them.
     pub time: Duration,
     /// Part of [`Self::time`] that was spent in the search.
     pub searching: Duration,
@@ -69,11 +69,11 @@ pub struct PlayReport {
     pub finished: bool,
 }
 
-/// The positions of one game.
+/// One finished game of self-play: its positions and the time they took.
 pub struct GameRecord {
     /// Positions from the end of the opening on, each with its move, score and result.
     pub records: Vec<Record>,
-    /// Time spent in the search.
+    /// Part of the game's duration that was spent in the search.
     pub searching: Duration,
 }
 

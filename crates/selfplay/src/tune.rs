@@ -68,12 +68,12 @@ impl Tuning {
         Ok(tuning)
     }
 
-    /// Plan that the tuning was begun with.
+    /// Plan of the tuning: its parameters, number of games and learning rate.
     pub fn plan(&self) -> &TuningPlan {
         &self.plan
     }
 
-    /// Current values, in the order of [`TuningPlan::parameters`].
+    /// Current values of the tuned parameters, not rounded, in the order of [`TuningPlan::parameters`].
     pub fn values(&self) -> &[f64] {
         self.spsa.values()
     }
@@ -83,7 +83,7 @@ impl Tuning {
         self.results
     }
 
-    /// True if all games are played.
+    /// True if all games of the plan are played.
     pub fn is_finished(&self) -> bool {
         self.results.games() >= self.plan.games()
     }

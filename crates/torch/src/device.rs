@@ -15,7 +15,7 @@ pub struct Compute {
 /// Reasons why a device or a process group cannot be used.
 #[derive(Debug, Error)]
 pub enum ComputeError {
-    /// The name is not that of a device.
+    /// No device has this name; see [`Compute::from_name`] for those that exist.
     #[error("device {0:?} is not one of cpu, cuda, cuda:NUMBER, mps")]
     Unknown(String),
     /// libtorch was built without support for the device, or the machine does not have it.
@@ -89,7 +89,7 @@ impl Compute {
         Self::from_name("cuda")
     }
 
-    /// The CPU, which is always available.
+    /// Computes on the CPU, which is always available.
     pub fn cpu() -> Self {
         Self { device: Device::Cpu, supports_graphs: false }
     }
@@ -189,12 +189,12 @@ impl Processes {
         Self { rank: rendezvous.rank, world_size: rendezvous.world_size, group: Some(group) }
     }
 
-    /// Rank of this process, from 0.
+    /// Rank of this process among those that train together, from 0.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Number of processes in the group.
+    /// Number of processes that train together; 1 for a single process.
     pub fn world_size(&self) -> usize {
         self.world_size
     }

@@ -138,6 +138,6 @@ impl FusedKernels {
 fn warn(error: &TorchError) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
-        eprintln!("warning: training uses libtorch's kernels instead of Tandem's own: {error}")
+        eprintln!("warning: training uses libtorch's kernels instead of Tandem's own: {error}");
     });
 }

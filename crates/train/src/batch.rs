@@ -12,7 +12,7 @@ use tandem_nnue::Inputs;
 pub struct Batch {
     /// Positions, packed into 32 bytes each, as data files of the packed format store them.
     pub positions: Vec<Packed>,
-    /// Targets, one for each position.
+    /// Training targets, one for each position and in the same order.
     pub targets: Vec<Target>,
 }
 
@@ -79,7 +79,7 @@ impl ActiveFeatures {
         Self::new(I::SIDES, layout.max_active())
     }
 
-    /// Removes all positions but keeps the memory.
+    /// Removes all positions but keeps the allocated memory, so that a batch can be reused.
     pub fn clear(&mut self) {
         self.indices.clear();
         self.counts.clear();

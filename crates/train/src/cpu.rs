@@ -156,7 +156,7 @@ impl<I: Inputs + Sync> CpuTrainer<I> {
         let groups =
             buffers.accumulators.par_chunks_mut(GROUP * outputs).zip(buffers.order.par_chunks(GROUP));
         groups.for_each(|(accumulators, sides)| {
-            kernels::gather(self.isa, &first, features, sides, accumulators)
+            kernels::gather(self.isa, &first, features, sides, accumulators);
         });
     }
 

@@ -55,7 +55,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// Range of its values in the flat buffer.
+    /// Range of the tensor's values in the flat parameter buffer.
     pub fn span(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.len
     }
@@ -71,7 +71,8 @@ pub struct Layout<I = FeatureSet> {
 }
 
 impl<I: Inputs> Layout<I> {
-    /// Lays out an architecture for a later quantisation.
+    /// Lays out the tensors of an architecture in one flat buffer; `quantisation` gives the factors with
+    /// which the network will be quantised.
     pub fn new(architecture: Architecture<I>, quantisation: Quantisation, options: LayoutOptions) -> Self {
         let scales = Scales::of(&architecture, quantisation);
         let extra = if options.factoriser { architecture.features.stride() } else { 0 };
@@ -161,7 +162,7 @@ impl<I: Inputs> Layout<I> {
         &self.tensors[1]
     }
 
-    /// Piece-square values, if the architecture has them.
+    /// Tensor of the piece-square table; `None` if the architecture has no PSQT output.
     pub fn psqt(&self) -> Option<&TensorInfo> {
         self.architecture.psqt.then(|| &self.tensors[2])
     }

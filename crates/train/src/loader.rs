@@ -161,7 +161,7 @@ impl Loader {
         self.batches.recycle(batch);
     }
 
-    /// The next batch, waiting for it if necessary.
+    /// Returns the next batch in the order of the run; blocks until the loading threads have it ready.
     ///
     /// # Errors
     ///

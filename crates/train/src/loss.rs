@@ -7,7 +7,7 @@ use tandem_data::Record;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Loss {
-    /// Difference of win probabilities, raised to a power.
+    /// Absolute difference between predicted and target win probability, raised to a power.
     Power {
         /// Exponent; default 2, the mean squared error. Several engines use about 2.5, so that large errors
         /// count more.

@@ -198,7 +198,7 @@ pub const BINS: usize = 20;
 pub struct Bin {
     /// Number of positions with a known result in this bin.
     pub count: u64,
-    /// Mean predicted win probability of its positions.
+    /// Mean predicted win probability of the bin's positions, from 0 to 1.
     pub predicted: f64,
     /// Mean points scored: 1 for a win, 0.5 for a draw.
     pub actual: f64,
@@ -256,7 +256,7 @@ impl Metrics {
         }
     }
 
-    /// Metrics of all positions together.
+    /// Metrics over all positions, without grouping by phase or number of pieces.
     pub fn overall(&self) -> &GroupMetrics {
         &self.whole
     }

@@ -137,9 +137,9 @@ pub struct OptimiserBuffers {
 /// Range that parameters are clamped to after each step: the one that the quantised network can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClampRange {
-    /// Lower bound, possibly minus infinity if there is none.
+    /// Lower bound, to which each step clamps smaller parameters; minus infinity for none.
     pub min: f32,
-    /// Upper bound, possibly infinity if there is none.
+    /// Upper bound, to which each step clamps larger parameters; infinity for none.
     pub max: f32,
 }
 

@@ -139,7 +139,7 @@ impl Streams {
     pub(crate) fn first(self, count: u64) -> Result<OrderedRecords, LoadDataError> {
         let slices = self.first_slices(count)?;
         let order = in_order(&slices);
-        Ok(OrderedRecords { slices: slices, order })
+        Ok(OrderedRecords { slices, order })
     }
 }
 
@@ -271,7 +271,7 @@ fn fill_pools(
         }
         let order = random_order(&slices, plan.seed ^ first_step.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         first_step += batches as u64;
-        if pools.send(Pool { ordered: OrderedRecords { slices: slices, order }, cursor }).is_err() {
+        if pools.send(Pool { ordered: OrderedRecords { slices, order }, cursor }).is_err() {
             return Ok(());
         }
     }

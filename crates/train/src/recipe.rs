@@ -194,7 +194,7 @@ pub struct TargetRecipe {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingRecipe {
-    /// Positions of one optimiser step; default 16384.
+    /// Number of positions in the batch of one optimiser step; default 16384.
     #[serde(default = "default_batch")]
     pub batch: usize,
     /// Positions of the whole run, which reads the data as many times as needed; default 100 million.
@@ -246,7 +246,7 @@ pub enum Averaging {
     Ema {
         /// Fraction of the average that stays at each update, from 0 to below 1.
         decay: f64,
-        /// Steps between two updates, at least one.
+        /// Optimiser steps between two updates of the average, at least one.
         every: u64,
     },
     /// Mean of the last checkpoints, computed when the run ends.
@@ -352,7 +352,7 @@ impl Default for TrainingRecipe {
 pub const STACK_PAWN: i32 = 361;
 
 impl NetworkRecipe {
-    /// Architecture that these keys describe.
+    /// Architecture of the network that the keys of `[network]` describe.
     ///
     /// # Errors
     ///

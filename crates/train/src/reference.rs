@@ -11,13 +11,13 @@ use tandem_nnue::{Activation, Architecture, FloatLayer, FloatNetwork, HeadShape,
 /// A position as active features of both sides, with its target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// Active features of the side to move.
+    /// Indices of the active features, from the view of the side to move.
     pub own: Vec<usize>,
-    /// Active features of the other side.
+    /// Indices of the active features, from the view of the other side.
     pub other: Vec<usize>,
     /// Output bucket, which selects the stack of dense layers.
     pub bucket: usize,
-    /// Training target, from the side to move.
+    /// Training target, as the side to move sees it.
     pub target: Target,
 }
 

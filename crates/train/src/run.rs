@@ -55,7 +55,7 @@ pub enum RunError {
     Folder {
         /// Path of the folder, or of the file within it.
         path: PathBuf,
-        /// The problem with it, and what to do.
+        /// Description of the problem with the folder, and the remedy.
         problem: String,
     },
     /// The loss or the gradient norm of an NNUE's step is infinite or not a number.
@@ -125,11 +125,11 @@ pub enum Event<'a> {
     /// Steps were done since the last event: at most 64, because their metrics are collected at that
     /// interval.
     Steps {
-        /// Steps done so far, including these.
+        /// Number of optimiser steps done so far, including those that this event reports.
         step: u64,
         /// Mean training loss of the steps since the last event.
         loss: f64,
-        /// Learning rate of the last of these steps.
+        /// Learning rate of the last step that this event reports.
         lr: f64,
         /// Positions trained on per second since the last event.
         positions_per_second: f64,

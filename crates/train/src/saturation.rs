@@ -8,11 +8,11 @@ use tandem_nnue::{Activation, HeadShape};
 /// Fractions of a layer's activations that are at one of their bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
-    /// Name of the layer: `accumulator`, `hidden` or `second`.
+    /// Name of the layer whose outputs are counted: `accumulator`, `hidden` or `second`.
     pub layer: String,
-    /// Fraction of activations at the lower bound, zero.
+    /// Fraction of activations that are clipped at zero, from 0 to 1.
     pub low: f64,
-    /// Fraction of activations at the upper bound, one.
+    /// Fraction of activations that are clipped at one, from 0 to 1.
     pub high: f64,
 }
 

@@ -66,7 +66,7 @@ pub struct TrainedSelector {
     pub epoch: u64,
 }
 
-/// Trains a selector. `watch` receives every event.
+/// Trains a selector as the recipe describes; `watch` receives every event, for example to print progress.
 ///
 /// # Errors
 /// If the recipe, the networks or the data cannot be used, if no case is left, if no loss is finite, or after

@@ -17,7 +17,7 @@ pub struct State {
     pub exp_avg: Vec<f32>,
     /// Running mean of squared gradients, for all optimisers but SGD.
     pub exp_avg_sq: Vec<f32>,
-    /// Slow weights of Lookahead, which only Ranger has.
+    /// Slow weights of Lookahead; empty for all optimisers but Ranger.
     pub slow_weights: Vec<f32>,
     /// Exponential moving average of the parameters, if the recipe asks for one.
     pub ema: Vec<f32>,

@@ -27,7 +27,7 @@ pub struct Job<I = FeatureSet> {
     pub output_scale: f32,
     /// Maximum gradient norm over all parameters; 0 disables clipping.
     pub max_grad_norm: f32,
-    /// Average of the weights that becomes the network.
+    /// Averaging of the weights over the run; the average becomes the network.
     pub averaging: Averaging,
     /// Scales of the later quantisation, which bound the weights.
     pub quantisation: Quantisation,
@@ -38,7 +38,7 @@ pub struct Job<I = FeatureSet> {
 }
 
 impl Job {
-    /// The job that a recipe describes.
+    /// The job that a recipe describes: network, loss, optimiser and averaging.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl<I: Inputs> Job<I> {
 pub struct StepMetrics {
     /// Mean loss over the batch, with the parameters before the update.
     pub loss: f32,
-    /// Gradient norm over all parameters, before clipping.
+    /// Gradient norm (L2) over all parameters, before clipping.
     pub grad_norm: f32,
 }
 

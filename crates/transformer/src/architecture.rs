@@ -413,7 +413,7 @@ pub struct MoveValueHead {
     pub width: usize,
 }
 
-/// A description that is not a valid architecture.
+/// Error for a description that is not a valid architecture, with the key at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArchitectureError {
     /// The text is not TOML, or has an unknown key or a value of the wrong type.

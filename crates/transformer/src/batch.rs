@@ -28,7 +28,7 @@ pub struct PositionBatch {
 }
 
 impl PositionBatch {
-    /// An empty batch for networks that read `input`.
+    /// An empty batch of positions, encoded for networks whose input is `input`.
     pub fn new(input: Input) -> Self {
         Self { input, tokens: Vec::new(), rows: Vec::new() }
     }
@@ -51,7 +51,7 @@ impl PositionBatch {
                 planes::encode(position, fill, more(&mut self.rows, SQUARES * planes::CHANNELS));
             }
             Input::PlanesSingle => {
-                planes::encode_single(board, more(&mut self.rows, SQUARES * planes::CHANNELS))
+                planes::encode_single(board, more(&mut self.rows, SQUARES * planes::CHANNELS));
             }
         }
     }

@@ -31,7 +31,7 @@ pub enum LoadError {
         /// Reason, which follows the field and offset in the message.
         problem: String,
     },
-    /// The tensors are not those of the architecture.
+    /// The tensors of the file do not have the names or shapes that its architecture needs.
     #[error(transparent)]
     Weights(#[from] WeightsError),
 }
@@ -43,7 +43,7 @@ impl LoadError {
     }
 }
 
-/// A network file that could not be loaded.
+/// Error while loading a network file, with the path of the file.
 #[derive(Debug, Error)]
 pub enum FileError {
     /// The operating system could not open or map the file.

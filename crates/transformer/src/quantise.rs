@@ -46,12 +46,12 @@ pub fn restore_rows(bytes: &[i8], scales: &[f32]) -> Vec<f32> {
     bytes.iter().enumerate().map(|(index, &byte)| f32::from(byte) * scales[index / columns.max(1)]).collect()
 }
 
-/// Error that int8 quantisation makes in one tensor.
+/// Rounding error of one tensor when its weights are stored as int8.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuantisationLoss {
     /// Name of the tensor, as in [`TensorSpec::name`].
     pub tensor: String,
-    /// Largest absolute value of the tensor before quantisation.
+    /// Largest absolute value in the tensor before quantisation.
     pub max_abs: f32,
     /// Largest absolute error of any element, at most half a step of its row.
     pub max_error: f32,

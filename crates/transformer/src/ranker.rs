@@ -76,7 +76,7 @@ pub struct RankedMoves<'a> {
 }
 
 impl MoveRanker {
-    /// A ranker that plays by `method`.
+    /// Creates a ranker that scores moves by `method`, with one of the network's heads.
     ///
     /// # Errors
     /// If the network has no head for the method; the error lists the methods that it supports.

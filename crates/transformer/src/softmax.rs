@@ -12,12 +12,12 @@
 pub struct Temperature(f32);
 
 impl Temperature {
-    /// Leaves logits as they are: the usual softmax.
+    /// Temperature 1, which leaves the logits as they are: the usual softmax.
     pub const ONE: Self = Self(1.0);
     /// Selects the greatest logit: the limit of low temperatures.
     pub const ZERO: Self = Self(0.0);
 
-    /// `None` if the temperature is negative or NaN.
+    /// Creates a temperature; `None` if it is negative or NaN.
     pub fn new(temperature: f32) -> Option<Self> {
         (temperature >= 0.0).then_some(Self(temperature))
     }

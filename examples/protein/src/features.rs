@@ -65,7 +65,7 @@ pub(crate) fn append_features(chain: &Chain, features: &mut Vec<u32>) {
     let residues = chain.residues();
     features.push(ContactFeatures::length(residues.len()));
     chain.each_contact(|first, second| {
-        features.push(ContactFeatures::contact(residues[first], residues[second]))
+        features.push(ContactFeatures::contact(residues[first], residues[second]));
     });
 }
 

@@ -202,7 +202,7 @@ fn evaluate(
     let by_linear: Vec<f64> = test.iter().map(|sample| linear.predict(&sample.features)).collect();
     let (of_network, of_linear) = (fit(&by_network), fit(&by_linear));
     println!(
-        "| energy | folds of held-out sequences | std dev, RT | network: r | RMSE | MAE | linear: r | RMSE | MAE |"
+        "| energy | folds of held-out sequences | spread, RT | network: r | network: rms, RT | network: mean, RT | sum: r | sum: rms, RT | sum: mean, RT |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     println!(
@@ -229,7 +229,7 @@ fn evaluate(
             diagonal: false,
             series: vec![
                 Series { name: "network".into(), points: points(&by_network), connected: false },
-                Series { name: "linear model".into(), points: points(&by_linear), connected: false },
+                Series { name: "best sum".into(), points: points(&by_linear), connected: false },
             ],
         };
         write_atomically(path, plot.to_svg().as_bytes())?;
@@ -338,10 +338,10 @@ fn mean_contacts(walks: &[Walk]) -> (f64, f64) {
 fn speed(network: &Path, plot: Option<&Path>) -> Done {
     let network = load_network(network)?;
     let mut random = SplitMix::new(SPEED);
-    let names = ["network, updated", "network, from nothing", "energy, updated", "energy, from nothing"];
+    let names = ["network, updated", "network, from scratch", "energy, updated", "energy, from scratch"];
     let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
     println!(
-        "| residues | contacts | changed by a step | network, updated | network, from nothing | energy, updated | energy, from nothing | speed-up by updating |"
+        "| residues | contacts | changed by a step | network, updated, ns | network, from scratch, ns | energy, updated, ns | energy, from scratch, ns | gain of updating |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for len in [16, 25, 36, 48, 64] {
@@ -350,7 +350,7 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
         let evaluators = [Evaluator::network(&network), Evaluator::exact(Energy::Cooperative)];
         let [[network_updated, network_anew], [energy_updated, energy_anew]] = timed(&walks, evaluators)?;
         println!(
-            "| {len} | {contacts:.1} | {changed:.1} | {network_updated:.0} ns | {network_anew:.0} ns | {energy_updated:.0} ns | {energy_anew:.0} ns | {:.1} |",
+            "| {len} | {contacts:.1} | {changed:.1} | {network_updated:.0} | {network_anew:.0} | {energy_updated:.0} | {energy_anew:.0} | {:.1} |",
             network_anew / network_updated
         );
         for (series, value) in
@@ -378,7 +378,7 @@ fn fold(energy: Energy, network: &Path, each: u32) -> Done {
     let network = load_network(network)?;
     let mut random = SplitMix::new(FOLD);
     println!(
-        "| residues | sequences | reference | by the network: F1 of contacts | above reference, RT | reference found | s | by the exact energy: above reference, RT | reference found | s | reference, s |"
+        "| residues | sequences | reference | by the network: F1 of contacts | by the network: above the minimum, RT | by the network: minimum found | by the network: time, s | by the energy: above the minimum, RT | by the energy: minimum found | by the energy: time, s | reference: time, s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for len in [14, 16, 18, 25, 36] {

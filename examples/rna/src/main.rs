@@ -191,7 +191,9 @@ fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option
     let samples: Vec<Sample> = test.iter().map(|known| known.sample.clone()).collect();
     let by_network = predict(&network, &samples);
     let by_linear: Vec<f64> = samples.iter().map(|sample| linear.predict(&sample.features)).collect();
-    println!("| held-out structures | count | std dev | network: r | RMSE | MAE | linear: r | RMSE | MAE |");
+    println!(
+        "| held-out structures | count | spread, kcal/mol | network: r | network: rms, kcal/mol | network: mean, kcal/mol | sum: r | sum: rms, kcal/mol | sum: mean, kcal/mol |"
+    );
     println!("|---|---|---|---|---|---|---|---|---|");
     let print_row = |name: &str, chosen: &dyn Fn(&LabelledStructure) -> bool| {
         let pairs = |predictions: &[f64]| {
@@ -379,12 +381,12 @@ fn time(speed: &Speed) -> Done {
     lengths.dedup();
     let names = [
         "network, updated",
-        "network, from nothing",
-        "linear model, updated",
+        "network, from scratch",
+        "sum, updated",
         "ViennaRNA, one move",
-        "ViennaRNA, from nothing",
+        "ViennaRNA, from scratch",
     ];
-    println!("| bases | {} | speed-up by updating |", names.join(" | "));
+    println!("| bases | {}, ns | gain of updating |", names.join(", ns | "));
     println!("|---|---|---|---|---|---|---|");
     let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
     for bases in lengths {
@@ -406,7 +408,7 @@ fn time(speed: &Speed) -> Done {
         }
         let times =
             [updated, anew, linear_updated, of_vienna(bases, "move")?, of_vienna(bases, "structure")?];
-        let cells: Vec<String> = times.iter().map(|time| format!("{time:.0} ns")).collect();
+        let cells: Vec<String> = times.iter().map(|time| format!("{time:.0}")).collect();
         println!("| {bases} | {} | {:.1} |", cells.join(" | "), anew / updated);
         for (series, value) in series.iter_mut().zip(times) {
             series.points.push((bases as f64, value));
@@ -488,7 +490,7 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
         return Err(format!("{} energies for {} structures", energies.len(), folds.len()).into());
     }
     println!(
-        "| bases | sequences | kind | F1 of pairs | energy above minimum, kcal/mol | minimum found | network prefers the structure found | search, s | exact, s |"
+        "| bases | sequences | kind | F1 of pairs | energy above the minimum, kcal/mol | minimum found | network prefers the found structure | search, s | exact, s |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut groups: Vec<(usize, &str)> = folds.iter().map(|fold| (fold.bases, fold.kind.as_str())).collect();

@@ -8,33 +8,35 @@ use tandem_data::{DataError, OnError, Outcome, Record, RecordWriter, Score, Uniq
 
 /// Convert data from one format to another
 ///
-/// What the output format cannot store is lost (see `tandem-lab data formats`). A record that does not fit at
-/// all is an error, or is skipped and counted with --on-error skip. The output appears complete or not at
-/// all.
+/// Fields that the output format cannot store are lost (see `tandem-lab data formats`). A record that it
+/// cannot store at all is an error, or with --on-error skip is left out and counted. The output file appears
+/// only when it is complete.
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Output file
+    /// Output file; its extension chooses the format, or FORMAT:PATH names it
     #[arg(short, long)]
     out: String,
-    /// Result for positions that have none: win, draw or loss for the side to move
+    /// Result to write for positions that have none: win, draw or loss, as the side to move sees it (default:
+    /// they stay without)
     #[arg(long)]
     fill_result: Option<String>,
-    /// Score in centipawns for positions that have none
+    /// Score in centipawns, as the side to move sees it, to write for positions that have none (default: they
+    /// stay without)
     #[arg(long, allow_negative_numbers = true)]
     fill_score: Option<i16>,
-    /// Write each position only once
+    /// Write each position only once, the first time it occurs; needs at least 8 bytes of memory per position
     #[arg(long)]
     unique: bool,
-    /// Of consecutive records of one position, as `label --all-moves` makes them, write only the one with the
-    /// best score, as training data for a policy
+    /// If consecutive records have the same position, as `data label --all-moves` writes them, write only the
+    /// one with the best score, as training data for a policy
     #[arg(long)]
     best_moves: bool,
-    /// After each record, also write it with colours swapped
+    /// After each record, also write the same position with colours swapped
     #[arg(long)]
     add_flipped: bool,
-    /// After each record, also write its mirror image (files a to h swapped), unless castling is possible
+    /// After each record, also write its mirror image (files a to h swapped), unless castling rights are left
     #[arg(long)]
     add_mirrored: bool,
 }

@@ -7,12 +7,12 @@ use clap::Args;
 use std::path::PathBuf;
 use tandem_data::*;
 
-/// Count records, games and results
+/// Count the records and games of a data set, and the results for the side to move
 #[derive(Args, Debug)]
 pub(crate) struct CountArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Print JSON
+    /// Print the counts as JSON
     #[arg(long)]
     json: bool,
 }
@@ -56,13 +56,14 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
 /// name, or if the numbers of records differ.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// First file
+    /// First data file to compare, in any format
     left: String,
-    /// Second file
+    /// Second data file, in the same or another format, with its records in the same order
     right: String,
     #[command(flatten)]
     options: super::FormatArgs,
-    /// Fields that may differ without error, separated by commas: position, move, score, result, ply, game
+    /// Fields that may differ without making the command fail, separated by commas: position, move, score,
+    /// result, ply, game (default: none)
     #[arg(long, value_delimiter = ',')]
     except: Vec<String>,
 }
@@ -127,12 +128,12 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     }
 }
 
-/// Print the first records as CSV
+/// Print the first records of a data set as CSV
 #[derive(Args, Debug)]
 pub(crate) struct HeadArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Number of records to print
+    /// Number of records to print, from the start of the data
     #[arg(short = 'n', long, default_value_t = 10)]
     lines: usize,
 }
@@ -156,7 +157,7 @@ pub(super) fn head(args: &HeadArgs) -> Result<(), LabError> {
 pub(crate) struct StatsArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Also write an HTML page with histograms
+    /// Also write an HTML page with histograms to this file
     #[arg(long)]
     html: Option<PathBuf>,
 }
@@ -183,15 +184,18 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
 
 /// Check that all positions and moves are legal, and that scores agree with results
 ///
-/// Fails if a position or a move is illegal.
+/// Fails if a position or a move is illegal, or a record is broken. A game lost from a winning score is
+/// counted but is not an error.
 #[derive(Args, Debug)]
 pub(crate) struct ValidateArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Number of the worst records to print
+    /// Maximum number of faulty records to print, the most severe first: illegal positions, then illegal
+    /// moves, then contradictions by score
     #[arg(long, default_value_t = 10)]
     worst: usize,
-    /// Report a contradiction if a side that is ahead by at least this many centipawns lost the game
+    /// Score in centipawns from which a side should not lose: a record with a larger score for the side that
+    /// lost the game counts as a contradiction
     #[arg(long, default_value_t = 600)]
     clear: i16,
 }

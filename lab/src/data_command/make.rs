@@ -12,47 +12,51 @@ use std::path::{Path, PathBuf};
 use tandem_data::BagKind;
 use tandem_selfplay::*;
 
-/// Play games of the engine against itself
+/// Play games of the engine against itself, and save their positions as training data
 ///
-/// Each worker writes a file of its own, STEM-W-of-N.vf, with the extension .part until all games are played.
-/// When killed or interrupted, the same command resumes; at most the current game of each worker is lost. The
-/// same seed gives the same games.
+/// Each worker (a thread that plays one game at a time) writes a viriformat file of its own, STEM-W-of-N.vf,
+/// whose name ends in .part until all games are played. When killed or interrupted, the same command resumes;
+/// at most the current game of each worker is lost. The same seed gives the same games.
 #[derive(Args, Debug)]
 pub(crate) struct SelfplayArgs {
-    /// Beginning of the names of the output files
+    /// Path of the output files without the ending, for example data/run1 for data/run1-0-of-4.vf
     stem: PathBuf,
-    /// Number of games of all workers together
+    /// Total number of games, over all workers
     #[arg(long, default_value_t = 1000)]
     games: u64,
-    /// Soft node limit per move: a search starts no new iteration after this number of nodes
+    /// Soft node limit of each move: the search starts no new iteration after this number of nodes, so it
+    /// finishes the one in progress
     #[arg(long, default_value_t = 5000)]
     nodes: u64,
-    /// Random seed
+    /// Seed of the random openings; the same one gives the same games
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
+    /// NNUE file to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
     /// network)
     #[arg(long)]
     net: Option<String>,
-    /// Games played at once (default: one per core)
+    /// Number of games played at the same time, each on a thread of its own (default: one per core)
     #[arg(long)]
     workers: Option<usize>,
-    /// Hash table of each worker, in MiB
+    /// Size of each worker's hash table, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
-    /// Start from the positions of this book (EPD or FEN lines)
+    /// Start from random positions of this book, a file of EPD or FEN lines (default: from the standard
+    /// position)
     #[arg(long)]
     book: Option<PathBuf>,
-    /// Start from positions of double Chess960
+    /// Start from random positions of double Chess960, in which White and Black have different back ranks
     #[arg(long, conflicts_with = "book")]
     dfrc: bool,
-    /// Random plies after the start, and one more for half of the games
+    /// Number of random plies played after the start position, and one more in half of the games, so that
+    /// both sides begin; 0 for none
     #[arg(long, default_value_t = 8)]
     random_plies: usize,
-    /// Discard openings whose score is further from 0 than this, in centipawns
+    /// Discard an opening if the score after its random plies is further from 0 than this, in centipawns
     #[arg(long, default_value_t = 400)]
     max_opening_score: i32,
-    /// Adjudicate a win when a side is ahead by this many centipawns for four plies
+    /// Score in centipawns from which a side is winning: the game ends if both sides' scores agree on it for
+    /// four plies in a row
     #[arg(long, default_value_t = Adjudication::default().win_score)]
     win_score: i32,
 }
@@ -134,67 +138,72 @@ pub(super) fn selfplay(args: &SelfplayArgs) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Score the positions of a data set with our search or a transformer
+/// Score the positions of a data set with Tandem's search or a transformer
 ///
-/// Results and moves are kept; where there is no move, a search adds its own. Scores are replaced. Finished
-/// work is recorded in a journal next to the output: when killed or interrupted, the same command resumes.
+/// Replaces the scores and keeps results and moves; where a record has no move, the search adds its best one.
+/// Finished work is recorded in a journal next to the output: when killed or interrupted, the same command
+/// resumes.
 #[derive(Args, Debug)]
 pub(crate) struct LabelArgs {
-    /// Files to read, in any format
+    /// Data files to read, in any format (see `tandem-lab data --help`); FORMAT:PATH names the format
     #[arg(required = true)]
     pub(super) inputs: Vec<String>,
     #[command(flatten)]
     pub(super) options: FormatArgs,
-    /// Output file
+    /// Output file; its extension chooses the format, or FORMAT:PATH names it
     #[arg(short, long)]
     pub(super) out: String,
-    /// Soft node limit of each search: of a position, a move (--all-moves) or a leaf (--leaves)
+    /// Soft node limit of each search, after which it starts no new iteration; there is one search per
+    /// position, per move (--all-moves) or per leaf (--leaves)
     #[arg(long, default_value_t = 500)]
     nodes: u64,
-    /// Score every legal move and write a record for each, with the win probability after it, as bags of
-    /// action values need
+    /// Score every legal move of a position, and write a record for each with the win probability after it,
+    /// as training data for networks of action values
     #[arg(long)]
     all_moves: bool,
-    /// Search each position and score, instead of it, COUNT random leaves that this search evaluated
+    /// Search each position and score, instead of it, COUNT random leaves: positions within the search tree
+    /// that the network evaluated
     ///
-    /// Leaves are the positions that a network evaluates in play. Finding those of a position takes COUNT
-    /// times --nodes, and scoring each of them another --nodes.
+    /// Training on leaves matches the positions that a network evaluates in play. Finding those of one
+    /// position takes COUNT times --nodes, and scoring each of them another --nodes.
     #[arg(long, conflicts_with = "all_moves", value_name = "COUNT")]
     leaves: Option<usize>,
-    /// Score leaves with their static evaluation, without a search and without a move
+    /// Score leaves with the network's static evaluation, without a search and without a move
     ///
-    /// For leaves that a later `label` scores again, with a transformer or a longer search. Four times as
-    /// fast with --nodes 16. Only for formats that need no move: .bin, .bf, .csv.
+    /// For leaves that a later `data label` scores again, with a transformer or a longer search. Four times
+    /// as fast with --nodes 16. The output format must not need moves: .bin, .bf or .csv.
     #[arg(long, requires = "leaves")]
     unsearched: bool,
-    /// Network to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
+    /// NNUE file to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
     /// network); may be repeated
     ///
-    /// Several networks are averaged, as an ensemble of teachers for one network.
+    /// The scores of several networks are averaged at every evaluation (an ensemble), for example to train
+    /// one network from several teachers.
     #[arg(long)]
     net: Vec<String>,
     /// Score with this transformer (.ttn, .safetensors) instead of a search
     #[arg(long, value_name = "FILE", conflicts_with_all = ["all_moves", "leaves", "net", "nodes", "hash"])]
     transformer: Option<PathBuf>,
-    /// Weight of the existing score, from 0 to 1; the transformer's score has the remaining weight
+    /// With --transformer, weight of the existing score in the new one, from 0 (ignore it) to 1 (keep it)
     ///
-    /// Both are mixed as win probabilities. Mate scores are kept.
+    /// The remaining weight is the transformer's. Both scores are mixed as win probabilities. Mate scores are
+    /// kept.
     #[arg(long, default_value_t = 0.0, value_name = "WEIGHT", requires = "transformer")]
     pub(super) keep: f64,
-    /// Centipawns per unit of the sigmoid between scores and win probabilities, for the existing scores and
-    /// for those that are written
+    /// With --transformer, centipawns that correspond to one unit of the sigmoid between scores and win
+    /// probabilities, both for the existing scores and for the new ones
     #[arg(long, default_value_t = 400.0, value_name = "CENTIPAWNS", requires = "transformer")]
     pub(super) scale: f64,
-    /// Device of the transformer: cpu, or with libtorch cuda, cuda:1, mps
+    /// Device that runs the transformer: cpu, or in a build with libtorch cuda, cuda:N for GPU N, or mps
     #[arg(long, default_value = "cpu", requires = "transformer")]
     pub(super) device: Device,
-    /// Number of threads (default: all cores)
+    /// Number of threads that search or evaluate (default: all cores)
     #[arg(long)]
     threads: Option<usize>,
-    /// Hash table of each thread, in MiB
+    /// Size of each thread's hash table, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
-    /// Handling of broken records
+    /// Reaction to a record that cannot be decoded or stored
     #[arg(long, value_enum, default_value = "stop")]
     pub(super) on_error: ErrorChoice,
 }

@@ -5,28 +5,29 @@ use crate::error::LabError;
 use clap::Args;
 use std::time::Instant;
 
-/// Shuffle records
+/// Shuffle the records of a data set
 ///
-/// Files may be larger than memory: what does not fit goes through temporary files next to the output, which
-/// need as much space as the records. The same seed gives the same order. From .bf to .bf and from .bin to
-/// .bin, records are moved as they are and not checked; `tandem-lab data validate` checks them.
+/// The data may be larger than memory: what does not fit goes through temporary files next to the output,
+/// which need as much disk space as the records. The same seed, files and --memory give the same order. From
+/// .bf to .bf and from .bin to .bin, records are copied without being checked; `tandem-lab data validate`
+/// checks them.
 #[derive(Args, Debug)]
 pub(crate) struct ShuffleArgs {
-    /// Files to read, in any format
+    /// Data files to read and mix, in any format (see `tandem-lab data --help`); FORMAT:PATH names the format
     #[arg(required = true)]
     inputs: Vec<String>,
     #[command(flatten)]
     options: FormatArgs,
-    /// Output file
+    /// Output file; its extension chooses the format, or FORMAT:PATH names it
     #[arg(short, long)]
     out: String,
-    /// Memory to use, in MiB
+    /// Memory to use for records, in MiB; more means fewer temporary files
     #[arg(long, default_value_t = 1024)]
     memory: usize,
-    /// Random seed
+    /// Seed of the random order
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Handling of broken records
+    /// Reaction to a record that cannot be decoded or stored
     #[arg(long, value_enum, default_value = "stop")]
     on_error: ErrorChoice,
 }

@@ -16,22 +16,22 @@ use tandem_data::*;
 pub(crate) struct SplitArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Output file for training
+    /// Output file for the training set, which gets the games that no other set gets
     #[arg(long)]
     train: String,
-    /// Output file for validation
+    /// Output file for the validation set (default: none)
     #[arg(long)]
     validation: Option<String>,
-    /// Output file for testing
+    /// Output file for the test set (default: none)
     #[arg(long)]
     test: Option<String>,
-    /// Fraction of the games for validation, from 0 to 1
+    /// Fraction of the games that goes to the validation set, from 0 to 1
     #[arg(long, alias = "validation-share", default_value_t = 0.05, requires = "validation")]
     validation_fraction: f64,
-    /// Fraction of the games for testing, from 0 to 1
+    /// Fraction of the games that goes to the test set, from 0 to 1
     #[arg(long, alias = "test-share", default_value_t = 0.05, requires = "test")]
     test_fraction: f64,
-    /// Random seed; another one gives another split
+    /// Seed of the hash that assigns games to sets; another seed gives another split
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -83,7 +83,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), LabError> {
             match out.write(record) {
                 Ok(()) => counts[part as usize][1] += 1,
                 Err(DataError::Unsupported { .. }) if args.input.on_error.choice() == OnError::Skip => {
-                    unsupported += 1
+                    unsupported += 1;
                 }
                 Err(error) => return Err(error.into()),
             }

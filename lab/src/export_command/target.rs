@@ -7,23 +7,23 @@ use std::path::Path;
 /// A format of network files, as `--to` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Target {
-    /// Our own, .tnn: any NNUE
+    /// Tandem's own format for NNUEs, .tnn: any architecture
     Tnn,
-    /// Floating point, .safetensors: any network
+    /// Floating point, .safetensors: any NNUE or transformer
     Safetensors,
-    /// Stockfish's, .nnue: the architectures of versions 12 to 17 except 15
+    /// Stockfish's format for NNUEs, .nnue: the architectures of versions 12 to 17 except 15
     Stockfish,
-    /// Jomfish's, .jnn: HalfKP 256x2-32-32-1
+    /// Jomfish's format for NNUEs, .jnn: HalfKP 256x2-32-32-1
     Jomfish,
-    /// The student's, .halfkp16: HalfKP with separate weights for each perspective
+    /// HALFKP16, .halfkp16 (see docs/formats.md): HalfKP NNUEs with separate weights for each perspective
     Student,
-    /// Bullet's, .bullet: one hidden layer; the file does not state its architecture
+    /// Bullet's format for NNUEs, .bullet: a single output layer; the file does not state its architecture
     Bullet,
-    /// Our own, .ttn: any transformer
+    /// Tandem's own format for transformers, .ttn: any architecture
     Ttn,
     /// ONNX graph, .onnx: any transformer
     Onnx,
-    /// lc0's, .pb.gz: transformers of the BT family
+    /// lc0's format, .pb.gz: transformers of the BT family
     Lc0,
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum WeightPrecision {
     F32,
     /// 16-bit floating point with the exponent range of f32 (bfloat16)
     Bf16,
-    /// 8-bit integers, with a scale for each output
+    /// 8-bit integers, with a scale factor for each output of a layer
     Int8,
 }
 

@@ -64,9 +64,9 @@ impl SquareMap {
 /// The quantity that is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Quantity {
-    /// Attention weights, which add up to 100 % for each square
+    /// Attention weights: the distribution over all tokens that each square attends to, 100 % in total
     Attention,
-    /// Logits that smolgen or a learned bias adds for each pair of squares, independent of their contents
+    /// Logits that smolgen or a learned bias adds to the attention between each pair of squares
     #[value(alias = "smolgen", alias = "bias")]
     Pairs,
 }

@@ -17,7 +17,7 @@ pub fn score_of_elo(elo: f64) -> f64 {
 /// single observation) become `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Points per game, from 0 to 1.
+    /// Mean points per game, from 0 to 1.
     pub score: f64,
     /// Half-width of the 95 % interval of the score.
     pub score_error: f64,
@@ -37,7 +37,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Estimate from pairs of games; `None` without any.
+    /// Estimate from the points of game pairs; `None` if there are no pairs.
     pub fn of_pairs(pairs: &Pentanomial) -> Option<Self> {
         Self::of_counts(&pairs.0, 2.0)
     }

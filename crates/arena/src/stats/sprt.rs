@@ -13,7 +13,7 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtModel {
-    /// Logistic Elo of the expected score.
+    /// Logistic Elo: the usual scale, on which 400 Elo are odds of 10 to 1.
     Logistic,
     /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game. The expected number
     /// of games does not depend on the book or the fraction of draws.
@@ -65,7 +65,7 @@ pub enum Verdict {
 /// State of a test after some pairs of games.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SprtState {
-    /// Log-likelihood ratio of H1 to H0.
+    /// Log-likelihood ratio of H1 to H0; positive if the results favour H1.
     pub llr: f64,
     /// Lower bound: at or below it H0 is accepted.
     pub lower: f64,
@@ -102,7 +102,7 @@ impl Sprt {
         ((self.beta / (1.0 - self.alpha)).ln(), ((1.0 - self.beta) / self.alpha).ln())
     }
 
-    /// State of the test after these pairs.
+    /// State of the test, decided or not, after these pairs of games.
     pub fn state(&self, pairs: &Pentanomial) -> SprtState {
         let llr = self.llr(pairs);
         let (lower, upper) = self.bounds();

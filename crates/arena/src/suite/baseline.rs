@@ -3,7 +3,7 @@
 use super::SuiteReport;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Differences between two runs of a suite.
+/// Differences between two runs of a suite: positions solved in only one of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// Identifiers of the positions that only the new run solved.

@@ -14,12 +14,12 @@ pub const COUNT: usize = 1858;
 pub struct PolicyIndex(u16);
 
 impl PolicyIndex {
-    /// Checks an index; `None` from [`COUNT`] on.
+    /// Checks that an index is below [`COUNT`]; `None` if it is not.
     pub fn new(index: usize) -> Option<Self> {
         (index < COUNT).then_some(Self(index as u16))
     }
 
-    /// All indices in ascending order.
+    /// All indices from 0 to [`COUNT`] − 1, in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..COUNT as u16).map(Self)
     }
@@ -90,7 +90,7 @@ impl Tables {
     }
 }
 
-/// Index of a legal move.
+/// Index of a legal move in lc0's policy output.
 ///
 /// # Panics
 ///

@@ -14,12 +14,12 @@ pub const COUNT: usize = 1968;
 pub struct ActionIndex(u16);
 
 impl ActionIndex {
-    /// Checks an index; `None` from [`COUNT`] on.
+    /// Checks that an index is below [`COUNT`]; `None` if it is not.
     pub fn new(index: usize) -> Option<Self> {
         (index < COUNT).then_some(Self(index as u16))
     }
 
-    /// All indices in ascending order.
+    /// All indices from 0 to [`COUNT`] − 1, in ascending order.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..COUNT as u16).map(Self)
     }

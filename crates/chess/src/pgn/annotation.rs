@@ -3,7 +3,7 @@
 use super::Ply;
 use std::time::Duration;
 
-/// An evaluation from a comment, seen by White.
+/// An evaluation from a PGN comment, from White's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eval {
     /// Score of the position after the move.
@@ -12,7 +12,7 @@ pub struct Eval {
     pub depth: Option<u32>,
 }
 
-/// Score of a position, seen by White.
+/// Score of a position, from White's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
     /// In hundredths of a pawn; positive if White is better.

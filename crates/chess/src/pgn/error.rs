@@ -14,12 +14,12 @@ pub struct PgnError {
     pub line: u64,
     /// Byte offset of the fault in the file, after decompression.
     pub offset: u64,
-    /// Kind of the fault.
+    /// Kind of the fault, with the text that caused it.
     #[source]
     pub kind: PgnErrorKind,
 }
 
-/// Kind of a fault of a game.
+/// Kind of a fault in the text of a game.
 #[derive(Debug, Error)]
 pub enum PgnErrorKind {
     /// The file itself could not be read; no games follow.
@@ -31,22 +31,22 @@ pub enum PgnErrorKind {
     /// A tag that is not of the form `[Name "value"]`.
     #[error("'{0}' is not a tag; it should look like [Name \"value\"]")]
     Tag(String),
-    /// A tag `FEN` with an invalid position.
+    /// The tag `FEN` does not hold a valid position.
     #[error("in the tag FEN: {0}")]
     Fen(#[from] FenError),
     /// A game of a variant other than chess and Chess960.
     #[error("the variant '{0}' is not chess or Chess960")]
     Variant(String),
-    /// A word that is not a legal move.
+    /// A word of the move text is not a legal move.
     #[error(transparent)]
     Move(#[from] SanError),
     /// A null move, by which a side would pass.
     #[error("'{0}' is a null move, which is not legal")]
     NullMove(String),
-    /// A comment that is not closed.
+    /// A comment has no closing brace.
     #[error("the comment that begins with '{0}' is not closed by '}}'")]
     UnclosedComment(String),
-    /// A variation that is not closed.
+    /// A variation has no closing parenthesis.
     #[error("a variation is not closed by ')'")]
     UnclosedVariation,
     /// The end of a variation that was not opened.

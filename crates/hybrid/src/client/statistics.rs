@@ -7,13 +7,13 @@ use std::time::Duration;
 /// Counts of one search, as the engine prints them after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Positions evaluated with the NNUE.
+    /// Number of positions that the search evaluated with the NNUE.
     pub evaluations: u64,
     /// Positions that reached the selector, or would have if there were one.
     pub considered: u64,
-    /// Queries sent to the strategist.
+    /// Number of positions sent to the strategist (the hybrid's transformer) for evaluation.
     pub queried: u64,
-    /// Queries answered while the search ran.
+    /// Number of queries that the strategist answered while the search ran.
     pub answered: u64,
     /// Visits of a position whose evaluation was in the cache.
     pub hits: u64,

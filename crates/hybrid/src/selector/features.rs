@@ -11,15 +11,15 @@ use tandem_chess::{
 /// Number of features.
 pub(crate) const NUM_FEATURES: usize = 20;
 
-/// Name and range of a feature.
+/// Name and range of one input of the selector.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
     /// Name, stored in files. It must never change, because a selector is valid only for the features it was
     /// trained on.
     pub name: &'static str,
-    /// Lower bound; smaller values are clamped.
+    /// Lower bound of the scaled value; smaller values are clamped to it.
     pub min: f32,
-    /// Upper bound; larger values are clamped.
+    /// Upper bound of the scaled value; larger values are clamped to it.
     pub max: f32,
 }
 
@@ -68,7 +68,7 @@ pub const FEATURES: [Feature; NUM_FEATURES] = [
 /// Inputs of the features that the board does not show.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FeatureContext {
-    /// Remaining search depth in plies.
+    /// Remaining search depth at the position, in plies.
     pub depth: i32,
     /// Absolute difference between the NNUE's PSQT and positional outputs, in pawns; 0 for networks without
     /// PSQT output.
@@ -80,7 +80,7 @@ pub struct FeatureContext {
 pub struct Features([f32; NUM_FEATURES]);
 
 impl Features {
-    /// Computes the features of a position.
+    /// Computes the inputs of the selector for a position and its search context.
     pub fn of(position: &Position, context: FeatureContext) -> Self {
         let board = position.board();
         let us = board.side_to_move();
@@ -138,7 +138,7 @@ impl Features {
         Self(values)
     }
 
-    /// The values, in the order of [`FEATURES`].
+    /// The scaled and clamped values, in the order of [`FEATURES`].
     pub fn values(&self) -> &[f32; NUM_FEATURES] {
         &self.0
     }

@@ -25,7 +25,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Network, LoadError> {
 }
 
 impl Network {
-    /// Writes the network as Jomfish's `.jnn`.
+    /// Writes the network in Jomfish's `.jnn` format, which holds one architecture only.
     ///
     /// # Errors
     /// The architecture is not HalfKP 256x2-32-32-1.

@@ -18,7 +18,7 @@ const FORMAT: (&str, &str) = ("format", "tandem-nnue-1");
 const HEADER: usize = 8;
 
 impl<I: Inputs> FloatNetwork<I> {
-    /// Writes the network as a safetensors file.
+    /// Writes the network as a safetensors file, with its architecture in the metadata.
     ///
     /// # Errors
     /// The network fails [`Self::check`], for example because a tensor has the wrong length.

@@ -75,7 +75,7 @@ pub(super) fn read_student(bytes: &[u8]) -> Result<Network, LoadError> {
 }
 
 impl Network {
-    /// Writes the network as the student's binary.
+    /// Writes the network in the HALFKP16 format, HalfKP with separate weights for each perspective.
     ///
     /// # Errors
     /// The network does not have HalfKP inputs, separate weights for each perspective, a clipped hidden layer
@@ -126,15 +126,15 @@ impl Network {
 /// The facts about a network that bullet's quantised file does not contain.
 #[derive(Clone, Debug)]
 pub struct BulletLayout {
-    /// The chess feature set.
+    /// The feature set, which bullet's file does not state.
     pub features: FeatureSet,
-    /// Accumulator width of one side.
+    /// Number of accumulator values of one side.
     pub outputs: usize,
     /// The activation function between the accumulators and the output.
     pub activation: Activation,
-    /// Quantisation factor of the accumulators.
+    /// QA: the integer that represents 1.0 in the accumulators.
     pub qa: i16,
-    /// Quantisation factor of the output weights.
+    /// QB: the integer that represents 1.0 in the output weights.
     pub qb: i16,
     /// Output scale: the value of an output of 1.0 in centipawns.
     pub scale: i32,

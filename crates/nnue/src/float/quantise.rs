@@ -30,22 +30,22 @@ impl Default for Quantisation {
 pub struct LayerReport {
     /// The layer, for example `stack 3, layer 0, weights`.
     pub name: String,
-    /// Number of parameters.
+    /// Number of weights or biases in the layer.
     pub parameters: usize,
     /// Quantisation factor: the integer that represents 1.0.
     pub scale: f64,
-    /// Largest magnitude among the float parameters.
+    /// Largest absolute value among the parameters before quantisation.
     pub max_abs: f64,
     /// Number of parameters that were clipped to the integer range. More than a few call for weight clipping
     /// in training.
     pub clipped: usize,
     /// Largest absolute difference between a parameter and its quantised value.
     pub max_error: f64,
-    /// Root mean square of these differences.
+    /// Root mean square of the differences between parameters and their quantised values.
     pub rms_error: f64,
 }
 
-/// A float network that cannot be quantised.
+/// Error for a float network that cannot be quantised, with the layer at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{layer}: {problem}")]
 pub struct QuantiseError {
@@ -71,9 +71,9 @@ impl QuantiseError {
 /// Quantisation factors of every tensor of a network: the integers that represent 1.0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scales {
-    /// Weights and biases of the first layer.
+    /// Factor for the weights and biases of the first layer.
     pub accumulator: f64,
-    /// Piece-square values.
+    /// Factor for the values of the piece-square table.
     pub psqt: f64,
     /// Weights and biases of each layer of a stack, in order.
     pub layers: Vec<(f64, f64)>,

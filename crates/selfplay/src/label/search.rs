@@ -27,22 +27,22 @@ pub enum LabelKind {
     Unsearched(usize),
 }
 
-/// Settings of labelling by search.
+/// Settings of a run that labels positions with scores of a search.
 pub struct LabelSettings {
-    /// Creates the evaluators, one for each thread.
+    /// Function that creates the evaluators of the search, one for each thread.
     pub factory: Arc<EvaluatorFactory>,
     /// Name of the evaluator, as text that another network would not give; it is compared when a run is
     /// resumed.
     pub evaluator: String,
     /// Soft node limit for each position or move: no new iteration begins after this many nodes.
     pub nodes: u64,
-    /// Hash table of each thread in MiB.
+    /// Size of each thread's hash table, in MiB.
     pub hash: usize,
-    /// Number of threads; each labels whole blocks.
+    /// Number of threads; each labels whole blocks of records.
     pub threads: usize,
-    /// Kind of labels that are made.
+    /// Positions that are scored: those of the input, all their moves, or leaves of their searches.
     pub labels: LabelKind,
-    /// Reaction to a broken record of the input.
+    /// Reaction to an input record that cannot be decoded: stop or skip it.
     pub on_error: OnError,
 }
 

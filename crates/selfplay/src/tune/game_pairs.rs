@@ -18,16 +18,16 @@ use tandem_search::{EvaluatorFactory, Limits, SearchResult, Searcher};
 /// Results of games from the view of the plus side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GameResults {
-    /// Games that the plus side won.
+    /// Number of games that the plus side of the perturbation won.
     pub wins: u64,
-    /// Games that ended in a draw.
+    /// Number of games that ended in a draw.
     pub draws: u64,
-    /// Games that the plus side lost.
+    /// Number of games that the plus side of the perturbation lost.
     pub losses: u64,
 }
 
 impl GameResults {
-    /// Number of games.
+    /// Total number of games: wins, draws and losses.
     pub fn games(self) -> u64 {
         self.wins.saturating_add(self.draws).saturating_add(self.losses)
     }
@@ -57,20 +57,20 @@ pub(super) trait PairPlayer {
     ) -> Result<Option<GameResults>, SelfPlayError>;
 }
 
-/// Conditions of the games of a tuning.
+/// Conditions under which the games of a tuning are played.
 pub struct GameSettings {
-    /// Creates the evaluators, one for each side.
+    /// Function that creates the evaluators of the search, one for each side.
     pub factory: Arc<EvaluatorFactory>,
     /// Name of the evaluator, as text that another network would not give; it is compared when a run is
     /// resumed.
     pub evaluator: String,
     /// Exact number of nodes of a move, the same for both sides whatever their parameters are.
     pub nodes: u64,
-    /// Hash table of each side in MiB.
+    /// Size of each side's hash table, in MiB.
     pub hash: usize,
-    /// Source of start positions.
+    /// Start positions of the games: a book or random plies.
     pub openings: Openings,
-    /// Rules for ending games early.
+    /// Rules for ending games early, by the scores of both sides.
     pub adjudication: Adjudication,
 }
 

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// A search parameter that is tuned.
+/// A search parameter that is tuned, with its range and step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunedParameter {
-    /// Name in the table of search parameters.
+    /// Name of the parameter in the search's table, [`tandem_search::params::TABLE`].
     pub name: String,
-    /// Value at the start of the tuning.
+    /// Value at the start of the tuning, usually the default.
     pub start: i32,
-    /// Smallest value of the range.
+    /// Smallest value that the tuning may try.
     pub min: i32,
-    /// Largest value of the range.
+    /// Largest value that the tuning may try.
     pub max: i32,
     /// Size of a perturbation at the end of the tuning (`c_end` of fishtest).
     pub step: i32,
@@ -67,16 +67,16 @@ impl fmt::Display for TunedParameter {
 /// Plan of a tuning. A resumed run must have the same one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuningPlan {
-    /// Parameters to tune, all at once.
+    /// Parameters to tune; every iteration perturbs all of them at once.
     pub parameters: Vec<TunedParameter>,
     /// Number of iterations, each with one perturbation and one update.
     pub iterations: u64,
-    /// Pairs of games in an iteration.
+    /// Number of game pairs per iteration; the two games of a pair swap colours.
     pub pairs: u64,
     /// Change of a parameter, in steps, for each game won more than lost at the end of the tuning (`r_end` of
     /// fishtest).
     pub r_end: f64,
-    /// Seed of perturbations and openings.
+    /// Seed of the random perturbations and openings.
     pub seed: u64,
     /// Conditions of the games as one line of text; see [`super::GameSettings::conditions`].
     pub conditions: String,
@@ -86,7 +86,7 @@ impl TuningPlan {
     /// Largest number of games of a plan; a larger one is taken for a mistake.
     pub const MAX_GAMES: u64 = 1 << 30;
 
-    /// Number of games of the whole tuning.
+    /// Number of games of the whole tuning, over all iterations.
     pub fn games(&self) -> u64 {
         2 * self.pairs * self.iterations
     }

@@ -3,9 +3,9 @@
 /// Values counted in bins of equal width between the minimum and the maximum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// Least finite value; zero if there is none.
+    /// Smallest finite value; zero if there are no finite values.
     pub min: f64,
-    /// Greatest finite value; zero if there is none.
+    /// Largest finite value; zero if there are no finite values.
     pub max: f64,
     /// Number of finite values, the total of all bins.
     pub count: u64,
@@ -55,7 +55,7 @@ impl Histogram {
         histogram
     }
 
-    /// Upper bound of each bin, in increasing order.
+    /// Upper bound of each bin, in increasing order; the last one is [`Self::max`].
     pub fn limits(&self) -> impl Iterator<Item = f64> + '_ {
         let count = self.bins.len();
         // The last bound is the maximum itself, without rounding.

@@ -12,9 +12,9 @@ use tandem_chess::output;
 /// One line of the history: the scalars that were logged together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Number of steps done when this was logged.
+    /// Number of optimiser steps done when the line was logged.
     pub step: u64,
-    /// Number of positions trained on so far.
+    /// Number of positions trained on from the start of the run up to this step.
     pub positions: u64,
     /// Seconds that the run had taken, including the time before it was resumed.
     pub seconds: f64,

@@ -92,7 +92,7 @@ pub struct EvaluatorPair {
 }
 
 impl EvaluatorPair {
-    /// Combines two networks and the hybrid between them.
+    /// Combines an NNUE and a transformer with the bridge and the settings of the hybrid made from them.
     ///
     /// # Errors
     /// If the networks or the hybrid's parts do not fit each other.

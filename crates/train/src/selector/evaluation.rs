@@ -65,7 +65,7 @@ pub struct ErrorCurve {
 /// Evaluation of a selector on cases: of its decisions at the threshold, and of its order at all thresholds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectorReport {
-    /// Number of cases that it was evaluated on.
+    /// Number of labelled positions that the selector was evaluated on.
     pub cases: usize,
     /// Fraction of cases in which the strategist is better, which is the precision of random queries.
     pub base_rate: f64,

@@ -8,7 +8,7 @@ use crate::checkpoint::{
 use std::path::Path;
 use tandem_transformer::Architecture;
 
-/// A transformer's run at a step.
+/// Checkpoint of a transformer's run: everything that is needed to resume it after a given step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerCheckpoint {
     /// The recipe of the run; a run is resumed only with an equal one.

@@ -104,7 +104,7 @@ pub struct TransformerMetrics {
 }
 
 impl TransformerMetrics {
-    /// Adds the outputs for a batch of samples.
+    /// Adds the network's outputs for a batch of samples to the running metrics.
     ///
     /// # Panics
     /// If the length of an output is not a multiple of the number of samples.

@@ -41,7 +41,7 @@ pub fn predict_samples_with_bridge(
 ) -> Result<OutputsByHead, InputError> {
     let mut outputs_by_head = OutputsByHead::new();
     let mut append = |outputs: &[Outputs]| {
-        outputs.iter().for_each(|outputs| append_outputs(&mut outputs_by_head, outputs))
+        outputs.iter().for_each(|outputs| append_outputs(&mut outputs_by_head, outputs));
     };
     if let Some(channels) = network.architecture().input.channels() {
         let (mut rows, mut codes) = (Vec::new(), Vec::new());

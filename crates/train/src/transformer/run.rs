@@ -44,7 +44,7 @@ pub struct TransformerOptions<'a> {
 pub enum TransformerEvent<'a> {
     /// The run starts, or continues from a checkpoint.
     Begin {
-        /// Steps done, 0 unless the run is resumed.
+        /// Number of steps done before; 0 unless the run is resumed.
         step: u64,
         /// Steps of the whole run, from its number of positions and the batch size.
         steps: u64,
@@ -57,7 +57,7 @@ pub enum TransformerEvent<'a> {
         step: u64,
         /// Mean of the losses of those steps, and the greatest of their gradient norms.
         metrics: &'a TransformerStepMetrics,
-        /// Learning rate of the last of these steps.
+        /// Learning rate of the last step that this event reports.
         lr: f64,
         /// Positions per second since the last event, all processes together.
         speed: f64,
@@ -73,7 +73,7 @@ pub enum TransformerEvent<'a> {
     },
     /// A validation is done; a checkpoint follows it.
     Validated {
-        /// Steps done before this validation.
+        /// Number of optimiser steps done before this validation.
         step: u64,
         /// Losses and accuracies on the validation data of all processes.
         metrics: &'a TransformerMetrics,

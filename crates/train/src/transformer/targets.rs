@@ -54,7 +54,7 @@ pub struct HeadWeights {
     pub state_value: f64,
     /// Best move, as the record has it, default 1.
     pub policy: f64,
-    /// Softened policy, default 8, as lc0 weights it.
+    /// Softened policy: the policy target at a higher temperature; default 8, as in lc0.
     pub soft_policy: f64,
     /// Optimistic policy, which favours moves of games that went better than expected; default 1.
     pub optimistic_policy: f64,

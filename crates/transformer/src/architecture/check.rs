@@ -14,7 +14,7 @@ const MAX_TENSORS: usize = 100_000;
 const MAX_PARAMETERS: usize = 1 << 31;
 
 impl Architecture {
-    /// Checks all sizes and combinations of parts.
+    /// Checks that all sizes are in range and that the chosen parts can be combined.
     ///
     /// # Errors
     /// Names the first key whose value is out of range or does not fit the others, with the reason.

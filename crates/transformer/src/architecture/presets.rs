@@ -48,7 +48,7 @@ impl Preset {
         }
     }
 
-    /// The parsed description.
+    /// Architecture of the preset, parsed from its TOML description.
     ///
     /// # Panics
     /// If a description in this crate is invalid, which a test rules out.

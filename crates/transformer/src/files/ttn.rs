@@ -139,7 +139,7 @@ pub struct NetworkFile<B = Mmap> {
 }
 
 impl NetworkFile {
-    /// Maps a file and verifies all of it.
+    /// Memory-maps a `.ttn` file, and verifies its header and all of its tensors.
     ///
     /// # Errors
     /// If the file cannot be opened, is truncated or damaged, or lacks tensors of its architecture.
@@ -266,7 +266,7 @@ impl<B: AsRef<[u8]>> NetworkFile<B> {
         })
     }
 
-    /// All tensors in full precision.
+    /// All tensors as 32-bit floats; bfloat16 and int8 tensors are expanded.
     ///
     /// # Errors
     /// If dequantisation overflows to infinity; all else was verified on opening.

@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Encoded positions for a forward pass; [`crate::PositionBatch`] makes them.
 #[derive(Clone, Copy, Debug)]
 pub enum Inputs<'a> {
-    /// For networks that read text ([`Input::Text`]).
+    /// Input of networks that read tokens of text ([`Input::Text`]).
     Text {
         /// 78 for each position: a zero and the 77 tokens of its FEN.
         tokens: &'a [u16],
@@ -22,7 +22,7 @@ pub enum Inputs<'a> {
     Coded {
         /// Input channels of all squares, as in [`Self::Squares`].
         squares: &'a [f32],
-        /// Codes of all boards, one after the other.
+        /// Board codes, the outputs of a bridge, of all positions one after the other.
         codes: &'a [f32],
     },
     /// External codes only: the input channels are zero, and the network's own dense-board layer is skipped.
@@ -38,9 +38,9 @@ pub enum InputError {
     /// The number of values is not a multiple of the number that each position has.
     #[error("{len} values are not whole positions of {each}")]
     Length {
-        /// Number of values that were given in all.
+        /// Number of input values that were given for all positions together.
         len: usize,
-        /// Number of values that each position needs.
+        /// Number of input values that each position needs.
         each: usize,
     },
     /// A board code for a network without a dense-board embedding.
@@ -49,7 +49,7 @@ pub enum InputError {
     /// The number of codes is not the number of positions.
     #[error("{codes} codes for {positions} positions; each needs one")]
     Codes {
-        /// Number of codes that were given.
+        /// Number of board codes that were given.
         codes: usize,
         /// Number of positions, by the length of the squares.
         positions: usize,
@@ -62,7 +62,7 @@ pub enum InputError {
         "{lists} lists of moves for {positions} positions; networks of action values need one for each, others none"
     )]
     Moves {
-        /// Number of lists that were given.
+        /// Number of move lists that were given.
         lists: usize,
         /// Number of positions, by the length of the tokens.
         positions: usize,

@@ -46,7 +46,7 @@ impl ValueEstimate {
         }
     }
 
-    /// From the logits of win, draw and loss.
+    /// Converts the logits of win, draw and loss to probabilities by a softmax.
     pub fn from_wdl_logits(logits: [f32; 3]) -> Self {
         let mut powers = [0.0; 3];
         powers
