@@ -94,9 +94,10 @@ struct InputArgs {
 /// The arguments for formats that do not describe themselves.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FormatArgs {
-    /// Columns of a CSV file whose header does not name them:
-    /// fen=NAME,score=NAME,move=NAME,result=NAME,ply=NAME; whose view scores have, view=white or
-    /// view=side-to-move; and their unit, unit=centipawns or unit=pawns
+    /// Description of a CSV file, items separated by commas. If its header does not name the columns:
+    /// fen=NAME, score=NAME, move=NAME, result=NAME and ply=NAME name the column of each field. view=white or
+    /// view=side-to-move: the side from whose view scores and results are given. unit=centipawns or
+    /// unit=pawns: the unit of the scores
     #[arg(long)]
     columns: Option<String>,
     /// Kind of the records in a .bag or .bagz file: action-value (position, move, win probability),

@@ -15,27 +15,30 @@ use tandem_chess::{input, pgn};
 /// Compute Elo with error bars from PGN files or counts
 ///
 /// From PGN files with two players, prints the result of their match; with more, a rating list by maximum
-/// likelihood (Bradley-Terry with draws and White's advantage). Games whose Round tags are N.1 and N.2 count
-/// as a pair: one opening, colours swapped.
+/// likelihood (Bradley-Terry model with draws and the advantage of White). Games whose Round tags are N.1 and
+/// N.2 count as a pair: one opening, colours swapped. Without files, give --wdl or --pairs.
 #[derive(Args, Debug)]
 pub(crate) struct EloArgs {
     /// PGN files to read the games from, plain or compressed with zstd or gzip
     files: Vec<PathBuf>,
-    /// Numbers of wins, draws and losses of the first player, instead of files
+    /// Numbers of wins, draws and losses of the first player, separated by commas, for example 120,300,80;
+    /// instead of files
     #[arg(long, value_name = "W,D,L", value_delimiter = ',', conflicts_with = "files", value_parser = count())]
     wdl: Option<Vec<u64>>,
-    /// Numbers of game pairs in which the first player scored 0, 1/2, 1, 3/2 and 2 points, instead of files
+    /// Numbers of game pairs in which the first player scored 0, 1/2, 1, 3/2 and 2 points, separated by
+    /// commas, for example 5,28,64,26,7; instead of files
     #[arg(long, value_name = "A,B,C,D,E", value_delimiter = ',', conflicts_with_all = ["files", "wdl"], value_parser = count())]
     pairs: Option<Vec<u64>>,
-    /// Also run a sequential test (SPRT) of H0, the first player is stronger by ELO0, against H1, stronger by
-    /// ELO1, with error rates of 0.05; needs pairs of games
+    /// Also run a sequential test (SPRT) with the bounds ELO0,ELO1, for example 0,5: H0 is that the first
+    /// player is stronger by ELO0, H1 that it is stronger by ELO1; each is accepted wrongly with a
+    /// probability of 0.05. Needs pairs of games
     #[arg(long, value_name = "ELO0,ELO1", value_delimiter = ',', allow_hyphen_values = true)]
     sprt: Option<Vec<f64>>,
-    /// Unit of the bounds ELO0 and ELO1 of --sprt
+    /// Unit of ELO0 and ELO1 of --sprt
     #[arg(long, value_enum, default_value_t = EloModel::Normalised)]
     model: EloModel,
-    /// Set the rating of this player to ELO, and shift all others accordingly; prints a rating list even for
-    /// two players (default: the mean rating is 0)
+    /// Give this player the rating ELO, and shift all others by the same amount, for example old=2000; prints
+    /// a rating list even for two players (default: the mean rating of all players is 0)
     #[arg(long, value_name = "NAME=ELO", conflicts_with_all = ["wdl", "pairs", "sprt"])]
     anchor: Option<String>,
     /// Print the results as JSON

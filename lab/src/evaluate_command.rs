@@ -25,34 +25,38 @@ use tandem_data::{BadFilter, Cursor, Filter, OnError, Record, RecordReader};
 use tandem_train::selector::DEFAULT_MARGIN;
 use tandem_train::{GroupMetrics, LabelledPrediction, Loss, Metrics, PIECE_GROUPS, Phase, Target, sigmoid};
 
-/// Compare networks on positions whose scores or results are known
+/// Compare networks on positions whose scores, results or moves are known
 ///
-/// Prints one row per network, over all positions, then by game phase and by number of pieces. The columns
-/// are the loss (mean square of the difference between the network's win probability and the target), the
-/// mean absolute error in centipawns (MAE cp; labels beyond 2000 are excluded), the sign accuracy (how often
-/// the score favours the side that won), the WDL accuracy (how often the game had the result that is most
-/// likely by the score), and the correlation of the scores with the labels.
+/// For NNUEs, prints one row per network, over all positions, then by game phase and by number of pieces. The
+/// label of a position is its score in the data. The columns are the loss (mean square of the difference
+/// between the win probability by the network's score and the target; see --scale and --wdl), the mean
+/// absolute error in centipawns (MAE cp; labels beyond 2000 are excluded), the sign accuracy (how often the
+/// score favours the side that won), the WDL accuracy (how often the game had the result, win, draw or loss,
+/// that is most likely by the score), and the correlation of the scores with the labels.
 ///
-/// With a transformer among the networks, prints instead how often its first move, or one of its first three
-/// or five, is the move played; the cross-entropy of its policy; and the mean square error of its value, from
-/// -1 to 1, against the game's result (or the score, if there is no result), next to that of the best
-/// constant. Scores in centipawns are turned into values with a scale that is fitted to the same positions.
-/// Networks of action values are evaluated on every legal move; if the data has several moves of a position,
-/// their predicted distributions and their ranking of the moves are measured.
+/// With a transformer among the networks, prints other columns: how often the move played in the game is the
+/// network's first move, or among its first three or five; the cross-entropy of its policy (its probabilities
+/// of the moves); and the mean square error of its value, from -1 to 1, against the game's result (or the
+/// score, if there is no result), next to that of the best constant. Scores in centipawns are turned into
+/// values with a scale that is fitted to the same positions. Networks of action values, which read a position
+/// and a move, are evaluated on every legal move; if the data has several moves of a position, their
+/// predicted distributions and their ranking of the moves are measured.
 ///
-/// Standard errors are computed over games, because positions of a game are alike. The other networks are
-/// compared with the first one on the same games (95 % intervals of 1000 bootstrap resamples of games), and
-/// transformers also by their best moves and values.
+/// With a transformer, standard errors are computed over games, because positions of a game are alike. The
+/// other networks are compared with the first one on the same games (95 % intervals of 1000 bootstrap
+/// resamples of games), and transformers also by their best moves and values.
 #[derive(Args, Debug)]
 pub(crate) struct EvaluateArgs {
-    /// Network files to compare: NNUEs or transformers (.ttn, .safetensors, .pb.gz)
+    /// Network files to compare: NNUEs (.tnn, .nnue, .safetensors and others) or transformers (.ttn,
+    /// .safetensors, .pb.gz)
     ///
     /// The word bootstrap stands for the hand-written evaluation. A hybrid (.hybrid: a transformer that also
-    /// reads the NNUE's accumulators through a bridge) is evaluated as this transformer; both of its networks
-    /// must be given too.
+    /// reads the NNUE's accumulators, the outputs of its first layer, through a bridge, a small layer) is
+    /// evaluated as this transformer; both of its networks must be given too.
     #[arg(required = true)]
     nets: Vec<String>,
-    /// Positions to evaluate, with scores or results, in any format of `tandem-lab data`; may be repeated
+    /// File of positions to evaluate, with scores, results or moves, in any format that `tandem-lab data
+    /// formats` lists; may be repeated
     #[arg(long, required = true, value_name = "PATH")]
     data: Vec<String>,
     #[command(flatten)]
@@ -60,34 +64,37 @@ pub(crate) struct EvaluateArgs {
     /// Maximum number of positions to evaluate, from the start of the data (default: all)
     #[arg(long)]
     positions: Option<u64>,
-    /// Evaluate only the records that satisfy these rules, for example no-checks,no-captures,no-mates
-    /// (default: all records); an unknown rule prints the list of them
+    /// Evaluate only the records that satisfy these rules, separated by commas, for example
+    /// no-checks,no-captures,no-mates (default: all records); an unknown rule prints the list of them
     #[arg(long, default_value = "")]
     filter: String,
-    /// Centipawns that correspond to one unit of the sigmoid, by which scores are turned into win
-    /// probabilities: sigmoid(score / SCALE)
+    /// Divisor by which scores in centipawns are turned into win probabilities: sigmoid(score / SCALE), where
+    /// sigmoid(x) = 1 / (1 + e^-x); for NNUEs
     #[arg(long, default_value_t = 400.0)]
     scale: f64,
     /// Weight of the game's result in the target win probability, from 0 (the label's score only) to 1 (the
-    /// result only)
+    /// result only); for NNUEs
     #[arg(long, alias = "result-share", default_value_t = 0.0)]
     wdl: f64,
 
-    /// Measure instead the selector of a hybrid, which decides what positions the transformer evaluates in
-    /// addition to the NNUE
+    /// Measure instead the selector of a hybrid: a classifier that decides which positions the transformer
+    /// evaluates in addition to the NNUE
     ///
-    /// Give the hybrid and both of its networks. Prints in what positions the transformer is closer than the
-    /// NNUE to the scores of the data, which should come from deep searches; how often the selector finds
-    /// these positions; and the mean square error of the value by the fraction of positions sent to the
-    /// transformer, next to that of simple rules.
+    /// Name the hybrid and both of its networks. The scores of the data are the reference and should come
+    /// from deep searches. A position is positive if the transformer is closer to its score than the NNUE,
+    /// by at least --margin. Prints the fraction of positive positions (base rate), the fraction that the
+    /// selector sends to the transformer (usage), and its precision, recall and AUC. Then, for fractions of
+    /// positions sent to the transformer from 0 to 100 %: the mean square error of the value (from -1 to 1),
+    /// for the selector and for simple rules such as random order or endgames first; and precision and
+    /// recall.
     #[arg(long, conflicts_with_all = ["scale", "wdl", "fit_scale", "svg"])]
     selector: bool,
-    /// With --selector, the difference in win probability, from 0 to 1, by which the transformer must be
-    /// closer to the score than the NNUE to count as better
+    /// With --selector, the minimum difference in win probability, from 0 to 1, by which the transformer must
+    /// be closer to the score than the NNUE for the position to be positive
     #[arg(long, default_value_t = DEFAULT_MARGIN, requires = "selector")]
     margin: f64,
-    /// Also fit a scale to each network's centipawns, the one with the smallest loss, because a centipawn
-    /// does not mean the same in all networks
+    /// Also fit a scale to each network: the factor on its scores with the smallest loss, because a centipawn
+    /// does not mean the same in all networks. Adds the columns of the factor and of the loss with it
     ///
     /// Needs 16 bytes of memory for each position and network.
     #[arg(long)]
@@ -95,10 +102,11 @@ pub(crate) struct EvaluateArgs {
     /// Write all metrics as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a calibration plot (SVG) to this file: predicted win probability against points scored
+    /// Write a calibration plot (SVG) to this file: the win probability that each network predicts against
+    /// the points scored in the games (1, 0.5 or 0) on average
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Number of threads that read and evaluate (default: all cores)
+    /// Number of threads that read and evaluate (default: all cores); the metrics do not depend on it
     #[arg(long)]
     threads: Option<usize>,
 }

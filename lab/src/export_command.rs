@@ -19,11 +19,11 @@ pub(crate) use transformer::{WeightPrecision, encode};
 
 /// Convert a network to another format
 ///
-/// An NNUE in floating point is quantised for integer formats; one that is quantised keeps its weights unless
-/// --qa or --qb asks for other scales. Prints the quantisation error of each layer. Transformers are
-/// converted from .ttn, safetensors or lc0's format. If weights are rounded, measures how far the evaluations
-/// of the written network are from those of the original. A model card (Markdown) is written next to the
-/// network.
+/// An NNUE in floating point is quantised (rounded to integers) for the formats that store integers, and the
+/// quantisation error of each layer is printed; an NNUE that is already quantised keeps its weights unless
+/// --qa or --qb asks for other scales. Transformers are converted from .ttn, .safetensors or lc0's .pb.gz. If
+/// a transformer's weights are rounded, the evaluations of the written network are compared with those of the
+/// original. A model card (a page in Markdown that describes the network) is written next to the network.
 #[derive(Args, Debug)]
 pub(crate) struct ExportArgs {
     /// Network file to read: an NNUE or a transformer
@@ -31,7 +31,7 @@ pub(crate) struct ExportArgs {
     /// Network file to write; its extension chooses the format unless --to does
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// Format to write (default: chosen by the extension of OUT)
+    /// Format to write (default: by the extension of OUT)
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: Option<Target>,
     /// Integer that stands for 1.0 in the accumulators of an NNUE with a single output layer, at least 1
@@ -51,8 +51,8 @@ pub(crate) struct ExportArgs {
     /// Seed of the random games that the positions for this comparison come from
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Take the positions for this comparison from this data set, in any format of `tandem-lab data`, instead
-    /// of random games
+    /// Take the positions for this comparison from this data set, in any format that `tandem-lab data
+    /// formats` lists, instead of random games
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
     #[command(flatten)]
@@ -64,10 +64,10 @@ pub(crate) struct ExportArgs {
     /// Do not write a model card next to the network
     #[arg(long)]
     no_card: bool,
-    /// Line to add to the properties in the model card, for example author=Jane; may be repeated
+    /// Line to add to the table of properties in the model card, for example author=Jane; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     note: Vec<String>,
-    /// Recipe that the network was trained with, which the model card then contains
+    /// Recipe file (TOML) that the network was trained with; the model card then contains its text
     #[arg(long, value_name = "FILE")]
     recipe: Option<PathBuf>,
 }

@@ -19,15 +19,17 @@ use tandem_transformer::{Architecture, Attention, Input, Isa, Network, Precision
 /// Draw the attention maps of a transformer in a position
 ///
 /// For each attention head, draws a chess board whose colours show the attention weights between squares, or
-/// the logits that smolgen or a learned bias adds for each pair of squares. All heads are in one picture, or
-/// with --layer those of one layer. A single head (--layer and --head) is drawn in detail: as a board of 64
-/// small boards, one for each square, with the attention that this square pays to the others. If OUT is a
-/// folder, it gets the picture of all heads and a detailed one for each head.
+/// the logits (attention biases) that smolgen, lc0's generator of such biases, or a learned bias adds for
+/// each pair of squares. All heads are in one picture, or with --layer those of one layer. A single head
+/// (--layer and --head) is drawn in detail: as a board of 64 small boards, one for each square, with the
+/// attention that this square pays to the others. If OUT is a folder, it gets the picture of all heads and a
+/// detailed one for each head.
 #[derive(Args, Debug)]
 pub(crate) struct MapsArgs {
     /// Transformer to draw: a file in .ttn, .safetensors or lc0's .pb.gz format
     net: PathBuf,
-    /// SVG file to write (.svg), or a folder for an overview and one picture per head
+    /// SVG file to write (a name that ends in .svg), or a folder for a picture of all heads (overview.svg)
+    /// and one picture for each head
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
     /// Position to evaluate, as FEN (default: the starting position)
@@ -42,8 +44,8 @@ pub(crate) struct MapsArgs {
     /// Draw only this head of each layer, counted from 0 (default: all heads)
     #[arg(long)]
     head: Option<usize>,
-    /// Draw the attention of this query token only: a square such as e4, or `move` if the network reads a
-    /// move together with the position (default: the mean over all squares)
+    /// Draw only the attention that this token (the query) pays to the others: a square such as e4, or `move`
+    /// if the network reads a move together with the position (default: the mean over all squares)
     #[arg(long, value_name = "SQUARE")]
     from: Option<String>,
     /// Move that the network evaluates, in SAN or UCI notation; only for networks that read a move together

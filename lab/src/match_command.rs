@@ -208,7 +208,7 @@ pub(crate) struct SprtArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EloModel {
-    /// Usual Elo, of the expected score
+    /// Usual Elo difference, computed from the expected score
     Logistic,
     /// Normalised Elo, relative to the standard deviation of a game's score, so that the fraction of draws
     /// does not matter

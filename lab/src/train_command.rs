@@ -32,16 +32,19 @@ use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe,
 
 /// Train a network from a recipe
 ///
-/// The folder of a run holds its checkpoints, its log (log.jsonl, TensorBoard events, loss.svg), and at the
-/// end the network: for an NNUE in floating point (.safetensors) and quantised (.tnn). Ctrl-C writes a
-/// checkpoint and stops. --resume continues to the same network that an uninterrupted run gives: to the last
-/// bit on the CPU, up to rounding on a GPU.
+/// A recipe (TOML) describes an NNUE, a transformer, a bridge between the two, a selector (a classifier that
+/// decides which positions a transformer evaluates), or several of these as phases that are trained one after
+/// the other. The folder of a run holds its checkpoints, its log (log.jsonl, TensorBoard events, loss.svg),
+/// and at the end the network: for an NNUE in floating point (.safetensors) and quantised (.tnn). Ctrl-C
+/// writes a checkpoint and stops. --resume then continues the run; the final network is the same as that of
+/// an uninterrupted run, to the last bit on the CPU, up to rounding on a GPU.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
-    /// Recipe file (TOML) that describes the network, the data and the training; examples are in recipes/
+    /// Recipe file (TOML) that describes the network, the data and the training; the folder recipes has
+    /// examples
     recipe: PathBuf,
-    /// Override a key of the recipe, for example training.batch=256; without a value (training.batch=) remove
-    /// the key, so that its default applies; may be repeated
+    /// Override a key of the recipe, for example --set training.batch=256; without a value (--set
+    /// training.batch=) remove the key, so that its default applies; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Folder to write the run to (default: runs/NAME, where NAME is the name in the recipe)
@@ -53,7 +56,8 @@ pub(crate) struct TrainArgs {
     /// Print the recipe with the values of all keys, defaults included, and exit without training
     #[arg(long)]
     explain: bool,
-    /// Device to train on: auto (a GPU if there is one), cpu, cuda, cuda:N for GPU N, or mps
+    /// Device to train on: auto (a GPU if there is one, else the CPU), cpu, cuda (the first NVIDIA GPU),
+    /// cuda:N for NVIDIA GPU N, counted from 0, or mps (an Apple GPU, for transformers only)
     #[arg(long, default_value = "auto")]
     device: Device,
     /// Number of CPU threads that load data and, on the CPU, train (default: all cores)

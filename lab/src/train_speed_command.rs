@@ -12,24 +12,27 @@ use tandem_train::{CpuTrainer, Job, Loader, Recipe, StepMetrics, Trainer, speed}
 /// Measure how many positions per second training processes
 ///
 /// By default, times training steps of an NNUE, described by the options below, on random positions that are
-/// made beforehand, so that the trainer alone is measured, without reading data.
+/// made beforehand, so that the trainer alone is measured, without reading data. --recipe times a transformer
+/// instead, --load only the data loader.
 #[derive(Args, Debug)]
 pub(crate) struct TrainSpeedArgs {
     /// Recipe (TOML) of a transformer to time instead of an NNUE, on four batches of its own data, which are
     /// used in turn; of the other options, only --steps, --threads and --device apply
     #[arg(long, value_name = "PATH")]
     recipe: Option<PathBuf>,
-    /// Feature set of the NNUE, by its name in recipes, for example 768, halfkp or halfka-v2-hm
+    /// Feature set (input) of the NNUE, by its name in recipes, for example 768 (a piece on a square), halfkp
+    /// or halfka-v2-hm (a piece on a square for each square of the own king)
     #[arg(long, default_value = "halfkp")]
     features: String,
     /// Number of outputs of the NNUE's first layer for each of the two perspectives (accumulator width)
     #[arg(long, default_value_t = 256)]
     accumulator: usize,
-    /// Number of output buckets: separate output layers, chosen by the number of pieces; 1 for a single one
+    /// Number of output buckets: separate output layers, of which one is chosen by the number of pieces; 1
+    /// for a single layer
     #[arg(long, default_value_t = 1)]
     buckets: usize,
-    /// Give each perspective of a position this number of random active features, instead of making positions
-    /// of --pieces pieces; on the CPU only. Such features need not belong to a possible position
+    /// Instead of making positions of --pieces pieces, give each of the two perspectives of a position this
+    /// number of random active features, which need not belong to a possible position; on the CPU only
     #[arg(long)]
     active: Option<usize>,
     /// Number of pieces in each random position, kings included, from 2 to 32; unused with --active
@@ -48,12 +51,13 @@ pub(crate) struct TrainSpeedArgs {
     /// GPU, for --recipe only), or auto for a GPU if there is one
     #[arg(long, default_value = "cpu")]
     device: Device,
-    /// Time the data loader alone, without training: read this data, in any format of `tandem-lab data`, and
-    /// make batches of it with --threads threads
+    /// Time the data loader alone, without training: read this data, in any format that `tandem-lab data
+    /// formats` lists, and make --steps batches of it with --threads threads
     #[arg(long, value_name = "PATH")]
     load: Option<String>,
-    /// Add a stack of dense layers after the accumulators and PSQT outputs, as in Stockfish 15, instead of a
-    /// single output layer
+    /// Instead of a single output layer, give the NNUE stacks of three dense layers after the accumulators,
+    /// one stack for each of the --buckets, and PSQT outputs (weights from the inputs directly to the
+    /// evaluation), as in Stockfish 15
     #[arg(long)]
     stacks: bool,
 }

@@ -17,25 +17,28 @@ use tandem_selfplay::{Adjudication, GameSettings, Openings, TunedParameter, Tuni
 
 /// Tune search parameters by self-play games (SPSA)
 ///
-/// Each iteration perturbs all parameters at once, each randomly up or down, and lets the two opposite
-/// settings play pairs of games, with colours swapped on each opening. The result moves all parameters
-/// towards the winner's. Needs a build with tunable parameters: cargo build --release -p tandem-lab
+/// SPSA (simultaneous perturbation stochastic approximation) works in iterations. Each iteration perturbs all
+/// parameters at once, each randomly up or down, and lets the two opposite settings play pairs of games; both
+/// games of a pair have the same opening, with colours swapped. Then all parameters move towards those of the
+/// setting that won more games. Needs a build with tunable parameters: cargo build --release -p tandem-lab
 /// --features tune. When killed or interrupted, the same command resumes where it stopped.
 #[derive(Args, Debug)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
-    /// Folder of this tuning, for its journal (tune.journal) and a chart of the parameters (tune.svg)
+    /// Folder of this tuning, which is created if needed; it holds the journal of all iterations
+    /// (tune.journal) and a chart of the parameters (tune.svg)
     folder: PathBuf,
     /// Print the current values of the tuning in this folder, and draw the chart, without playing games
     #[arg(long)]
     show: bool,
-    /// Total number of games, rounded up to whole iterations of 2 times --pairs games
+    /// Total number of games, rounded up to whole iterations of 2 x --pairs games
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=TuningPlan::MAX_GAMES / 2))]
     games: u64,
     /// Names of the parameters to tune, separated by commas; lmr_* stands for all whose names begin with lmr_
     ///
-    /// By default, all parameters that matter at fixed nodes: no switches, and no parameters of time
-    /// management or of disabled features.
+    /// By default, all parameters that have an effect at a fixed number of nodes: no switches of features,
+    /// and no parameters of time management or of disabled features. crates/search/src/params.rs has the
+    /// table of parameters.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
     /// File with the names of the parameters to tune, the first word of each line; the rest of the line is
@@ -48,29 +51,30 @@ pub(crate) struct TuneArgs {
     /// Pairs of games that each iteration plays with the same two settings
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pairs: u64,
-    /// Learning rate at the end of the tuning: the change of a parameter for each game won more than lost, in
-    /// units of its step in the search's parameter table; greater at the start
+    /// Learning rate at the end of the tuning: the change of a parameter for each game won more than lost, as
+    /// a multiple of the parameter's step in the table of crates/search/src/params.rs; the rate is greater at
+    /// the start
     #[arg(long, default_value_t = 0.002)]
     rate: f64,
-    /// Seed of the perturbations and openings
+    /// Seed of the random perturbations and of the choice of openings
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// NNUE file to evaluate with, or `bootstrap` for the hand-written evaluation (default: the built-in
     /// network)
     #[arg(long)]
     net: Option<String>,
-    /// Number of games played at the same time (default: one per core)
+    /// Number of games played at the same time (default: one per CPU core)
     #[arg(long)]
     workers: Option<usize>,
-    /// Size of each side's hash table, in MiB
+    /// Size of the hash table (transposition table) of each of the two players, in MiB
     #[arg(long, default_value_t = 4)]
     hash: usize,
     /// Opening book: EPD or FEN lines, plain or compressed with zstd or gzip (default: the standard start
     /// position with random plies)
     #[arg(long, value_name = "FILE")]
     openings: Option<PathBuf>,
-    /// Number of random plies played after the start position, and one more in half of the games (default: 8
-    /// without a book, 0 with one)
+    /// Number of random plies played after the opening (the start position or the position of --openings),
+    /// and one more in half of the games (default: 8 without a book, 0 with one)
     #[arg(long)]
     random_plies: Option<usize>,
 }

@@ -17,28 +17,29 @@ use tandem_nnue::{Accumulators, Evaluation, FloatNetwork, Isa, Network};
 /// Verify that all implementations of an NNUE's inference agree
 ///
 /// The same positions are evaluated by plain integer code, with every instruction set of this machine, by
-/// accumulators that are updated along the moves and back, through the C interface, and in floating point.
-/// Integer evaluations must agree to the last bit; floating point may differ by rounding errors.
+/// accumulators (outputs of the first layer) that are updated along the moves and back, through the C
+/// interface, and in floating point. All integer evaluations must be equal; floating point may differ by
+/// rounding errors, on average by at most 15 centipawns. Otherwise the command fails.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// NNUE file to verify; one in floating point is quantised first
+    /// NNUE file to verify; a network in floating point is quantised (converted to integers) first
     net: PathBuf,
-    /// Floating-point network that NET was quantised from, to compare it with (default: the integer weights
-    /// of NET, converted to floating point)
+    /// Floating-point file of the network that NET was quantised from, to compare it with (default: NET
+    /// itself; if it is quantised, its integer weights, converted to floating point)
     #[arg(long, value_name = "FLOAT")]
     against: Option<PathBuf>,
     /// Number of positions to evaluate
     #[arg(long, default_value_t = 10_000)]
     positions: usize,
-    /// Seed of the random games that the positions come from
+    /// Seed of the random games that the positions come from, or of the random moves with --data
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Take positions from this data set, in any format of `tandem-lab data`, followed by a few random moves,
-    /// instead of random games
+    /// Take positions from this data set, in any format that `tandem-lab data formats` lists, each followed
+    /// by a few random moves, instead of positions of random games
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
-    /// Also let this Stockfish 15.1 binary load the network and evaluate 200 of the positions; fails if it
-    /// disagrees
+    /// Path of a Stockfish 15.1 binary, which also loads the network and evaluates 200 of the positions; the
+    /// command fails if its evaluations differ
     #[arg(long, value_name = "PROGRAM")]
     stockfish: Option<PathBuf>,
     #[command(flatten)]

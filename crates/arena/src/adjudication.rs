@@ -17,20 +17,22 @@ pub struct RuleError {
     example: &'static str,
 }
 
-/// Resignation: a side whose evaluation stays at or below `-score` for `moves` moves loses, if the winner
-/// agrees.
+/// Rule by which a lost game is adjudicated: a side whose own evaluation is at or below `-score` for `moves`
+/// consecutive moves loses, if the winner's evaluation agrees (see `two_sided`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResignRule {
     /// Number of consecutive moves of each side that must confirm the evaluation, at least 1; 3 by default.
     pub moves: u32,
-    /// Threshold of the evaluation in centipawns, for example 600; positive, at most 1,000,000.
+    /// Size of the evaluation in centipawns from which a game counts as decided, for example 600; positive,
+    /// at most 1,000,000.
     pub score: i32,
-    /// True if the winner must also report at least `score`, which protects against one engine's blind spot;
-    /// the default.
+    /// True if the winner's own evaluation must also be at least `score` for `moves` moves, which protects
+    /// against one engine's mistake; the default.
     pub two_sided: bool,
 }
 
-/// Draw: both sides report an evaluation near zero for `moves` moves each.
+/// Rule by which a level game is adjudicated as drawn: both sides report an evaluation of at most `score`
+/// either way for `moves` moves each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DrawRule {
     /// Earliest full-move number at which the game may be adjudicated; 34 by default, 0 for any.
@@ -103,14 +105,16 @@ fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// Conditions under which a game ends before the rules of chess end it. None of them applies by default.
+/// Conditions under which the arena ends a game before the rules of chess do. Each is off (`None`) by
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjudication {
-    /// Rule for games that one side has clearly won.
+    /// Rule for games that one side has clearly won; `None` to play them out.
     pub resign: Option<ResignRule>,
-    /// Rule for games in which neither side makes progress.
+    /// Rule for games in which neither side makes progress; `None` to play them out.
     pub draw: Option<DrawRule>,
-    /// Number of full moves after which a game is drawn, for example 200. Moves of the opening do not count.
+    /// Number of full moves (one of each side) after which a game is drawn, for example 200; `None` for no
+    /// limit. Moves of the opening do not count.
     pub max_moves: Option<u32>,
 }
 
@@ -133,10 +137,10 @@ impl Adjudicator {
         Self { rules, losing: [0; 2], winning: [0; 2], level: 0, plies: 0 }
     }
 
-    /// Takes note of one move and returns the result if a rule now ends the game. `score` is the evaluation
-    /// of the side that moved; a move without one resets all counts, because no rule may fire without
-    /// evidence. `irreversible` is true for captures and pawn moves. `move_number` is the full-move number of
-    /// the position in which the move was played.
+    /// Counts one move by `side`, and returns the result and its reason if a rule now ends the game, else
+    /// `None`. `score` is the mover's own evaluation; a move without one ends the mover's runs of winning,
+    /// losing and level evaluations. `irreversible` is true for captures and pawn moves. `move_number` is the
+    /// full-move number of the position in which the move was played.
     pub fn after_move(
         &mut self,
         side: Color,

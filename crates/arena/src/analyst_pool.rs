@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// Creates an analyst. It is called once for each thread, and again after a failure.
+/// Function that starts an analyst (an engine that answers questions about positions). It is called once for
+/// each thread, and again after a failure.
 pub type AnalystFactory<'a> = dyn Fn() -> Result<Box<dyn Analyst>, StartError> + Sync + 'a;
 
-/// Gives every item to one of `concurrency` analysts and returns the answers in the order of the items. Each
-/// analyst is bound to processors of its own if there are enough. The answer of an item whose analyst failed
-/// is the fault; an item that was not reached before `cancel` was set has `None`. `done` is called for each
-/// answer as it arrives.
+/// Distributes the items, for example positions of a test suite, among `concurrency` analysts and returns the
+/// answers in the order of the items. Each analyst is bound to processors of its own if there are enough. The
+/// answer of an item whose analyst failed is the fault; an item that was not reached before `cancel` was set
+/// has `None`. `done` is called for each answer as it arrives.
 ///
 /// # Errors
 ///

@@ -118,8 +118,8 @@ impl Book {
         self.openings.is_empty()
     }
 
-    /// The opening of the `n`-th pair of games and its index in the file. After the last opening the first
-    /// one follows again.
+    /// The opening of the `n`-th pair of games, from 0, and its index in the file. After the last opening the
+    /// first one follows again.
     pub fn opening(&self, n: usize) -> (usize, &Opening) {
         let index = self.order[n % self.order.len()] as usize;
         (index, &self.openings[index])

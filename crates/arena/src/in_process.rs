@@ -220,7 +220,7 @@ impl Analyst for TandemPlayer {
     }
 }
 
-/// An evaluation that plays without search, one ply deep.
+/// A player without search: it plays the move after which its static evaluation is best, one ply deep.
 pub struct Searchless {
     name: String,
     evaluator: Box<dyn Evaluator>,

@@ -2,7 +2,8 @@
 
 use crate::UciScore;
 
-/// Contents of one `info` line; fields that the engine did not send are `None` or empty.
+/// Contents of one `info` line, by which a UCI engine reports on its search; fields that the engine did not
+/// send are `None`, false or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UciInfo {
     /// Nominal search depth in plies.

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Error of a state file or a PGN file of a match. Each message says which file, and what to do.
+/// Error of a match's state file (its journal of results) or PGN file. Each message names the file, the
+/// reason and the remedy.
 #[derive(Debug, Error)]
 pub enum JournalError {
     /// A read or a write failed, for example because the disk is full.

@@ -30,7 +30,7 @@ pub enum TimeLimit {
     PerMove(Duration),
 }
 
-/// Limits on an engine's thinking. The first one that is reached ends a search.
+/// Limits on an engine's searches. The first one that is reached ends a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineLimits {
     /// Time control of the game or of each move.
@@ -39,13 +39,13 @@ pub struct EngineLimits {
     pub depth: Option<u32>,
     /// Maximum number of nodes for each move; `None` for no limit.
     pub nodes: Option<u64>,
-    /// Tolerance by which a move may be late before the engine loses, because the operating system needs time
-    /// to carry a line from one process to another. It does not extend the clock.
+    /// Time by which a move may be late before the engine loses on time, because the operating system needs
+    /// time to pass a line from one process to another. It does not extend the clock.
     pub margin: Duration,
 }
 
 impl EngineLimits {
-    /// Default tolerance, used where none is given: 20 milliseconds.
+    /// Tolerance for late moves ([`EngineLimits::margin`]) where none is given: 20 milliseconds.
     pub const DEFAULT_MARGIN: Duration = Duration::from_millis(20);
 
     /// True if at least one limit is set, so that every search ends by itself.
@@ -131,7 +131,7 @@ pub fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|time| time.as_secs() < 10_000_000)
 }
 
-/// Clock of one side during a game, with the time left for the next move.
+/// Clock of one side during a game: it holds the time left for the next move and applies the limits.
 #[derive(Clone, Copy, Debug)]
 pub struct PlayerClock {
     limits: EngineLimits,
@@ -141,12 +141,13 @@ pub struct PlayerClock {
     moves_to_go: Option<u32>,
 }
 
-/// Error for a move that came after its time, by this duration; the tolerance is not subtracted.
+/// Error for a move that came after its time; the value is the whole delay, from which the tolerance is not
+/// subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun(pub Duration);
 
 impl PlayerClock {
-    /// Creates a clock as it stands at the start of a game.
+    /// Creates the clock of one side as it stands at the start of a game with these limits.
     pub fn new(limits: EngineLimits) -> Self {
         match limits.time {
             TimeLimit::Clock { base, moves, .. } => Self { limits, left: base, moves_to_go: moves },

@@ -55,8 +55,8 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Result of a position by the rules of chess, with the reason; `None` if the game continues. Draws by
-/// repetition (third occurrence) and by the fifty-move rule count without a claim.
+/// Result by the rules of chess, with the reason; `None` if the game continues. Draws by the third occurrence
+/// of a position and by the fifty-move rule count without a claim.
 pub fn result_by_rules(position: &Position) -> Option<(Outcome, Termination)> {
     let draw = |termination| Some((Outcome::Draw, termination));
     if !position.has_legal_move() {
@@ -92,7 +92,7 @@ pub enum Termination {
     Resignation,
     /// Adjudicated as drawn, because both players' evaluations stayed near zero.
     DrawAgreed,
-    /// Adjudicated by a probe of the Syzygy tablebases that the match was given.
+    /// Adjudicated as won, lost or drawn by the Syzygy tablebases that the match was given.
     Tablebase,
     /// Adjudicated as a draw, because the game reached the limit of moves.
     MoveLimit,
@@ -124,7 +124,8 @@ impl Termination {
         Self::Hang,
     ];
 
-    /// True if the game was lost by a fault of the engine rather than by its chess.
+    /// True if the game was lost by a fault of the engine rather than by its chess: time loss, illegal move,
+    /// crash or hang.
     pub fn is_forfeit(self) -> bool {
         matches!(self, Self::TimeLoss | Self::IllegalMove | Self::Crash | Self::Hang)
     }

@@ -36,11 +36,11 @@ pub struct ChosenMove {
     pub nodes: Option<u64>,
     /// Time at which the player's clock was started for this move.
     pub started: Instant,
-    /// Wall-clock time from there to the arrival of the move.
+    /// Wall-clock time from [`Self::started`] to the arrival of the move.
     pub elapsed: Duration,
 }
 
-/// Failure of a player, with details for the PGN. Except for `Cancelled`, it forfeits the game.
+/// Failure of a player to make a move, with details for the PGN. Every kind but `Cancelled` loses the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The process ended, or a thread panicked; with its exit status and last output.
@@ -55,7 +55,7 @@ pub enum Fault {
     Cancelled,
 }
 
-/// Category of a failure to answer a question about a position, as JSON reports it.
+/// Category of the reason for which a question about a position has no usable answer, for reports in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
@@ -66,7 +66,7 @@ pub enum Unanswered {
 }
 
 impl Fault {
-    /// Category of the fault for reports; `None` if the search was cancelled.
+    /// Category of this fault for reports; `None` if the search was cancelled.
     pub fn unanswered(&self) -> Option<Unanswered> {
         match self {
             Self::Crash(_) | Self::Hang(_) => Some(Unanswered::Failure),
@@ -135,12 +135,13 @@ pub struct Analysis {
     pub best: Move,
     /// Wall-clock time of the search.
     pub elapsed: Duration,
-    /// Reports about the best variation during the search, each with the time since its start.
+    /// Reports of the engine about its best line during the search, each with the time since the search
+    /// began.
     pub infos: Vec<(Duration, UciInfo)>,
 }
 
 impl Analysis {
-    /// The last exact evaluation; if there was none, the last bound.
+    /// The last evaluation that is not a mere bound; if there was none, the last bound; `None` without any.
     pub fn score(&self) -> Option<UciScore> {
         let scored = self.infos.iter().rev().map(|(_, info)| info).filter(|info| info.score.is_some());
         let exact = scored.clone().find(|info| !info.bound);
@@ -148,7 +149,7 @@ impl Analysis {
     }
 }
 
-/// An engine with a search, or a network without one, that answers questions about positions.
+/// An engine that answers questions about single positions, with a search or as a network without one.
 pub trait Analyst: Send {
     /// Name for tables and reports.
     fn name(&self) -> &str;

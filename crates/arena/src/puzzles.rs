@@ -70,7 +70,7 @@ pub struct Puzzle {
     pub rating: u32,
 }
 
-/// Answer to one puzzle and its grade. JSON reports list one for each puzzle.
+/// Grade of an engine's moves in one puzzle. Reports in JSON list one for each puzzle.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PuzzleResult {
     /// Identifier of the puzzle at Lichess.
@@ -79,9 +79,9 @@ pub struct PuzzleResult {
     pub rating: u32,
     /// True if every move of the solver was correct.
     pub solved: bool,
-    /// The first wrong move, or the fault, with the number of correct moves before it; `None` if solved.
+    /// Number of correct moves before the first wrong one, and that move or the fault; `None` if solved.
     pub failure: Option<(usize, String)>,
-    /// Category of the fault, if there is no move because the engine failed.
+    /// Category of the fault if the engine failed to answer; `None` if it answered.
     pub unanswered: Option<Unanswered>,
 }
 
@@ -207,20 +207,20 @@ fn mates(position: &Position, mv: Move) -> bool {
     after.in_check() && !after.has_legal_move()
 }
 
-/// Results of all puzzles within one interval of ratings.
+/// Results of all puzzles whose ratings lie in one interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RatingBand {
     /// Lowest rating in the band.
     pub from: u32,
-    /// Upper end of the band: the lowest rating that is above it.
+    /// Upper end of the band, which is not part of it: the next band begins here.
     pub to: u32,
     /// Number of puzzles with a rating in the band.
     pub puzzles: u64,
     /// Number of the band's puzzles that were solved.
     pub solved: u64,
-    /// Lower end of Wilson's 95 % interval for the fraction solved.
+    /// Lower end of Wilson's 95 % interval for the fraction solved, from 0 to 1.
     pub low: f64,
-    /// Upper end of Wilson's 95 % interval for the fraction solved.
+    /// Upper end of Wilson's 95 % interval for the fraction solved, from 0 to 1.
     pub high: f64,
 }
 
@@ -248,8 +248,9 @@ pub fn bands(results: &[PuzzleResult], width: u32) -> Vec<RatingBand> {
     counts.into_iter().map(band).collect()
 }
 
-/// Wilson's 95 % score interval for a binomial proportion. Unlike the normal approximation it stays within 0
-/// and 1 and is usable for few tries; without any it is the whole range.
+/// Wilson's 95 % interval for a probability, after `hits` successes in `tries` tries: its lower and upper
+/// end, from 0 to 1. It stays within that range even for few tries, unlike the normal approximation; without
+/// any try it is 0 to 1.
 pub fn wilson(hits: u64, tries: u64) -> (f64, f64) {
     if tries == 0 {
         return (0.0, 1.0);

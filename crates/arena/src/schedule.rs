@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Selection of the pairs of engines that play each other.
+/// Selection of the pairs of engines that play each other in a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TournamentFormat {
@@ -22,13 +22,13 @@ pub struct Pairing {
     pub white: usize,
     /// Index of the engine with the black pieces.
     pub black: usize,
-    /// Number of the pair of games within its meeting, from 0, which selects the opening.
+    /// Number of this pair of games among those of the same two engines, from 0, which selects the opening.
     pub round: usize,
 }
 
 /// Order of all games of a match. Games come in pairs with the same opening and swapped colours, and all
-/// meetings of a round precede the next round. A match that ends early, or is extended later, is therefore
-/// balanced.
+/// meetings (pairs of engines) play one such pair before any plays its next. A match that ends early, or is
+/// extended later, is therefore balanced.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     meetings: Vec<(usize, usize)>,
@@ -36,8 +36,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule with at least `games` games for each meeting; an odd number is rounded up to whole
-    /// pairs.
+    /// Creates a schedule for `engines` engines with at least `games` games for each meeting (pair of
+    /// engines); an odd number is rounded up to whole pairs of games.
     pub fn new(engines: usize, format: TournamentFormat, games: usize) -> Self {
         let seeds = match format {
             TournamentFormat::RoundRobin => engines,
@@ -61,12 +61,13 @@ impl Schedule {
         self.len() == 0
     }
 
-    /// Pairs of engines that play each other, by index.
+    /// Pairs of engines that play each other, by their indices in the list of engines.
     pub fn meetings(&self) -> &[(usize, usize)] {
         &self.meetings
     }
 
-    /// Pairing of a game number below [`Schedule::len`]. It does not depend on the length of the match.
+    /// Players and opening of the game with this number, from 0 and below [`Schedule::len`]. They do not
+    /// depend on the length of the match.
     pub fn game(&self, index: usize) -> Pairing {
         let (pair, turned) = (index / 2, index % 2 == 1);
         let (first, second) = self.meetings[pair % self.meetings.len()];

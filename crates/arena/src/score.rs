@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Evaluation from the view of the side to move, as `score cp` and `score mate` of UCI.
+/// Evaluation for the side to move, as an engine reports it by `score cp` or `score mate` of UCI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UciScore {
@@ -15,8 +15,8 @@ pub enum UciScore {
 }
 
 impl UciScore {
-    /// Single number for comparisons, in which mates lie beyond every evaluation and shorter mates further
-    /// out.
+    /// A number that sorts evaluations: centipawns limited to ±50,000, and mates as ±100,000 less the number
+    /// of moves, so that they lie beyond all others and shorter ones further out.
     pub fn centipawns(self) -> i32 {
         const MATE: i32 = 100_000;
         match self {
@@ -26,7 +26,7 @@ impl UciScore {
         }
     }
 
-    /// The same evaluation from the view of the other side.
+    /// The same evaluation for the opponent: the number with its sign changed.
     pub fn flipped(self) -> Self {
         match self {
             Self::Cp(value) => Self::Cp(value.saturating_neg()),

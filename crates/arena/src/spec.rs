@@ -48,7 +48,7 @@ pub struct EngineSpec {
     pub name: Option<String>,
     /// Names and values of UCI options, in the order in which they are set.
     pub options: Vec<(String, String)>,
-    /// Limits on its thinking for each move; at least one must be set for a match.
+    /// Limits on its searches, of the whole game or of each move; a match requires at least one.
     pub limits: EngineLimits,
     /// True if the process is started anew for each game; by default it stays up for the whole match.
     pub restart: bool,

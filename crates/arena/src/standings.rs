@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tandem_chess::Color;
 
-/// Result of a finished game. The state file stores it as one line of JSON.
+/// Result of a finished game of a match. The state file stores it as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GameResult {
     /// Number of the game in the match, from 0.
@@ -24,10 +24,11 @@ pub struct GameResult {
     /// Explanation of a forfeit; `None` in a game that ended regularly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// Index of the engine that forfeited, if one did. It is also set if the forfeit counts as a draw, against a bare king.
+    /// Index of the engine that forfeited (lost by a fault such as a crash or a late move); `None` if neither
+    /// did. It is also set if the forfeit counts as a draw, against a bare king.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub culprit: Option<usize>,
-    /// Number of plies, those of the opening included.
+    /// Number of plies (moves of one side), those of the opening included.
     pub plies: usize,
     /// Wall-clock duration of the game in seconds.
     pub seconds: f64,
@@ -36,13 +37,14 @@ pub struct GameResult {
 }
 
 impl GameResult {
-    /// Points of an engine that took part, in halves.
+    /// Points of the engine with this index, which took part, in halves: 2 for a win, 1 for a draw, 0 for a
+    /// loss.
     pub fn half_points(&self, engine: usize) -> u8 {
         self.outcome.half_points(if self.white == engine { Color::White } else { Color::Black })
     }
 }
 
-/// All results of a match, by game number and in the order in which the games ended.
+/// Results of all games of a match so far, by number and in the order in which the games ended.
 #[derive(Clone, Debug, Default)]
 pub struct Standings {
     /// Names of the engines, by index.
@@ -103,7 +105,8 @@ impl Standings {
         wdl
     }
 
-    /// Completed pairs of games of one engine against another, by the points that `engine` made in each.
+    /// Completed pairs of games (one opening, swapped colours) of one engine against another, counted by the
+    /// points that `engine` made in each.
     pub fn pairs(&self, engine: usize, opponent: usize) -> Pentanomial {
         let mut pairs = Pentanomial::default();
         for first in self.results().filter(|game| game.index % 2 == 0 && is_between(game, engine, opponent)) {
@@ -114,8 +117,8 @@ impl Standings {
         pairs
     }
 
-    /// Pairs of one engine against another after each completed pair, in the order in which games ended, each
-    /// with the number of their games until then.
+    /// Running totals of one engine against another: after each completed pair of games, in the order in
+    /// which games ended, the number of their games so far and the counts of all their pairs so far.
     pub fn pairs_in_order(
         &self,
         engine: usize,
@@ -135,8 +138,9 @@ impl Standings {
         })
     }
 
-    /// State of a sequential test at the moment of its first decision, or now if it is undecided. Games that
-    /// were in progress at the decision count for every estimate, but do not revise the decision.
+    /// State of a sequential test of `engine` against `opponent` at the moment of its first decision, or
+    /// after all their pairs so far if it is undecided. Games that end after the decision do not revise it,
+    /// although they count for all other estimates.
     pub fn sprt_state(&self, sprt: &Sprt, engine: usize, opponent: usize) -> SprtState {
         let mut state = sprt.state(&Pentanomial::default());
         for (_, pairs) in self.pairs_in_order(engine, opponent) {
@@ -148,7 +152,8 @@ impl Standings {
         state
     }
 
-    /// Rating list of all engines. Games of one pair count as one observation, because they share an opening.
+    /// Rating list of all engines, fitted to all games so far. For the errors, the games of one pair count as
+    /// one observation, because they share an opening.
     pub fn ratings(&self) -> Ratings {
         let mut units: BTreeMap<usize, Vec<RatedGame>> = BTreeMap::new();
         for game in self.results() {
@@ -168,7 +173,8 @@ impl Standings {
         counts
     }
 
-    /// Number of games that an engine forfeited, by kind; every kind of forfeit is included.
+    /// Number of games that the engine with this index forfeited, by reason; reasons with zero games are
+    /// included.
     pub fn forfeits(&self, engine: usize) -> BTreeMap<Termination, u64> {
         let kinds = Termination::ALL.into_iter().filter(|kind| kind.is_forfeit());
         let mut counts: BTreeMap<_, _> = kinds.map(|kind| (kind, 0)).collect();

@@ -14,13 +14,15 @@ pub use estimate::{Estimate, elo_of_score, score_of_elo};
 pub use ratings::{RatedGame, Rating, Ratings, rate};
 pub use sprt::{Sprt, SprtError, SprtModel, SprtState, Verdict};
 
-/// Half-width of the central 95 % interval of a normal distribution, in standard deviations.
+/// Number of standard deviations on either side of the mean within which a normally distributed value lies
+/// with 95 % probability.
 pub const Z95: f64 = 1.959_963_984_540_054;
 
-/// Normalised Elo per standard deviation of a single game: 800 / ln 10.
+/// Factor from the excess of the score over 1/2, in standard deviations of a single game, to normalised Elo:
+/// 800 / ln 10.
 pub const NELO_PER_SIGMA: f64 = 347.435_585_522_601_5;
 
-/// Cumulative distribution function of the standard normal distribution.
+/// Probability that a standard normal variable is at most `x`.
 pub fn normal_cdf(x: f64) -> f64 {
     0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use tandem_chess::{Board, Move, Position, perft, san};
 
-/// One position of a suite, with the task that it sets.
+/// One position of a test suite, with the task that it sets to an engine.
 #[derive(Clone, Debug)]
 pub struct SuiteItem {
     /// Identifier from the EPD operation `id`, or the number of the position.
@@ -26,10 +26,10 @@ pub struct SuiteItem {
     pub task: Task,
 }
 
-/// Task of a position, from the operations of its EPD line.
+/// Task that a position of a suite sets, from the operations (coded fields) of its EPD line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Play one of the best moves (`bm`) and none of those to avoid (`am`).
+    /// Play one of the best moves (`bm`), or any move if none is given, but none of those to avoid (`am`).
     Best {
         /// Moves that solve the task; empty if every move that is not to be avoided does.
         best: Vec<Move>,
@@ -40,12 +40,13 @@ pub enum Task {
     Points(Vec<(Move, u32)>),
     /// Find a mate in at most this number of moves (`dm`).
     Mate(u32),
-    /// Count the leaves of the tree of legal moves: pairs of depth and expected leaves.
+    /// Perft: count the move sequences from the position. Each pair is a length in plies and the expected
+    /// number of sequences.
     Perft(Vec<(u32, u64)>),
 }
 
 impl Task {
-    /// Maximum number of points that the task can bring; 1 for all tasks without points of their own.
+    /// Maximum number of points that the task can bring: the largest of [`Task::Points`], 1 for other tasks.
     pub fn max_points(&self) -> u32 {
         match self {
             Self::Points(points) => points.iter().map(|(_, points)| *points).max().unwrap_or(0),
@@ -53,7 +54,8 @@ impl Task {
         }
     }
 
-    /// Points for a move; a task of mate also needs the score that the engine reported with it.
+    /// Points that a move brings. A mate task gives 1 if the engine's `score` is a mate in few enough moves,
+    /// whatever the move; a perft task always gives 0, because no move solves it.
     pub fn points(&self, mv: Move, score: Option<UciScore>) -> u32 {
         match self {
             Self::Best { best, avoid } => {
@@ -71,7 +73,7 @@ impl Task {
     }
 }
 
-/// Result of one position of a suite.
+/// Result of an engine in one position of a suite.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ItemResult {
     /// Identifier of the position within its suite.
@@ -84,14 +86,15 @@ pub struct ItemResult {
     pub most: u32,
     /// Move that was played, in SAN, or a description of the fault.
     pub played: String,
-    /// Category of the fault, if there is no move because the engine failed.
+    /// Category of the fault if the engine failed to answer; `None` if it answered.
     #[serde(default)]
     pub unanswered: Option<Unanswered>,
-    /// Seconds after which the solution was found and not given up again; `None` if unsolved.
+    /// Seconds of the search after which the engine's best move was the solution and stayed so until the end;
+    /// `None` if unsolved.
     pub solved_in: Option<f64>,
-    /// Depth of the last completed iteration in plies, if known.
+    /// Depth of the last completed iteration in plies; `None` if the engine reported none.
     pub depth: Option<u32>,
-    /// Number of nodes of the search, if known.
+    /// Number of nodes of the search; `None` if the engine reported none.
     pub nodes: Option<u64>,
     /// Wall-clock time of the whole search, in seconds.
     pub seconds: f64,
@@ -116,7 +119,7 @@ impl SuiteReport {
         self.items.iter().filter(|item| item.solved).count()
     }
 
-    /// Points scored and maximum number of points, over all positions.
+    /// Points scored, and the maximum that could be scored, summed over all positions.
     pub fn points(&self) -> (u64, u64) {
         let add = |(points, most), item: &ItemResult| {
             (points + u64::from(item.points), most + u64::from(item.most))

@@ -5,7 +5,8 @@ use crate::{MatchReport, Standings, Termination};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Two engines that play each other, by index; all results are from the view of the first.
+/// Two engines that play each other, by their indices in the list of engines; all results are those of the
+/// first against the second.
 pub type Meeting = (usize, usize);
 
 /// Two lines on a meeting: the score, then Elo, normalised Elo, likelihood of superiority and draws.
@@ -14,8 +15,9 @@ pub fn meeting_lines(standings: &Standings, (a, b): Meeting) -> String {
     score_lines(&standings.names[a], &standings.names[b], Some(&wdl), &pairs)
 }
 
-/// Like [`meeting_lines`], for results of any origin. Without `wdl` the number of draws is omitted, because
-/// two points of a pair may be two draws or a win each.
+/// Two lines like those of [`meeting_lines`], for results of any origin; `first` and `second` are the
+/// engines' names. Without `wdl` the number of draws is omitted, because two points of a pair may be two
+/// draws or a win each.
 pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentanomial) -> String {
     let (points, games) = wdl.map_or((pairs.points(), 2 * pairs.pairs()), |wdl| (wdl.points(), wdl.games()));
     let counts = wdl.map_or(String::new(), |wdl| format!("{wdl}, "));
@@ -37,7 +39,8 @@ pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentano
     text
 }
 
-/// Estimate of the strength from the results; `None` without any.
+/// Estimate of the first engine's strength from its results, by [`Estimate::of`] or, without `wdl`, from
+/// pairs alone; `None` without results.
 pub fn estimate(wdl: Option<&Wdl>, pairs: &Pentanomial) -> Option<Estimate> {
     wdl.map_or_else(|| Estimate::of_pairs(pairs), |wdl| Estimate::of(pairs, wdl))
 }
@@ -62,7 +65,7 @@ pub fn rating_lines(standings: &Standings, ratings: &Ratings) -> String {
     rating_table(&standings.names, ratings)
 }
 
-/// Table of ratings for players of any origin; `names` are by the index of the rating.
+/// Table of ratings for players of any origin; `names` has the name of each [`crate::stats::Rating::engine`].
 pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(6);
     let mut text = format!("  # {:width$}     Elo   +- 95 %   games   score   draws\n", "engine");
@@ -89,7 +92,8 @@ pub fn rating_table(names: &[String], ratings: &Ratings) -> String {
     text
 }
 
-/// State or decision of a sequential test, in one line.
+/// State of a sequential test in one line: its log-likelihood ratio and bounds, and the decision if there is
+/// one.
 pub fn sprt_line(sprt: &Sprt, state: &SprtState) -> String {
     let verdict = match state.verdict {
         Verdict::Accepted => "H1 accepted",
@@ -139,7 +143,8 @@ pub fn termination_lines(standings: &Standings) -> String {
     text
 }
 
-/// Line on the cost of the arena itself: overhead for each move, processor time, and use of the slots.
+/// One line on the cost of the arena itself: mean overhead for each move, processor time, and the use of the
+/// slots (games at the same time).
 pub fn cost_line(report: &MatchReport) -> String {
     let moves = f64::from(report.overhead.moves.max(1));
     let wall = report.wall.as_secs_f64().max(1e-9);

@@ -5,9 +5,9 @@ use std::{fmt, sync::Arc};
 use tandem_chess::Position;
 use tandem_search::{SyzygyError, TableResult, Tablebases};
 
-/// Open Syzygy tablebases. A result counts only if the tables prove it: directly after the capture or pawn
-/// move that leads into them, with no moves counted towards the fifty-move rule yet. Clones share the open
-/// files.
+/// Open Syzygy tablebases, which adjudicate endgames. A result counts only if the tables prove it: directly
+/// after the capture or pawn move that leads into them, with no moves counted towards the fifty-move rule
+/// yet. Clones share the open files.
 #[derive(Clone)]
 pub struct Tablebase {
     tables: Arc<Tablebases>,
@@ -29,7 +29,8 @@ impl Tablebase {
         &self.path
     }
 
-    /// Proven result of a position; `None` if the tables do not contain it.
+    /// Proven result of a position with best play; `None` if the tables do not contain it, or if moves
+    /// already count towards the fifty-move rule.
     pub fn outcome(&self, position: &Position) -> Option<Outcome> {
         Some(match self.tables.probe(position)? {
             TableResult::Win => Outcome::won_by(position.side_to_move()),

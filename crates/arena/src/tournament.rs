@@ -53,8 +53,8 @@ pub struct Tournament {
     pub games: usize,
     /// Openings from which the games start.
     pub book: Book,
-    /// Path of the book for the state file, which must not change between runs; `None` for the standard
-    /// position.
+    /// Path of the book, which the state file records and which must not change between runs; `None` for the
+    /// standard position.
     pub book_path: Option<PathBuf>,
     /// Order in which the openings are played, as the state file records it.
     pub book_order: BookOrder,
@@ -91,14 +91,14 @@ pub trait Observer {
     fn tick(&mut self, _standings: &Standings) {}
 }
 
-/// Results and costs of a match after its end.
+/// Results and costs of a match after the end of a run.
 #[derive(Clone, Debug)]
 pub struct MatchReport {
     /// All results, those of earlier runs of a resumed match included.
     pub standings: Standings,
     /// Number of games in the schedule; more than were played if the match ended early.
     pub total: usize,
-    /// Time that the arena itself needed between moves, in this run.
+    /// Time that the arena itself needed between moves, over all games of this run.
     pub overhead: Overhead,
     /// Wall-clock time of this run, earlier runs of a resumed match excluded.
     pub wall: Duration,
@@ -106,7 +106,7 @@ pub struct MatchReport {
     pub cpu: Duration,
     /// True if games were bound to processors of their own.
     pub bound: bool,
-    /// Number of games that were played at the same time.
+    /// Number of games that were played at the same time, at most.
     pub slots: usize,
     /// True if an engine ran within this process, so that `cpu` includes its processor time.
     pub in_process: bool,

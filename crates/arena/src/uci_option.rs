@@ -26,7 +26,7 @@ pub enum OptionError {
     },
 }
 
-/// Type of an option, with the values that it accepts.
+/// Type of a UCI option, which decides about the values that it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionKind {
     /// A switch of UCI type `check`, which is `true` or `false`.

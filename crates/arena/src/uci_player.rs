@@ -84,13 +84,14 @@ const MAX_HANDSHAKE: usize = 2000;
 /// Timeouts for the engine's answers that no chess clock limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// For `uciok` after the start; 10 seconds by default.
+    /// Longest wait for `uciok` after the process was started; 10 seconds by default.
     pub start: Duration,
-    /// For `readyok`, which may include clearing tables and loading networks; 30 seconds by default.
+    /// Longest wait for `readyok`, which may include clearing tables and loading networks; 30 seconds by
+    /// default.
     pub ready: Duration,
-    /// For a move under a limit of depth or nodes alone; 300 seconds by default.
+    /// Longest wait for a move under a limit of depth or nodes alone; 300 seconds by default.
     pub untimed_move: Duration,
-    /// For `bestmove` after `stop`, before the engine counts as hanging; 3 seconds by default.
+    /// Longest wait for `bestmove` after `stop`, before the engine counts as hanging; 3 seconds by default.
     pub after_stop: Duration,
 }
 

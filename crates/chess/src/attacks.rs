@@ -5,8 +5,8 @@ use crate::{
     get_pawn_attacks, get_rook_moves,
 };
 
-/// Pieces of both sides that attack `square` if exactly the squares `occupied` are taken. Removing squares
-/// from the set finds the attackers behind them.
+/// Pieces of both sides that attack `square` if exactly the squares in `occupied` are taken. Removing a
+/// piece's square from `occupied` finds the attackers behind it.
 #[inline]
 pub fn attackers_to(board: &Board, square: Square, occupied: BitBoard) -> BitBoard {
     let queens = board.pieces(Piece::Queen);
@@ -18,7 +18,7 @@ pub fn attackers_to(board: &Board, square: Square, occupied: BitBoard) -> BitBoa
         | get_rook_moves(square, occupied) & (board.pieces(Piece::Rook) | queens)
 }
 
-/// Squares that the pieces of one side attack, its own pieces' squares included.
+/// Squares that the pieces of one side attack, squares of its own pieces included.
 #[inline]
 pub fn attacks_by(board: &Board, color: Color) -> BitBoard {
     attacks_by_kind(board, color, &Piece::ALL)
@@ -65,7 +65,8 @@ pub(crate) fn pawn_attacks_from(pawns: BitBoard, color: Color) -> BitBoard {
     }
 }
 
-/// For each kind of piece, the squares from which a piece of the side to move gives check.
+/// For each kind of piece, indexed by [`Piece`], the squares from which such a piece of the side to move
+/// would give check.
 #[inline]
 pub fn checking_squares(board: &Board) -> [BitBoard; Piece::NUM] {
     let us = board.side_to_move();

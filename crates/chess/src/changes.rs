@@ -16,7 +16,7 @@ pub struct Placed {
     pub square: Square,
 }
 
-/// The pieces that a move takes off the board and puts on it.
+/// Pieces that a move takes off the board and puts on it, for evaluators that update their sums move by move.
 ///
 /// A quiet move removes one piece and adds one; a capture removes two and adds one; castling removes two and
 /// adds two; a promotion removes a pawn and adds the new piece; a null move changes nothing. The moving piece
@@ -43,7 +43,8 @@ pub enum BadChanges {
 const NOTHING: Placed = Placed { piece: Piece::Pawn, color: Color::White, square: Square::A1 };
 
 impl Changes {
-    /// No change: the log of a null move, and of a position that was set up rather than reached.
+    /// No pieces removed or added: the changes of a null move (a pass), and of a position that was set up
+    /// rather than reached.
     pub const NONE: Self = Self { removed: [NOTHING; 2], added: [NOTHING; 2], removed_len: 0, added_len: 0 };
 
     /// The changes of a move, for programs with a board of their own: up to two pieces removed and two added,

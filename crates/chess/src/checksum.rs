@@ -1,6 +1,7 @@
 //! A checksum for our own files, to recognise damage. It is not cryptographic, so it does not prove origin.
 
-/// Hash over eight bytes at a time. The last ones are padded with zeros, and the length is part of the hash.
+/// Non-cryptographic 64-bit hash of the bytes, for detecting damage. It takes eight bytes at a time; the last
+/// ones are padded with zeros, and the length is part of the hash.
 pub fn checksum(bytes: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let with =

@@ -22,7 +22,7 @@ use thiserror::Error;
 /// Reason for which a line cannot be parsed as EPD.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EpdError {
-    /// The position at the start of the line is invalid.
+    /// The position at the start of the line is malformed or not legal.
     #[error(transparent)]
     Position(#[from] fen::FenError),
     /// Operations begin before the four fields of the position are complete.
@@ -67,7 +67,7 @@ pub enum EpdFileError {
     },
 }
 
-/// An operation on a position: an opcode and its operands.
+/// An operation on a position: an opcode (its name) and its operands (values).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Opcode, for example `bm` (best move) or `id`.
@@ -76,7 +76,8 @@ pub struct Operation {
     pub operands: Vec<String>,
 }
 
-/// A position and its operations. The clocks `hmvc` and `fmvn` are stored in the board instead of the list.
+/// A position and its operations (named values). The clocks `hmvc` and `fmvn` are stored in the board instead
+/// of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epd {
     /// Position of the line, with its clocks.
@@ -255,7 +256,7 @@ impl Epd {
         Some(&operation.operands)
     }
 
-    /// First operand of an operation, as one text where it is quoted.
+    /// First operand of the first operation with an opcode, without quotation marks; `None` if there is none.
     pub fn operand(&self, opcode: &str) -> Option<&str> {
         self.operands(opcode)?.first().map(String::as_str)
     }
@@ -298,12 +299,14 @@ impl Epd {
         self.operand("id")
     }
 
-    /// Number of moves in which the side to move mates (`dm`).
+    /// Number of moves in which the side to move mates (`dm`); `None` if the line has none or it is not a
+    /// number.
     pub fn dm(&self) -> Option<u32> {
         self.operand("dm")?.parse().ok()
     }
 
-    /// Evaluation in centipawns for the side to move (`ce`).
+    /// Evaluation in centipawns for the side to move (`ce`); `None` if the line has none or it is not a
+    /// number.
     pub fn ce(&self) -> Option<i32> {
         self.operand("ce")?.parse().ok()
     }
@@ -313,7 +316,8 @@ impl Epd {
         self.operand(&format!("c{number}"))
     }
 
-    /// Counts of a perft suite (`D1` to `D9`), as (depth, nodes).
+    /// Perft counts (`D1` to `D9`): each a length in plies and the expected number of move sequences of that
+    /// length.
     pub fn perft(&self) -> impl Iterator<Item = (u32, u64)> {
         self.operations.iter().filter_map(|operation| {
             let depth = operation.opcode.strip_prefix('D')?.parse().ok()?;

@@ -2,10 +2,11 @@
 
 use crate::{BitBoard, Board, Color, Piece, Position, Rank, Square};
 
-/// Number of positions in the input, the current one included.
+/// Number of positions of a game that lc0's networks see, the current one included.
 pub const BOARDS: usize = 8;
 
-/// Treatment of the positions before the first one of a game, as lc0's option `HistoryFill`.
+/// Rule for the positions before the first one of a game, which lc0's networks see too; as lc0's option
+/// `HistoryFill`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HistoryFill {
     /// Leaves the boards before the first position empty.
@@ -18,7 +19,7 @@ pub enum HistoryFill {
     Always,
 }
 
-/// A position of the game as the side that is to move now sees it; see [`seen_by`].
+/// The pieces of a position of the game, as the side that is to move now sees them; see [`seen_by`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PastBoard {
     /// Pieces of the side that is to move now, indexed by [`Piece`].
@@ -30,7 +31,7 @@ pub struct PastBoard {
 }
 
 impl PastBoard {
-    /// A position as a side sees it, taken as not repeated.
+    /// The pieces of `board` as side `us` sees them, marked as not repeated.
     pub fn of(board: &Board, us: Color) -> Self {
         Self {
             ours: Piece::ALL.map(|piece| seen_by(us, board.colored_pieces(us, piece))),

@@ -3,17 +3,17 @@
 
 use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
 
-/// Zobrist keys of groups of pieces. Each is the XOR of its pieces' Zobrist numbers, so adding and removing a
-/// piece are the same operation.
+/// Zobrist keys (64-bit hashes) of groups of pieces. Each is the XOR of its pieces' Zobrist numbers, so
+/// adding and removing a piece are the same operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
     /// Zobrist key of the pawns of both sides.
     pub pawn: u64,
-    /// Key of the knights, bishops and kings of both sides.
+    /// Zobrist key of the knights, bishops and kings of both sides.
     pub minor: u64,
-    /// Key of the rooks, queens and kings of both sides.
+    /// Zobrist key of the rooks, queens and kings of both sides.
     pub major: u64,
-    /// Keys of everything but the pawns, for White and for Black.
+    /// Zobrist keys of all pieces but the pawns, for White and for Black.
     pub non_pawn: [u64; 2],
 }
 
@@ -51,7 +51,7 @@ impl Keys {
         self.non_pawn[1] ^= number & black;
     }
 
-    /// Key of all pieces, without side to move, castling and en passant.
+    /// Zobrist key of all pieces on the board, without side to move, castling and en passant rights.
     #[inline]
     pub fn pieces(&self) -> u64 {
         self.pawn ^ self.non_pawn[0] ^ self.non_pawn[1]

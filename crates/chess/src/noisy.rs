@@ -7,8 +7,8 @@ use crate::{
     get_knight_moves, get_line_rays, get_pawn_attacks, get_pawn_quiets, get_rook_moves,
 };
 
-/// Passes the legal captures (en passant included) and promotions of a position to `listener`, piece by
-/// piece.
+/// Generates the legal captures (en passant included) and promotions of a position, and calls `listener` with
+/// those of one piece at a time.
 #[inline]
 pub fn generate_noisy(board: &Board, mut listener: impl FnMut(PieceMoves)) {
     let us = board.side_to_move();

@@ -2,7 +2,7 @@
 
 use crate::{Board, Position};
 
-/// Number of move sequences of `depth` plies.
+/// Perft: number of legal move sequences of `depth` plies (moves of one side), for checking a move generator.
 ///
 /// The moves of the last ply are counted without being played, and those of the ply before it are played on a
 /// bare board, because the keys of these positions are not needed.

@@ -157,14 +157,15 @@ impl Position {
         !self.state.board.checkers().is_empty()
     }
 
-    /// Zobrist key of the position: equal for positions that are equal under the repetition rule.
+    /// Zobrist key (64-bit hash) of the position: equal for positions that are equal under the repetition
+    /// rule.
     #[inline]
     pub fn key(&self) -> u64 {
         self.state.key
     }
 
-    /// Keys of groups of pieces, for correction histories and other tables that depend only on some of the
-    /// pieces.
+    /// Zobrist keys of groups of pieces, for tables that depend only on some of the pieces, such as the
+    /// search's correction histories.
     #[inline]
     pub fn keys(&self) -> &Keys {
         &self.state.keys
@@ -297,8 +298,8 @@ impl Position {
         true
     }
 
-    /// Approximate key after a move, computed quickly: changes of castling and en passant rights are ignored.
-    /// It is good enough for prefetching a hash table entry.
+    /// Approximation of [`Self::key`] after a move, computed quickly: changes of castling and en passant
+    /// rights are ignored. It is good enough for loading a hash table entry in advance.
     #[inline]
     pub fn key_after(&self, mv: Move) -> u64 {
         let us = self.side_to_move();
@@ -387,13 +388,13 @@ impl Position {
         &self.past_keys
     }
 
-    /// Number of earlier occurrences of this position in the game.
+    /// Number of earlier occurrences of this position in the game; 0 if it is new.
     pub fn repetitions(&self) -> usize {
         self.repetitions_of(&self.state, self.past.len())
     }
 
-    /// The board this number of plies ago, and the number of its earlier occurrences; `None` before the first
-    /// known position.
+    /// The board `plies` plies ago, and the number of its earlier occurrences in the game; `None` before the
+    /// first known position.
     pub fn before(&self, plies: usize) -> Option<(&Board, usize)> {
         let n = self.past.len().checked_sub(plies)?;
         let state = self.past.get(n).unwrap_or(&self.state);
@@ -406,8 +407,8 @@ impl Position {
         (4..=limit).step_by(2).filter(|back| self.past_keys[n - back] == state.key).count()
     }
 
-    /// True if this position is a draw by repetition for a search whose root lies `ply` plies back: it
-    /// occurred once since the root, or twice in the whole game.
+    /// True if this position is a draw by repetition for a search whose root (start position) lies `ply`
+    /// plies back: it occurred once since the root, or twice in the whole game.
     #[inline]
     pub fn is_repetition(&self, ply: usize) -> bool {
         let n = self.past_keys.len() - 1;
@@ -451,8 +452,8 @@ impl Position {
             && (bishops.is_subset(BitBoard::DARK_SQUARES) || bishops.is_subset(BitBoard::LIGHT_SQUARES))
     }
 
-    /// Static exchange evaluation: true if the exchange that starts with a legal move gains at least
-    /// `threshold` centipawns for the moving side.
+    /// Static exchange evaluation (the balance of all captures on the move's target square): true if the
+    /// exchange that starts with a legal move gains at least `threshold` centipawns for the moving side.
     #[inline]
     pub fn see_ge(&self, mv: Move, threshold: i32) -> bool {
         crate::see::see_ge(self, mv, threshold)

@@ -56,7 +56,8 @@ impl SplitMix {
     }
 }
 
-/// Plays `plies` random moves; `None` if the game ends on the way, or if the last position has no legal move.
+/// Plays `plies` random legal moves from `start`; `None` if the game ends on the way, or if the last position
+/// has no legal move.
 pub fn walk(start: Board, plies: usize, random: &mut SplitMix) -> Option<Position> {
     let mut position = Position::from(start);
     for _ in 0..plies {

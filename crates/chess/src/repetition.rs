@@ -64,8 +64,8 @@ fn reversible_moves() -> impl Iterator<Item = (Color, Piece, Square, Square)> {
 }
 
 impl Position {
-    /// True if the side to move can repeat a position with its next move, in a search whose root lies `ply`
-    /// plies back. Positions before the root count only if they occurred twice.
+    /// True if the side to move can repeat a position with its next move, in a search whose root (start
+    /// position) lies `ply` plies back. Positions before the root count only if they occurred twice.
     pub fn can_repeat(&self, ply: usize) -> bool {
         let limit = self.reversible_plies();
         let keys = self.past_keys();

@@ -26,14 +26,16 @@ pub enum SanError {
     Ambiguous(String),
 }
 
-/// Formats a legal move, with the minimal disambiguation.
+/// A legal move in standard algebraic notation (`Nbd7`), with no more of its origin than needed to tell it
+/// from other moves.
 pub fn format(board: &Board, mv: Move) -> String {
     let mut text = String::with_capacity(8);
     write_san(board, mv, &mut text);
     text
 }
 
-/// Appends a legal move to a text. An illegal move has no SAN, so its two squares are written instead.
+/// Appends a legal move in standard algebraic notation (`Nbd7`) to `text`. An illegal move has none, so its
+/// two squares are written instead.
 pub fn write_san(board: &Board, mv: Move, text: &mut String) {
     if board.is_legal(mv) {
         write_and_play(&mut board.clone(), mv, text);

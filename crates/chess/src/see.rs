@@ -5,7 +5,8 @@ use crate::{BitBoard, Color, Move, Piece, Position, attackers_to, get_bishop_mov
 /// Value of each piece in an exchange, in centipawns; 0 for the king, which is never lost in one.
 const VALUES: [i32; 6] = [100, 320, 330, 500, 950, 0];
 
-/// Value of a piece in an exchange, in centipawns; 0 for the king.
+/// Value of a piece in a static exchange evaluation (the balance of captures on one square), in centipawns; 0
+/// for the king.
 #[inline]
 pub fn exchange_value(piece: Piece) -> i32 {
     VALUES[piece as usize]

@@ -77,7 +77,8 @@ pub(crate) trait Codec: Send + Sync {
     fn decode(&self, block: &[u8], out: &mut Decoded);
 }
 
-/// A record that a format cannot carry, with the reason.
+/// Reason for which a record cannot be stored in a format: it has a field that the format has no place for,
+/// or lacks one that it requires.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Unsupported(pub String);

@@ -7,7 +7,8 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Data that cannot be read or written; the message names the file and what to do about it.
+/// Error while reading or writing training data. The message names the file, the reason and, where there is
+/// one, the remedy.
 #[derive(Debug, Error)]
 pub enum DataError {
     /// The operating system refused to open, read, write or rename the file.
@@ -18,8 +19,8 @@ pub enum DataError {
         /// Error of the operating system, for example that the disk is full.
         source: io::Error,
     },
-    /// A record that is malformed or illegal in its format. With [`crate::OnError::Skip`] it is counted
-    /// instead of returned.
+    /// A record that is malformed in its format, or whose position or move is illegal. With
+    /// [`crate::OnError::Skip`] it is counted and left out instead of returned.
     #[error("{}: record {record}, byte {byte}: {problem}", path.display())]
     Record {
         /// File that holds the record.
@@ -31,7 +32,8 @@ pub enum DataError {
         /// Reason, in a few words: for example an illegal move or an unknown version.
         problem: String,
     },
-    /// A record with a field that the output format cannot carry, or without one that it requires.
+    /// A record that the output format cannot store: it has a field that the format has no place for, or
+    /// lacks one that the format requires.
     #[error("{}: record {record} cannot be written: {problem}", path.display())]
     Unsupported {
         /// File that is being written.

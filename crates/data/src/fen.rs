@@ -7,11 +7,12 @@ use crate::packed::*;
 use tandem_chess::{BitBoard, Board, Color, File, Move, Piece, Rank, Square, get_pawn_attacks, uci};
 
 impl Packed {
-    /// Parses a position in FEN.
+    /// Packs the position of a FEN, the text form of a position with six fields separated by spaces.
     ///
     /// # Errors
     ///
-    /// Fails if the text is not FEN, or not a legal position where the full parser is needed.
+    /// Fails with the reason if the text is not FEN or the position is not legal. Legality is not checked for
+    /// the most usual forms of FEN, which a fast parser reads.
     pub fn from_fen(text: &str) -> Result<Self, String> {
         match parse_standard(text) {
             Some(position) => Ok(position),

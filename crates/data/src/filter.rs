@@ -20,15 +20,17 @@ use thiserror::Error;
 /// It is parsed from text such as `min-ply=16,quiet,skip=0.5`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// Smallest number of plies since the start of the game.
+    /// Smallest number of plies (moves of one side) since the start of the game; records with fewer are
+    /// dropped.
     pub min_ply: Option<u16>,
-    /// Largest number of plies since the start of the game.
+    /// Largest number of plies since the start of the game; records with more are dropped.
     pub max_ply: Option<u16>,
-    /// Smallest number of pieces on the board, kings and pawns included.
+    /// Smallest number of pieces on the board, kings and pawns included; positions with fewer are dropped.
     pub min_pieces: Option<usize>,
-    /// Largest number of pieces on the board, for example 7 for tablebase positions.
+    /// Largest number of pieces on the board, for example 7 for tablebase positions; positions with more are
+    /// dropped.
     pub max_pieces: Option<usize>,
-    /// Largest absolute score in centipawns; records without a score pass.
+    /// Largest absolute score in centipawns; records beyond it are dropped, and records without a score pass.
     pub max_score: Option<i16>,
     /// Keeps only positions with a score.
     pub scored: bool,
@@ -38,8 +40,9 @@ pub struct Filter {
     pub no_checks: bool,
     /// Drops positions whose recorded move is a capture or a promotion.
     pub no_captures: bool,
-    /// Drops positions in check and those in which a capture or promotion wins material by static exchange
-    /// evaluation. Unlike [`Self::no_captures`] it needs no recorded move.
+    /// Drops positions in check, and those in which a capture or promotion wins material by static exchange
+    /// evaluation (the balance of all captures on one square). Unlike [`Self::no_captures`] it needs no
+    /// recorded move.
     pub quiet: bool,
     /// Drops positions whose castling rights need Chess960 rules, because several formats and networks cannot
     /// express them.
@@ -118,7 +121,8 @@ impl Filter {
         Ok(())
     }
 
-    /// True if a record satisfies all rules; `random` decides about those that are dropped at random.
+    /// True if a record satisfies all rules. `random`, from [`Self::block_rng`], decides which records
+    /// [`Self::skip`] drops; with a `skip` above 0 it is advanced once for every record.
     pub fn keeps(&self, record: &Record, random: &mut SplitMix) -> bool {
         let pieces = record.position.piece_count();
         // Drawn for every record, so that adding another rule does not change which records are dropped at
@@ -141,14 +145,15 @@ impl Filter {
             && (!self.quiet || is_quiet(record))
     }
 
-    /// Generator that [`Self::keeps`] draws from within a block. It is seeded by the filter's seed and the
-    /// block, so that the choice does not depend on the number of threads.
+    /// Random generator for the records of one block, to be passed to [`Self::keeps`]. Its seed follows from
+    /// the filter's seed and the block's place, so that the choice does not depend on the number of threads.
     pub fn block_rng(&self, block: Cursor) -> SplitMix {
         let block = (block.source as u64) << 48 ^ block.byte;
         SplitMix::new(self.seed ^ SplitMix::new(block).next_u64())
     }
 
-    /// The filter as a function that the decoding threads call on every block; `None` if it has no rules.
+    /// The filter as a function for [`crate::RecordReader::new`], which removes the records that break a rule
+    /// from each decoded block; `None` if the filter has no rules.
     pub fn record_filter(&self) -> Option<RecordFilter> {
         if *self == Self::default() {
             return None;
@@ -198,15 +203,17 @@ fn is_quiet(record: &Record) -> bool {
     !wins
 }
 
-/// Removes duplicate positions: each passes once, regardless of its clocks. It keeps one hash per position in
-/// memory, 8 bytes and the overhead of a hash set.
+/// Set of the positions seen so far, for removing duplicates: two records are equal if their positions are,
+/// whatever their clocks, moves and scores. It keeps one 8-byte hash per position in memory, beside the
+/// overhead of a hash set.
 #[derive(Default)]
 pub struct Unique {
     seen: HashSet<u64>,
 }
 
 impl Unique {
-    /// True if the position has not been passed in before; it is remembered from now on.
+    /// Remembers the record's position, and returns true if it was not passed in before, false if it is a
+    /// duplicate.
     pub fn is_new(&mut self, record: &Record) -> bool {
         self.seen.insert(record.position.hash())
     }

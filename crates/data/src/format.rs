@@ -14,17 +14,18 @@ use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// A format of training data. Reading and writing work for all of them; [`Self::cannot_carry`] lists what a
-/// conversion loses.
+/// File format of training data. All of them can be read and written; [`Self::cannot_carry`] lists the fields
+/// that a conversion to a format loses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Comma-separated values with a header line; see [`Columns`] for the columns.
+    /// Comma-separated values with a header line; [`Columns`] says which column holds which field.
     Csv,
     /// Games in Portable Game Notation, with evaluations in comments.
     Pgn,
     /// Positions with EPD operations, one on a line; also bullet's `position | score | result`.
     Epd,
-    /// Stockfish's text format: lines `fen`, `move`, `score`, `ply`, `result`, `e`.
+    /// Stockfish's text format, with one field on a line: `fen`, `move`, `score`, `ply`, `result`, and `e` at
+    /// the end of a record.
     Plain,
     /// Stockfish's and Jomfish's `.bin`: packed positions of 40 bytes, with move, score and result.
     Bin,
@@ -32,13 +33,15 @@ pub enum Format {
     Binpack,
     /// Bulletformat: packed positions of 32 bytes with score and result, without moves.
     Bullet,
-    /// Viriformat: a start position and a move and score for each ply.
+    /// Viriformat, the format of the engine Viridithas: whole games, each a start position followed by a move
+    /// and a score for each ply.
     Viri,
     /// Leela's training chunks, versions 3 to 7; written as version 6.
     Lc0,
-    /// DeepMind's bag of records, as the searchless chess data sets use it.
+    /// DeepMind's bag: records of any length and an index of their offsets, used by the searchless chess
+    /// data.
     Bag,
-    /// DeepMind's bag, with each record compressed by Zstandard.
+    /// A bag ([`Format::Bag`]) with each record compressed by Zstandard.
     Bagz,
 }
 
@@ -83,7 +86,8 @@ impl Format {
         }
     }
 
-    /// Fields that the format loses or requires, as text for `--help` and for warnings before a conversion.
+    /// Text that names the fields that a record loses in this format, and those without which it cannot be
+    /// stored, for `--help` and for warnings before a conversion.
     pub fn cannot_carry(self) -> &'static str {
         match self {
             Self::Csv => "where a game begins; the columns written are fen, move, score, result, ply",
@@ -124,7 +128,8 @@ impl Format {
         }
     }
 
-    /// True if the format cannot store a record without a move.
+    /// True if the format cannot store a record without a move, which then is an error of kind
+    /// [`DataError::Unsupported`].
     pub fn needs_moves(self) -> bool {
         matches!(self, Self::Pgn | Self::Plain | Self::Binpack | Self::Viri | Self::Lc0)
     }
@@ -182,12 +187,13 @@ impl fmt::Display for Format {
     }
 }
 
-/// Fields of the records of a bag, named as in DeepMind's paper.
+/// Fields of each record of a bag ([`Format::Bag`]). The variants have the names of DeepMind's paper on
+/// searchless chess.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BagKind {
-    /// A position, a move, and the win probability after the move.
+    /// A position, a move, and the mover's win probability after it, from 0 to 1.
     ActionValue,
-    /// A position and its win probability for the side to move.
+    /// A position and the win probability of its side to move, from 0 to 1.
     StateValue,
     /// A position and the move that was played in it.
     #[default]
@@ -207,30 +213,31 @@ impl FromStr for BagKind {
     }
 }
 
-/// Settings of formats that do not describe themselves. The defaults suit files that follow the usual naming.
+/// Settings for formats whose files do not say what their fields mean: CSV and bags. The defaults suit files
+/// that follow the usual naming.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Columns of a CSV file; by default they are found by their usual names.
+    /// Columns of a CSV file; by default they are found by the names that known data sets use.
     pub columns: Columns,
-    /// Fields of a bag's records; by default they follow from the name of the file.
+    /// Fields of the records of a bag ([`Format::Bag`]); `None` takes them from the name of the file.
     pub bag: Option<BagKind>,
 }
 
-/// A file to read or write, with its format.
+/// A file to read or write, with its format and settings. [`Self::parse`] makes it from a path.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Path of the file; it may end with `.zst` or `.gz`.
     pub path: PathBuf,
     /// Format in which the file is read or written.
     pub format: Format,
-    /// Settings for formats that need them: CSV columns, the kind of a bag.
+    /// Settings for CSV files and bags; other formats ignore them.
     pub options: Options,
 }
 
 impl Source {
     /// Finds the files that a path of the command line stands for: a single file; all files of a folder, read
-    /// as Leela's chunks; the files that match a name with one `*`; the shards of `name@8.bag`. `FORMAT:PATH`
-    /// states the format explicitly.
+    /// as Leela's chunks unless another format is stated; the files that match a name with one `*`; the
+    /// shards (numbered parts) of `name@8.bag`. `FORMAT:PATH` states the format explicitly.
     ///
     /// # Errors
     ///
@@ -308,8 +315,9 @@ pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
 pub(crate) type OpenFile = (Box<dyn BufRead + Send>, Arc<dyn Codec>, u64);
 
 impl Source {
-    /// Decodes bytes in memory as if they were this file, on the current thread. Returns the records and the
-    /// messages of faults. It serves tests and data that do not come from a file; bags are not supported.
+    /// Decodes bytes in memory as if they were the content of this file, on the current thread, for tests
+    /// and data that do not come from a file. Returns the records, and a message for each fault. The formats
+    /// [`Format::Bag`] and [`Format::Bagz`] return only a fault, because they are read at random offsets.
     pub fn decode_bytes(&self, bytes: &[u8]) -> (Vec<Record>, Vec<String>) {
         let mut input: &[u8] = bytes;
         let input: &mut dyn BufRead = &mut input;
@@ -336,7 +344,7 @@ impl Source {
         (out.records, problems)
     }
 
-    /// Codec for a stream that is not a bag.
+    /// Codec for a stream; a fault for bags, which need a file.
     fn codec(&self, input: &mut dyn BufRead) -> io::Result<Opened> {
         Ok(match self.format {
             Format::Csv => csv::open(&self.options.columns, input)?,
@@ -364,7 +372,8 @@ impl Source {
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 
-    /// Fields of the records if this is a bag, `None` for other formats.
+    /// Fields of the records if this is a bag ([`Format::Bag`] or [`Format::Bagz`]), `None` for other
+    /// formats.
     pub fn kind_of_bag(&self) -> Option<BagKind> {
         matches!(self.format, Format::Bag | Format::Bagz).then(|| self.bag_kind())
     }

@@ -9,8 +9,8 @@ use crate::record::Record;
 use std::str::FromStr;
 use tandem_chess::random::SplitMix;
 
-/// Groups records into games: a new one begins where a format marks it, or where a position does not follow
-/// from the previous record.
+/// Iterator that groups records into games, each returned as a list of its records: a new one begins where a
+/// format marks it, or where a position does not follow from the previous record and its move.
 pub struct Games<I> {
     records: I,
     tracker: GameTracker,
@@ -75,16 +75,18 @@ pub enum Subset {
 /// matter, and the same game is never in two subsets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    /// Fraction of the games for validation, from 0 to 1.
+    /// Fraction of the games that go to [`Subset::Validation`], from 0 to 1.
     pub validation: f64,
-    /// Fraction of the games for the final test, from 0 to 1.
+    /// Fraction of the games that go to [`Subset::Test`], from 0 to 1; the rest, after validation, is for
+    /// training.
     pub test: f64,
     /// Seed of the hash; another seed gives another split.
     pub seed: u64,
 }
 
 impl Split {
-    /// Subset to which a game, given as its records, belongs.
+    /// Subset to which a game belongs, given all of its records. It depends only on their positions and moves
+    /// and on the seed.
     pub fn subset_of(&self, game: &[Record]) -> Subset {
         let place = SplitMix::new(hash_of_game(game) ^ self.seed).unit();
         if place < self.test {

@@ -6,8 +6,8 @@ use tandem_chess::random::SplitMix;
 use tandem_chess::{BitBoard, Board, BoardBuilder, Color, File, Move, Piece, Rank, Square, get_pawn_attacks};
 use thiserror::Error;
 
-/// A position with everything that decides how the game can continue, and both clocks. A board converted to
-/// it and back is unchanged, Chess960 castling rights included.
+/// A position in a compact form: pieces, side to move, castling and en passant rights, and both clocks. A
+/// legal board converted to it and back is unchanged, Chess960 castling rights included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packed {
     /// Bitboard of occupied squares; bit 0 is a1.
@@ -36,8 +36,9 @@ pub const MAX_PIECES: usize = 32;
 pub struct BadPosition(pub String);
 
 impl Packed {
-    /// Packs a board; `None` if it has more than [`MAX_PIECES`] pieces. An en passant right that no pawn can
-    /// use is dropped, so that a position has one representation whether or not the right was recorded.
+    /// Packs a board; `None` if it has more than [`MAX_PIECES`] pieces. An en passant right (to capture a
+    /// pawn that has just jumped) that no pawn can use is dropped, so that a position has one representation
+    /// whether or not the right was recorded.
     pub fn new(board: &Board) -> Option<Self> {
         let occupied = board.occupied();
         if occupied.len() as usize > MAX_PIECES {
@@ -166,7 +167,8 @@ impl Packed {
         self.fullmove
     }
 
-    /// Plies since move 1, computed from the full-move number and the side to move.
+    /// Plies (moves of one side) since move 1, computed from the full-move number and the side to move; 0 for
+    /// White's first move.
     #[inline]
     pub fn ply(&self) -> u16 {
         let black = u16::from(self.side_to_move() == Color::Black);
@@ -178,8 +180,8 @@ impl Packed {
         Square::try_index((self.side_and_passant & !BLACK_TO_MOVE) as usize)
     }
 
-    /// Hash of the position without its clocks, for finding duplicates. It is stable between runs and
-    /// machines.
+    /// Hash of the position without its two clocks, for finding duplicates. It is the same in every run and
+    /// on every machine.
     pub fn hash(&self) -> u64 {
         let pieces = u128::from_le_bytes(self.pieces);
         let mix = |hash: u64, word: u64| SplitMix::new(hash ^ word).next_u64();
@@ -237,7 +239,8 @@ impl Packed {
         tandem_chess::build(&builder).map_err(|error| BadPosition(error.to_string()))
     }
 
-    /// The position with colours swapped and the board turned upside down.
+    /// The position with the colours of all pieces and the side to move swapped, and the ranks reversed (a1
+    /// becomes a8): the same situation for the side to move.
     pub fn flipped(&self) -> Self {
         let squares = self.codes().map(|(square, code)| (square.flip_rank(), code ^ BLACK));
         let passant = self.passant().map(Square::flip_rank);
@@ -246,8 +249,8 @@ impl Packed {
         Self::from_parts(squares, !self.side_to_move(), passant, clocks).unwrap_or(*self)
     }
 
-    /// The position with left and right swapped; `None` while either side may castle, because the mirror
-    /// image would need the rules of another variant.
+    /// The position with left and right swapped (a1 becomes h1); `None` while either side may castle, because
+    /// the mirror image would need the rules of another variant.
     pub fn mirrored(&self) -> Option<Self> {
         if self.codes().any(|(_, code)| code & 7 == CASTLING_ROOK) {
             return None;

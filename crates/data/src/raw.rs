@@ -13,13 +13,14 @@ impl Record {
     /// Size of a packed record in bytes, the same for all records.
     pub const SIZE: usize = SIZE;
 
-    /// Packs all fields without loss. The layout may change between versions, so only temporary files should
-    /// hold it.
+    /// All fields of the record in [`Self::SIZE`] bytes, without loss; [`Self::unpack`] reads them. The
+    /// layout may change between versions, so only temporary files should hold it.
     pub fn pack(&self) -> [u8; Self::SIZE] {
         pack(self)
     }
 
-    /// Unpacks a record of [`Self::pack`]; unknown codes of damaged bytes become `None`.
+    /// Record from the bytes of [`Self::pack`]. Damaged bytes are not detected, except that an unknown code
+    /// of a move, score or result gives `None`.
     pub fn unpack(bytes: &[u8; Self::SIZE]) -> Self {
         unpack(bytes)
     }

@@ -23,8 +23,8 @@ pub enum OnError {
     Skip,
 }
 
-/// Position of a block within a list of files, from which a reader can resume. The default is the start of
-/// the first file.
+/// Start of a block (records decoded together) within a list of files, from which a reader can resume. The
+/// default is the start of the first file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Index of the file in the list of sources, counted from 0.
@@ -35,7 +35,7 @@ pub struct Cursor {
     pub record: u64,
 }
 
-/// Records that were decoded together, a few thousand as a rule.
+/// Records that were cut from a file and decoded together, usually a few thousand.
 #[derive(Clone, Debug)]
 pub struct RecordBlock {
     /// Records that passed the filter, in file order; the list may be empty.
@@ -44,17 +44,18 @@ pub struct RecordBlock {
     pub cursor: Cursor,
 }
 
-/// Records that were left out because they were broken, and the reasons for the first few.
+/// Counts of the records that a reader left out because they could not be decoded, with the reasons for the
+/// first few. Records that a filter dropped are not counted.
 #[derive(Debug, Default)]
 pub struct Skips {
-    /// Broken records and broken games that were left out.
+    /// Number of records and games that were left out because they were malformed or illegal.
     pub count: u64,
-    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
-    /// unknown.
+    /// Number of faults among [`Self::count`] that made the rest of a game or block unreadable, so that the
+    /// number of lost records is unknown.
     pub lost_rest: u64,
-    /// Files whose remainder could not be read at all.
+    /// Number of files of which everything after a fault had to be given up.
     pub lost_files: u64,
-    /// Errors of the first few faults, for a summary that does not fill the screen.
+    /// Errors of the first few faults, so that a summary stays short.
     pub examples: Vec<DataError>,
 }
 

@@ -5,10 +5,11 @@
 use crate::packed::Packed;
 use tandem_chess::Move;
 
-/// Score of a position for the side to move.
+/// Evaluation of a position for the side to move, in one of three units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Score {
-    /// In hundredths of a pawn, or in the format's own unit where it does not define one.
+    /// In hundredths of a pawn, positive if the side to move is better; in the format's own unit where it
+    /// does not define one.
     Centipawns(i16),
     /// Mate in this number of moves; negative or zero if the side to move is mated.
     Mate(i16),
@@ -24,8 +25,9 @@ pub const MATE: i16 = 32_000;
 const WIN_PROBABILITY_SCALE: f64 = 0.003_682_08;
 
 impl Score {
-    /// Score as one number: mates become [`MATE`] minus the number of moves, and win probabilities are mapped
-    /// back through the curve of [`Self::win_probability`]. The result lies within ±[`MATE`].
+    /// Score as one number from −32,000 to 32,000 for the side to move: mates become [`MATE`] minus the
+    /// number of moves (or its negative), and win probabilities are mapped back through the curve of
+    /// [`Self::win_probability`].
     pub fn centipawns(self) -> i16 {
         match self {
             Self::Centipawns(value) => value,
@@ -90,7 +92,8 @@ impl Outcome {
         }
     }
 
-    /// Result as −1, 0 or 1, as Stockfish's formats store it.
+    /// Result as −1 for a loss, 0 for a draw and 1 for a win of the side to move, as Stockfish's formats
+    /// store it.
     pub fn sign(self) -> i8 {
         self as i8 - 1
     }
@@ -110,14 +113,14 @@ impl Outcome {
         }
     }
 
-    /// Converts between White's result and that of `side`. Applying it twice gives the original, so it serves
-    /// in both directions.
+    /// Converts White's result to that of `side`, or that of `side` to White's: unchanged if `side` is White,
+    /// otherwise with win and loss exchanged.
     pub fn from_view_of(self, side: tandem_chess::Color) -> Self {
         if side == tandem_chess::Color::White { self } else { self.flipped() }
     }
 }
 
-/// A position with everything that a training example may carry: move, score, result and place in its game.
+/// A position with everything that a training example may hold: move, score, result and place in its game.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
     /// Position from which `mv` was played and to which `score` belongs.
@@ -141,15 +144,15 @@ impl Record {
         Self { position, mv: None, score: None, result: None, ply: position.ply(), starts_game: false }
     }
 
-    /// The record with colours swapped and the board turned upside down. Move, score and result describe the
-    /// same situation as before, because they are seen by the side to move.
+    /// The same situation with colours swapped and ranks reversed (a1 becomes a8). Move, score and result are
+    /// those of the side to move, so that score and result stay, and the move's squares are reversed as well.
     pub fn flipped(&self) -> Self {
         let flip = |mv: Move| Move { from: mv.from.flip_rank(), to: mv.to.flip_rank(), ..mv };
         Self { position: self.position.flipped(), mv: self.mv.map(flip), ..*self }
     }
 
-    /// The record with left and right swapped; `None` while either side may still castle, because castling is
-    /// not symmetric.
+    /// The record with left and right swapped (a1 becomes h1), its move included; `None` while either side
+    /// may still castle, because castling is not symmetric.
     pub fn mirrored(&self) -> Option<Self> {
         let flip = |mv: Move| Move { from: mv.from.flip_file(), to: mv.to.flip_file(), ..mv };
         Some(Self { position: self.position.mirrored()?, mv: self.mv.map(flip), ..*self })

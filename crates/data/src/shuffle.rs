@@ -15,23 +15,23 @@ use std::sync::mpsc::sync_channel;
 use tandem_chess::output::AtomicFile;
 use tandem_chess::random::SplitMix;
 
-/// Numbers of records that a finished shuffle wrote and skipped.
+/// Numbers of records that a finished [`shuffle`] wrote and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShuffleReport {
     /// Number of records written to the output.
     pub records: u64,
     /// Records that were left out because they were broken or because the output format cannot carry them.
     pub skipped: u64,
-    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
-    /// unknown.
+    /// Number of faults among [`Self::skipped`] that made the rest of a game or block unreadable, so that the
+    /// number of lost records is unknown.
     pub with_rest: u64,
-    /// Files whose remainder could not be read at all.
+    /// Number of files of which everything after a fault had to be given up.
     pub lost_files: u64,
 }
 
-/// Shuffles files into one, with at most about `memory` bytes of memory (at least 1 MiB), by way of temporary
-/// files beside the output. The order depends only on the seed, the order of the records, the memory limit
-/// and the lengths of the files.
+/// Writes the records of all sources into one file in random order, with at most about `memory` bytes of
+/// memory (at least 1 MiB), by way of temporary files beside the output. The order depends only on the seed,
+/// the order of the records, the memory limit and the lengths of the files.
 ///
 /// # Errors
 ///

@@ -38,12 +38,14 @@ const SCORE_STEPS: i32 = 20;
 const PLY_STEP: usize = 10;
 const PLY_STEPS: usize = 30;
 
-/// Running counts over the records of a data set, printable as text or as an HTML page.
+/// Running counts over the records of a data set: distributions of result, score, ply, number of pieces,
+/// phase and king squares, printable as text or as an HTML page.
 #[derive(Clone, Debug)]
 pub struct Stats {
     /// Number of records counted so far.
     pub records: u64,
-    /// Number of games, as far as the format marks their starts; 0 where it does not.
+    /// Number of games counted so far, by the records marked as the first of a game; 0 for formats that do
+    /// not mark them.
     pub games: u64,
     scored: u64,
     mates: u64,
@@ -97,7 +99,7 @@ impl Default for Stats {
 }
 
 impl Stats {
-    /// Counts a record in all distributions: result, score, ply, pieces, phase and king squares.
+    /// Adds a record to the counts and to all distributions.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         self.games += u64::from(record.starts_game);
@@ -125,7 +127,7 @@ impl Stats {
         }
     }
 
-    /// The distributions as plain text with bars, for a terminal.
+    /// All counts and distributions as plain text with bars, for a terminal.
     pub fn table(&self) -> String {
         let mut text = format!("{} records", self.records);
         if self.games > 0 {
@@ -169,8 +171,8 @@ impl Stats {
         text
     }
 
-    /// The distributions as an HTML page with inline SVG, which needs no other files; `title` becomes its
-    /// heading.
+    /// All counts and distributions as an HTML page with inline SVG, which needs no other files; `title`
+    /// becomes its heading.
     pub fn page(&self, title: &str) -> String {
         let title = escape(title);
         let mut page = format!(

@@ -13,10 +13,11 @@ pub struct RecordFault {
     pub record: u64,
     /// Position as FEN; empty if the record's position is not a legal board.
     pub position: String,
-    /// Description of the fault, for example the illegal move.
+    /// Description of the fault: the reason for an illegal position, the illegal move, or the score and the
+    /// result that contradict each other.
     pub problem: String,
-    /// Severity for sorting: the absolute score for contradictions, more than any score for illegal moves,
-    /// infinite for illegal positions.
+    /// Severity by which faults are ranked: the absolute score in centipawns for a score that contradicts the
+    /// result, [`f64::MAX`] for an illegal move, infinity for an illegal position.
     pub weight: f64,
 }
 
@@ -28,10 +29,10 @@ pub struct Validator {
     pub bad_positions: u64,
     /// Number of records whose move is illegal in their position.
     pub bad_moves: u64,
-    /// Number of records with a large score for the side that lost the game.
+    /// Number of records that have a clear score (see [`Self::new`]) for the side that then lost the game.
     pub contradictions: u64,
-    /// Number of records with a large score and a known result: the total that [`Self::contradictions`] is a
-    /// part of.
+    /// Number of records with a known result and a clear score (see [`Self::new`]): the total of which
+    /// [`Self::contradictions`] is a part.
     pub clear_scores: u64,
     /// Most severe faults, in descending order.
     worst: Vec<RecordFault>,
@@ -41,8 +42,8 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// A validator that keeps the `keep` most severe faults. A side with a score of at least `clear`
-    /// centipawns is expected not to lose.
+    /// A validator that keeps the `keep` most severe faults. A score of at least `clear` centipawns, for
+    /// either side, is a clear score: that side is expected not to lose.
     pub fn new(keep: usize, clear: i16) -> Self {
         Self {
             records: 0,
@@ -56,7 +57,8 @@ impl Validator {
         }
     }
 
-    /// Checks the position, move and score of a record and counts its faults.
+    /// Checks that the position and the move of a record are legal and that its score does not contradict the
+    /// result, and counts its faults.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         let board = match record.position.board() {
@@ -92,7 +94,8 @@ impl Validator {
         }
     }
 
-    /// The most severe faults, in descending order of severity.
+    /// The most severe faults, by [`RecordFault::weight`] in descending order; at most `keep` of
+    /// [`Self::new`].
     pub fn worst(&self) -> &[RecordFault] {
         &self.worst
     }

@@ -40,13 +40,13 @@ impl Sink {
     }
 }
 
-/// Turns records into bytes of a format, without a file: for callers that append to a file or a stream of
-/// their own.
+/// Turns records into the bytes of a file format, without a file: for callers that append to a file or a
+/// stream of their own.
 pub struct Encoder(Box<dyn Encode>);
 
 impl Encoder {
-    /// An encoder for the format of `target`, whose path also decides about details such as the kind of a
-    /// bag.
+    /// An encoder for the format of `target`. No file is opened, but the path of `target` decides about the
+    /// fields of a bag's records (see [`crate::BagKind`]).
     pub fn new(target: &Source) -> Self {
         Self(target.encoder())
     }

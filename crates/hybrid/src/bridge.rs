@@ -12,7 +12,8 @@ use tandem_chess::Board;
 use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulators, Network, Scales};
 
-/// The way in which a transformer receives the output of a bridge.
+/// The way in which a transformer receives the output of a bridge: added to its own board code, which encodes
+/// the whole board, or instead of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BridgeForm {
@@ -48,7 +49,8 @@ impl FromStr for BridgeForm {
     }
 }
 
-/// A layer from accumulators to a board code, with norm, ReLU and, in the gated form, one gate per output.
+/// A trained layer that turns an NNUE's accumulators into a board code, the transformer's encoding of the
+/// whole board: linear, layer norm, ReLU and, in the gated form, one gate per output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bridge {
     form: BridgeForm,
@@ -202,7 +204,8 @@ pub struct AccumulatorReader {
 }
 
 impl AccumulatorReader {
-    /// The byte that stands for 1 where values are stored as bytes.
+    /// Byte value that represents an accumulator value of 1, in [`Self::append_bytes`] and in training
+    /// samples.
     pub const BYTE: f32 = 255.0;
 
     /// Creates a reader of accumulator values for this NNUE, with accumulators of its own.
@@ -211,19 +214,19 @@ impl AccumulatorReader {
         Self { accumulators: Accumulators::new(&network), network, one }
     }
 
-    /// Values per position: twice the width of an accumulator.
+    /// Number of accumulator values per position: both sides' accumulators together.
     pub fn width(network: &Network) -> usize {
         2 * network.architecture().outputs
     }
 
-    /// Replaces `out` by the values of a position, from 0 to 1.
+    /// Replaces `out` by the accumulator values of a position, from 0 to 1, those of the side to move first.
     pub fn read(&mut self, board: &Board, out: &mut Vec<f32>) {
         out.clear();
         self.for_each_value(board, |value| out.push(value));
     }
 
-    /// Appends the values of a position as bytes. Exact if the NNUE quantises its accumulators in steps of
-    /// 1/255, rounded otherwise.
+    /// Appends the accumulator values of a position as bytes in units of 1/255. Exact if the NNUE quantises
+    /// its accumulators in steps of 1/255, rounded otherwise.
     pub fn append_bytes(&mut self, board: &Board, out: &mut Vec<u8>) {
         self.for_each_value(board, |value| out.push((value * Self::BYTE).round() as u8));
     }

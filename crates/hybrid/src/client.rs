@@ -32,7 +32,7 @@ pub enum QueryMode {
     },
 }
 
-/// Settings of a [`StrategistClient`]. A setting that is `None` is taken from the networks.
+/// Settings of a [`StrategistClient`]. For a setting that is `None`, the value in the hybrid file is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientSettings {
     /// Threads that run the network; [`Self::IN_SEARCH`] is the engine's default.
@@ -42,7 +42,8 @@ pub struct ClientSettings {
     /// Minimum output of the selector, a probability, for which a position is queried; `None` uses the
     /// threshold of the hybrid's file.
     pub threshold: Option<Threshold>,
-    /// Weight of the strategist in a blended value, from 0 to 1; `None` uses the weight of the hybrid's file.
+    /// Weight of the strategist's value in the value of a queried position, from 0 to 1, the rest being the
+    /// NNUE's; `None` uses the weight in the hybrid file.
     pub blend: Option<f32>,
     /// Capacity of the cache of strategist evaluations, in positions.
     pub capacity: usize,
@@ -61,7 +62,8 @@ impl ClientSettings {
     }
 }
 
-/// The strategist's side of a search, shared by all search threads, each of which has a [`WorkerHandle`].
+/// Decides which positions of a search the strategist (the hybrid's transformer) evaluates, runs it, and
+/// caches its answers. All search threads share it; each has a [`WorkerHandle`].
 ///
 /// Dropping it ends the strategist's own threads once they have answered the query at hand.
 #[derive(Debug)]
@@ -127,7 +129,8 @@ impl StrategistClient {
         &self.shared.networks
     }
 
-    /// Weight of the strategist in a blended value, from 0 to 1.
+    /// Weight of the strategist's value in the value of a queried position, from 0 to 1; the rest is the
+    /// NNUE's.
     pub fn blend(&self) -> f32 {
         self.settings.blend.unwrap_or(self.networks().blend())
     }

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use tandem_chess::input;
 use thiserror::Error;
 
-/// Everything learnt between an NNUE and a transformer. The networks themselves stay in their own files,
-/// which this one names by hash.
+/// Contents of a `.hybrid` file: all that was trained to make an NNUE and a transformer work together. The
+/// networks themselves stay in their own files, which this one names by hash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hybrid {
     /// SHA-256 of the NNUE file that the hybrid was trained with; others are refused.
@@ -27,12 +27,13 @@ pub struct Hybrid {
     pub bridge: Option<Bridge>,
     /// Classifier that decides if a position is worth a query, if one was trained.
     pub selector: Option<Selector>,
-    /// Weight of the transformer in a blended value, from 0 to 1.
+    /// Weight of the transformer's value in the value of a queried position, from 0 to 1; the rest is the
+    /// NNUE's.
     pub blend: f32,
-    /// Probability of the selector from which the transformer is queried, from 0 to 1.
+    /// Minimum output of the selector, a probability from 0 to 1, with which the transformer is queried.
     pub threshold: f32,
-    /// NNUE centipawns per logit of the win probability, which is `1 / (1 + exp(-score / scale))`; from 1 to
-    /// 10,000.
+    /// Centipawns that an NNUE score is divided by to get its win probability, `1 / (1 + exp(-score /
+    /// scale))`; from 1 to 10,000.
     pub scale: f32,
     /// Free text about the file, such as the recipe it comes from.
     pub description: String,

@@ -25,8 +25,9 @@ struct OutputBlock<const I: usize> {
     bias: [f32; BLOCK_OUTPUTS],
 }
 
-/// A network on [`Features`] with layers of 20, 64, 32 and 1 and ReLU between them. Its output is the
-/// probability that the strategist's evaluation is better than the tactician's.
+/// A small network that decides if a position is worth a query of the transformer (the strategist). Its
+/// layers have 20, 64, 32 and 1 values, with [`Features`] as input and ReLU between them. Its output is the
+/// probability that the strategist's evaluation is closer to a deep search than the NNUE's (the tactician's).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selector {
     first: Box<[OutputBlock<NUM_FEATURES>; HIDDEN1 / BLOCK_OUTPUTS]>,
@@ -35,7 +36,7 @@ pub struct Selector {
     last_bias: f32,
 }
 
-/// Probability of the selector from which a position is queried.
+/// Minimum output of the selector, a probability, with which a position is queried.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Threshold {
     probability: f32,
@@ -141,7 +142,8 @@ impl Selector {
         self.last_bias + halving_sum(second)
     }
 
-    /// Probability that the strategist's evaluation is better than the tactician's.
+    /// Probability, from 0 to 1, that the strategist's evaluation is closer to a deep search than the
+    /// tactician's.
     pub fn probability(&self, features: &Features) -> f32 {
         1.0 / (1.0 + (-self.logit(features)).exp())
     }
@@ -215,8 +217,8 @@ fn halving_sum(mut values: [f32; HIDDEN2]) -> f32 {
     values[0]
 }
 
-/// The lowest threshold that selects at most the fraction `usage` of a sample, given the selector's
-/// probabilities for it. For example `usage = 0.2` selects at most a fifth.
+/// The lowest threshold that selects at most the fraction `usage` of some positions, given the selector's
+/// outputs for them. For example `usage = 0.2` selects at most a fifth.
 pub fn threshold_for(probabilities: &[f32], usage: f64) -> Threshold {
     let mut falling: Vec<f32> = probabilities.iter().copied().filter(|value| !value.is_nan()).collect();
     falling.sort_by(|a, b| b.total_cmp(a));

@@ -20,8 +20,8 @@ pub(crate) const DEFAULT_THRESHOLD: f32 = 0.5;
 /// higher by this much makes a move e times as probable.
 const WIN_PROBABILITY_TEMPERATURE: f32 = 0.05;
 
-/// Both networks and what was learnt between them: bridge, selector, blend, threshold and scale. It is
-/// immutable, so threads share it behind an [`Arc`].
+/// An NNUE, a transformer, and what was trained between them: bridge, selector, blend, threshold and scale.
+/// It is immutable, so threads share it behind an [`Arc`].
 #[derive(Debug)]
 pub struct HybridNetworks {
     strategist: Arc<Network>,
@@ -96,8 +96,8 @@ impl HybridNetworks {
         })
     }
 
-    /// Adds what was learnt between two networks. Only shapes are checked here; [`Hybrid::check`] compares
-    /// the files.
+    /// Adds bridge, selector, blend, threshold and scale of a hybrid file. Only shapes are checked here;
+    /// [`Hybrid::check`] compares the hashes of the network files.
     ///
     /// # Errors
     /// If the bridge does not fit the NNUE's accumulators or the transformer's board code.
@@ -124,12 +124,13 @@ impl HybridNetworks {
         self.selector.as_ref()
     }
 
-    /// Weight of the strategist in a blended value, from 0 to 1.
+    /// Weight of the transformer's value in the value of a queried position, from 0 to 1; the rest is the
+    /// NNUE's.
     pub fn blend(&self) -> f32 {
         self.blend
     }
 
-    /// Probability of the selector from which a position should be queried.
+    /// Minimum output of the selector with which a position is queried.
     pub fn threshold(&self) -> Threshold {
         self.threshold
     }

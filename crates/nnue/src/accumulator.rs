@@ -13,8 +13,8 @@ use crate::network::{Evaluation, Network, Scratch};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
 use tandem_memory::AlignedArray;
 
-/// The first layer's sums of one side: the bias plus the weight rows of all active inputs, for any kind of
-/// inputs.
+/// The first layer's sums for one side's view: the bias plus the weight rows of all active inputs, for any
+/// kind of inputs.
 #[derive(Clone, Debug)]
 pub struct Accumulator {
     pub(crate) hidden: AlignedArray<i16>,
@@ -115,7 +115,7 @@ pub struct Accumulators {
 }
 
 impl Accumulators {
-    /// Starts at the initial position. Every later call must be given the same network.
+    /// A stack that stands at the initial position of chess. Every later call must be given the same network.
     pub fn new(network: &Network) -> Self {
         let mut accumulators = Self {
             stack: Vec::new(),
@@ -128,7 +128,8 @@ impl Accumulators {
         accumulators
     }
 
-    /// Restarts the line at another position. The refresh cache is kept, because it stays valid.
+    /// Makes `board` the current position and forgets the recorded moves. Cached accumulators stay, because
+    /// they depend on the network alone.
     pub fn reset(&mut self, network: &Network, board: &Board) {
         let views = Color::ALL.map(|side| network.features.view(side, board.king(side)));
         self.top = 0;
@@ -179,8 +180,9 @@ impl Accumulators {
         network.forward(&[own, other], network.bucket(board.occupied().len() as usize), &mut self.scratch)
     }
 
-    /// One side's accumulator of the current position, in the half that the head reads. It is the input of
-    /// every later layer.
+    /// The accumulator of one side in the current position,
+    /// [`Architecture::outputs`](crate::Architecture::outputs) values: the input of every later layer.
+    /// `board` must be that position.
     pub fn values(&mut self, network: &Network, board: &Board, side: Color) -> &[i16] {
         self.make_ready(network, board, side);
         let len = network.first.outputs;

@@ -10,11 +10,12 @@ use crate::kernels::Activation;
 use std::fmt;
 use thiserror::Error;
 
-/// Outputs of the piece-square table (PSQT) beside the first layer, one per stack. Stockfish has eight as
-/// well.
+/// Number of outputs of a piece-square table (PSQT): values that go from the inputs straight to the result,
+/// one for each layer stack. Stockfish has eight as well.
 pub const PSQT_BUCKETS: usize = 8;
 
-/// Maximum number of outputs of a dense layer in a stack, because the kernels compute 16 or 32 at a time.
+/// Maximum number of outputs of a dense layer in a stack (the layers after the accumulators), because the
+/// kernels compute 16 or 32 at a time.
 pub const MAX_LAYER_OUTPUTS: usize = 32;
 
 /// Maximum accumulator width of one side.
@@ -30,11 +31,11 @@ const MAX_PAWN: i32 = 100_000;
 /// Output scale of every network with stacks: an output of 1.0 is 600 units, as in Stockfish.
 pub(crate) const STACK_UNITS: i32 = 600;
 
-/// An architecture that cannot be evaluated, with the part at fault.
+/// Error for an architecture of which no network can be evaluated, with the part at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{part}: {problem}")]
 pub struct ArchitectureError {
-    /// The faulty part, by its key in file headers, for example `outputs` or `bucket-less`.
+    /// The faulty part, by its key in the headers of network files, for example `outputs`.
     pub part: String,
     /// The reason, with the value found and the limits.
     pub problem: String,
@@ -64,22 +65,22 @@ fn within<T: PartialOrd + fmt::Display>(
 pub struct Architecture<I = FeatureSet> {
     /// The input features of the first layer, for example a chess [`FeatureSet`].
     pub features: I,
-    /// Accumulator width of one side, a multiple of 32.
+    /// Number of accumulator values (first-layer outputs) of one side, a multiple of 32.
     pub outputs: usize,
-    /// Both perspectives share the weights of the first layer. If `false`, the side to move and the opponent
-    /// have a set each.
+    /// If `true`, both perspectives share the weights of the first layer; if `false`, the side to move and
+    /// the opponent have a set each.
     pub tied: bool,
     /// True if a piece-square table goes straight from the inputs to the output ([`PSQT_BUCKETS`] values per
     /// input).
     pub psqt: bool,
-    /// The layers that turn the accumulators into the output.
+    /// Layers that turn the accumulators into the result.
     pub head: HeadShape,
 }
 
 /// The layers after the accumulators: one output layer, or a stack of three small dense layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadShape {
-    /// A single output layer: the activated accumulators times 16-bit weights.
+    /// A single output layer: the activated accumulator values times 16-bit weights.
     Flat {
         /// The activation function that the accumulators pass through before the output layer.
         activation: Activation,
@@ -104,19 +105,19 @@ pub struct StackShape {
     pub hidden: usize,
     /// Outputs of the second dense layer, 1 to [`MAX_LAYER_OUTPUTS`].
     pub second: usize,
-    /// The layer stacks, of which the number of pieces selects one.
+    /// Number of layer stacks, and the rule by which the number of pieces selects one.
     pub buckets: OutputBuckets,
 }
 
-/// The activation that turns 16-bit accumulators into the 8-bit inputs (0 to 127) of the first dense layer.
+/// Activation that turns the 16-bit accumulators into the 8-bit inputs (0 to 127) of the first dense layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputActivation {
-    /// Clipped ReLU to 0..=127, with a quantised one of 127 (Stockfish 12 to 14.1).
+    /// Clipped ReLU from 0 to 127, where 127 represents 1.0 (Stockfish 12 to 14.1).
     Clipped,
-    /// Pairwise multiplication of the first half with the second, each clipped to 0..=127 (Stockfish 15 to
-    /// 17).
+    /// Product of each value in the first half with its partner in the second, each clipped to 0..=127
+    /// (Stockfish 15 to 17).
     PairwiseMul127,
-    /// Pairwise multiplication with values clipped to 0..=255, which keeps one bit more of each factor.
+    /// The same products with values clipped to 0..=255, which keeps one bit more of each factor.
     PairwiseMul255,
 }
 
@@ -129,8 +130,9 @@ impl InputActivation {
         }
     }
 
-    /// The product of two ones after the shift, as a fraction of 127: (127 · 127 / 2^7) / 127 or (255 · 255 /
-    /// 2^9) / 127, without rounding. Training uses the same factor, so that float and integer networks agree.
+    /// Result of [`Self::PairwiseMul127`] or [`Self::PairwiseMul255`] for two inputs of 1.0, as a fraction of
+    /// 127: (127 · 127 / 2^7) / 127 or (255 · 255 / 2^9) / 127, without rounding. Training uses the same
+    /// factor, so that float and integer networks agree.
     pub fn product_of_ones(self) -> f64 {
         f64::from(self.quantised_one()).powi(2) / f64::from(1 << self.shift()) / 127.0
     }
@@ -190,21 +192,21 @@ impl OutputBuckets {
 }
 
 impl<I: Inputs> Architecture<I> {
-    /// Sums kept for each side: twice [`Self::outputs`] if the perspectives have weights of their own,
-    /// because each side is both the side to move and the opponent in turn.
+    /// Number of first-layer sums kept for each side: twice [`Self::outputs`] if the perspectives have
+    /// weights of their own, because each side is both the side to move and the opponent in turn.
     pub fn width(&self) -> usize {
         if self.tied { self.outputs } else { 2 * self.outputs }
     }
 
-    /// The buckets that select an output or a stack.
+    /// Rule by which the number of pieces selects an output or a layer stack.
     pub fn buckets(&self) -> OutputBuckets {
         match self.head {
             HeadShape::Flat { buckets, .. } | HeadShape::Stacks(StackShape { buckets, .. }) => buckets,
         }
     }
 
-    /// Inputs and outputs of each dense layer of one stack, in order. A flat head counts as a stack of one
-    /// layer.
+    /// Number of inputs and outputs of each dense layer of one stack, in order. A flat head counts as a stack
+    /// of one layer.
     pub fn layers(&self) -> Vec<(usize, usize)> {
         match self.head {
             HeadShape::Flat { .. } => vec![(I::SIDES * self.outputs, 1)],

@@ -42,7 +42,8 @@ pub struct KingView {
 }
 
 impl KingView {
-    /// Index of the first feature of the king bucket.
+    /// Index of the first feature of the king bucket (group of king squares with weights of its own) that
+    /// this view selects.
     pub fn base(self) -> u32 {
         self.base
     }
@@ -56,8 +57,8 @@ impl KingView {
 /// Marks kinds of pieces that have no feature, such as the kings in HalfKP.
 const ABSENT: u16 = u16::MAX;
 
-/// A set of chess inputs, such as HalfKAv2 or 768 with king buckets. Made by its constructors or
-/// [`Self::by_name`].
+/// A set of inputs that describe a chess position, one for each kind of piece on each square, such as
+/// HalfKAv2 or 768 with king buckets. Made by its constructors or [`Self::by_name`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureSet {
     name: String,
@@ -82,13 +83,13 @@ pub struct FeatureSet {
 )]
 pub struct UnknownFeatureSet(pub String);
 
-/// An invalid bucket in a map from king squares to buckets.
+/// Error for a bucket number above 31 in a map from king squares to buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("entry {square} of the map of king buckets is {bucket}, not from 0 to 31")]
 pub struct BadKingBucket {
-    /// Index of the entry in the map, which is the king's square.
+    /// Index of the entry in the map that was given.
     pub square: usize,
-    /// The bucket at this index; the maximum is 31.
+    /// The bucket number at this index; the maximum is 31.
     pub bucket: u8,
 }
 
@@ -118,7 +119,7 @@ impl FeatureSet {
         (self.buckets * self.stride) as usize
     }
 
-    /// Number of features in one king bucket.
+    /// Number of features of one king bucket (a group of king squares with weights of its own).
     pub fn stride(&self) -> usize {
         self.stride as usize
     }
@@ -128,12 +129,13 @@ impl FeatureSet {
         if self.planes[0][Piece::King as usize] == ABSENT { 30 } else { 32 }
     }
 
-    /// Number of king buckets, of which the own king selects one.
+    /// Number of king buckets: groups of squares of the own king, each with features and weights of its own.
     pub fn king_bucket_count(&self) -> usize {
         self.buckets as usize
     }
 
-    /// The view of `side` with its king on the square `king`.
+    /// The view of `side` with its king on the square `king`, which selects the king bucket and the
+    /// transformation of squares.
     #[inline]
     pub fn view(&self, side: Color, king: Square) -> KingView {
         let mut flip = match (side, self.orientation) {
@@ -175,7 +177,7 @@ impl FeatureSet {
             .then(|| view.base as usize + usize::from(plane) + usize::from(square as u8 ^ view.flip))
     }
 
-    /// Indices of the active features of one side, in no particular order.
+    /// Indices of the active features in the view of one side, in no particular order.
     pub fn active(&self, board: &Board, side: Color) -> impl Iterator<Item = usize> {
         let view = self.view(side, board.king(side));
         Color::ALL.into_iter().flat_map(move |color| {

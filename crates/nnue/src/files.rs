@@ -27,9 +27,9 @@ pub use single::BulletLayout;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field} at byte {offset}: {problem}")]
 pub struct LoadError {
-    /// The field that was being read, for example `output scale` or `outputs in the header`.
+    /// The part of the file that was being read, for example `output scale` or `outputs in the header`.
     pub field: String,
-    /// The byte at which the field begins.
+    /// Offset in bytes from the start of the file at which that part begins.
     pub offset: usize,
     /// The fault, with the value found and the one expected.
     pub problem: String,

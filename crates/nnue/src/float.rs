@@ -22,18 +22,18 @@ pub struct FloatLayer {
     pub bias: Vec<f32>,
 }
 
-/// A network in floating point. 1.0 is the unit throughout: activations clip there, and an output of 1.0 is
-/// worth [`Self::scale`].
+/// A network in floating point, as it is trained. Activations clip at 1.0, and an output of 1.0 is worth
+/// [`Self::scale`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FloatNetwork<I = FeatureSet> {
     /// The shape, which determines the length of every vector below.
     pub architecture: Architecture<I>,
     /// Free text of the author, stored in the header of files; may be empty.
     pub description: String,
-    /// Output scale: the value of an output of 1.0, in units of which [`Self::pawn`] make a pawn. It is 600
-    /// for networks with stacks.
+    /// Output scale: the evaluation that an output of 1.0 stands for, in units of which [`Self::pawn`] make a
+    /// pawn. It is 600 for networks with stacks.
     pub scale: i32,
-    /// The value of a pawn in the units of [`Self::scale`]; 100 for centipawns.
+    /// Number of units of [`Self::scale`] that make a pawn; 100 if they are centipawns.
     pub pawn: i32,
     /// Weights of the first layer: one row of [`Architecture::width`] values for each input.
     pub weights: Vec<f32>,
@@ -133,8 +133,9 @@ impl<I: Inputs> FloatNetwork<I> {
         Ok(())
     }
 
-    /// The output for the active inputs of each side, in the network's units and in `f64`: the reference for
-    /// every faster implementation. The side to move comes first.
+    /// The evaluation that follows from the active inputs of each side, in the network's units and computed
+    /// in `f64`: the reference for every faster implementation. The side to move comes first. `bucket`
+    /// selects the output or layer stack.
     ///
     /// # Panics
     /// If there are not exactly [`Inputs::SIDES`] sides, or the parameters do not match the architecture,
@@ -201,7 +202,8 @@ impl<I: Inputs> FloatNetwork<I> {
 }
 
 impl FloatNetwork {
-    /// The value of a position for the side to move, in the network's units, by [`Self::forward`].
+    /// The evaluation of a position for the side to move, in the network's units ([`Self::pawn`] make a
+    /// pawn), by [`Self::forward`].
     ///
     /// # Panics
     /// If the parameters do not match the architecture.

@@ -170,7 +170,8 @@ fn squared(value: i32) -> u8 {
     ((size * size) >> SHIFT).min(127) as u8
 }
 
-/// The evaluation of a position for the side to move, in the network's own units.
+/// The evaluation of a position for the side to move, in the network's own units, of which [`Self::pawn`]
+/// make a pawn.
 ///
 /// [`Self::centipawns`] converts it; [`Self::psqt`] and [`Self::positional`] are its two parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,15 +208,15 @@ impl Evaluation {
         self.value().wrapping_sub(self.psqt())
     }
 
-    /// Distance between the piece-square and the positional part in centipawns, which Stockfish calls
+    /// Distance between [`Self::psqt`] and [`Self::positional`], converted to centipawns; Stockfish calls it
     /// complexity. Without a piece-square table it is the magnitude of the value.
     pub fn psqt_positional_gap(self) -> i32 {
         let apart = i64::from(self.psqt()) - i64::from(self.positional());
         within_i32(apart.abs() * 100 / i64::from(self.pawn))
     }
 
-    /// The undivided sums of the piece-square and the positional part: 16 times the network's units for
-    /// networks with stacks, the units themselves for flat ones.
+    /// The integer sums of the piece-square and the positional part before the last division: 16 times the
+    /// network's units for networks with stacks, the units themselves for flat ones.
     pub fn raw_parts(self) -> (i32, i32) {
         (self.psqt, self.positional)
     }
@@ -264,7 +265,8 @@ impl<I: Inputs> Network<I> {
         &self.features
     }
 
-    /// The instruction set of its kernels: the best available one, unless [`Self::with_isa`] chose another.
+    /// The instruction set that evaluations use: the best available one, unless [`Self::with_isa`] chose
+    /// another.
     pub fn isa(&self) -> Isa {
         self.kernels.isa
     }
@@ -298,8 +300,8 @@ impl<I: Inputs> Network<I> {
         }
     }
 
-    /// Runs the layers after the accumulators. `sides` holds the side to move's accumulator, then the
-    /// opponent's if [`Inputs::SIDES`] is 2. `bucket` selects the output or stack.
+    /// Evaluates a position from its accumulators by the layers after them. `sides` holds the side to move's
+    /// accumulator, then the opponent's if [`Inputs::SIDES`] is 2. `bucket` selects the output or stack.
     ///
     /// Accumulators and scratch memory must come from this network; those of another one may cause a panic or
     /// a meaningless value.
@@ -358,8 +360,8 @@ impl<I: Inputs> Network<I> {
 }
 
 impl Network {
-    /// Evaluates a position from scratch, about 30 weight rows per side. Use [`crate::Accumulators`] for many
-    /// positions of one line of play, because they update only what changed.
+    /// Evaluates a position without earlier results, by adding about 30 weight rows per side. Use
+    /// [`crate::Accumulators`] for many positions of one line of play, because they update only what changed.
     pub fn evaluate(&self, board: &Board) -> Evaluation {
         let mut accumulators = crate::Accumulators::new(self);
         accumulators.reset(self, board);

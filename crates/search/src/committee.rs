@@ -5,8 +5,8 @@ use crate::value::Centipawns;
 use std::sync::Arc;
 use tandem_chess::{Changes, Position};
 
-/// The mean of several evaluators: slower than each of them, and with a smaller error, because their errors
-/// differ. Used to score positions for training, not to play.
+/// An evaluator that returns the mean of several: slower than each of them, and with a smaller error, because
+/// their errors differ. Used to score positions for training, not to play.
 pub struct Committee(Vec<Box<dyn Evaluator>>);
 
 impl Committee {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tandem_chess::{Changes, Position};
 use tandem_nnue::{Accumulators, Network};
 
-/// Evaluates with an NNUE. Threads share the network; each has accumulators of its own.
+/// Static evaluator that uses an NNUE. Threads share the network's weights; each has accumulators
+/// (first-layer sums, updated move by move) of its own.
 pub struct Nnue {
     network: Arc<Network>,
     accumulators: Accumulators,

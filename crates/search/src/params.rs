@@ -14,11 +14,12 @@ pub struct Param {
     pub name: &'static str,
     /// Value in ordinary builds, and at the start of a tuning.
     pub default: i32,
-    /// Lowest sensible value, at which tuning clamps.
+    /// Lowest sensible value; tuning tries none below it.
     pub min: i32,
-    /// Highest sensible value, at which tuning clamps.
+    /// Highest sensible value; tuning tries none above it.
     pub max: i32,
-    /// Perturbation of the parameter at the end of a tuning (SPSA): a change just large enough to matter.
+    /// Perturbation (change up or down that is tried) at the end of a tuning by SPSA: just large enough to
+    /// matter.
     pub step: i32,
 }
 
@@ -78,8 +79,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("tm_share", "tm_fraction"),
 ];
 
-/// Present name of a parameter that may be given by a former name, in upper or lower case; any other name is
-/// returned unchanged. For example `hopeless_depth` gives `quiets_futile_depth`.
+/// Present name of a parameter, given its present or a former name, in upper or lower case; a name that is
+/// neither is returned unchanged. For example `hopeless_depth` gives `quiets_futile_depth`.
 pub fn current_name(name: &str) -> &str {
     let renamed = RENAMED.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
     renamed.map_or(name, |&(_, new)| new)
@@ -112,8 +113,8 @@ impl Default for Values {
 
 #[cfg(feature = "tune")]
 impl Values {
-    /// Sets the parameter of this name, which may be a former one. Returns false if there is none or the
-    /// value is out of range.
+    /// Sets the parameter of this name, which may be a former one. Returns false, and changes nothing, if
+    /// there is none or the value is outside [`Param::min`] to [`Param::max`].
     pub fn set(&mut self, name: &str, value: i32) -> bool {
         let name = current_name(name);
         let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };

@@ -19,20 +19,21 @@ use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Move, PackedMove, Position};
 use tandem_hybrid::{StrategistClient, WorkerHandle};
 
-/// Settings that may change between two searches, but not during one.
+/// Settings of a [`Searcher`] that may change between two searches, but not during one.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of best lines to search and report (MultiPV), at least 1.
     pub multipv: usize,
-    /// Time kept back on each move for the transmission of messages; 10 ms by default.
+    /// Part of the time for each move that is not used, because messages take time to arrive; 10 ms by
+    /// default.
     pub move_overhead: Duration,
-    /// Contempt: value by which a draw is worse than equality for the side that searches; negative to seek
-    /// draws.
+    /// Contempt: number of centipawns below equality at which the engine's side values a draw; negative to
+    /// seek draws.
     pub contempt: Centipawns,
-    /// Minimum remaining depth, in plies, for probing positions with as many pieces as the largest tables;
-    /// positions with fewer pieces are always probed.
+    /// Minimum remaining depth, in plies, for looking up positions with as many pieces as the largest endgame
+    /// tables have; positions with fewer pieces are always looked up.
     pub syzygy_probe_depth: i32,
-    /// Play at a lower rating; `None` is full strength.
+    /// Rating at which to play, by limiting the search; `None` is full strength.
     pub strength: Option<Strength>,
     /// Values of the tunable search parameters; only in builds with the feature `tune`.
     #[cfg(feature = "tune")]
@@ -53,10 +54,12 @@ impl Default for Settings {
     }
 }
 
-/// Stack size that a search thread needs for the longest line, with a reserve for unoptimised builds.
+/// Stack size in bytes that a search thread needs for the longest line, with a reserve for unoptimised
+/// builds.
 pub const STACK_SIZE: usize = 32 << 20;
 
-/// Searches positions with one or more threads, which share a hash table (Lazy SMP).
+/// The search: it finds the best move of a position with one or more threads, which share a hash table of
+/// results (Lazy SMP).
 pub struct Searcher {
     /// Settings that the next search uses.
     pub settings: Settings,
@@ -87,8 +90,8 @@ impl Searcher {
         Ok(searcher)
     }
 
-    /// Makes the searcher obey existing signals instead of its own, so that other threads that hold them can
-    /// stop it.
+    /// Replaces the searcher's signals by existing ones, so that other threads that hold them can stop its
+    /// searches.
     pub fn with_signals(mut self, signals: Arc<Signals>) -> Self {
         self.signals = signals;
         self
@@ -120,7 +123,8 @@ impl Searcher {
         self.workers.len()
     }
 
-    /// Sets the number of threads, at least 1. Threads that stay keep their histories.
+    /// Sets the number of threads of the next searches; 0 counts as 1. Threads that stay keep their histories
+    /// (statistics of moves for ordering).
     pub fn set_threads(&mut self, threads: usize) {
         let threads = threads.max(1);
         self.workers.truncate(threads);
@@ -150,8 +154,8 @@ impl Searcher {
         Arc::clone(&self.factory)
     }
 
-    /// Replaces the evaluator and clears hash table and histories, because they hold results of the old one.
-    /// Setting `cancel` ends the clearing early.
+    /// Replaces the evaluator, and clears the hash table and the histories (statistics of moves for
+    /// ordering), because they hold results of the old one. Setting `cancel` ends the clearing early.
     pub fn set_evaluator(&mut self, factory: Arc<EvaluatorFactory>, cancel: &AtomicBool) {
         self.factory = factory;
         for worker in &mut self.workers {
@@ -174,10 +178,11 @@ impl Searcher {
         Ok(())
     }
 
-    /// Opens endgame tables, or closes them if the path is empty. Returns the number of pieces of the largest
-    /// table.
+    /// Opens Syzygy endgame tables, or closes them if the path is empty. Returns the number of pieces of the
+    /// largest table, 0 if closed.
     ///
     /// # Errors
+    ///
     /// If there are no tables, or a table is incomplete or in a folder whose name cannot be read: the tables
     /// in use stay. If tables are found but cannot be opened, none are in use any more.
     pub fn set_syzygy(&mut self, path: &str) -> Result<u32, SyzygyError> {
@@ -200,8 +205,8 @@ impl Searcher {
         self.tablebases.as_ref().map_or("", |tables| tables.path())
     }
 
-    /// Clears hash table, histories and the strategist's cache for a new game. Setting `cancel` ends the work
-    /// early.
+    /// Clears the hash table, the histories (statistics of moves for ordering) and the strategist's cache for
+    /// a new game. Setting `cancel` ends the work early.
     pub fn clear(&mut self, cancel: &AtomicBool) {
         self.table.clear(available_threads(), cancel);
         for worker in &mut self.workers {

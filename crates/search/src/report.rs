@@ -4,7 +4,7 @@ use crate::value::{Centipawns, Score};
 use std::time::Duration;
 use tandem_chess::Move;
 
-/// Relation of a reported score to the true one.
+/// Relation of a reported score to the true score of the line at that depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreBound {
     /// The score is exact: it lies within the search window.
@@ -15,12 +15,12 @@ pub enum ScoreBound {
     Upper,
 }
 
-/// A line of the search at the moment it is reported; the contents of UCI's `info`.
+/// A report on one line of a running search; the contents of UCI's `info`.
 #[derive(Clone, Debug)]
 pub struct Info {
     /// Depth of the current iteration, in plies.
     pub depth: u32,
-    /// Selective depth: the longest line searched, in plies.
+    /// Selective depth: the length of the longest line searched so far, in plies.
     pub sel_depth: u32,
     /// Rank of the line among the best ones (MultiPV), from 1.
     pub multipv: usize,
@@ -32,9 +32,9 @@ pub struct Info {
     pub nodes: u64,
     /// Time since the search began.
     pub time: Duration,
-    /// Fraction of the hash table that this search has filled, in thousandths.
+    /// Fraction of the hash table that this search has filled, in thousandths, from 0 to 1000.
     pub hashfull: usize,
-    /// Number of positions found in the endgame tables so far.
+    /// Number of positions looked up with success in the endgame tables so far, all threads together.
     pub tb_hits: u64,
     /// Principal variation, with the move at the root first.
     pub pv: Vec<Move>,
@@ -65,7 +65,7 @@ pub struct SearchResult {
     pub depth: u32,
     /// Number of nodes searched, all threads together.
     pub nodes: u64,
-    /// Time from the beginning to the end of the search.
+    /// Wall-clock time from the beginning to the end of the search.
     pub time: Duration,
 }
 
@@ -81,8 +81,9 @@ pub struct Wdl {
 }
 
 impl Wdl {
-    /// Probabilities for a score by the usual logistic model, `win = 1 / (1 + exp((a - x) / b))`, with
-    /// constants fitted to engine games in this engine's centipawns.
+    /// Probabilities that belong to a score, by the usual logistic model `win = 1 / (1 + exp((a - x) / b))`
+    /// of the score `x` in centipawns, with constants fitted to games of this engine; a loss has the same
+    /// formula for `-x`, a draw the rest.
     pub fn from_score(score: Score) -> Self {
         const A: f64 = 230.0;
         const B: f64 = 85.0;

@@ -6,7 +6,8 @@ use crate::tt::TranspositionTable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Signals to a running search: stop, and ponder hit. Safe to set from any thread.
+/// Signals to a running search: an order to stop, and the news that the expected move was played (ponder
+/// hit). Safe to set from any thread.
 #[derive(Debug, Default)]
 pub struct Signals {
     stop: AtomicBool,
@@ -16,7 +17,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Signals of a child search, stopped by themselves or with the parent.
+    /// New signals for a search that depends on another one. A stop of `parent` also stops the new search,
+    /// but not the reverse.
     pub fn child_of(parent: Arc<Signals>) -> Self {
         Self { parent: Some(parent), ..Self::default() }
     }
@@ -36,13 +38,14 @@ impl Signals {
         self.stop.load(Relaxed) || self.parent.as_ref().is_some_and(|parent| parent.is_stopped())
     }
 
-    /// True while the search runs on the opponent's time.
+    /// True while the search runs in the opponent's time, that is until [`Self::ponder_hit`] or the next
+    /// [`Self::arm`].
     pub fn is_pondering(&self) -> bool {
         self.pondering.load(Relaxed)
     }
 
-    /// Resets the signals for a new search. Call it where `go` is read, so that a `stop` read afterwards is
-    /// never lost.
+    /// Resets the signals for a new search, which begins in the opponent's time if `ponder` is true. Call it
+    /// where the request (`go`) is read, so that a `stop` read afterwards is never lost.
     pub fn arm(&self, ponder: bool) {
         self.stop.store(false, Relaxed);
         self.pondering.store(ponder, Relaxed);

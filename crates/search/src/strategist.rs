@@ -73,8 +73,10 @@ impl Worker {
 }
 
 impl Searcher {
-    /// Blends an evaluation with the strategist's as the search does; `blend` is the strategist's weight,
-    /// from 0 to 1. Used to show in `eval` what a search would see.
+    /// Blends a static evaluation with the strategist's (a transformer network's) value as the search does,
+    /// both in centipawns for the side to move. `blend` is the strategist's weight from 0 to 1, but the
+    /// change is bounded, and a large `evaluation` is returned unchanged. Used by the command `eval` to show
+    /// the value that a search would use.
     pub fn blend_eval(&self, evaluation: Centipawns, eval: &StrategistEval, blend: f32) -> Centipawns {
         #[cfg(feature = "tune")]
         self.settings.params.make_current();

@@ -7,7 +7,8 @@ use crate::value::Value;
 use crate::worker::RootMove;
 use tandem_chess::random::SplitMix;
 
-/// A rating on Stockfish's `UCI_Elo` scale, from [`Strength::MIN`] to [`Strength::MAX`].
+/// A reduced playing strength, as a rating on the scale of Stockfish's option `UCI_Elo`, from
+/// [`Strength::MIN`] to [`Strength::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strength {
     elo: u32,
@@ -19,9 +20,10 @@ const LEVELS: [(f64, f64); 5] =
     [(1320.0, 0.0), (1500.0, 0.123), (2000.0, 0.442), (2500.0, 0.582), (3190.0, 1.0)];
 
 impl Strength {
-    /// Lowest rating that can be set, in Elo, as for Stockfish's `UCI_Elo`.
+    /// Lowest rating that can be set, in Elo, as for Stockfish's option `UCI_Elo`.
     pub const MIN: u32 = 1320;
-    /// Highest rating. Even then a move has at most 2.4 million nodes or so; full strength has no such limit.
+    /// Highest rating that can be set, in Elo. Even then a move has at most 2.4 million nodes or so; full
+    /// strength has no such limit.
     pub const MAX: u32 = 3190;
     /// Number of lines among which a limited player chooses.
     pub(crate) const LINES: usize = 4;

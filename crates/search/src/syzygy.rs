@@ -26,7 +26,7 @@ pub enum SyzygyError {
     Unreadable(String),
 }
 
-/// Result of a position for the side to move, under the fifty-move rule.
+/// Result of a position with best play, for the side to move, under the fifty-move rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TableResult {
     /// The side to move loses with best play.
@@ -47,8 +47,8 @@ impl From<WdlProbeResult> for TableResult {
     }
 }
 
-/// Open tables. The library behind them keeps its state for the whole process, so only one set can be open at
-/// a time.
+/// Open Syzygy endgame tables. The library that reads them keeps its state for the whole process, so only one
+/// set can be open at a time.
 pub struct Tablebases {
     tables: TableBases<Attacks>,
     path: String,
@@ -59,7 +59,7 @@ pub struct Tablebases {
 }
 
 impl Tablebases {
-    /// Opens the tables in one or more folders, separated as in `PATH`.
+    /// Opens the tables in one or more folders, separated as in the environment variable `PATH`.
     ///
     /// # Errors
     /// If there are no tables, one is incomplete, a folder's name contains a colon, or the library cannot
@@ -118,8 +118,8 @@ impl Tablebases {
             .any(|name| self.distances.contains(name))
     }
 
-    /// Result of a position just after a capture or pawn move; `None` if no table has it. Safe to call from
-    /// many threads.
+    /// Result of a position just after a capture or pawn move; `None` if no table has it, or if moves already
+    /// count towards the fifty-move rule. Safe to call from many threads.
     pub fn probe(&self, position: &Position) -> Option<TableResult> {
         if position.board().halfmove_clock() != 0 || !self.covers(position) {
             return None;

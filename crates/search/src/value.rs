@@ -54,14 +54,16 @@ pub(crate) fn is_loss(value: Value) -> bool {
     value <= -PROVEN
 }
 
-/// An evaluation in centipawns, for the side to move unless documented otherwise.
+/// An evaluation in hundredths of a pawn, positive if the side to move is better, unless documented
+/// otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Centipawns(pub i32);
 
-/// Score of a position for the side to move.
+/// Result of a search, as the score of a position for the side to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Score {
-    /// An estimate, or a table result at 20,000 centipawns less the plies to it.
+    /// An estimate in centipawns, or a win or loss that the endgame tables prove: ±20,000 less the plies
+    /// until they are reached.
     Centipawns(Centipawns),
     /// A forced mate in this many moves; negative if the side to move is mated, 0 if it is mated already.
     Mate(i32),
@@ -83,8 +85,8 @@ impl Score {
         }
     }
 
-    /// An integer that sorts scores: mates lie beyond every number of centipawns, and shorter mates beyond
-    /// longer ones.
+    /// An integer that sorts scores: centipawns as they are, mates beyond every number of centipawns, and
+    /// shorter mates beyond longer ones.
     pub fn sort_key(self) -> i32 {
         match self {
             Self::Centipawns(Centipawns(value)) => value,

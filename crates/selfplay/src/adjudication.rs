@@ -5,19 +5,22 @@
 
 use tandem_data::Outcome;
 
-/// Rules by which a game is ended early. Scores are in centipawns, lengths in plies.
+/// Rules by which a self-play game is ended early, applied to the searched score of every ply. Scores are in
+/// centipawns, lengths in plies (moves of one side).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjudication {
-    /// Score in centipawns from which a side counts as winning; see [`Self::win_plies`].
+    /// Smallest score in centipawns at which a side counts as winning; see [`Self::win_plies`].
     pub win_score: i32,
-    /// A side wins if it has counted as winning for this many consecutive plies, that is by the scores of
+    /// A side wins once it has counted as winning for this many consecutive plies, that is by the scores of
     /// both sides.
     pub win_plies: u32,
     /// Largest absolute score in centipawns that counts as equal; see [`Self::draw_plies`].
     pub draw_score: i32,
-    /// A game is drawn if the score has been equal for this many consecutive plies.
+    /// A game is drawn once the score has been equal (see [`Self::draw_score`]) for this many consecutive
+    /// plies.
     pub draw_plies: u32,
-    /// First ply from which equal scores count, because openings are often evaluated as equal.
+    /// First ply of the game from which equal scores count towards a draw, because openings are often
+    /// evaluated as equal.
     pub draw_from: usize,
     /// Length in plies at which a game is drawn in any case.
     pub max_plies: usize,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tandem_data::DataError;
 use thiserror::Error;
 
-/// Reason for which a run cannot start or continue.
+/// Reason for which a run of self-play, labelling or tuning cannot start or continue.
 #[derive(Debug, Error)]
 pub enum SelfPlayError {
     /// The operating system refused to open, read, write or lock a file.
@@ -16,17 +16,17 @@ pub enum SelfPlayError {
         /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Data that cannot be read or written; see [`DataError`].
+    /// Training data that cannot be read or written; see [`DataError`].
     #[error(transparent)]
     Data(#[from] DataError),
-    /// A hash table does not fit into memory.
+    /// The hash table of a search does not fit into memory.
     #[error(transparent)]
     Memory(#[from] tandem_search::OutOfMemory),
-    /// A labeller other than the search has failed, for example a network on a GPU.
+    /// A labeller other than the search has failed, for example a network on a GPU; the text is its message.
     #[error("labels cannot be made: {0}")]
     Labeller(String),
-    /// A file that cannot be used: made with other settings, locked by another run, damaged, or of another
-    /// kind.
+    /// A file that cannot be used: it was made with other settings, is locked by another run, is damaged, or
+    /// is of another kind.
     #[error("{}: {problem}", path.display())]
     File {
         /// Path of the file that was refused.

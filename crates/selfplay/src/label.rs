@@ -19,7 +19,8 @@ use tandem_search::STACK_SIZE;
 
 const MAGIC: Magic = *b"TLABELS2";
 
-/// A source of labels, for example a search or a network on a GPU. Each thread has its own.
+/// A source of labels (scores and moves for recorded positions), for example a search or a network on a GPU.
+/// Each thread has one of its own.
 pub trait Labeller: Send {
     /// Labels the records of a block. The result must depend on the records alone, because another thread may
     /// do the block after a restart; `None` if it was cancelled.
@@ -34,12 +35,13 @@ pub trait Labeller: Send {
     ) -> Result<Option<Vec<Record>>, SelfPlayError>;
 }
 
-/// Description of a labelling run. A resumed run must have the same one.
+/// Description of a labelling run, which its journal stores. A resumed run must have an equal one, or it is
+/// refused.
 #[derive(Clone, Debug)]
 pub struct LabelRun {
-    /// Kind of labels, as short text for the journal.
+    /// Kind of labels, as short text for the journal, for example scores of positions or of all moves.
     pub kind: String,
-    /// Method, as short text for the journal: for example the number of nodes and the network.
+    /// Method of labelling, as short text for the journal: for example the number of nodes and the network.
     pub method: String,
     /// Number of records in a block, the unit that one thread labels and the journal stores.
     pub block: usize,
@@ -47,23 +49,25 @@ pub struct LabelRun {
     pub on_error: OnError,
 }
 
-/// Counts of a labelling run: positions labelled, records written and skipped.
+/// Counts of a labelling run: positions labelled, and records written and left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelReport {
-    /// Number of positions that were labelled in this run, earlier runs excluded.
+    /// Number of input positions that were labelled in this run; those of earlier runs are not counted.
     pub positions: u64,
-    /// Blocks that were taken over from an earlier run.
+    /// Number of blocks of [`LabelRun::block`] records whose labels were taken over from an earlier run's
+    /// journal.
     pub earlier_blocks: u64,
     /// Number of records that were written to the output.
     pub written: u64,
-    /// Records that were left out: broken ones, and those that the output format cannot carry.
+    /// Number of records that were left out: broken ones, and those that the output format cannot store.
     pub skipped: u64,
-    /// Faults among them that took the rest of a game or block along, so that the number of lost records is
-    /// unknown.
+    /// Number of faults among [`Self::skipped`] that made the rest of a game or block unreadable, so that the
+    /// number of lost records is unknown.
     pub with_rest: u64,
-    /// Files whose remainder could not be read at all.
+    /// Number of files of which everything after a fault had to be given up.
     pub lost_files: u64,
-    /// True if everything is labelled and the output is complete.
+    /// True if everything is labelled and the output is complete; false if the run was cancelled and can be
+    /// resumed.
     pub finished: bool,
 }
 
@@ -89,7 +93,8 @@ struct Job {
 /// Number of input records and their labels; `None` if the block was cancelled.
 type Answer = Result<Option<(usize, Vec<Record>)>, SelfPlayError>;
 
-/// Labels data sets by our own search; see [`label_with`] for how it is run and resumed.
+/// Labels data sets by our own search and writes the result to a file; see [`label_with`] for how it is run
+/// and resumed.
 ///
 /// # Errors
 ///

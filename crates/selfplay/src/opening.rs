@@ -6,17 +6,21 @@ use std::path::Path;
 use tandem_chess::random::{SplitMix, walk};
 use tandem_chess::{Board, Position, epd, input};
 
-/// Source of start positions. The default is the standard position with eight or nine random plies.
+/// Source of the positions from which games start. The default is the standard position, followed by eight or
+/// nine random plies (moves of one side).
 #[derive(Clone, Debug)]
 pub struct Openings {
-    /// Positions to choose from at random; if empty, the standard start position.
+    /// Start positions, of which each game chooses one at random; if empty, the standard position or, with
+    /// [`Self::chess960`], one of double Chess960.
     pub book: Vec<Board>,
-    /// Chooses from start positions of double Chess960 instead; ignored if there is a book.
+    /// Starts from a random position of double Chess960, in which the two sides' back ranks are shuffled
+    /// independently; ignored if there is a book.
     pub chess960: bool,
     /// Random plies after the start position; one more in half of the games, so that both sides begin. 0
     /// plays none.
     pub random_plies: usize,
-    /// Largest absolute score in centipawns of an opening that is played.
+    /// Largest absolute score in centipawns, by a search of the position after the random plies; an opening
+    /// beyond it is replaced by another.
     pub max_score: i32,
 }
 

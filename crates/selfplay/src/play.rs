@@ -22,20 +22,21 @@ use tandem_search::{EvaluatorFactory, Limits, Searcher};
 
 /// Settings of a self-play run; a resumed run must have the same ones.
 pub struct PlaySettings {
-    /// Function that creates the evaluators of the search, one for each worker.
+    /// Function that creates the search's static evaluators, one for each worker.
     pub factory: Arc<EvaluatorFactory>,
-    /// Name of the evaluator, as text that another network would not give; it is compared when a run is
-    /// resumed.
+    /// Text that identifies the evaluator, different for another network, for example with a hash of its
+    /// file; a run is only resumed with the same text.
     pub evaluator: String,
     /// Total number of games, over all workers.
     pub games: u64,
     /// Seed of the openings: the same seed gives the same games.
     pub seed: u64,
-    /// Soft node limit of a move: no new iteration begins after this many nodes.
+    /// Soft node limit of a move's search: no new iteration begins after this many nodes. One that has begun
+    /// may go on, up to a fixed multiple of the limit.
     pub soft_nodes: u64,
     /// Size of each worker's hash table, in MiB.
     pub hash: usize,
-    /// Number of games played at a time, each worker with a file of its own.
+    /// Number of worker threads. Each plays one game at a time and writes to a file of its own.
     pub workers: usize,
     /// Start positions of the games: a book, Chess960 or random plies.
     pub openings: Openings,
@@ -52,28 +53,28 @@ pub trait PlayObserver: Send {
     }
 }
 
-/// Counts and times of a self-play run.
+/// Counts and times of a self-play run after its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlayReport {
-    /// Games that are finished, those of earlier runs included.
+    /// Number of games of the whole run that are finished, those of earlier runs included.
     pub games: u64,
-    /// Games among them that an earlier run had played.
+    /// Number of games among [`Self::games`] that an earlier run had played.
     pub earlier: u64,
     /// Number of positions recorded in the games of this run.
     pub positions: u64,
-    /// Running time of the workers in this run, summed over all of them.
+    /// Wall-clock time of this run, summed over its workers.
     pub time: Duration,
-    /// Part of [`Self::time`] that was spent in the search.
+    /// Part of [`Self::time`] that the workers spent in the search.
     pub searching: Duration,
     /// True if all games are finished and the files have their final names.
     pub finished: bool,
 }
 
-/// One finished game of self-play: its positions and the time they took.
+/// One finished game of self-play: its recorded positions, and the time spent in the search.
 pub struct GameRecord {
     /// Positions from the end of the opening on, each with its move, score and result.
     pub records: Vec<Record>,
-    /// Part of the game's duration that was spent in the search.
+    /// Time that the search took in this game, over all moves.
     pub searching: Duration,
 }
 

@@ -24,7 +24,8 @@ const MAGIC: Magic = *b"TTUNING2";
 /// Largest number of points of a trajectory, enough for a plot.
 const MAX_TRAJECTORY_POINTS: u64 = 500;
 
-/// State of a tuning: the plan, the current values and the results so far.
+/// State of a tuning of search parameters by games (SPSA): its plan, the current values and the results so
+/// far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     plan: TuningPlan,
@@ -73,12 +74,14 @@ impl Tuning {
         &self.plan
     }
 
-    /// Current values of the tuned parameters, not rounded, in the order of [`TuningPlan::parameters`].
+    /// Current values of the tuned parameters, not rounded to integers, in the order of
+    /// [`TuningPlan::parameters`].
     pub fn values(&self) -> &[f64] {
         self.spsa.values()
     }
 
-    /// Results of all games so far, from the view of the plus sides.
+    /// Results of all games so far, for the plus sides: the players whose parameters were changed by plus the
+    /// random perturbation, against those changed by minus it.
     pub fn results(&self) -> GameResults {
         self.results
     }
@@ -88,7 +91,8 @@ impl Tuning {
         self.results.games() >= self.plan.games()
     }
 
-    /// Values by the number of games played, at a few hundred points from the start until now, for a plot.
+    /// Number of games played and the values of all parameters at that time, at a few hundred moments from
+    /// the start until now, for a plot.
     pub fn trajectory(&self) -> impl Iterator<Item = (u64, &[f64])> {
         let now = (self.results.games(), self.values());
         let last = self.trajectory.last().is_none_or(|(games, _)| *games != now.0).then_some(now);
@@ -138,8 +142,8 @@ fn unpack(block: &[u8]) -> Option<(u64, GameResults)> {
     Some((iteration, GameResults { wins, draws, losses }))
 }
 
-/// Tunes by games on `workers` threads, or resumes an earlier run from the journal at `path`; `watch`
-/// receives the state after each iteration.
+/// Tunes search parameters by games on `workers` threads, or resumes an earlier run from the journal at
+/// `path`. `watch` receives the state after each iteration (one perturbation, its games and one update).
 ///
 /// # Errors
 ///

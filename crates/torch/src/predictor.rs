@@ -75,7 +75,8 @@ impl TorchPredictor {
         Ok(Self { requests })
     }
 
-    /// Outputs of the heads with these names, or of all heads if `heads` is empty.
+    /// Runs the forward pass and returns the outputs of the heads with these names, or of all heads if
+    /// `heads` is empty.
     ///
     /// # Errors
     /// Returns an error if libtorch fails, for example for lack of memory, or if the threads have ended.

@@ -33,13 +33,14 @@ pub struct LayoutOptions {
     /// Adds weight rows that all king buckets share; they are added to each bucket's own rows when the
     /// network is written.
     pub factoriser: bool,
-    /// Clamps weights to the range of the quantised network.
+    /// Clamps weights after each step to the range that the quantised network can represent.
     pub clip_weights: bool,
     /// Rounds weights to the quantised grid in the forward pass (quantisation-aware training).
     pub qat: bool,
 }
 
-/// Place, bounds and scale of one tensor of the network.
+/// One tensor of the network: its place in the flat parameter buffer, the bounds that it is clamped to, and
+/// its quantisation scale.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// Name of the tensor as in network files, for example `input.weight`.
@@ -146,7 +147,8 @@ impl<I: Inputs> Layout<I> {
         self.architecture.features.max_active() * if self.options.factoriser { 2 } else { 1 }
     }
 
-    /// The factoriser's weight row for a feature, or `None` without a factoriser.
+    /// Index of the factoriser's weight row for a feature, which all king buckets share; `None` without a
+    /// factoriser.
     pub fn shared_row(&self, input: usize) -> Option<usize> {
         let features = &self.architecture.features;
         self.options.factoriser.then(|| features.num_inputs() + input % features.stride())

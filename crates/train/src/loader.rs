@@ -138,8 +138,8 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Starts with the batch of a step, from the pool that a cursor of the same run points to, or from the
-    /// start of the data.
+    /// Starts with the batch of step `first_step`: reads from the place `cursor` that a checkpoint of the
+    /// same run has saved, or from the start of the data if there is none.
     pub fn new(recipe: &Recipe, threads: usize, first_step: u64, cursor: Option<DataCursor>) -> Self {
         let plan = PoolPlan {
             batch: recipe.training.batch,

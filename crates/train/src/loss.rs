@@ -34,9 +34,11 @@ impl Default for Loss {
 /// Training target of a position, seen by the side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Score in units of the target's scale, clamped to 30 pawns.
+    /// Score of the record, limited to ±30 pawns and divided by the recipe's scale, so that its [`sigmoid`]
+    /// is a win probability.
     pub score: f32,
-    /// Win probability: the score's and the game result's, mixed by the weight of the result.
+    /// Win probability from 0 to 1: a weighted mean of the score's and the game result's, by the recipe's
+    /// weight of the result.
     pub win_probability: f32,
 }
 
@@ -69,7 +71,8 @@ impl Target {
 }
 
 impl Loss {
-    /// Loss of an output in units of the target's scale, and its gradient with respect to that output.
+    /// Loss of a network's output against a target, and its derivative with respect to that output. The
+    /// output is a score divided by the recipe's scale, like [`Target::score`].
     pub fn value_and_grad(self, output: f64, target: Target) -> (f64, f64) {
         let (target_score, target_probability) = (f64::from(target.score), f64::from(target.win_probability));
         match self {

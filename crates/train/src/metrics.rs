@@ -5,8 +5,8 @@ use tandem_chess::Piece;
 use tandem_data::{Outcome, Packed};
 use tandem_transformer::encoding::wdl::wdl_of_centipawns;
 
-/// Labels beyond this many centipawns are left out of the mean error and the correlation, because mates and
-/// won games would outweigh everything that a search has to decide.
+/// Positions whose label, a score, is beyond this many centipawns are left out of the mean absolute error and
+/// of the correlation, because mates and won games would outweigh everything that a search has to decide.
 pub const MAX_LABEL_CENTIPAWNS: f64 = 2000.0;
 
 /// Phase of the game by the number of pieces that are not pawns, kings included.
@@ -52,16 +52,19 @@ impl Phase {
 /// Names of the groups by the number of pieces on the board, kings and pawns included.
 pub const PIECE_GROUPS: [&str; 4] = ["2 to 8", "9 to 16", "17 to 24", "25 to 32"];
 
-/// A network's output for a position together with its labels, all from the side to move.
+/// A network's output for a position together with its labels, which are the score of a search and the result
+/// of the game; all from the side to move's view.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelledPrediction {
     /// Score by the network, in centipawns from the side to move.
     pub centipawns: f64,
-    /// Win probability by the network, on the target's scale.
+    /// Win probability by the network, from 0 to 1, on the scale of the training target.
     pub win_probability: f64,
-    /// Label's score in centipawns, with mates converted by the caller; `None` if it has none.
+    /// Score of the label in centipawns, with mates converted by the caller; `None` if the record has no
+    /// score.
     pub score: Option<f64>,
-    /// Loss of this prediction, if the record has what its target needs.
+    /// Loss of this prediction against the training target; `None` if the record lacks the score or the
+    /// result that the target needs.
     pub loss: Option<f64>,
     /// Game result, if it is known; without it, accuracies and calibration leave the position out.
     pub result: Option<Outcome>,
@@ -162,12 +165,14 @@ impl GroupMetrics {
         self.count
     }
 
-    /// Mean loss of the positions with a target, the figure that decides which checkpoint is best.
+    /// Mean training loss of the positions that have a target; the checkpoint with the lowest validation loss
+    /// is the best.
     pub fn loss(&self) -> Option<f64> {
         self.loss.value()
     }
 
-    /// Mean absolute error of the network's scores in centipawns. Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out.
+    /// Mean absolute error of the network's scores against the labels' scores, in centipawns. Labels beyond
+    /// [`MAX_LABEL_CENTIPAWNS`] are left out.
     pub fn mae(&self) -> Option<f64> {
         self.error.value()
     }
@@ -190,7 +195,8 @@ impl GroupMetrics {
     }
 }
 
-/// Number of bins of the calibration, equal steps of win probability.
+/// Number of bins of the calibration, the comparison of predicted with actual results: equal steps of the
+/// predicted win probability.
 pub const BINS: usize = 20;
 
 /// One bin of the calibration: positions with about the same predicted win probability.
@@ -200,7 +206,7 @@ pub struct Bin {
     pub count: u64,
     /// Mean predicted win probability of the bin's positions, from 0 to 1.
     pub predicted: f64,
-    /// Mean points scored: 1 for a win, 0.5 for a draw.
+    /// Mean points that the side to move scored in these games: 1 for a win, 0.5 for a draw, 0 for a loss.
     pub actual: f64,
 }
 

@@ -67,7 +67,8 @@ pub enum LoadDataError {
     Stopped,
 }
 
-/// Place in the data where a pool begins, from which the same pool can be made again.
+/// Place in the data where a pool begins, that is a set of records which are shuffled together and cut into
+/// batches. A resumed run makes the same pool again from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataCursor {
@@ -149,12 +150,13 @@ struct Pool {
     cursor: Arc<DataCursor>,
 }
 
-/// A batch, with the cursor of its pool for a checkpoint.
+/// A batch, with the place in the data from which a resumed run can produce it again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedBatch<B = crate::batch::Batch> {
     /// The batch, to be given back to the loader after its step.
     pub batch: B,
-    /// Beginning of the pool that the batch was cut from.
+    /// Place in the data where the batch's pool begins: the records that were shuffled together and cut into
+    /// batches.
     pub cursor: Arc<DataCursor>,
 }
 

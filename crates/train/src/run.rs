@@ -153,7 +153,7 @@ pub struct Outcome {
     /// The network: the average if the recipe asks for one, the best checkpoint with patience, or the last
     /// weights.
     pub network: FloatNetwork,
-    /// Job of the training, with the scales of the quantisation.
+    /// Architecture, loss and optimiser of the run, and the scales by which the network is quantised.
     pub job: Job,
     /// Number of steps done, including those before a resumption.
     pub steps: u64,

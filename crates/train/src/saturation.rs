@@ -5,7 +5,7 @@ use crate::layout::{Layout, round_to};
 use tandem_data::Packed;
 use tandem_nnue::{Activation, HeadShape};
 
-/// Fractions of a layer's activations that are at one of their bounds.
+/// Fractions of a layer's outputs that are clipped at zero or at one, where they pass no gradient on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saturation {
     /// Name of the layer whose outputs are counted: `accumulator`, `hidden` or `second`.

@@ -37,10 +37,12 @@ pub enum SelectorError {
     /// The networks do not fit together, for example because the hybrid names other files.
     #[error(transparent)]
     HybridNetworks(#[from] IncompatibleNetworks),
-    /// There are no cases to train on, or training failed on them.
+    /// No record could be evaluated by both networks, the hybrid has no selector to measure, or no loss of
+    /// the training was finite.
     #[error("{0}")]
     Cases(String),
-    /// The caller set `stop`; a selector's training has no checkpoints to resume from.
+    /// The caller set `stop` before training was done; it has to start again, because a selector's training
+    /// writes no checkpoints.
     #[error("stopped; nothing was written")]
     Stopped,
 }
@@ -48,29 +50,35 @@ pub enum SelectorError {
 /// Progress of a selector's training, passed to the caller for display.
 #[derive(Clone, Copy, Debug)]
 pub enum SelectorEvent {
-    /// Cases evaluated so far by both networks, and their total number.
+    /// Number of records handled so far of those that both networks are to evaluate, and their total number,
+    /// training and validation together.
     Cases(usize, usize),
-    /// An epoch is over: its number, counted from 1, its training loss, and the loss on the validation cases.
+    /// An epoch is over: its number, counted from 1, its mean training loss, and its mean loss on the
+    /// validation positions. Losses are cross-entropies in nats.
     Epoch(u64, f64, f64),
 }
 
-/// Result of a selector's training: a hybrid file's content, and its evaluation.
+/// Result of a selector's training: the contents of a hybrid file, and the selector's metrics on validation
+/// data.
 #[derive(Clone, Debug)]
 pub struct TrainedSelector {
-    /// The networks with the selector, its threshold and its blend.
+    /// The contents of the hybrid file: the hashes of both networks, the trained selector, its threshold, the
+    /// blend and the scale, and the bridge if there was one.
     pub hybrid: Hybrid,
-    /// Metrics on the validation cases, by which the epoch was chosen; [`EvaluatorPair::evaluate_selector`]
-    /// measures it on other data.
+    /// Metrics on the validation positions. The epoch was chosen by their loss, so the metrics are slightly
+    /// optimistic; [`EvaluatorPair::evaluate_selector`] measures the selector on other data.
     pub report: SelectorReport,
     /// The epoch with the lowest validation loss, counted from 1.
     pub epoch: u64,
 }
 
-/// Trains a selector as the recipe describes; `watch` receives every event, for example to print progress.
+/// Trains a selector as the recipe describes: evaluates the data with both networks, trains all epochs on the
+/// CPU and keeps the one with the lowest validation loss. `threads` reads the data; `watch` receives every
+/// event, for example to print progress.
 ///
 /// # Errors
-/// If the recipe, the networks or the data cannot be used, if no case is left, if no loss is finite, or after
-/// `stop`.
+/// If the recipe, the networks or the data cannot be used, if no record can be evaluated, if no loss is
+/// finite, or after `stop`.
 pub fn train_selector(
     recipe: &SelectorRecipe,
     threads: usize,

@@ -23,7 +23,8 @@ pub struct Job<I = FeatureSet> {
     pub optimiser: Optimiser,
     /// Loss function to minimise, averaged over the positions of a batch.
     pub loss: Loss,
-    /// Factor from the network's raw output to the scale of the targets, where the sigmoid is applied.
+    /// Factor that turns the network's raw output into the unit of the training targets, in which the sigmoid
+    /// gives a win probability.
     pub output_scale: f32,
     /// Maximum gradient norm over all parameters; 0 disables clipping.
     pub max_grad_norm: f32,
@@ -31,9 +32,9 @@ pub struct Job<I = FeatureSet> {
     pub averaging: Averaging,
     /// Scales of the later quantisation, which bound the weights.
     pub quantisation: Quantisation,
-    /// Value of a raw output of one in the network's units.
+    /// Score that a raw output of 1.0 stands for, in the network file's units.
     pub scale: i32,
-    /// Value of a pawn in the network's units, 100 for centipawns.
+    /// Score of one pawn in the network file's units; 100 if they are centipawns.
     pub pawn: i32,
 }
 

@@ -18,7 +18,8 @@ use thiserror::Error;
 
 /// Squares of a board, and tokens of a network that reads squares.
 pub(crate) const SQUARES: usize = 64;
-/// Leading channels of a square that encode its piece; the dense-board embedding reads only these.
+/// Number of leading channels (input values) of a square that encode its piece; the dense-board embedding
+/// reads only these.
 pub const PIECE_CHANNELS: usize = 12;
 /// Epsilon that smolgen's layer norms add to the variance, fixed as in lc0.
 pub const SMOLGEN_EPSILON: f32 = 1e-3;
@@ -27,8 +28,8 @@ pub(crate) const TEXT_TOKENS: usize = 78;
 /// Entries of the embedding table that text tokens, actions and buckets share.
 pub(crate) const VOCABULARY: usize = searchless::COUNT;
 
-/// Sizes and kinds of all layers of a network. Parsed by [`Self::from_toml`], which also checks that the
-/// parts fit together.
+/// Sizes and kinds of all layers of a network, read from TOML by [`Self::from_toml`], which also checks that
+/// the parts fit together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Architecture {
@@ -48,8 +49,8 @@ pub struct Architecture {
 pub enum Input {
     /// A FEN as 77 tokens; a network with an action-value head also reads a move as one more token.
     Text,
-    /// A token for each square as the side to move sees it: pieces, castling, en passant, clock (19
-    /// channels).
+    /// A token for each square as the side to move sees it, with 19 input values (channels): pieces,
+    /// castling, en passant, clock.
     Squares,
     /// A token for each square with lc0's 112 planes: eight positions of the game, castling, clock.
     Planes,
@@ -60,7 +61,8 @@ pub enum Input {
 }
 
 impl Input {
-    /// Input channels of a square, for networks with a token for each square; `None` for text.
+    /// Number of input values (channels) of a square, for networks with a token for each square; `None` for
+    /// text.
     pub fn channels(self) -> Option<usize> {
         match self {
             Self::Text => None,
@@ -74,8 +76,8 @@ impl Input {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Embedding {
-    /// A table lookup for each token, times the square root of the width, or a linear layer on each square; a
-    /// learned vector for each position in the sequence is added.
+    /// A table lookup for each token of text, times the square root of the width, or a linear layer on each
+    /// square's channels; a learned vector for each place in the sequence is added.
     Positions,
     /// BT3's embedding: one dense layer reads the pieces of the whole board, and its outputs are concatenated
     /// to the channels of each square; a gate for each square and a feed-forward layer follow.
@@ -86,17 +88,18 @@ pub enum Embedding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DenseBoard {
-    /// Outputs of the dense layer over the whole board, for each square.
+    /// Outputs of the dense layer over the whole board, for each of the 64 squares.
     pub channels: usize,
     /// Hidden width of the embedding's feed-forward layer, which is dense and has biases.
     pub feed_forward: usize,
 }
 
-/// Transformer blocks: attention and a feed-forward layer, each with a norm and a residual connection.
+/// The transformer blocks, all of one size: attention and a feed-forward layer, each with a norm and a
+/// residual connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Body {
-    /// Model width: values of the residual stream for each token.
+    /// Model width: number of values that each token carries from block to block (the residual stream).
     pub width: usize,
     /// Number of transformer blocks, from 1 to 256.
     pub layers: usize,
@@ -187,7 +190,8 @@ pub enum NormPlace {
     Post,
 }
 
-/// Multi-head attention, by the logits that are added to the products of queries and keys.
+/// Multi-head attention. The variants differ in the logits that are added to the products of queries and keys
+/// before the softmax.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Attention {
@@ -196,12 +200,13 @@ pub enum Attention {
         /// Adds biases to the query, key, value and output projections.
         biases: bool,
     },
-    /// With a learned logit for each pair of squares and each head.
+    /// With a learned logit for each pair of squares and each head, added to the products.
     Bias {
         /// Adds biases to the query, key, value and output projections.
         biases: bool,
     },
-    /// With smolgen: logits for each pair of squares, generated from the position itself.
+    /// With smolgen: logits for each pair of squares and each head, which small layers generate from the
+    /// position itself.
     Smolgen(Smolgen),
 }
 
@@ -211,11 +216,11 @@ pub enum Attention {
 pub struct Smolgen {
     /// Adds biases to the query, key, value and output projections of attention.
     pub biases: bool,
-    /// Values that each square is compressed to, by a layer without biases.
+    /// Number of values that each square is compressed to, by a layer without biases.
     pub compressed: usize,
-    /// Values that the compressed squares of the whole board are projected to.
+    /// Number of values that the compressed squares of the whole board are projected to.
     pub hidden: usize,
-    /// Values for each head, from which one layer that all blocks share generates 64 × 64 logits.
+    /// Number of values for each head, from which one layer that all blocks share generates 64 × 64 logits.
     pub generated: usize,
     /// Activation function of smolgen's layers; SiLU by default.
     #[serde(default = "default_smolgen_activation")]
@@ -258,11 +263,12 @@ pub enum FeedForward {
     Experts(Experts),
 }
 
-/// Sizes of a mixture of experts. Each token only pays for the experts that it is routed to.
+/// Sizes of a mixture of experts: several feed-forward layers, of which a router (a small linear layer)
+/// chooses a few for each token. Only these are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experts {
-    /// Number of experts in each block, from 1 to 256.
+    /// Number of experts (parallel feed-forward layers) in each block, from 1 to 256.
     pub count: usize,
     /// Experts that a token passes through (top-k routing), from 1 to `count`.
     pub chosen: usize,
@@ -281,45 +287,51 @@ pub struct Experts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Heads {
-    /// Win probability after a move, in buckets. Only for text, and then the only head.
+    /// Win probability after a given move, as a distribution over buckets (equal intervals). Only for text,
+    /// and then the only head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_value: Option<BucketHead>,
-    /// Win probability of the position, in buckets. Only for text; [`ValueHead::buckets`] does the same for
-    /// squares.
+    /// Win probability of the position, as a distribution over buckets (equal intervals). Only for text;
+    /// [`ValueHead::buckets`] does the same for squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_value: Option<BucketHead>,
-    /// Policy: a logit for each move, legal or not, which [`crate::legal`] turns into probabilities.
+    /// Policy: a logit for each move, legal or not, which [`crate::legal`] turns into probabilities of the
+    /// legal ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyHead>,
     /// Game result: logits of win, draw and loss for the side to move, from all squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<ValueHead>,
-    /// Search result: win, draw and loss as a search of the position estimates them.
+    /// Result that a search of the position estimates: logits of win, draw and loss for the side to move,
+    /// from all squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_value: Option<ValueHead>,
-    /// Short-term value: win, draw and loss, averaged over the positions of the near future.
+    /// Short-term value: logits of win, draw and loss for the side to move, trained on an average over the
+    /// next positions of the game.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_term: Option<ValueHead>,
     /// Expected number of plies until the end of the game, from all squares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_left: Option<MovesLeftHead>,
-    /// Value of the position after each move, from -1 to 1, in a single forward pass.
+    /// Value for the side to move after each of its moves, from -1 (loss) to 1 (win), in a single forward
+    /// pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub move_value: Option<MoveValueHead>,
 }
 
 impl Heads {
-    /// The three value heads (game result, search result, short-term), with the names of their tensors.
+    /// The three value heads (game result, search result, short-term), each with the prefix of its tensors'
+    /// names; `None` for those that the network lacks.
     pub fn values(&self) -> [(&'static str, Option<ValueHead>); 3] {
         [("value", self.value), ("search_value", self.search_value), ("short_term", self.short_term)]
     }
 }
 
-/// A distribution over equal intervals of win probability, from 0 to 1.
+/// Head that outputs a distribution of the win probability, from 0 to 1, over equal intervals (buckets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BucketHead {
-    /// Number of buckets, from 2 to 1968; 128 by default.
+    /// Number of intervals (logits), from 2 to 1968; 128 by default.
     #[serde(default = "default_buckets")]
     pub buckets: usize,
 }
@@ -334,22 +346,23 @@ fn default_buckets() -> usize {
 pub struct PolicyHead {
     /// Move encoding, which also decides how the logits are computed.
     pub kind: PolicyKind,
-    /// With `attention`: values of a square's query and of its key; 0 otherwise.
+    /// Length of the query and key vectors that each square gets, for [`PolicyKind::Attention`]; 0 otherwise.
     #[serde(default)]
     pub width: usize,
-    /// With `attention`: auxiliary policies on the same squares, trained on other targets. Empty by default.
-    /// The old key `beside` of earlier files and recipes is still read.
+    /// Auxiliary policies on the same squares, trained on other targets, for [`PolicyKind::Attention`] only.
+    /// Empty by default. The old key `beside` of earlier files and recipes is still read.
     #[serde(default, alias = "beside", skip_serializing_if = "Vec::is_empty")] // language: old name
     pub aux_targets: Vec<PolicyTarget>,
 }
 
-/// Target of an auxiliary policy head. Moves are chosen by the main policy alone.
+/// Training target of an auxiliary policy head, which is used in training only: moves are chosen by the main
+/// policy alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyTarget {
-    /// The same target as the main policy, softened by a temperature.
+    /// The same probabilities as the main policy's target, flattened by a temperature.
     Soft,
-    /// Moves of games that went better than the value head expected.
+    /// Moves of games, weighted more where the game went better than the value head expected.
     Optimistic,
     /// The opponent's reply to the move of the game.
     Opponent,
@@ -369,7 +382,7 @@ impl PolicyTarget {
     }
 }
 
-/// Move encoding of a policy head. Each kind goes with one kind of input.
+/// Set of moves over which a policy head has logits. Each kind goes with one kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
@@ -379,29 +392,31 @@ pub enum PolicyKind {
     Actions,
 }
 
-/// Value head over all squares: win, draw and loss, with an optional error estimate and value distribution.
+/// Value head over all squares: win, draw and loss, with an optional error estimate and distribution of the
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValueHead {
-    /// Values that each square is compressed to, before the squares are concatenated.
+    /// Number of values that each square is compressed to, before the squares are concatenated.
     pub channels: usize,
-    /// Hidden width, after the compressed squares of the board are concatenated.
+    /// Number of hidden values, computed from the compressed squares of the whole board.
     pub hidden: usize,
-    /// Adds an output for the expected squared error of the value, from 0 to 1.
+    /// Adds an output for the expected squared error of the head's value, from 0 to 1.
     #[serde(default)]
     pub error: bool,
-    /// Adds a distribution of the value over this number of buckets; 0 for none, at most 1968.
+    /// Adds a distribution of the value over this number of equal intervals; 0 for none, at most 1968.
     #[serde(default)]
     pub buckets: usize,
 }
 
-/// Moves-left head: plies until the end of the game, computed from all squares.
+/// Moves-left head: expected number of plies (moves of one side) until the end of the game, computed from all
+/// squares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovesLeftHead {
-    /// Values that each square is compressed to, before the squares are concatenated.
+    /// Number of values that each square is compressed to, before the squares are concatenated.
     pub channels: usize,
-    /// Hidden width, after the compressed squares of the board are concatenated.
+    /// Number of hidden values, computed from the compressed squares of the whole board.
     pub hidden: usize,
 }
 
@@ -409,7 +424,7 @@ pub struct MovesLeftHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MoveValueHead {
-    /// Values of a square's query and of its key.
+    /// Length of the query and key vectors that each square gets.
     pub width: usize,
 }
 
@@ -456,8 +471,8 @@ impl Architecture {
         }
     }
 
-    /// Length of the board code: the outputs of the dense-board layer for all squares. A code that was
-    /// computed elsewhere, for example from an NNUE accumulator, can be added to it
+    /// Number of values of a board code: the outputs of the dense-board layer for all squares of a position.
+    /// A code that was computed elsewhere, for example from an NNUE accumulator, can be added to it
     /// ([`crate::Inputs::Coded`]). `None` if the embedding reads each square alone.
     pub fn board_code(&self) -> Option<usize> {
         match self.embedding {
@@ -466,7 +481,8 @@ impl Architecture {
         }
     }
 
-    /// Factor of each residual branch before it is added to the stream: DeepNorm's, or 1.
+    /// Factor by which the output of attention or of a feed-forward layer is multiplied before it is added to
+    /// the residual stream: (2 layers)^-1/4 with DeepNorm, else 1.
     pub fn branch_factor(&self) -> f32 {
         if self.body.norm.deepnorm { (2.0 * self.body.layers as f32).powf(-0.25) } else { 1.0 }
     }

@@ -72,7 +72,8 @@ impl PositionBatch {
         }
     }
 
-    /// The positions with an external code of each board ([`Inputs::Coded`]).
+    /// The positions with an external board code ([`crate::Architecture::board_code`] values, see
+    /// [`Inputs::Coded`]) for each of them, one after the other in `codes`.
     pub fn coded<'a>(&'a self, codes: &'a [f32]) -> Inputs<'a> {
         Inputs::Coded { squares: &self.rows, codes }
     }

@@ -64,13 +64,13 @@ impl Channels for DenseChannels<'_> {
     }
 }
 
-/// Sparse layout of the same encoding: for each channel the squares on which it is not zero, a1 in the lowest
-/// bit, and the value that it has on them.
+/// Sparse layout of an encoding: for each channel (input value of a square) the squares on which it is not
+/// zero, and the one value that it has on them.
 #[derive(Debug)]
 pub struct Masks<'a> {
-    /// Bitboard of each channel, for the side to move.
+    /// For each channel its squares as a bitboard, a1 in the lowest bit, as the side to move sees the board.
     pub squares: &'a mut [u64],
-    /// Value of each channel on the squares of its bitboard.
+    /// For each channel its value on the squares of its bitboard.
     pub levels: &'a mut [f32],
 }
 
@@ -87,7 +87,8 @@ impl<'a> Masks<'a> {
         Self { squares, levels }
     }
 
-    /// Expands masks to the dense layout, the channels of a1 first.
+    /// Expands masks (see [`Masks`]) to the dense layout in `out`: all channels of a1, then those of b1 and
+    /// so on.
     ///
     /// # Panics
     /// If `out` does not have 64 values for each channel.

@@ -43,8 +43,8 @@ pub fn probabilities(
     moves
 }
 
-/// Replaces the value of each move by its softmax probability. Values may be logits, or win probabilities
-/// after the moves; the temperature then decides how much a better one counts.
+/// Replaces the number of each move by its softmax probability. The numbers may be logits, or win
+/// probabilities after the moves; the temperature decides how strongly greater ones are preferred.
 pub fn softmax_in_place(moves: &mut [(Move, f32)], temperature: Temperature) {
     let powers: Vec<f64> = unnormalised_softmax(moves.iter().map(|&(_, value)| value), temperature).collect();
     let total: f64 = powers.iter().sum();

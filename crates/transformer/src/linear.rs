@@ -11,8 +11,9 @@ pub enum Precision {
     /// 32-bit floating point: the reference, with outputs that only differ by rounding between instruction
     /// sets.
     F32,
-    /// int8 with a scale for each output of a layer, and uint8 with a scale for each input vector. Sensitive
-    /// layers read their input as two bytes: the quantised value and its quantised residual.
+    /// int8 weights with a scale for each output of a layer, and uint8 inputs with a scale for each input
+    /// vector. Sensitive layers read their input as two bytes: the quantised value, and its rounding error
+    /// quantised in turn.
     Int8,
     /// bfloat16 factors with 8 bits of precision, and 32-bit sums.
     Bf16,

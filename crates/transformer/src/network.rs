@@ -106,7 +106,8 @@ impl Network {
         self.run_observed(inputs, scratch, &mut ())
     }
 
-    /// The same, and calls an observer with the attention weights of each head.
+    /// Runs the forward pass as [`Self::run`] does, and passes the attention weights of each head to
+    /// `observer`.
     ///
     /// # Errors
     /// As [`Self::run`].

@@ -7,20 +7,24 @@ use crate::PolicyTarget;
 /// empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outputs {
-    /// Logits of the win probability after the move, over the buckets of the head.
+    /// Logits of the mover's win probability after the move, one for each interval of the head (see
+    /// [`crate::BucketHead`]).
     pub action_value: Vec<f32>,
-    /// Logits of the win probability of the position, over the buckets of the head.
+    /// Logits of the win probability for the side to move, one for each interval of the head (see
+    /// [`crate::BucketHead`]).
     pub state_value: Vec<f32>,
-    /// Policy logits, by move index in lc0's order or in that of searchless chess (see
-    /// [`crate::PolicyKind`]).
+    /// Policy logits, one for each move of lc0's list or of that of searchless chess (see
+    /// [`crate::PolicyKind`]), legal or not.
     pub policy: Vec<f32>,
-    /// Logits of the auxiliary policies, in the architecture's order.
+    /// Logits of the auxiliary policies with their targets, in the order of
+    /// [`crate::PolicyHead::aux_targets`].
     pub aux_policies: Vec<(PolicyTarget, Vec<f32>)>,
-    /// Value heads: game result, search result and short-term value.
+    /// Outputs of the value heads for game result, search result and short-term value; `None` for those that
+    /// the network lacks.
     pub values: [Option<ValueOutput>; 3],
-    /// Expected number of plies until the end of the game, not negative.
+    /// Expected number of plies until the end of the game, at least 0; `None` without this head.
     pub moves_left: Option<f32>,
-    /// Value after each of lc0's 1858 moves, from -1 to 1.
+    /// Value for the side to move after each of lc0's 1858 moves, legal or not, from -1 (loss) to 1 (win).
     pub move_value: Vec<f32>,
 }
 
@@ -29,8 +33,8 @@ pub struct Outputs {
 pub struct ValueOutput {
     /// Logits of win, draw and loss; their softmax are the probabilities.
     pub wdl: [f32; 3],
-    /// Expected squared error of the value, from 0 to 1.
+    /// Expected squared error of the value, from 0 to 1; `None` if the head has no error output.
     pub error: Option<f32>,
-    /// Logits of the value distribution over buckets; empty if the head has none.
+    /// Logits of the distribution of the value, one for each interval; empty if the head has none.
     pub buckets: Vec<f32>,
 }

@@ -52,7 +52,7 @@ pub struct MoveRanker {
     actions: Vec<u16>,
 }
 
-/// A legal move with its score, by which [`RankedMoves`] are sorted, and its value.
+/// A legal move with the score by which [`RankedMoves`] are sorted, and its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScoredMove {
     /// The move that is scored, legal in the position.
@@ -60,7 +60,7 @@ pub struct ScoredMove {
     /// From 0 to 1: the policy's probability, of which those of all legal moves add up to one, or else the
     /// win probability after the move.
     pub score: f32,
-    /// Value for the side that plays the move; with [`Method::Policy`], the value of the position before it.
+    /// Value for the side that plays the move; with [`Method::Policy`], that of the position before it.
     /// `None` if the network has no value head, or if the move was not evaluated.
     pub value: Option<ValueEstimate>,
 }
@@ -71,7 +71,7 @@ pub struct RankedMoves<'a> {
     /// The moves, best first. Moves that were not evaluated come last with score 0: the caller stopped
     /// before, or the network has no token for them, as for castling in Chess960 if it reads text.
     pub moves: &'a [ScoredMove],
-    /// Number of positions or moves that the network evaluated.
+    /// Number of positions or moves for which the network was run.
     pub num_evaluated: usize,
 }
 

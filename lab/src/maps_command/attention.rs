@@ -66,7 +66,8 @@ impl SquareMap {
 pub(crate) enum Quantity {
     /// Attention weights: the distribution over all tokens that each square attends to, 100 % in total
     Attention,
-    /// Logits that smolgen or a learned bias adds to the attention between each pair of squares
+    /// Logits (attention biases) that smolgen or a learned bias adds to the attention between each pair of
+    /// squares, minus their mean
     #[value(alias = "smolgen", alias = "bias")]
     Pairs,
 }

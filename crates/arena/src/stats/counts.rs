@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Wins, draws and losses of one player (trinomial counts).
+/// Wins, draws and losses of one player over a number of games.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wdl {
     /// Number of games won by the player.
@@ -15,7 +15,7 @@ pub struct Wdl {
 }
 
 impl Wdl {
-    /// Adds a game by its points in halves: 0, 1, or 2 and more for a win.
+    /// Adds a game by the player's points in halves: 0 for a loss, 1 for a draw, 2 or more for a win.
     pub fn add(&mut self, half_points: u8) {
         match half_points {
             0 => self.losses += 1,
@@ -56,13 +56,14 @@ impl fmt::Display for Wdl {
     }
 }
 
-/// Numbers of game pairs by their points: 0, 1/2, 1, 1 1/2 and 2 (pentanomial counts). Stored as an array.
+/// Numbers of game pairs by the points that a player made in their two games: 0, 1/2, 1, 1 1/2 and 2
+/// (pentanomial counts). Stored as an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pentanomial(pub [u64; 5]);
 
 impl Pentanomial {
-    /// Adds a pair by the points of its two games in halves.
+    /// Adds a pair by the player's points in each of its two games, in halves: 2 for a win, 1 for a draw.
     pub fn add(&mut self, first: u8, second: u8) {
         self.0[usize::from(first.min(2) + second.min(2))] += 1;
     }
@@ -77,7 +78,8 @@ impl Pentanomial {
         self.0.iter().zip(0u64..).map(|(count, half_points)| count * half_points).sum::<u64>() as f64 / 2.0
     }
 
-    /// Pairs won divided by pairs lost, with those at one point left out; `None` if none was lost.
+    /// Number of pairs with more than one point divided by that of pairs with less; `None` if there is no
+    /// pair with less.
     pub fn pair_ratio(&self) -> Option<f64> {
         let lost = self.0[0] + self.0[1];
         (lost > 0).then(|| (self.0[3] + self.0[4]) as f64 / lost as f64)

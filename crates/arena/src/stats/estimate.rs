@@ -3,23 +3,24 @@
 use super::{NELO_PER_SIGMA, Pentanomial, Wdl, Z95, normal_cdf};
 use serde::Serialize;
 
-/// Logistic Elo difference for an expected score between 0 and 1; infinite at both ends.
+/// Elo difference at which a player is expected to score `score` points per game: 400 log10(score / (1 -
+/// score)). Infinite at 0 and 1.
 pub fn elo_of_score(score: f64) -> f64 {
     -400.0 * (1.0 / score - 1.0).log10()
 }
 
-/// Expected score, from 0 to 1, for a logistic Elo difference.
+/// Expected points per game, from 0 to 1, of a player that is stronger by `elo`: 1 / (1 + 10^(-elo / 400)).
 pub fn score_of_elo(elo: f64) -> f64 {
     1.0 / (1.0 + 10f64.powf(-elo / 400.0))
 }
 
-/// Difference in strength estimated from results. Infinite values (of a perfect score, or the error of a
-/// single observation) become `null` in JSON.
+/// Strength of a player relative to its opponent, estimated from game results. Infinite values (of a perfect
+/// score, or the error of a single observation) become `null` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Mean points per game, from 0 to 1.
     pub score: f64,
-    /// Half-width of the 95 % interval of the score.
+    /// Half-width of the 95 % interval of the score, in points per game.
     pub score_error: f64,
     /// Logistic Elo difference for the score, positive if the player is stronger.
     pub elo: f64,
@@ -27,12 +28,12 @@ pub struct Estimate {
     pub elo_low: f64,
     /// Upper end of the 95 % interval of the Elo difference.
     pub elo_high: f64,
-    /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game, on the scale of
-    /// Elo.
+    /// Normalised Elo: the excess of the score over 1/2, in standard deviations of a single game, times
+    /// [`super::NELO_PER_SIGMA`].
     pub nelo: f64,
     /// Half-width of the 95 % interval of the normalised Elo.
     pub nelo_error: f64,
-    /// Likelihood of superiority: probability that the player is stronger than its opponent.
+    /// Likelihood of superiority: probability from 0 to 1 that the player is stronger than its opponent.
     pub los: f64,
 }
 
@@ -47,7 +48,8 @@ impl Estimate {
         Self::of_counts(&[games.losses, games.draws, games.wins], 1.0)
     }
 
-    /// Estimate from pairs if at least nine in ten games belong to one, otherwise from all single games.
+    /// Estimate from pairs if at least nine in ten games belong to one, otherwise from all single games;
+    /// `None` without games.
     pub fn of(pairs: &Pentanomial, games: &Wdl) -> Option<Self> {
         let paired = 2 * pairs.pairs();
         // An interrupted match has some games whose other half is missing.
@@ -100,7 +102,8 @@ impl Estimate {
         })
     }
 
-    /// Half-width of the 95 % Elo interval, as tables show it.
+    /// Half the width of the 95 % interval of the Elo difference, as tables show it after `+-`; the interval
+    /// itself need not be symmetric.
     pub fn elo_error(&self) -> f64 {
         (self.elo_high - self.elo_low) / 2.0
     }

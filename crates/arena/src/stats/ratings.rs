@@ -10,7 +10,7 @@ use super::{Z95, elo_of_score};
 use serde::Serialize;
 use tandem_chess::random::SplitMix;
 
-/// A game between two engines, as an observation for the fit.
+/// Result of one game between two engines, from which ratings are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RatedGame {
     /// Index of the engine with the white pieces.
@@ -46,7 +46,8 @@ pub struct Ratings {
     pub list: Vec<Rating>,
     /// Advantage of the white pieces in Elo, common to all engines.
     pub white_advantage: f64,
-    /// Fitted probability of a draw between engines of equal strength, without White's advantage.
+    /// Fitted probability of a draw, from 0 to 1, between engines of equal strength if White had no
+    /// advantage.
     #[serde(rename = "draw_share")]
     pub draw_probability: f64,
 }
@@ -61,9 +62,9 @@ const PRIOR_STRENGTH: f64 = 5.756;
 const PRIOR_WHITE: f64 = 0.5756;
 const PRIOR_DRAWS: f64 = 3.0;
 
-/// Rates engines by their games. Each unit holds games that depend on each other, such as a pair with one
-/// opening. Error bars come from a bootstrap over units, with replacement and a fixed seed. The mean of all
-/// ratings is 0.
+/// Fits ratings to the results of games. Each unit holds games that depend on each other, such as a pair with
+/// one opening. Errors come from a bootstrap: units are drawn anew, with replacement and a fixed seed, and
+/// the fit is repeated. The mean of all ratings is 0.
 pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
     let fit = Fit::new(&Counts::of(engines, units.iter()));
     let mut totals = vec![(0u64, 0u64, 0u64); engines];
@@ -92,8 +93,8 @@ pub fn rate(engines: usize, units: &[Vec<RatedGame>]) -> Ratings {
 }
 
 impl Ratings {
-    /// Shifts all ratings so that one engine has the given rating; without that engine in the list nothing
-    /// changes.
+    /// Shifts all ratings by the same amount so that `engine` has the rating `elo`; without that engine in
+    /// the list nothing changes.
     pub fn anchor(&mut self, engine: usize, elo: f64) {
         let Some(shift) =
             self.list.iter().find(|rating| rating.engine == engine).map(|rating| elo - rating.elo)

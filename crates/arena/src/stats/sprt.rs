@@ -9,14 +9,14 @@ use super::{NELO_PER_SIGMA, Pentanomial, score_of_elo};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Unit in which the two hypotheses of a test are given.
+/// Elo scale in which the two hypotheses of a sequential test are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SprtModel {
     /// Logistic Elo: the usual scale, on which 400 Elo are odds of 10 to 1.
     Logistic,
-    /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game. The expected number
-    /// of games does not depend on the book or the fraction of draws.
+    /// Normalised Elo: the excess of the score over 1/2 in standard deviations of a game, on the scale of
+    /// Elo. The expected number of games depends neither on the book nor on the fraction of draws.
     #[default]
     Normalised,
 }
@@ -35,7 +35,8 @@ pub enum SprtError {
     Rates(f64, f64),
 }
 
-/// Parameters of a test: two hypotheses about strength and two error rates.
+/// A sequential probability ratio test: two hypotheses about the strength of one engine against another, H0
+/// and H1, and the probability of each wrong decision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sprt {
     elo0: f64,
@@ -50,7 +51,7 @@ pub struct Sprt {
 /// are negative.
 const MAX_NELO: f64 = 200.0;
 
-/// Decision of a test, or the lack of one.
+/// Decision of a sequential test between its hypotheses H0 and H1, or the lack of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -58,18 +59,18 @@ pub enum Verdict {
     Accepted,
     /// H0 is accepted: the first engine is not stronger than `elo0`.
     Rejected,
-    /// The ratio is within both bounds, so more games are needed.
+    /// The log-likelihood ratio is between the two bounds, so more games are needed.
     Undecided,
 }
 
-/// State of a test after some pairs of games.
+/// State of a sequential test after some pairs of games.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SprtState {
-    /// Log-likelihood ratio of H1 to H0; positive if the results favour H1.
+    /// Natural logarithm of the likelihood ratio of H1 to H0; positive if the results favour H1.
     pub llr: f64,
-    /// Lower bound: at or below it H0 is accepted.
+    /// Value of [`Self::llr`] at or below which H0 is accepted.
     pub lower: f64,
-    /// Upper bound: at or above it H1 is accepted.
+    /// Value of [`Self::llr`] at or above which H1 is accepted.
     pub upper: f64,
     /// Decision that follows from the ratio and the bounds.
     pub verdict: Verdict,
@@ -97,7 +98,8 @@ impl Sprt {
         Ok(Self { elo0, elo1, alpha, beta, model })
     }
 
-    /// Wald's bounds of the log-likelihood ratio: below the first H0 is accepted, above the second H1.
+    /// Lower and upper bound (Wald's) of the log-likelihood ratio: at or below the first H0 is accepted, at
+    /// or above the second H1.
     pub fn bounds(&self) -> (f64, f64) {
         ((self.beta / (1.0 - self.alpha)).ln(), ((1.0 - self.beta) / self.alpha).ln())
     }
@@ -116,7 +118,8 @@ impl Sprt {
         SprtState { llr, lower, upper, verdict }
     }
 
-    /// Log-likelihood ratio of H1 to H0 after these pairs; 0 without any.
+    /// Natural logarithm of the likelihood ratio of H1 to H0, given the points in these pairs of games; 0
+    /// without any.
     pub fn llr(&self, pairs: &Pentanomial) -> f64 {
         let n = pairs.pairs();
         if n == 0 {

@@ -39,13 +39,14 @@ pub enum SuiteError {
     /// The file holds no positions, only comments or empty lines.
     #[error("suite {0} holds no positions")]
     Empty(String),
-    /// All perft counts of the file exceed the limit of leaves.
+    /// Every perft task (count of move sequences) of the file exceeds the limit, and there are no other
+    /// tasks.
     #[error("suite {0} holds no perft count within --max-leaves")]
     TooDeep(String),
 }
 
-/// Reads a suite, plain or compressed. Perft counts of more than `max_leaves` leaves are left out, and so are
-/// positions without any other task.
+/// Reads a suite, plain or compressed. Perft tasks (counts of move sequences) with more than `max_leaves`
+/// sequences are left out, and so are positions without any other task.
 ///
 /// # Errors
 ///

@@ -6,10 +6,10 @@
 use super::{IndexedMove, NO_INDEX, PAIRS, is_knight_move, is_queen_move};
 use crate::{Board, Move, Piece, Rank, Square};
 
-/// Number of indices, the size of the policy head.
+/// Number of moves in lc0's list, which is the number of outputs of its policy head.
 pub const COUNT: usize = 1858;
 
-/// Index of a move in the policy head, below [`COUNT`].
+/// Index of a move in lc0's list of moves, below [`COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyIndex(u16);
 
@@ -128,7 +128,7 @@ pub fn parts_of(index: PolicyIndex) -> (Square, Square, Option<usize>) {
     (numbered.from(), numbered.to(), kind)
 }
 
-/// The move with an index as White would write it: `e2e4`, `e1h1`, `a7a8q`.
+/// The move with an index in UCI notation with White to move: `e2e4`, `e1h1`, `a7a8q`.
 pub fn text(index: PolicyIndex) -> String {
     TABLES.moves[index.get()].text()
 }

@@ -6,10 +6,10 @@
 use super::{IndexedMove, NO_INDEX, PAIRS, is_knight_move, is_queen_move};
 use crate::{Board, Color, File, Move, Piece, Square, uci};
 
-/// Number of indices, the number of a network's actions.
+/// Number of moves in the list of searchless chess, which is the number of its action tokens.
 pub const COUNT: usize = 1968;
 
-/// Index of a move among the actions, below [`COUNT`].
+/// Index of a move in the list of searchless chess, below [`COUNT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionIndex(u16);
 

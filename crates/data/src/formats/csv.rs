@@ -13,19 +13,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 use tandem_chess::{Color, fen, pgn::GameResult, uci};
 
-/// Columns of a CSV file and their meaning. Columns that are not named are found by the names that known data
-/// sets use, for example `fen`, `Evaluation` or `move_uci`.
+/// Columns of a CSV file, each named by its header. `None` looks for one of the names that known data sets
+/// use, for example `fen`, `Evaluation` or `move_uci`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// Column of the position, in FEN.
+    /// Name of the column with the position, in FEN.
     pub fen: Option<String>,
-    /// Column of the score: centipawns, pawns, mates (`#-3`) or win probabilities (`0.52w`).
+    /// Name of the column with the score: centipawns, pawns, mates (`#-3`) or win probabilities (`0.52w`).
     pub score: Option<String>,
-    /// Column of the move, in UCI notation.
+    /// Name of the column with the move, in UCI notation (`e2e4`).
     pub mv: Option<String>,
-    /// Column of the result: `1-0`, or points such as `0.5`.
+    /// Name of the column with the game result: `1-0`, or points such as `0.5`.
     pub result: Option<String>,
-    /// Column of the plies since the start of the game.
+    /// Name of the column with the number of plies since the start of the game.
     pub ply: Option<String>,
     /// True if scores and results are seen by White, false if by the side to move. The default depends on the
     /// score column: a known name has a known view, any other is seen by the side to move. Without scores it

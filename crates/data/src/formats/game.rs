@@ -7,7 +7,8 @@ use crate::packed::Packed;
 use crate::record::Record;
 use tandem_chess::{Board, Move};
 
-/// Follows a stream of records and tells whether the next one continues the game of the last.
+/// Tells for each record of a stream whether it continues the game of the record before it:
+/// [`Self::continues_game`] asks about the next record, then [`Self::advance`] takes it in.
 #[derive(Clone, Debug, Default)]
 pub struct GameTracker {
     /// Board after the last record's move, with its packed form.
@@ -15,7 +16,8 @@ pub struct GameTracker {
 }
 
 impl GameTracker {
-    /// True if the record is the position that the last record's move led to, in the same game.
+    /// True if the record's position is the one that the move of the last record led to, and the record is
+    /// not marked as the first of a game.
     pub fn continues_game(&self, record: &Record) -> bool {
         !record.starts_game && self.next.as_ref().is_some_and(|(_, packed)| is_same(packed, record))
     }

@@ -9,20 +9,22 @@ use std::time::Duration;
 pub struct Statistics {
     /// Number of positions that the search evaluated with the NNUE.
     pub evaluations: u64,
-    /// Positions that reached the selector, or would have if there were one.
+    /// Number of positions for which the selector was asked or, in a hybrid without one, would have been
+    /// asked.
     pub considered: u64,
     /// Number of positions sent to the strategist (the hybrid's transformer) for evaluation.
     pub queried: u64,
     /// Number of queries that the strategist answered while the search ran.
     pub answered: u64,
-    /// Visits of a position whose evaluation was in the cache.
+    /// Number of times that the search came to a position whose evaluation by the strategist was in the
+    /// cache.
     pub hits: u64,
     /// Time that the network took, summed over all threads that ran it.
     pub time: Duration,
 }
 
 impl Statistics {
-    /// Fraction of all evaluations that the strategist made, from 0 to 1.
+    /// Fraction of all evaluations that the strategist made, from 0 to 1; those by the NNUE are the rest.
     pub fn fraction(&self) -> f64 {
         self.answered as f64 / (self.answered + self.evaluations).max(1) as f64
     }

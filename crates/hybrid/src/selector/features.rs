@@ -11,7 +11,7 @@ use tandem_chess::{
 /// Number of features.
 pub(crate) const NUM_FEATURES: usize = 20;
 
-/// Name and range of one input of the selector.
+/// Name and range of one input of the selector, the network that decides if the transformer is queried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
     /// Name, stored in files. It must never change, because a selector is valid only for the features it was
@@ -27,7 +27,8 @@ const fn feature(name: &'static str, min: f32, max: f32) -> Feature {
     Feature { name, min, max }
 }
 
-/// All features in order, seen by the side to move: its own numbers come before the opponent's.
+/// All inputs of the selector, in the order in which it reads them. They are seen by the side to move: its
+/// own numbers come before the opponent's.
 pub const FEATURES: [Feature; NUM_FEATURES] = [
     // Legal moves / 50, and captures among them / 20.
     feature("moves", 0.0, 2.0),
@@ -65,7 +66,8 @@ pub const FEATURES: [Feature; NUM_FEATURES] = [
     feature("imbalance", 0.0, 1.0),
 ];
 
-/// Inputs of the features that the board does not show.
+/// State of the search and of the NNUE at a position, for the features that cannot be computed from the
+/// board.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FeatureContext {
     /// Remaining search depth at the position, in plies.

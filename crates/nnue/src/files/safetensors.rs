@@ -130,8 +130,8 @@ impl FloatNetwork {
     }
 }
 
-/// Sorts the keys in the header of a safetensors file. The library writes them in random order, but equal
-/// networks should give equal files.
+/// Sorts the keys in the header of a safetensors file and returns the file. The library writes them in random
+/// order, but equal networks should give equal files.
 pub fn with_sorted_header(mut bytes: Vec<u8>) -> Vec<u8> {
     let len = bytes.first_chunk().map_or(0, |len| u64::from_le_bytes(*len) as usize);
     let Some(header) = bytes.get_mut(HEADER..HEADER.saturating_add(len)) else { return bytes };

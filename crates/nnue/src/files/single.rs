@@ -123,7 +123,7 @@ impl Network {
     }
 }
 
-/// The facts about a network that bullet's quantised file does not contain.
+/// The properties of a network that bullet's quantised file does not contain, and that are needed to read it.
 #[derive(Clone, Debug)]
 pub struct BulletLayout {
     /// The feature set, which bullet's file does not state.

@@ -9,8 +9,8 @@ use crate::network::*;
 use tandem_memory::AlignedArray;
 use thiserror::Error;
 
-/// Quantisation factors of a flat network. Those of networks with stacks are fixed. The default is 255 and
-/// 64, as in bullet.
+/// Quantisation factors (integers that represent 1.0) of a flat network. Those of networks with stacks are
+/// fixed. The default is 255 and 64, as in bullet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantisation {
     /// QA: the integer that represents 1.0 in the accumulators.
@@ -25,7 +25,8 @@ impl Default for Quantisation {
     }
 }
 
-/// Quantisation errors of one layer's weights or biases. Errors are in units of the float parameters.
+/// Rounding errors in one layer's weights or biases when they were quantised, in units of the float
+/// parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerReport {
     /// The layer, for example `stack 3, layer 0, weights`.
@@ -36,8 +37,8 @@ pub struct LayerReport {
     pub scale: f64,
     /// Largest absolute value among the parameters before quantisation.
     pub max_abs: f64,
-    /// Number of parameters that were clipped to the integer range. More than a few call for weight clipping
-    /// in training.
+    /// Number of parameters that were clipped to the integer range. If it is more than a few, training should
+    /// clip weights.
     pub clipped: usize,
     /// Largest absolute difference between a parameter and its quantised value.
     pub max_error: f64,
@@ -75,7 +76,7 @@ pub struct Scales {
     pub accumulator: f64,
     /// Factor for the values of the piece-square table.
     pub psqt: f64,
-    /// Weights and biases of each layer of a stack, in order.
+    /// Factors for the weights and for the biases of each layer of a stack, in order.
     pub layers: Vec<(f64, f64)>,
 }
 

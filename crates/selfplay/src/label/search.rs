@@ -11,30 +11,34 @@ use tandem_chess::{Move, Position};
 use tandem_data::*;
 use tandem_search::{EvaluatorFactory, Limits, Score as SearchScore, Searcher};
 
-/// Kind of labels. The names of the variants are stored in journals.
+/// Kind of labels that a search gives to recorded positions. The names of the variants are stored in
+/// journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelKind {
-    /// A score for each position, and the best move if it has none. Results and moves of the input are kept.
+    /// One record for each position: it gets the search's score, and the search's best move if it has no
+    /// move. Results and existing moves are kept.
     Positions,
-    /// A record for each legal move, with the win probability after it.
+    /// One record for each legal move of each position, with that move and the mover's win probability after
+    /// it.
     AllMoves,
-    /// This number of records instead of each position: leaves that its search has evaluated, each with its
-    /// own best move and score. Half of the nodes go into finding them. The result is that of the game the
-    /// position comes from.
+    /// This number of records instead of each position: positions at random from those that its search
+    /// evaluated statically (leaves), each with its own best move and score from a search. Half of the nodes
+    /// go into finding them. The result is that of the game the position comes from.
     Leaves(usize),
-    /// Leaves as of [`Self::Leaves`], with their static evaluation as the score and no move, for a teacher
-    /// that evaluates them itself. All nodes go into the search that finds them.
+    /// Leaves as in [`Self::Leaves`], with their static evaluation as the score and no move, for another
+    /// evaluator that scores them later. All nodes go into the search that finds them.
     Unsearched(usize),
 }
 
-/// Settings of a run that labels positions with scores of a search.
+/// Settings of a run that labels positions with the scores of a search.
 pub struct LabelSettings {
-    /// Function that creates the evaluators of the search, one for each thread.
+    /// Function that creates the search's static evaluators, one for each thread.
     pub factory: Arc<EvaluatorFactory>,
-    /// Name of the evaluator, as text that another network would not give; it is compared when a run is
-    /// resumed.
+    /// Text that identifies the evaluator, different for another network, for example with a hash of its
+    /// file; a run is only resumed with the same text.
     pub evaluator: String,
-    /// Soft node limit for each position or move: no new iteration begins after this many nodes.
+    /// Soft node limit of the search of each position or move: no new iteration begins after this many nodes.
+    /// One that has begun may go on.
     pub nodes: u64,
     /// Size of each thread's hash table, in MiB.
     pub hash: usize,

@@ -15,14 +15,15 @@ use tandem_data::Outcome;
 use tandem_search::params::TABLE;
 use tandem_search::{EvaluatorFactory, Limits, SearchResult, Searcher};
 
-/// Results of games from the view of the plus side.
+/// Results of tuning games for the plus side: the player whose parameters were changed by plus the random
+/// perturbation; its opponent's were changed by minus it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GameResults {
-    /// Number of games that the plus side of the perturbation won.
+    /// Number of games that the plus side won.
     pub wins: u64,
     /// Number of games that ended in a draw.
     pub draws: u64,
-    /// Number of games that the plus side of the perturbation lost.
+    /// Number of games that the plus side lost.
     pub losses: u64,
 }
 
@@ -57,14 +58,14 @@ pub(super) trait PairPlayer {
     ) -> Result<Option<GameResults>, SelfPlayError>;
 }
 
-/// Conditions under which the games of a tuning are played.
+/// Conditions under which the games of a tuning are played, besides the parameters.
 pub struct GameSettings {
-    /// Function that creates the evaluators of the search, one for each side.
+    /// Function that creates the search's static evaluators, one for each side.
     pub factory: Arc<EvaluatorFactory>,
-    /// Name of the evaluator, as text that another network would not give; it is compared when a run is
-    /// resumed.
+    /// Text that identifies the evaluator, different for another network, for example with a hash of its
+    /// file; a tuning is only resumed with the same text.
     pub evaluator: String,
-    /// Exact number of nodes of a move, the same for both sides whatever their parameters are.
+    /// Node limit of each move, met exactly and the same for both sides whatever their parameters are.
     pub nodes: u64,
     /// Size of each side's hash table, in MiB.
     pub hash: usize,
@@ -75,8 +76,8 @@ pub struct GameSettings {
 }
 
 impl GameSettings {
-    /// All settings in one line of text, with a hash of the table of search parameters. It is stored in the
-    /// journal and compared when a tuning is resumed.
+    /// All settings in one line of text, with a hash of the search's parameter table. The journal stores it,
+    /// and a tuning is only resumed if it is the same.
     pub fn conditions(&self) -> String {
         let Self { evaluator, nodes, hash, openings, adjudication, .. } = self;
         let table = TABLE.iter().fold(0, |hash, param| SplitMix::new(hash ^ param.default as u64).next_u64());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A search parameter that is tuned, with its range and step.
+/// A search parameter that is tuned, with its start value, range and perturbation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunedParameter {
     /// Name of the parameter in the search's table, [`tandem_search::params::TABLE`].
@@ -13,7 +13,8 @@ pub struct TunedParameter {
     pub min: i32,
     /// Largest value that the tuning may try.
     pub max: i32,
-    /// Size of a perturbation at the end of the tuning (`c_end` of fishtest).
+    /// Size of the perturbation (the change up or down that is tried) at the end of the tuning; it is larger
+    /// before (`c_end` of fishtest).
     pub step: i32,
 }
 
@@ -41,12 +42,13 @@ impl TunedParameter {
         (tuned.min <= tuned.max && tuned.step > 0).then_some(tuned)
     }
 
-    /// Row for the search's table with `value`, rounded, as the new default.
+    /// Row for the search's table of parameters, as Rust source, with `value` rounded to an integer as the
+    /// new default.
     pub fn table_row(&self, value: f64) -> String {
         Self { start: value.round() as i32, ..self.clone() }.to_string()
     }
 
-    /// Distance of `value` from the start, in units of [`Self::step`].
+    /// Signed distance of `value` from the start value, in units of [`Self::step`].
     pub fn steps_from_start(&self, value: f64) -> f64 {
         (value - f64::from(self.start)) / f64::from(self.step)
     }
@@ -73,8 +75,8 @@ pub struct TuningPlan {
     pub iterations: u64,
     /// Number of game pairs per iteration; the two games of a pair swap colours.
     pub pairs: u64,
-    /// Change of a parameter, in steps, for each game won more than lost at the end of the tuning (`r_end` of
-    /// fishtest).
+    /// Learning rate at the end of the tuning: change of a parameter, in units of [`TunedParameter::step`],
+    /// for each game that the plus side won more than it lost (`r_end` of fishtest).
     pub r_end: f64,
     /// Seed of the random perturbations and openings.
     pub seed: u64,

@@ -17,8 +17,8 @@ use tandem_hybrid::{FeatureContext, Features, Hybrid, HybridNetworks, Incompatib
 use tandem_nnue::Accumulators;
 use tandem_transformer::{Isa, Network};
 
-/// A position with the evaluation of each network and the value of a deep search. Win probabilities are those
-/// of the side to move; a draw counts half.
+/// One position for training or measuring a selector: the evaluation of each network and the value of a deep
+/// search, which counts as correct. Win probabilities are those of the side to move, and a draw counts half.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// Input of the selector: features of the position and of the search.
@@ -33,28 +33,31 @@ pub struct Case {
     pub phase: Phase,
 }
 
-/// A case with its label, and with the NNUE's score as a win probability.
+/// A [`Case`] with the label that a selector learns, and with the NNUE's score as a win probability. All win
+/// probabilities are those of the side to move, from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelledCase {
     /// Input of the selector: features of the position and of the search.
     pub features: Features,
     /// Score of the NNUE in centipawns, from the side to move's view.
     pub centipawns: f64,
-    /// Win probability by the NNUE: the sigmoid of its score over the scale.
+    /// Win probability by the NNUE, from 0 to 1: the sigmoid of `centipawns` divided by the scale given to
+    /// [`Self::new`].
     pub nnue: f64,
     /// Win probability by the strategist, from 0 to 1.
     pub strategist: f64,
-    /// Win probability by the deep search, the reference for both networks.
+    /// Win probability by the deep search, from 0 to 1: the reference for the errors of both networks.
     pub deep: f64,
     /// Phase of the game, for the rules that a selector is compared with.
     pub phase: Phase,
-    /// Label: the strategist is closer to the deep search than the NNUE, by at least the recipe's margin.
+    /// Label: true if [`Self::gain`] is at least the margin given to [`Self::new`], so that a query would
+    /// have been worthwhile.
     pub strategist_is_better: bool,
 }
 
 impl LabelledCase {
-    /// Labels a case. `scale` is the number of NNUE centipawns per unit of the sigmoid, `margin` the least
-    /// gain in win probability that counts as better.
+    /// Labels a case. `scale` is the number of centipawns that the NNUE's score is divided by before the
+    /// sigmoid; `margin`, from 0 to 1, is the least [`Self::gain`] for which the strategist counts as better.
     pub fn new(case: Case, scale: f64, margin: f64) -> Self {
         let Case { features, centipawns, strategist, deep, phase } = case;
         let nnue = sigmoid(centipawns / scale);
@@ -64,7 +67,8 @@ impl LabelledCase {
         labelled
     }
 
-    /// Error of the NNUE minus error of the strategist, in win probability.
+    /// Absolute error of the NNUE minus that of the strategist, both against the deep search, in win
+    /// probability from −1 to 1. Positive if the strategist is closer.
     pub fn gain(&self) -> f64 {
         (self.nnue - self.deep).abs() - (self.strategist - self.deep).abs()
     }
@@ -84,7 +88,8 @@ const BLOCK: usize = 1024;
 /// Range of remaining depths in plies, from which each case draws one for its features.
 const DEPTHS: std::ops::RangeInclusive<i32> = 4..=20;
 
-/// Both networks, ready to evaluate, and the hybrid between them.
+/// The NNUE and the transformer, ready to evaluate positions, and the hybrid file's contents: bridge,
+/// selector, threshold, blend and scale.
 pub struct EvaluatorPair {
     nnue: Arc<tandem_nnue::Network>,
     networks: Arc<HybridNetworks>,
@@ -92,10 +97,12 @@ pub struct EvaluatorPair {
 }
 
 impl EvaluatorPair {
-    /// Combines an NNUE and a transformer with the bridge and the settings of the hybrid made from them.
+    /// Combines an NNUE and a transformer with a hybrid, whose bridge feeds the NNUE's accumulators into the
+    /// transformer if there is one.
     ///
     /// # Errors
-    /// If the networks or the hybrid's parts do not fit each other.
+    /// If the transformer has no usable head, or if the bridge's shape does not fit the networks. File hashes
+    /// are not compared.
     pub fn new(
         nnue: Arc<tandem_nnue::Network>,
         transformer: Arc<Network>,
@@ -127,8 +134,10 @@ impl EvaluatorPair {
         Ok(Self::new(Arc::new(nnue), Arc::new(network), hybrid)?)
     }
 
-    /// Measures the hybrid's selector on records with scores. The strategist counts as better from `margin`
-    /// on; `done` receives the number of records of each finished block.
+    /// Measures the hybrid's selector on records, whose scores count as correct; records without a score or a
+    /// legal move are skipped. The strategist counts as better if its win probability is closer to the
+    /// score's than the NNUE's by at least `margin`. `done` receives the number of records of each finished
+    /// block.
     ///
     /// # Errors
     /// If the hybrid has no selector, if no record can be evaluated, or after `stop`.

@@ -1,21 +1,24 @@
-//! Evaluation of a selector on cases: precision, recall, AUC, and the value error for each fraction of
-//! positions in which the strategist is queried.
+//! Evaluation of a selector on cases, which are positions with the evaluations of both networks and the
+//! value of a deep search: precision, recall, AUC, and the value error for each fraction of cases in which
+//! the strategist is queried.
 
 use super::cases::LabelledCase;
 use crate::metrics::Phase;
 use tandem_hybrid::Selector;
 
-/// Fractions of the cases in which the strategist is queried, at which curves are sampled.
+/// Fractions of the labelled positions (cases) in which the strategist is queried, for which
+/// [`SelectorReport`] has errors, precision and recall.
 pub const FRACTIONS: [f64; 11] = [0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 0.9, 1.0];
 
-/// A simple rule for the order in which cases are queried, as a baseline for the selector.
+/// A simple rule that ranks labelled positions (cases): those ranked first are queried first. The error of
+/// each rule is a baseline that a trained selector has to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// In random order: the error to be expected if positions are chosen blindly.
     Random,
-    /// Positions with the smallest NNUE score first, because they can still go either way.
+    /// Positions whose NNUE score is closest to zero first, because they can still go either way.
     EvenFirst,
-    /// Positions with the greatest NNUE score first, either side being ahead.
+    /// Positions whose NNUE score is farthest from zero first, whichever side is ahead.
     DecidedFirst,
     /// Positions with the most pieces left first, by phase of the game.
     OpeningFirst,
@@ -39,7 +42,7 @@ impl Rule {
         }
     }
 
-    /// Cases with a greater score are queried first. Ties are broken at random.
+    /// Score of a case under the rule: greater ones are queried first, equal ones in random order.
     fn score(self, case: &LabelledCase) -> f64 {
         let phase = Phase::ALL.iter().position(|&phase| phase == case.phase).unwrap_or(0) as f64;
         match self {
@@ -52,45 +55,55 @@ impl Rule {
     }
 }
 
-/// Mean squared error of the value, which goes from −1 to 1, by the fraction of cases in which the strategist
-/// is queried.
+/// Mean squared error of the engine's value against the deep search, as a function of the fraction of cases
+/// (labelled positions) that are queried. The value of a queried case is a blend of both networks, that of
+/// any other the NNUE's; values go from −1 for a loss to 1 for a win.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorCurve {
-    /// Name of the order in which cases are queried: `selector`, or that of a rule.
+    /// Name of the ranking by which cases are queried, the first ones first: `selector`, or the name of a
+    /// [`Rule`].
     pub name: &'static str,
-    /// Mean squared error at each of the [`FRACTIONS`], the first of which queries nothing.
+    /// Mean squared error at each of the [`FRACTIONS`], from 0 to 4: the first is the NNUE's without any
+    /// query.
     pub errors: [f64; FRACTIONS.len()],
 }
 
-/// Evaluation of a selector on cases: of its decisions at the threshold, and of its order at all thresholds.
+/// Metrics of a selector on cases, which are positions with a label that tells whether the strategist is
+/// better. `usage`, `precision` and `recall` hold at the threshold that the engine uses; `auc`, `curves`,
+/// `precisions` and `recalls` rank the cases by the selector's probability, so they need no threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SelectorReport {
     /// Number of labelled positions that the selector was evaluated on.
     pub cases: usize,
-    /// Fraction of cases in which the strategist is better, which is the precision of random queries.
+    /// Fraction of cases in which the strategist is better, from 0 to 1: the precision of random queries.
     pub base_rate: f64,
-    /// Fraction of cases in which the selector queries the strategist.
+    /// Fraction of cases in which the strategist is queried, from 0 to 1: those whose probability by the
+    /// selector is at least `threshold`.
     pub usage: f64,
     /// Fraction of the queried cases in which the strategist is better; `None` if none is queried.
     pub precision: Option<f64>,
     /// Fraction of the cases with a better strategist that are queried; `None` if there is none.
     pub recall: Option<f64>,
-    /// Area under the ROC curve: the probability that a case in which the strategist is better ranks above
-    /// one in which it is not.
+    /// Area under the ROC curve: the probability that a case in which the strategist is better has a higher
+    /// output of the selector than one in which it is not. Random outputs give 0.5; `None` if all cases have
+    /// the same label.
     pub auc: Option<f64>,
-    /// Probability from which on the strategist is queried, from 0 to 1.
+    /// Minimum output of the selector, a probability from 0 to 1, with which a position is queried.
     pub threshold: f64,
     /// Weight of the strategist in the blended value of a queried position, from 0 to 1.
     pub blend: f64,
-    /// NNUE centipawns per unit of the sigmoid that gives its win probability.
+    /// Centipawns that an NNUE score is divided by before the sigmoid turns it into a win probability.
     pub scale: f64,
-    /// Baseline error of a constant value, which is the mean label.
+    /// Baseline without any network: mean squared error against the deep search if every case had the mean
+    /// value of all deep searches. Same unit as [`ErrorCurve::errors`].
     pub constant: f64,
     /// Error curve of the selector, then that of each [`Rule`] for comparison.
     pub curves: Vec<ErrorCurve>,
-    /// Precision if the cases with the highest probabilities are queried, at [`FRACTIONS`].
+    /// Precision if each of the [`FRACTIONS`] of the cases is queried, those with the highest probabilities
+    /// first; `None` if none is queried.
     pub precisions: [Option<f64>; FRACTIONS.len()],
-    /// Recall at the same fractions; `None` if the strategist is never better.
+    /// Fraction of the cases with a better strategist that are among those queried, at each of the
+    /// [`FRACTIONS`]; `None` if the strategist is never better.
     pub recalls: [Option<f64>; FRACTIONS.len()],
 }
 
@@ -153,8 +166,8 @@ fn num_cases_in(fraction: f64, cases: usize) -> usize {
     (fraction * cases as f64).round() as usize
 }
 
-/// Cumulative gain of querying the first 0, 1, 2 … cases in the order of their scores. Cases with equal
-/// scores share their gain equally, which is the mean over random orders.
+/// Sum of the gains of the first 0, 1, 2 … cases, in descending order of their scores. Cases with equal
+/// scores each count with their mean gain, which is the expectation over random orders.
 fn cumulative_gain(scores: &[f64], gain: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&left, &right| scores[right].total_cmp(&scores[left]));
@@ -167,7 +180,7 @@ fn cumulative_gain(scores: &[f64], gain: impl Fn(usize) -> f64) -> Vec<f64> {
     gained
 }
 
-/// Mean squared errors at [`FRACTIONS`] if cases are queried in the order of their scores.
+/// Mean squared errors at [`FRACTIONS`] if cases are queried in descending order of their scores.
 fn errors(cases: &[LabelledCase], scores: &[f64], blend: f64) -> [f64; FRACTIONS.len()] {
     let without: Vec<f64> = cases.iter().map(|case| square(case.nnue, case.deep)).collect();
     let gain = |at: usize| {

@@ -9,7 +9,8 @@ use crate::transformer::first_records;
 use serde::{Deserialize, Serialize};
 use tandem_data::{Record, Split, Subset};
 
-/// Default margin: the strategist counts as better if its win probability is closer by at least this much.
+/// Default margin, in win probability from 0 to 1: the strategist counts as better if its error against the
+/// deep search is smaller than the NNUE's by at least this much.
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
 /// A selector's training, as described in a TOML file; [`train_selector`](super::train_selector) runs it.
@@ -18,8 +19,8 @@ pub const DEFAULT_MARGIN: f64 = 0.05;
 pub struct SelectorRecipe {
     /// Name of the hybrid and of its file `runs/NAME/NAME.hybrid`.
     pub name: String,
-    /// Seed of the initial weights, the split, dropout and the order of cases, default 1. The same seed gives
-    /// the same selector.
+    /// Seed of the initial weights, of the validation split, of dropout and of the order of training
+    /// positions, default 1. The same seed gives the same selector.
     #[serde(default = "default_seed")]
     pub seed: u64,
     /// The two networks, the margin that defines the label, and the fraction of positions to query.
@@ -31,7 +32,8 @@ pub struct SelectorRecipe {
     pub training: SelectorTraining,
 }
 
-/// The two networks, which stay frozen, and the definition of the label.
+/// The table `selector` of a recipe: the two networks, which are not trained, the margin from which the
+/// strategist counts as better, and the fraction of positions to query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkPair {
@@ -51,23 +53,25 @@ pub struct NetworkPair {
     pub usage: f64,
 }
 
-/// Data of a selector: positions with deep scores, of which a few from each game suffice.
+/// Data of a selector: positions with the scores of deep searches. Each becomes a case, that is a position
+/// with both networks' evaluations; a few from each game suffice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseData {
-    /// Sources of training cases, read in their order until there are enough.
+    /// Sources of the training positions, read one after the other until there are `cases` of them.
     pub train: Vec<SourceRecipe>,
-    /// Sources of validation cases, which should not share games with the training data.
+    /// Sources of the validation positions, which should not share games with the training data. If there are
+    /// none, `validation_fraction` must be above zero.
     #[serde(default)]
     pub validation: Vec<SourceRecipe>,
     /// Fraction of the training games that is held out for validation, from 0 to 0.9, if there are no
     /// validation sources.
     #[serde(default)]
     pub validation_fraction: f64,
-    /// Number of training cases, default 100,000; fewer if the data ends before.
+    /// Number of training positions to read, default 100,000; fewer if the data ends before.
     #[serde(default = "default_cases")]
     pub cases: u64,
-    /// Number of validation cases, default 20,000; fewer if the data ends before.
+    /// Number of validation positions to read, default 20,000; fewer if the data ends before.
     #[serde(default = "default_validation_cases")]
     pub validation_cases: u64,
 }
@@ -76,9 +80,10 @@ pub struct CaseData {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SelectorTraining {
-    /// Cases per step, default 256; the last batch of an epoch may be smaller.
+    /// Labelled positions per optimiser step, default 256; the last batch of an epoch may be smaller.
     pub batch: usize,
-    /// Passes over all cases, default 30; the epoch with the lowest validation loss is kept.
+    /// Passes over all training positions, default 30; the selector of the epoch with the lowest validation
+    /// loss is kept.
     pub epochs: u64,
     /// Learning rate, as a number or a schedule. Default: a cosine from 1e-3 to 1e-5.
     #[serde(deserialize_with = "number_or_schedule")]
@@ -89,7 +94,8 @@ pub struct SelectorTraining {
     pub dropout: f64,
     /// Maximum gradient norm over all parameters together, default 1; 0 disables clipping.
     pub max_grad_norm: f64,
-    /// Weights cases by the difference between the two networks' errors, instead of equally.
+    /// Weights each position in the loss by the size of the difference between the two networks' errors
+    /// against the deep search; false, the default, weights all equally.
     pub by_gain: bool,
 }
 

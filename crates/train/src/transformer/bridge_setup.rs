@@ -10,17 +10,19 @@ use std::sync::Arc;
 use tandem_hybrid::{AccumulatorReader, Bridge, BridgeForm, Fingerprint, Hybrid};
 use tandem_transformer::{Architecture, Weights};
 
-/// The table `bridge` of a recipe: the NNUE to read from, and the form of the bridge.
+/// The table `bridge` of a recipe, which trains a layer from an NNUE's accumulators to a transformer's input:
+/// the NNUE, the layer's form and its dropout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BridgeRecipe {
     /// The NNUE whose accumulators are the bridge's input, as a network file with an optional SHA-256.
     pub nnue: BaseNetwork,
-    /// The way in which the bridge's output enters the transformer: it is added through a gate, or replaces
-    /// the board encoding.
+    /// Form of the bridge's output: `gated`, the default, is added to the transformer's own encoding of the
+    /// board through learnt gates; `plain` replaces that encoding.
     #[serde(default)]
     pub form: BridgeForm,
-    /// Dropout probability of the bridge's hidden values, default 0.1; 0 disables dropout.
+    /// Probability with which each value of the bridge, after ReLU and before the gates, is set to zero in
+    /// training; default 0.1, and 0 disables dropout.
     #[serde(default = "default_dropout")]
     pub dropout: f64,
 }
@@ -29,13 +31,15 @@ fn default_dropout() -> f64 {
     0.1
 }
 
-/// Both networks of a hybrid, and the bridge between them before the first step.
+/// All that a run needs to train a bridge (a layer from NNUE accumulators to the transformer's input): the
+/// frozen NNUE, the untrained bridge, and the hashes of both network files.
 #[derive(Clone, Debug)]
 pub struct BridgeSetup {
     nnue: Arc<tandem_nnue::Network>,
     /// The bridge with its initial weights, which are drawn from the recipe's seed.
     pub bridge: Bridge,
-    /// Dropout probability of the bridge's hidden values during training.
+    /// Probability with which each value of the bridge, after ReLU and before the gates, is set to zero in
+    /// training.
     pub dropout: f64,
     nnue_file: Fingerprint,
     transformer_file: Fingerprint,
@@ -72,7 +76,8 @@ impl BridgeSetup {
         }))
     }
 
-    /// A hybrid file with the trained bridge, which is valid for these two networks only.
+    /// The contents of a hybrid file with the trained bridge and no selector. It names both networks by their
+    /// hashes and is refused with any others.
     pub fn hybrid(&self, bridge: Bridge, description: &str) -> Hybrid {
         let hybrid = Hybrid::new(self.nnue_file, self.transformer_file);
         Hybrid { bridge: Some(bridge), description: description.into(), ..hybrid }
@@ -94,18 +99,20 @@ impl BridgeSetup {
     }
 }
 
-/// Specification of the arrays that a sample needs: those of the network, and the NNUE whose accumulators a
-/// bridge reads.
+/// Specification of what the loader computes for each training position: the arrays of the transformer's
+/// input and labels, and the NNUE whose accumulators are the input of a bridge, if one is trained.
 #[derive(Clone, Debug)]
 pub struct SampleSpec {
-    /// Arrays that the network reads, and the labels that it is trained on.
+    /// Input encoding and labels of the transformer, which decide the arrays of [`Samples`](super::Samples)
+    /// that are filled.
     pub shape: SampleShape,
-    /// The NNUE that computes the bridge's inputs; `None` without a bridge.
+    /// The NNUE whose accumulators are a bridge's input; `None` if no bridge is trained.
     pub nnue: Option<Arc<tandem_nnue::Network>>,
 }
 
 impl SampleSpec {
-    /// The arrays for an architecture, and for a bridge to it if there is one.
+    /// Derives the specification from a transformer's architecture, and from the NNUE of `bridge_setup` if a
+    /// bridge is trained; without it the bridge's array stays empty.
     pub fn of(architecture: &Architecture, bridge_setup: Option<&BridgeSetup>) -> Self {
         let mut shape = SampleShape::of(architecture);
         shape.bridge_inputs = bridge_setup.map_or(0, |setup| setup.bridge.inputs());
@@ -124,7 +131,8 @@ impl From<SampleShape> for SampleSpec {
 pub struct InitialNetworks<'a> {
     /// Weights of the transformer, from a file or random.
     pub weights: &'a Weights,
-    /// The bridge and its NNUE; if there is one, only the bridge is trained.
+    /// The untrained bridge and its NNUE: only the bridge is then trained. `None` trains the transformer
+    /// itself.
     pub bridge_setup: Option<&'a BridgeSetup>,
 }
 

@@ -17,7 +17,7 @@ pub struct TransformerCheckpoint {
     pub architecture: Architecture,
     /// Weights, optimiser moments and averages.
     pub state: TransformerState,
-    /// Position in the data, and the best validation loss so far.
+    /// Place in the data from which to read on, and the lowest validation loss so far.
     pub progress: RunProgress,
 }
 

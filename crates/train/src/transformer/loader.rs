@@ -222,7 +222,8 @@ pub struct SampleLoader {
 }
 
 impl SampleLoader {
-    /// Starts at a step: at the cursor saved by the same run, or at the beginning of the data.
+    /// Starts with the batch of a step: reads from the place `cursor` that a checkpoint of the same run has
+    /// saved, or from the beginning of the data if there is none.
     pub fn new(
         recipe: &TransformerRecipe,
         spec: impl Into<SampleSpec>,
@@ -256,7 +257,8 @@ impl SampleLoader {
         self.batches.recycle(samples);
     }
 
-    /// The next batch, waiting for it if necessary, with the cursor of the pool that it was cut from.
+    /// The next batch, waiting for it if necessary, with the place in the data from which a resumed run can
+    /// produce it again.
     ///
     /// # Errors
     /// If a source cannot be read, has no usable record, or has scores that look meaningless.

@@ -95,7 +95,8 @@ impl Head {
     }
 }
 
-/// A metric: the mean over the samples, or the positions, that have the labels and outputs it needs.
+/// A figure by which networks are compared: the mean over the samples, or over the positions, that have the
+/// labels and outputs it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
     /// The loss of a head, without its weight in the total.
@@ -120,12 +121,14 @@ pub enum Metric {
     PolicyAbove10,
     /// The policy's loss minus the entropy of its smoothed target, which no policy can go below.
     ReduciblePolicyLoss,
-    /// Expected effort of a search to find the label: the mean of 1 / (its probability + 0.003).
+    /// Expected effort of a search to find the move of the record: the mean of 1 / (the policy's probability
+    /// of it + 0.003), from about 1 to 333.
     SearchPolicyLoss,
     /// Fraction of samples in which the most probable outcome (win, draw or loss) is that of the label.
     ValueAccuracy,
-    /// Mean squared error of the value, which goes from −1 for a loss to 1 for a win. Networks without a
-    /// value head are measured by the win probability of their buckets, scaled to the same range.
+    /// Mean squared error of the predicted value against the label, both from −1 for a loss to 1 for a win.
+    /// For networks without a value head, the value is the win probability of their buckets, scaled to the
+    /// same range.
     ValueError,
     /// Fraction of positions in which the move that the network scores highest is a best one, among positions
     /// whose moves all have labels.

@@ -21,23 +21,27 @@ const SEARCH_FLOOR: f64 = 0.003;
 /// Probabilities above which a label counts as found, for the metrics `policy_above_1` to `policy_above_10`.
 const THRESHOLDS: [f64; 4] = [0.01, 0.02, 0.05, 0.10];
 
-/// Outputs of a value head for a batch; arrays that the head does not have are empty.
+/// Outputs of a value head for a batch of samples, sample after sample; an array that the head does not
+/// compute is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValueHeadOutputs<'a> {
     /// Logits of win, draw and loss, three for each sample.
     pub wdl: &'a [f32],
-    /// Predicted squared error of the win probability, one value for each sample.
+    /// The head's own estimate of its squared error against the label, in win probability from 0 to 1; one
+    /// value for each sample.
     pub error: &'a [f32],
-    /// Logits of the win probability's buckets, from a lost to a won position.
+    /// Logits over the buckets of the win probability, which are equal intervals from 0 (lost) to 1 (won).
     pub buckets: &'a [f32],
 }
 
-/// Outputs of a network for a batch, the first sample's values first; heads that it does not have are empty.
+/// Outputs of all heads of a network for a batch, sample after sample; the array of a head that it does not
+/// have is empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadOutputs<'a> {
-    /// Bucket logits of the win probability after the move in the input.
+    /// Logits over intervals (buckets) of the win probability after the move in the input, for the side that
+    /// plays it.
     pub action_value: &'a [f32],
-    /// Bucket logits of the win probability of the side to move.
+    /// Logits over intervals (buckets) of the win probability of the side to move.
     pub state_value: &'a [f32],
     /// Logits of all policy moves, legal or not; illegal ones are masked out here.
     pub policy: &'a [f32],
@@ -59,7 +63,8 @@ pub struct HeadOutputs<'a> {
     pub move_value: &'a [f32],
 }
 
-/// Means of all metrics over a group of samples, each with its own number of samples.
+/// Means of all metrics over a group of samples. A sample counts only in the metrics whose labels and outputs
+/// it has, so each mean has its own number of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricMeans {
     means: [Mean; NUM_METRICS],
@@ -72,12 +77,13 @@ impl Default for MetricMeans {
 }
 
 impl MetricMeans {
-    /// The mean of a metric; `None` if no sample had what it needs.
+    /// The mean of a metric over the group; `None` if no sample has the label and the output that it needs.
     pub fn get(&self, metric: Metric) -> Option<f64> {
         self.means[metric.index()].value()
     }
 
-    /// Number of samples or positions in the mean of a metric; 0 if none had what it needs.
+    /// Number of samples in the mean of a metric, or of positions for metrics that rank the moves of a
+    /// position; 0 if none has the label and the output that it needs.
     pub fn count(&self, metric: Metric) -> u64 {
         self.means[metric.index()].count
     }
@@ -137,7 +143,7 @@ impl TransformerMetrics {
         groups.flat_map(|group| &group.means).flat_map(|mean| [mean.sum, mean.count as f64]).collect()
     }
 
-    /// Metrics from such an array; `None` if its length is not that of [`sums`](Self::sums).
+    /// Restores metrics from the array that [`sums`](Self::sums) returns; `None` if its length is wrong.
     pub fn from_sums(sums: &[f64]) -> Option<Self> {
         let mut metrics = Self::default();
         let groups = [&mut metrics.whole].into_iter().chain(&mut metrics.phases);

@@ -28,7 +28,8 @@ pub fn predict_samples(
     predict_samples_with_bridge(network, None, samples, scratch)
 }
 
-/// [`predict_samples`] for a network whose input comes from a bridge, if there is one; then the samples need
+/// Like [`predict_samples`], but if `bridge` is given, its output is added to the network's encoding of the
+/// board, or replaces it, as the bridge's form says. The samples must then have the accumulators in
 /// [`Samples::bridge_inputs`].
 ///
 /// # Errors

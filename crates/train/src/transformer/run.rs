@@ -98,14 +98,16 @@ pub struct TransformerOutcome {
     pub best: Option<u64>,
     /// True if the run is complete, false if it was stopped and can be resumed.
     pub finished: bool,
-    /// Validation of this very network: the best one's with `training.patience`, otherwise the last.
+    /// Validation metrics of the returned network: those of the best validation with `training.patience`,
+    /// otherwise those of the last. `None` if there was no validation.
     pub metrics: Option<TransformerMetrics>,
 }
 
 /// Steps between two fetches of metrics, because each waits for the GPU.
 const LOG_INTERVAL: u64 = 32;
 
-/// Creates a trainer with initial weights, or with the state of a checkpoint.
+/// Creates a trainer for a recipe from the initial networks, or, if a state is given, from the state of a
+/// checkpoint.
 pub type MakeTransformerTrainer<'a> = dyn Fn(
         &TransformerRecipe,
         InitialNetworks<'_>,
@@ -467,7 +469,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The outputs of a network by head, as one struct; heads that it lacks are empty.
+/// Converts outputs from a map by head names to a struct with a field for each head; heads that the network
+/// lacks are empty.
 pub fn head_outputs(outputs: &OutputsByHead) -> HeadOutputs<'_> {
     let of_head = |name: &str| outputs.get(name).map_or(&[][..], Vec::as_slice);
     let value = |name: &str| ValueHeadOutputs {

@@ -22,7 +22,8 @@ const SHORT_TERM_DECAY: f64 = 5.0 / 6.0;
 /// Plies in the short-term value; later ones would have less than a twentieth of the first one's weight.
 const SHORT_TERM_PLIES: usize = 16;
 
-/// Inputs and labels of a network, which decide the arrays that a sample fills.
+/// Input encoding of a network and the labels that it is trained on. They determine which arrays of
+/// [`Samples`] are filled, and with how many entries per position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleShape {
     /// Input encoding of the architecture: text, squares or planes.
@@ -38,18 +39,21 @@ pub struct SampleShape {
     pub wdl: bool,
     /// True if there is a label of the opponent's reply.
     pub opponent: bool,
-    /// True if there is a label of the search's score.
+    /// True if there is a label of win, draw and loss by the search's score alone.
     pub search: bool,
-    /// True if there is a label of the next plies' scores.
+    /// True if there is a short-term label: win, draw and loss by the scores of the position and the next
+    /// plies.
     pub short_term: bool,
     /// True if there is a label of the plies to the end of the game.
     pub moves_left: bool,
-    /// Accumulator values of an NNUE per position, as input of a bridge; 0 without a bridge.
+    /// Number of NNUE accumulator values per position, which the bridge of a hybrid projects into the
+    /// transformer; 0 without a bridge.
     pub bridge_inputs: usize,
 }
 
 impl SampleShape {
-    /// Positions with values and without moves, for callers that need records rather than samples.
+    /// Accepts every record with a score or a result, with or without a move. For callers that select
+    /// records as training does, but make no samples of them.
     pub(crate) const VALUES: Self = Self {
         input: Input::Squares,
         actions: false,
@@ -63,7 +67,9 @@ impl SampleShape {
         bridge_inputs: 0,
     };
 
-    /// The arrays that the input and the heads of an architecture need, without those for a bridge.
+    /// Input encoding and labels that an architecture needs: a label for each head that it has.
+    /// `bridge_inputs` is 0, because the number of accumulator values depends on the NNUE; the caller sets it
+    /// to train a bridge.
     pub fn of(architecture: &Architecture) -> Self {
         let heads = &architecture.heads;
         let policy = heads.policy.as_ref();
@@ -84,12 +90,14 @@ impl SampleShape {
         }
     }
 
-    /// Text tokens per position, without the move; 0 for board inputs.
+    /// Number of text tokens per position, the token of an input move not counted; 0 if the input is squares
+    /// or planes.
     pub fn tokens(&self) -> usize {
         if self.input == Input::Text { text::TOKENS } else { 0 }
     }
 
-    /// Channels per position, each with a mask and a level; 0 for text.
+    /// Number of channels per position; each is a set of squares in [`Samples::masks`] with one value in
+    /// [`Samples::levels`]. 0 if the input is text.
     pub fn channels(&self) -> usize {
         self.input.channels().unwrap_or(0)
     }
@@ -146,14 +154,15 @@ impl SampleShape {
     }
 }
 
-/// Settings from which labels are made: win probability, and win, draw and loss.
+/// Settings for computing a sample's labels from a record's score and game result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LabelConfig {
-    /// Centipawns per unit of the sigmoid that maps a score to a win probability.
+    /// Centipawns that a score is divided by before the sigmoid turns it into a win probability.
     pub scale: f64,
     /// Weight of the game result in the win probability, from 0 to 1; the rest is the score's.
     pub wdl: f64,
-    /// Weight of the game result in win, draw and loss, from 0 to 1.
+    /// Weight of the game result in the probabilities of win, draw and loss, from 0 to 1; the rest is the
+    /// score's.
     pub value_wdl: f64,
 }
 
@@ -165,7 +174,8 @@ impl Default for LabelConfig {
 }
 
 impl LabelConfig {
-    /// Win probability of a record: the blend of score and result, or the one of them that it has.
+    /// Win probability of the side to move, from 0 to 1: score and result mixed by the weight `wdl`, or the
+    /// one of them that the record has. `None` if it has neither.
     pub fn win_probability(&self, record: &Record) -> Option<f64> {
         let score = record.score.map(|score| match score {
             Score::Centipawns(value) => sigmoid(f64::from(value) / self.scale),
@@ -178,7 +188,8 @@ impl LabelConfig {
         }
     }
 
-    /// Win, draw and loss of a record: the blend of score and result, or the one of them that it has.
+    /// Probabilities of win, draw and loss for the side to move: score and result mixed by the weight
+    /// `value_wdl`, or the one of them that the record has. `None` if it has neither.
     pub fn outcome(&self, record: &Record) -> Option<[f64; 3]> {
         let by_score = record.score.map(|score| wdl_of_centipawns(score.centipawns().into()));
         let wdl = self.value_wdl;
@@ -220,20 +231,24 @@ pub struct Samples {
     pub opponent: Vec<u16>,
     /// Win probability of the side to move; NaN if unknown.
     pub win_probability: Vec<f32>,
-    /// Win, draw and loss, blended from result and score; NaN if unknown.
+    /// Probabilities of win, draw and loss for the side to move, mixed from game result and score; NaN if the
+    /// record has neither.
     pub wdl: Vec<[f32; 3]>,
-    /// Win, draw and loss by the score; NaN if there is none.
+    /// Probabilities of win, draw and loss for the side to move, from the record's score alone; NaN if it has
+    /// no score.
     pub search: Vec<[f32; 3]>,
-    /// Win, draw and loss by the scores of the next plies; NaN if there are none.
+    /// Probabilities of win, draw and loss for the side to move, as a weighted mean over the scores of this
+    /// ply and the next 15; NaN if none of them has a score.
     pub short_term: Vec<[f32; 3]>,
     /// Plies to the end of the game; NaN if unknown.
     pub moves_left: Vec<f32>,
-    /// Accumulator values of an NNUE, in units of 1/255. Loaders for a bridge add them, using the board that
-    /// [`Samples::push`] returns.
+    /// Accumulator values of an NNUE, in units of 1/255, as input of a hybrid's bridge. The loader computes
+    /// them from the board that [`Samples::push`] returns.
     pub bridge_inputs: Vec<u8>,
     /// Phase of the game by the number of pieces, by which metrics are grouped.
     pub phases: Vec<Phase>,
-    /// Hash of the position as shown: equal positions have equal keys, which groups the moves of a position.
+    /// Hash of each position after augmentation. Samples of one position with different moves have equal
+    /// keys, by which metrics group them.
     pub keys: Vec<u64>,
 }
 
@@ -259,8 +274,9 @@ impl Samples {
         self.phases.clear();
     }
 
-    /// Adds record `at` of `records`, which were read together: those around it may be its game, and
-    /// `ends_game` tells if the last of them ends one. Returns the board after augmentation.
+    /// Adds a sample for record `at` of `records`, a block of consecutive records of a file. Its neighbours
+    /// in the block supply history, reply and game length; `ends_game` is true if the block's last record
+    /// ends a game. Returns the board after augmentation.
     ///
     /// # Errors
     /// If the position or the move is not legal, or if the network needs a move and there is none; then

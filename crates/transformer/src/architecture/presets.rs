@@ -5,7 +5,8 @@ use super::Architecture;
 /// A preset architecture. Its description is a TOML file in this crate's `presets` folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// A small network of action values with a mixture of experts; reads text.
+    /// A small network that reads a position and a move as text and gives the win probability after the move,
+    /// with a mixture of experts.
     Byte,
     /// The smallest of the searchless chess networks with published weights (8.95 M parameters).
     Searchless9M,

@@ -3,13 +3,13 @@
 
 use crate::softmax::{Temperature, unnormalised_softmax};
 
-/// Usual standard deviation of an HL-Gauss target, in bucket widths.
+/// Usual standard deviation of an HL-Gauss target (a normal distribution over buckets), in bucket widths.
 pub const HL_GAUSS_SIGMA: f64 = 0.75;
 
 /// Scale of the logistic curve from centipawns to win probability, as Lichess fitted it.
 const LOGISTIC_SCALE: f64 = 0.003_682_08;
 
-/// Win probability of an evaluation in centipawns, by Lichess's logistic curve.
+/// Win probability, from 0 to 1, of an evaluation in centipawns, by Lichess's logistic curve.
 pub fn win_probability_of_centipawns(centipawns: f64) -> f64 {
     1.0 / (1.0 + (-LOGISTIC_SCALE * centipawns).exp())
 }
@@ -18,14 +18,15 @@ pub fn win_probability_of_centipawns(centipawns: f64) -> f64 {
 /// 1.
 const MAX_CENTIPAWNS: f64 = 5000.0;
 
-/// Evaluation in centipawns of a win probability, at most ±5000; 0 for NaN and values outside 0 to 1.
+/// Evaluation in centipawns that belongs to a win probability by the same curve, at most ±5000; 0 for NaN and
+/// values outside 0 to 1.
 pub fn centipawns_of_win_probability(probability: f64) -> f64 {
     let odds = probability / (1.0 - probability);
     let centipawns = odds.ln() / LOGISTIC_SCALE;
     if centipawns.is_nan() { 0.0 } else { centipawns.clamp(-MAX_CENTIPAWNS, MAX_CENTIPAWNS) }
 }
 
-/// A number of equal intervals of win probability from 0 to 1.
+/// Division of the win probabilities from 0 to 1 into a number of equal intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Buckets(usize);
 
@@ -63,12 +64,13 @@ impl Buckets {
         bucket
     }
 
-    /// Midpoint of a bucket, which stands for all of it.
+    /// Win probability in the middle of a bucket (interval), which stands for all of it.
     pub fn middle(self, bucket: usize) -> f64 {
         (self.edge(bucket) + self.edge(bucket + 1)) / 2.0
     }
 
-    /// Expected win probability of a distribution over the buckets.
+    /// Expected win probability, from 0 to 1, of a distribution given as one probability for each bucket
+    /// (interval).
     pub fn expectation(self, probabilities: &[f32]) -> f64 {
         let masses = probabilities.iter().map(|&probability| f64::from(probability));
         masses.enumerate().map(|(bucket, mass)| mass * self.middle(bucket)).sum()

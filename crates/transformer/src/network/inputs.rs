@@ -15,17 +15,19 @@ pub enum Inputs<'a> {
         actions: &'a [&'a [u16]],
     },
     /// For networks with a token for each square: for each position 64 rows of [`Input::channels`] values, a1
-    /// first, as the side to move sees the board. The first 12 channels are the pieces.
+    /// first, as the side to move sees the board. The first 12 values of a row encode the piece.
     Squares(&'a [f32]),
-    /// The same, with an external code of each board: [`Architecture::board_code`] values, those of a1 first,
-    /// which are added to the outputs of the network's own dense-board layer.
+    /// Rows of squares as in [`Inputs::Squares`], with an external code of each board:
+    /// [`Architecture::board_code`] values, those of a1 first, which are added to the outputs of the
+    /// network's own dense-board layer.
     Coded {
         /// Input channels of all squares, as in [`Self::Squares`].
         squares: &'a [f32],
         /// Board codes, the outputs of a bridge, of all positions one after the other.
         codes: &'a [f32],
     },
-    /// External codes only: the input channels are zero, and the network's own dense-board layer is skipped.
+    /// External board codes only ([`Architecture::board_code`] values each): the input channels are zero, and
+    /// the network's own dense-board layer is skipped.
     Codes(&'a [f32]),
 }
 
@@ -43,7 +45,7 @@ pub enum InputError {
         /// Number of input values that each position needs.
         each: usize,
     },
-    /// A board code for a network without a dense-board embedding.
+    /// A board code for a network without a dense-board embedding, which is the only layer that can take one.
     #[error("the network has no code of the whole board that another could be added to")]
     NoCode,
     /// The number of codes is not the number of positions.

@@ -1,6 +1,6 @@
 //! Observing attention weights during a forward pass, for visualisation and analysis.
 
-/// Receives the attention weights of a forward pass by [`crate::Network::run_observed`]. The unit type
+/// Receives the attention weights of a forward pass from [`crate::Network::run_observed`]. The unit type `()`
 /// ignores them at no cost.
 pub trait AttentionObserver {
     /// Called before the views of each block; the first block has index 0.
@@ -18,8 +18,8 @@ impl AttentionObserver for () {}
 pub struct AttentionView<'a> {
     /// Index of the position in the input of this forward pass.
     pub position: usize,
-    /// For a network that computes a whole sequence for each move, the index of the move among the
-    /// position's.
+    /// Index of the move in the position's list of moves, for a network that computes a whole sequence for
+    /// each move; `None` for others.
     pub action: Option<usize>,
     /// Index of the head within its layer, from 0.
     pub head: usize,
