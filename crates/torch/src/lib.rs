@@ -25,9 +25,11 @@
 //!
 //! # Example
 //!
-//! Compiled by the tests, but not run, because it needs libtorch and training data:
+//! Compiled by the tests of a build with the feature `torch`, but not run, because it needs libtorch and training
+//! data:
 //!
-//! ```no_run
+#![cfg_attr(feature = "torch", doc = "```no_run")]
+#![cfg_attr(not(feature = "torch"), doc = "```ignore")]
 //! use std::path::Path;
 //! use std::sync::atomic::AtomicBool;
 //! use tandem_torch::{Compute, Processes, TorchTrainer};

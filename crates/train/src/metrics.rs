@@ -282,27 +282,31 @@ impl Metrics {
         self.whole.count()
     }
 
-    /// Mean loss over all positions: see [`GroupMetrics::loss`].
+    /// Mean training loss of all positions that have a target; `None` if there are none.
     pub fn loss(&self) -> Option<f64> {
         self.whole.loss()
     }
 
-    /// Mean absolute error over all positions: see [`GroupMetrics::mae`].
+    /// Mean absolute difference between the network's scores and the labels' scores, in centipawns, over all
+    /// positions. Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out; `None` if no label remains.
     pub fn mae(&self) -> Option<f64> {
         self.whole.mae()
     }
 
-    /// Sign accuracy over all positions: see [`GroupMetrics::sign_accuracy`].
+    /// Fraction of all positions from decisive games in which the sign of the network's score favours the
+    /// winner (a score of exactly zero counts half); `None` if there are none.
     pub fn sign_accuracy(&self) -> Option<f64> {
         self.whole.sign_accuracy()
     }
 
-    /// WDL accuracy over all positions: see [`GroupMetrics::wdl_accuracy`].
+    /// Fraction of all positions with a known result whose game ended with the win, draw or loss that
+    /// [`likely_outcome`] predicts from the network's score; `None` if there are none.
     pub fn wdl_accuracy(&self) -> Option<f64> {
         self.whole.wdl_accuracy()
     }
 
-    /// Correlation over all positions: see [`GroupMetrics::correlation`].
+    /// Pearson correlation of the network's scores with the labels' scores over all positions, from -1 to 1.
+    /// Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out; `None` if it is undefined.
     pub fn correlation(&self) -> Option<f64> {
         self.whole.correlation()
     }
