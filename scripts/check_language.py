@@ -106,12 +106,12 @@ def name_of(code):
 
 def is_empty(text, code):
     """Whether a doc item says no more than the name below it."""
-    said = [word for word in parts(" ".join(words_of(text))) if word not in EMPTY]
-    if not said:
+    content = [word for word in parts(" ".join(words_of(text))) if word not in EMPTY]
+    if not content:
         return True
     name = set(parts(name_of(code)))
     stem = lambda word: re.sub(r"(?:ies|es|s|ed|ing|y|e)$", "", word)
-    return bool(name) and "\n" not in text.strip() and all(stem(word) in {stem(part) for part in name} for word in said)
+    return bool(name) and "\n" not in text.strip() and all(stem(word) in {stem(part) for part in name} for word in content)
 
 
 def check_words(path, lines):
