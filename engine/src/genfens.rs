@@ -1,9 +1,10 @@
 //! `genfens`: random openings for data generation, in the form that OpenBench asks for.
 
 use crate::output::{info_string, send};
-use tandem_chess::random::{SplitMix, walk};
+use tandem_chess::random_walk;
 use tandem_chess::{Board, epd};
 use tandem_search::{Limits, Score, Searcher};
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// Arguments of `genfens N seed S book <None|path> [dfrc]`.
@@ -72,7 +73,7 @@ impl Request {
             let start = self.start(&book, &mut random);
             let plies =
                 if book.is_empty() { 8 + random.below(2) as usize } else { 2 + random.below(2) as usize };
-            let Some(position) = walk(start, plies, &mut random) else { continue };
+            let Some(position) = random_walk(start, plies, &mut random) else { continue };
             signals.arm(false);
             let limits = Limits { nodes: Some(CHECK_NODES), ..Limits::default() };
             let result = searcher.search(&position, &limits, &mut |_| ());
@@ -139,7 +140,9 @@ mod tests {
     fn a_seed_always_leads_to_the_same_positions() {
         let fens = |seed| {
             let mut random = SplitMix::new(seed);
-            (0..20).filter_map(|_| Some(walk(Board::default(), 8, &mut random)?.fen())).collect::<Vec<_>>()
+            (0..20)
+                .filter_map(|_| Some(random_walk(Board::default(), 8, &mut random)?.fen()))
+                .collect::<Vec<_>>()
         };
         assert_eq!(fens(1), fens(1));
         assert_ne!(fens(1), fens(2));

@@ -10,7 +10,8 @@ use tandem_arena::{
     stats::{Pentanomial, RatedGame, Ratings, Sprt, Wdl, rate},
     summary,
 };
-use tandem_chess::{input, pgn};
+use tandem_chess::pgn;
+use tandem_util::input;
 
 /// Compute Elo with error bars from PGN files or counts
 ///

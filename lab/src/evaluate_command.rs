@@ -221,7 +221,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
                 .collect::<Vec<_>>(),
         });
         let text = format!("{facts:#}\n");
-        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
+        tandem_util::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
     }
     if let Some(path) = &args.svg {
         let curves: Vec<_> = models
@@ -230,7 +230,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
             .map(|(model, total)| (model.name.as_str(), total.metrics.calibration()))
             .collect();
         let svg = chart::calibration(&curves);
-        tandem_chess::output::write_atomically(path, svg.as_bytes()).map_err(LabError::file(path))?;
+        tandem_util::output::write_atomically(path, svg.as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())
 }

@@ -3,9 +3,9 @@
 
 use crate::error::LabError;
 use std::sync::Arc;
-use tandem_chess::random::SplitMix;
 use tandem_nets::EvaluatorChoice;
 use tandem_search::{Committee, EvaluatorFactory};
+use tandem_util::random::SplitMix;
 
 /// Like [`evaluator`], for any number of networks: several are combined into a committee, which returns the
 /// mean of their scores.

@@ -117,7 +117,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
     };
 
     let write = |path: &Path, bytes: &[u8]| {
-        tandem_chess::output::write_atomically(path, bytes).map_err(LabError::file(path))
+        tandem_util::output::write_atomically(path, bytes).map_err(LabError::file(path))
     };
     write(&args.output, &exported.bytes)?;
     outln!("{}: {} bytes, {}", args.output.display(), exported.bytes.len(), exported.architecture);

@@ -2,9 +2,9 @@
 //! continuations of the positions of a data set.
 
 use crate::error::LabError;
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Move, Position};
 use tandem_data::{Cursor, OnError, RecordReader, Source};
+use tandem_util::random::SplitMix;
 
 /// A starting position and the moves played from it.
 pub(crate) struct Line {

@@ -118,7 +118,7 @@ fn write(
     heads: &BTreeMap<(usize, usize), &HeadMap>,
 ) -> Result<(), LabError> {
     let write = |path: &Path, text: String| {
-        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))
+        tandem_util::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))
     };
     let of_head = |key: (usize, usize), map: &HeadMap| match subject.from {
         None if map.has_squares() => subject.board_of_boards(key, map),

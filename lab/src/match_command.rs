@@ -12,7 +12,7 @@ use tandem_arena::{
     stats::{Sprt, SprtModel},
     summary, write_atomically,
 };
-use tandem_chess::output::AtomicFile;
+use tandem_util::output::AtomicFile;
 
 /// Play a match between UCI engines
 ///

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &NewArgs) -> Result<(), LabError> {
     let weights = Weights::random(architecture, args.seed);
     let description = format!("{}, random weights of seed {}", args.architecture, args.seed);
     let bytes = encode(&weights, target, args.precision, &description)?;
-    tandem_chess::output::write_atomically(&args.output, &bytes).map_err(LabError::file(&args.output))?;
+    tandem_util::output::write_atomically(&args.output, &bytes).map_err(LabError::file(&args.output))?;
     outln!("{}: {} bytes, {}", args.output.display(), bytes.len(), outline(weights.architecture()));
     Ok(())
 }

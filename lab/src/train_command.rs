@@ -26,9 +26,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tandem_chess::output;
 use tandem_train::transformer::AnyRecipe;
 use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
+use tandem_util::output;
 
 /// Train a network from a recipe
 ///

@@ -11,9 +11,9 @@ use crate::table::Table;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tandem_chess::output;
 use tandem_search::params::{Param, TABLE};
 use tandem_selfplay::{Adjudication, GameSettings, Openings, TunedParameter, Tuning, TuningPlan, tune};
+use tandem_util::output;
 
 /// Tune search parameters by self-play games (SPSA)
 ///

@@ -266,7 +266,7 @@ struct TemporaryFile(PathBuf);
 impl TemporaryFile {
     fn new(ending: &str, bytes: &[u8]) -> Result<Self, LabError> {
         let path = std::env::temp_dir().join(format!("tandem-verify-{}.{ending}", std::process::id()));
-        let write = |path: &Path| tandem_chess::output::write_atomically(path, bytes);
+        let write = |path: &Path| tandem_util::output::write_atomically(path, bytes);
         write(&path).map_err(LabError::file(&path))?;
         Ok(Self(path))
     }

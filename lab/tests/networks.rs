@@ -6,8 +6,8 @@ mod common;
 
 use common::{run_err, run_ok, shared};
 use std::path::{Path, PathBuf};
-use tandem_chess::random::SplitMix;
 use tandem_nnue::*;
+use tandem_util::random::SplitMix;
 
 fn directory(name: &str) -> PathBuf {
     common::directory(&format!("networks-{name}"))

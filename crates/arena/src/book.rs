@@ -1,12 +1,13 @@
 //! Opening books: the positions from which games start, read from EPD, FEN or PGN files. All entries are
 //! checked when the book is opened, and the order of play is fixed by a seed.
 
-use crate::fingerprint::Fnv1a;
 use crate::outcome::result_by_rules;
 use std::io::{self, BufRead};
 use std::path::Path;
-use tandem_chess::random::SplitMix;
-use tandem_chess::{Board, Move, Position, epd, input, pgn};
+use tandem_chess::{Board, Move, Position, epd, pgn};
+use tandem_util::fnv::Fnv1a;
+use tandem_util::input;
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// Error while opening a book. Every variant names the file, and the entry where there is one.

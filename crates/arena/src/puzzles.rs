@@ -9,7 +9,8 @@ use crate::{Analyst, EngineLimits, Fault, GameSoFar, PlayerClock, StartError, Un
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use tandem_chess::{Board, Move, Position, fen, input, uci};
+use tandem_chess::{Board, Move, Position, fen, uci};
+use tandem_util::input;
 use thiserror::Error;
 
 /// Error while reading a file of puzzles. Each message names the file, and the line where there is one.

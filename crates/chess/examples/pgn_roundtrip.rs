@@ -15,8 +15,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
+use tandem_chess::IllegalMove;
 use tandem_chess::pgn::{self, Game, GameReader};
-use tandem_chess::{IllegalMove, input};
+use tandem_util::input;
 
 const THREADS: usize = 2;
 

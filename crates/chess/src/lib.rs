@@ -1,4 +1,4 @@
-//! Positions, moves and their notations: the lowest layer of Tandem.
+//! Positions, moves and their notations: the rules of the game and its formats of text.
 //!
 //! The rules themselves (legal moves, Chess960, checkers and pins) come from [`cozy_chess`], whose types are
 //! re-exported here. Around them this crate puts what a game needs and a bare board does not know. Use it for
@@ -6,9 +6,8 @@
 //!
 //! - [`Position`]: a board with its history, repetition, the fifty-move rule, and keys for transposition and correction tables; it logs what each move [`Changes`], so that an observer such as an NNUE can follow a game without the board knowing of it;
 //! - [`fen`], [`uci`], [`san`], [`epd`], [`pgn`]: positions, moves and games as text, Chess960 and double Chess960 included;
-//! - [`input`] and [`output`]: reading files, compressed or not, and writing them as a whole or not at all;
 //! - [`move_map`]: the policy indices that networks give to moves; [`history`]: past boards as lc0's networks see them;
-//! - [`random`]: the random generator behind every seed;
+//! - [`random_walk`]: random legal moves, for openings and tests;
 //! - exchange evaluation ([`Position::see_ge`]) and [`Position::gives_check`].
 //!
 //! ```
@@ -25,20 +24,17 @@
 mod attacks;
 mod build;
 mod changes;
-mod checksum;
 pub mod epd;
 pub mod fen;
 pub mod history;
-pub mod input;
 mod keys;
 pub mod move_map;
 mod noisy;
-pub mod output;
 mod packed;
 mod perft;
 pub mod pgn;
 mod position;
-pub mod random;
+mod random_walk;
 mod repetition;
 pub mod san;
 mod see;
@@ -48,12 +44,12 @@ pub mod uci;
 pub use attacks::{attackers_to, attacks_by, attacks_by_kind, checking_squares, pawn_attacks};
 pub use build::{BoardError, build};
 pub use changes::{BadChanges, Changes, Placed};
-pub use checksum::checksum;
 pub use keys::{Keys, en_passant_target};
 pub use noisy::generate_noisy;
 pub use packed::PackedMove;
 pub use perft::perft;
 pub use position::{IllegalMove, MAX_MOVES, MoveList, Position};
+pub use random_walk::random_walk;
 pub use see::exchange_value;
 
 pub use cozy_chess::{

@@ -8,8 +8,8 @@ use divan::counter::{BytesCount, ItemsCount};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use tandem_chess::Position;
-use tandem_chess::random::SplitMix;
 use tandem_data::*;
+use tandem_util::random::SplitMix;
 
 fn main() {
     divan::main();

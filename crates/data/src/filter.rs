@@ -11,8 +11,8 @@ use crate::record::{Outcome, Record, Score};
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Piece, Position, Square, generate_noisy};
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// Rules that a record must satisfy, all of them at once. The default has no rules and keeps every record.

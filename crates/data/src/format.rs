@@ -368,7 +368,7 @@ impl Source {
                 (Box::new(io::empty()) as Box<dyn BufRead + Send>, Arc::new(codec) as Arc<dyn Codec>, 0)
             }));
         }
-        let mut input = tandem_chess::input::decode(std::fs::File::open(&self.path)?)?;
+        let mut input = tandem_util::input::decode(std::fs::File::open(&self.path)?)?;
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 

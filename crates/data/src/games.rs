@@ -7,7 +7,7 @@ use crate::error::DataError;
 use crate::formats::GameTracker;
 use crate::record::Record;
 use std::str::FromStr;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// Iterator that groups records into games, each returned as a list of its records: a new one begins where a
 /// format marks it, or where a position does not follow from the previous record and its move.

@@ -2,8 +2,8 @@
 //!
 //! The layout follows marlinformat: a bitboard of occupied squares and four bits per piece.
 
-use tandem_chess::random::SplitMix;
 use tandem_chess::{BitBoard, Board, BoardBuilder, Color, File, Move, Piece, Rank, Square, get_pawn_attacks};
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// A position in a compact form: pieces, side to move, castling and en passant rights, and both clocks. A

@@ -12,8 +12,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use tandem_chess::output::AtomicFile;
-use tandem_chess::random::SplitMix;
+use tandem_util::output::AtomicFile;
+use tandem_util::random::SplitMix;
 
 /// Numbers of records that a finished [`shuffle`] wrote and left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
     };
     // A file may be compressed although its name does not say so.
     let is_bare =
-        |source: &Source| tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| !packed);
+        |source: &Source| tandem_util::input::is_compressed(&source.path).is_ok_and(|packed| !packed);
     (sources.iter().all(|source| is_plain(source) && is_bare(source)) && is_plain(target)).then_some(size)
 }
 
@@ -234,7 +234,7 @@ fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
 fn max_record_bytes(source: &Source) -> u64 {
     let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
     let packed = matches!(source.format, Format::Binpack | Format::Viri | Format::Pgn)
-        || tandem_chess::input::is_compressed(&source.path).is_ok_and(|packed| packed);
+        || tandem_util::input::is_compressed(&source.path).is_ok_and(|packed| packed);
     len.saturating_mul(if packed { 20 } else { 2 })
 }
 

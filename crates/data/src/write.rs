@@ -9,7 +9,7 @@ use crate::format::Source;
 use crate::record::Record;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
-use tandem_chess::output::AtomicFile;
+use tandem_util::output::AtomicFile;
 
 /// Buffer size in bytes between system calls.
 const BUFFER: usize = 1 << 20;

@@ -79,7 +79,7 @@ fn leelas_records_are_written_as_leela_writes_them() {
         writer.finish().unwrap();
         let again = std::fs::read(&target.path).unwrap();
         let mut original = Vec::new();
-        let mut input = tandem_chess::input::open(&path).unwrap();
+        let mut input = tandem_util::input::open(&path).unwrap();
         std::io::Read::read_to_end(&mut input, &mut original).unwrap();
         assert_eq!(again.len(), original.len());
         for (number, (ours, theirs)) in again.chunks(8356).zip(original.chunks(8356)).enumerate() {

@@ -8,9 +8,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 use tandem_chess::Position;
-use tandem_chess::random::SplitMix;
 use tandem_hybrid::{FeatureContext, Features, Hybrid, Threshold};
 use tandem_nnue::{Accumulators, Network};
+use tandem_util::random::SplitMix;
 
 const ROUNDS: usize = 2000;
 const NETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../nets");

@@ -9,8 +9,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use tandem_chess::Board;
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulators, Network, Scales};
+use tandem_util::random::SplitMix;
 
 /// The way in which a transformer receives the output of a bridge: added to its own board code, which encodes
 /// the whole board, or instead of it.

@@ -101,7 +101,7 @@ impl EvalCache {
 mod tests {
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     /// An evaluation that depends on its key.
     fn marked(key: u64) -> Arc<StrategistEval> {

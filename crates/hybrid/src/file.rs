@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use tandem_chess::input;
+use tandem_util::input;
 use thiserror::Error;
 
 /// Contents of a `.hybrid` file: all that was trained to make an NNUE and a transformer work together. The
@@ -157,7 +157,7 @@ impl Hybrid {
     /// If the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), HybridError> {
         let path = path.as_ref();
-        tandem_chess::output::write_atomically(path, &self.to_bytes())
+        tandem_util::output::write_atomically(path, &self.to_bytes())
             .map_err(|source| HybridError::Io { path: path.into(), source })
     }
 

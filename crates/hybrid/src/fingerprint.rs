@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
-use tandem_chess::input;
+use tandem_util::input;
 use thiserror::Error;
 
 /// Largest accepted network file, 4 GiB.

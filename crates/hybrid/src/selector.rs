@@ -8,7 +8,7 @@ mod features;
 pub use features::{FEATURES, Feature, FeatureContext, Features};
 
 use features::NUM_FEATURES;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 const HIDDEN1: usize = 64;
 const HIDDEN2: usize = 32;

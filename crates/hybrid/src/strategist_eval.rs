@@ -135,9 +135,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
     use tandem_transformer::PolicyKind;
     use tandem_transformer::legal::{Temperature, probabilities};
+    use tandem_util::random::SplitMix;
 
     fn eval_of(position: &Position, seed: u64) -> StrategistEval {
         let mut random = SplitMix::new(seed);

@@ -2,9 +2,9 @@
 
 use crate::{Bridge, BridgeForm, Selector};
 use std::sync::Arc;
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, OutputBuckets};
 use tandem_transformer::{Isa, Network, Precision, Preset, Weights};
+use tandem_util::random::SplitMix;
 
 /// An NNUE whose accumulators have `outputs` values.
 pub(crate) fn nnue(outputs: usize, seed: u64) -> tandem_nnue::Network {

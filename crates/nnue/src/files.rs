@@ -15,7 +15,7 @@ mod stockfish;
 use crate::network::Network;
 use reader::FieldReader;
 use std::path::{Path, PathBuf};
-use tandem_chess::input;
+use tandem_util::input;
 use thiserror::Error;
 
 pub use own::reseal;

@@ -20,7 +20,8 @@ use std::fs::File;
 use std::io::{BufRead, BufWriter, Write};
 use std::path::Path;
 use tandem_chess::pgn::{GameReader, GameResult, Score};
-use tandem_chess::{Move, Position, generate_noisy, input, uci};
+use tandem_chess::{Move, Position, generate_noisy, uci};
+use tandem_util::input;
 // The evaluation is compiled from its own source, because its terms are not part of the library's interface.
 pub(crate) use tandem_search::{Centipawns, Evaluator};
 

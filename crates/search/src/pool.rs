@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Move, PackedMove, Position};
 use tandem_hybrid::{StrategistClient, WorkerHandle};
+use tandem_util::random::SplitMix;
 
 /// Settings of a [`Searcher`] that may change between two searches, but not during one.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 
 use crate::value::Value;
 use crate::worker::RootMove;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// A reduced playing strength, as a rating on the scale of Stockfish's option `UCI_Elo`, from
 /// [`Strength::MIN`] to [`Strength::MAX`].

@@ -4,10 +4,10 @@ use crate::adjudication::{Adjudication, Tally};
 use crate::error::SelfPlayError;
 use crate::opening::{MAX_TRIES, Openings};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Move, Position};
 use tandem_data::{Outcome, Score};
 use tandem_search::Score as SearchScore;
+use tandem_util::random::SplitMix;
 
 /// Draws openings until one is balanced by the score that `evaluate` returns; `None` if cancelled.
 ///

@@ -41,7 +41,7 @@ pub(crate) fn lock(file: &File, path: &Path) -> Result<(), SelfPlayError> {
 /// Checksum of a block; not zero for an empty one, because a file system may fill the end of a file with
 /// zeros, which must not pass for a block.
 fn checksum(bytes: &[u8]) -> u64 {
-    !tandem_chess::checksum(bytes)
+    !tandem_util::checksum::checksum(bytes)
 }
 
 /// Result of reading the next block.

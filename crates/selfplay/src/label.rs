@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn write_positions(path: &std::path::Path, count: usize) {
-        let mut random = tandem_chess::random::SplitMix::new(3);
+        let mut random = tandem_util::random::SplitMix::new(3);
         let mut text = String::from("fen,result\n");
         for _ in 0..count {
             let mut position = Position::startpos();

@@ -4,10 +4,10 @@
 //! hanging. A data set of leaves shows a network what it will be asked.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Changes, Position};
 use tandem_data::Packed;
 use tandem_search::{Centipawns, Evaluator, EvaluatorFactory};
+use tandem_util::random::SplitMix;
 
 /// A position that was evaluated, with the evaluation for its side to move.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,10 @@
 use crate::error::SelfPlayError;
 use std::fmt;
 use std::path::Path;
-use tandem_chess::random::{SplitMix, walk};
-use tandem_chess::{Board, Position, epd, input};
+use tandem_chess::random_walk;
+use tandem_chess::{Board, Position, epd};
+use tandem_util::input;
+use tandem_util::random::SplitMix;
 
 /// Source of the positions from which games start. The default is the standard position, followed by eight or
 /// nine random plies (moves of one side).
@@ -74,7 +76,7 @@ impl Openings {
             Board::default()
         };
         let plies = if self.random_plies > 0 { self.random_plies + random.below(2) as usize } else { 0 };
-        walk(start, plies, random)
+        random_walk(start, plies, random)
     }
 }
 

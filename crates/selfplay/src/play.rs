@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
-use tandem_chess::random::SplitMix;
 use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
 use tandem_search::{EvaluatorFactory, Limits, Searcher};
+use tandem_util::random::SplitMix;
 
 /// Settings of a self-play run; a resumed run must have the same ones.
 pub struct PlaySettings {
@@ -303,7 +303,7 @@ fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayEr
         }
         Ok(_) => Ok(()),
         Err(_) => {
-            tandem_chess::output::write_atomically(&path, text.as_bytes()).map_err(SelfPlayError::io(path))
+            tandem_util::output::write_atomically(&path, text.as_bytes()).map_err(SelfPlayError::io(path))
         }
     }
 }

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use spsa::Trial;
     use std::path::PathBuf;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     fn plan(iterations: u64) -> TuningPlan {
         let rows = ["lmr_pv", "rfp_margin", "nmp_base"];

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_chess::Position;
-use tandem_chess::random::SplitMix;
 use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
 use tandem_train::TrainError;
 use tandem_train::transformer::*;
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
+use tandem_util::random::SplitMix;
 
 /// A temporary folder with games, removed when the test ends.
 struct Folder(PathBuf);

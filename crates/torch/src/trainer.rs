@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use tandem_chess::random::SplitMix;
 use tandem_hybrid::Bridge;
 use tandem_train::TrainError;
 use tandem_train::transformer::{
@@ -25,6 +24,7 @@ use tandem_train::transformer::{
     TransformerRecipe, TransformerState, TransformerStepMetrics, TransformerTrainer,
 };
 use tandem_transformer::{Architecture, FeedForward, Weights};
+use tandem_util::random::SplitMix;
 use tch::{Device, Kind, Tensor};
 
 /// Steps before one is captured, during which cuBLAS and the allocator choose algorithms and reserve memory.

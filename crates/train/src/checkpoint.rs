@@ -12,8 +12,8 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use tandem_chess::output;
 use tandem_nnue::FloatNetwork;
+use tandem_util::output;
 use thiserror::Error;
 
 /// A checkpoint that cannot be written or read, with its path.

@@ -503,8 +503,8 @@ mod tests {
     use crate::optimiser::tests::ALL;
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
-    use tandem_chess::random::SplitMix;
     use tandem_nnue::{Activation, Architecture, FeatureSet, InputActivation, OutputBuckets, StackShape};
+    use tandem_util::random::SplitMix;
 
     /// One job for each architecture, so that every optimiser, loss and option occurs among them.
     fn jobs() -> Vec<Job> {

@@ -5,10 +5,10 @@
 //! architecture.
 
 use crate::optimiser::ClampRange;
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{
     Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, Inputs, PSQT_BUCKETS, Quantisation, Scales,
 };
+use tandem_util::random::SplitMix;
 
 /// Tensors begin at multiples of this many values, so that every kind of vector instruction can load them
 /// aligned.

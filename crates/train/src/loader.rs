@@ -203,7 +203,7 @@ pub fn load_validation(
 mod tests {
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     fn recipe(path: &std::path::Path, more: &str) -> Recipe {
         let text = format!(

@@ -39,7 +39,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-use tandem_chess::output;
+use tandem_util::output;
 use tensorboard::EventWriter;
 use thiserror::Error;
 

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use streams::SourceCursor;
-use tandem_chess::random::SplitMix;
 use tandem_data::{DataError, Record};
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// Data that cannot be trained on, with the reason and usually a remedy.

@@ -258,8 +258,8 @@ fn through_stack(
 pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
     use tandem_nnue::{FeatureSet, InputActivation, OutputBuckets};
+    use tandem_util::random::SplitMix;
 
     pub(crate) fn architectures() -> Vec<Architecture> {
         let flat = |activation, tied| Architecture {

@@ -24,9 +24,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tandem_chess::output;
 use tandem_data::Record;
 use tandem_nnue::{FloatNetwork, NetworkError};
+use tandem_util::output;
 use thiserror::Error;
 
 /// A run that cannot begin or continue, with what to do about it.

@@ -21,8 +21,8 @@ use crate::pool::LoadDataError;
 use crate::recipe::RecipeError;
 use learner::Learner;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tandem_chess::random::SplitMix;
 use tandem_hybrid::{Hybrid, IncompatibleNetworks, Selector, threshold_for};
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// Reason for which a selector was not trained, or not evaluated.

@@ -3,9 +3,9 @@
 use crate::batch::{ActiveFeatures, Batch};
 use crate::loss::Target;
 use crate::trainer::Job;
-use tandem_chess::random::SplitMix;
 use tandem_chess::{BoardBuilder, CastleRights, Color, Piece, Square};
 use tandem_data::Packed;
+use tandem_util::random::SplitMix;
 
 /// Random positions with `pieces` pieces on random squares, and random targets; the same seed gives the same
 /// batch.

@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::path::PathBuf;
-    use tandem_chess::random::SplitMix;
     use tandem_chess::{Board, Position};
+    use tandem_util::random::SplitMix;
 
     /// Path of a test data file, if it is available: set `TANDEM_DATA` to a folder that has it, or put it at
     /// `../shared/data` beside the repository.

@@ -6,13 +6,13 @@ mod onnx;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ttn;
-mod wire;
 
 use crate::{Architecture, Isa, Network, Precision, Weights, WeightsError};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use tandem_util::protobuf::WireError;
 use thiserror::Error;
 
 pub use description::FileDescription;
@@ -34,6 +34,12 @@ pub enum LoadError {
     /// The tensors of the file do not have the names or shapes that its architecture needs.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+}
+
+impl From<WireError> for LoadError {
+    fn from(error: WireError) -> Self {
+        Self::Malformed { field: error.field, offset: error.offset, problem: error.problem }
+    }
 }
 
 impl LoadError {

@@ -57,8 +57,8 @@ pub fn softmax_in_place(moves: &mut [(Move, f32)], temperature: Temperature) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tandem_chess::random::SplitMix;
     use tandem_chess::{Position, fen, uci};
+    use tandem_util::random::SplitMix;
 
     fn of(moves: &[(Move, f32)], board: &Board, text: &str) -> f32 {
         let mv = uci::parse(board, text).unwrap();

@@ -305,7 +305,7 @@ impl Panels {
 mod tests {
     use super::*;
     use crate::Isa;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     /// A two-byte input leaves next to nothing of the error of a one-byte input; the residual is the error of the
     /// weights.

@@ -3,7 +3,7 @@
 use crate::encoding::planes;
 use crate::{Architecture, Input, TensorSpec};
 use std::collections::HashMap;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// The embedding layer that reads the input channels of each square.

@@ -2,7 +2,7 @@
 
 use crate::energy::Residue;
 use crate::features::MAX_RESIDUES;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// A point of the square lattice. Points with a distance of one are adjacent; diagonal ones are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

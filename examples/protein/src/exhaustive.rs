@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::chain::tests::random_residues;
     use crate::fold::tests::energy_of;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     /// The numbers of self-avoiding walks are known: 4, 12, 36, 100, 284, 780, 2172, 5916, 16268 and 44100
     /// for 1 to 10 steps.

@@ -3,8 +3,8 @@
 use crate::chain::{Chain, ContactChange};
 use crate::energy::{ContactSums, Energy, Residue};
 use crate::features::{ContactFeatures, append_features};
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulator, Network, Scratch};
+use tandem_util::random::SplitMix;
 
 /// Source of energies for a search, in hundredths of RT. Both kinds are updated with the contacts that
 /// change.

@@ -7,13 +7,13 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_protein::*;
 use tandem_study::{
     FitQuality, LinearModel, MeanWithError, Plot, Sample, Series, TrainConfig, f1_score, fastest, predict,
     train_network, write_atomically,
 };
+use tandem_util::random::SplitMix;
 
 /// Energies of lattice proteins by an efficiently updatable network.
 #[derive(Parser)]

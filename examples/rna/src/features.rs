@@ -294,7 +294,7 @@ impl FeatureChange {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     pub(crate) fn random_sequence(bases: usize, random: &mut SplitMix) -> Sequence {
         let text: String = (0..bases).map(|_| char::from(b"ACGU"[random.below(4) as usize])).collect();

@@ -3,8 +3,8 @@
 
 use crate::features::{FeatureChange, LoopFeatures, append_features};
 use crate::molecule::{Sequence, Structure};
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{Accumulator, Network, Scratch};
+use tandem_util::random::SplitMix;
 
 /// Resolution of the network's integer output: one is a hundredth of a kilocalorie per mole.
 const OUTPUTS_PER_UNIT: f64 = 100.0;

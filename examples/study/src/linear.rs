@@ -78,7 +78,7 @@ fn add_scaled(to: &mut [f64], factor: f64, vector: &[f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     #[test]
     fn a_linear_function_is_recovered() {

@@ -1,6 +1,5 @@
 //! Training of a network to predict a value of objects that are described by sparse features.
 
-use tandem_chess::random::SplitMix;
 use tandem_nnue::{
     Activation, Architecture, ArchitectureError, FloatNetwork, HeadShape, Inputs, Network, OutputBuckets,
     Quantisation, QuantiseError,
@@ -8,6 +7,7 @@ use tandem_nnue::{
 use tandem_train::{
     ActiveFeatures, Averaging, CpuTrainer, Job, Layout, LayoutOptions, Loss, Optimiser, Target,
 };
+use tandem_util::random::SplitMix;
 use thiserror::Error;
 
 /// An object to learn from: its active features and the value to predict.

@@ -176,7 +176,7 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
     out!("{}", stats.table());
     if let Some(path) = &args.html {
         let page = stats.page(&args.input.inputs.join(", "));
-        tandem_chess::output::write_atomically(path, page.as_bytes()).map_err(LabError::file(path))?;
+        tandem_util::output::write_atomically(path, page.as_bytes()).map_err(LabError::file(path))?;
         outln!("\n{}: HTML page", path.display());
     }
     fail_on_lost_files(reader.skips().lost_files)

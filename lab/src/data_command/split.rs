@@ -4,8 +4,8 @@ use super::{InputArgs, fail_on_lost_files, report_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
 use clap::Args;
-use tandem_chess::random::SplitMix;
 use tandem_data::*;
+use tandem_util::random::SplitMix;
 
 /// Split games into training, validation and test sets
 ///

@@ -3,7 +3,7 @@
 //! Positions of a game are much alike: ten thousand of them, from a hundred games, carry the information of a
 //! hundred. So standard errors are computed over games, and bootstrap resamples draw whole games.
 
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// The contribution of one unit to a metric: a sum over positions, and their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -131,7 +131,7 @@ pub(super) fn run(
             "networks": comparison.facts(),
         });
         let text = format!("{facts:#}\n");
-        tandem_chess::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
+        tandem_util::output::write_atomically(path, text.as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())
 }

@@ -10,10 +10,10 @@ use crate::selector_report::{
     ERROR_HEADING, THRESHOLD_HEADING, error_table, metrics_table, threshold_table, to_json,
 };
 use std::path::Path;
-use tandem_chess::output;
 use tandem_data::{Record, RecordReader};
 use tandem_hybrid::Hybrid;
 use tandem_train::selector::EvaluatorPair;
+use tandem_util::output;
 
 /// Measures the selector of the one hybrid that is named.
 ///

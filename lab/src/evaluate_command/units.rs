@@ -1,7 +1,7 @@
 //! Units of resampling: whole games, or groups of positions that do not belong to a game.
 
-use tandem_chess::random::SplitMix;
 use tandem_data::{Cursor, DataError, Filter, Games, Record};
+use tandem_util::random::SplitMix;
 
 /// Positions outside games are grouped by this number; a group is longer if it would split the records of one
 /// position.

@@ -3,8 +3,8 @@
 use crate::error::LabError;
 use crate::model_card::{ModelCard, sha256};
 use std::path::{Path, PathBuf};
-use tandem_chess::output;
 use tandem_hybrid::{Fingerprint, Hybrid};
+use tandem_util::output;
 
 /// Checks that the files of both networks, the NNUE's first, are still those that the run began with.
 ///

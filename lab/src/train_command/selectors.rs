@@ -8,8 +8,8 @@ use crate::progress::Progress;
 use crate::selector_report::{
     ERROR_HEADING, THRESHOLD_HEADING, error_table, metrics_table, threshold_table, to_json,
 };
-use tandem_chess::output;
 use tandem_train::selector::*;
+use tandem_util::output;
 
 /// Trains a selector and writes the hybrid with it, its model card, and all metrics as JSON.
 ///

@@ -8,11 +8,11 @@ use crate::interrupt;
 use crate::model_card::{ModelCard, sha256};
 use std::path::Path;
 use std::time::Instant;
-use tandem_chess::output;
 use tandem_hybrid::Hybrid;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
 use tandem_transformer::{Storage, Weights};
+use tandem_util::output;
 
 /// Trains a transformer or a bridge, alone or as one of the processes that `torchrun` started. Only the first
 /// process prints and writes files.

@@ -8,7 +8,7 @@
 
 use super::{Z95, elo_of_score};
 use serde::Serialize;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// Result of one game between two engines, from which ratings are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

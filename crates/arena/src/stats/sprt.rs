@@ -223,7 +223,7 @@ impl PairFrequencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     fn sprt(elo0: f64, elo1: f64, model: SprtModel) -> Sprt {
         Sprt::new(elo0, elo1, 0.05, 0.05, model).unwrap()

@@ -2,7 +2,8 @@
 
 use super::{SuiteItem, Task};
 use std::path::Path;
-use tandem_chess::{Move, epd, input, san, uci};
+use tandem_chess::{Move, epd, san, uci};
+use tandem_util::input;
 use thiserror::Error;
 
 /// Error while reading a suite. Each message names the file, and the position where there is one.

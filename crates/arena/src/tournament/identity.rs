@@ -2,10 +2,10 @@
 //! another one under the same name.
 
 use crate::EngineSpec;
-use crate::fingerprint::Fnv1a;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use tandem_util::fnv::Fnv1a;
 
 /// Describes the program of an engine by path, length and hash. Returns `None` if it cannot be read.
 pub(super) fn program(spec: &EngineSpec) -> Option<String> {

@@ -28,7 +28,7 @@ pub struct GameReader<R> {
 }
 
 impl<R: BufRead> GameReader<R> {
-    /// A reader of a stream, for example that of [`crate::input::open`].
+    /// A reader of a stream, for example that of [`tandem_util::input::open`].
     pub fn new(input: R) -> Self {
         let splitter = Splitter::new(input);
         let place = splitter.text().1;

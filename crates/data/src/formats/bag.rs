@@ -95,7 +95,7 @@ impl Bag {
 
 /// Decompresses a file into an unlinked temporary file, which disappears with its last handle.
 fn unpack(path: &Path) -> io::Result<File> {
-    let mut input = tandem_chess::input::open(path)?;
+    let mut input = tandem_util::input::open(path)?;
     let name = format!("tandem-bag-{}-{:p}", std::process::id(), &input);
     let place = std::env::temp_dir().join(name);
     let mut file = File::options().read(true).write(true).create_new(true).open(&place)?;

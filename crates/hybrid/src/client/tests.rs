@@ -4,7 +4,7 @@ use super::*;
 use crate::file::Hybrid;
 use crate::fingerprint::Fingerprint;
 use crate::test_nets;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 fn client(mode: QueryMode) -> Arc<StrategistClient> {
     let networks = HybridNetworks::new(test_nets::transformer(1), None).unwrap();

@@ -196,7 +196,7 @@ impl MoveCounts {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tandem_chess::random::SplitMix;
+    use tandem_util::random::SplitMix;
 
     fn of(fen: &str) -> impl Fn(&str) -> f32 {
         let position = Position::from_fen(fen).unwrap();

@@ -9,7 +9,7 @@ use crate::architecture::*;
 use crate::kernels::{Isa, Kernels};
 use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;
-use tandem_chess::checksum;
+use tandem_util::checksum::checksum;
 
 /// First bytes of a file. As in PNG, the line ends reveal a transfer in text mode.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";

@@ -9,11 +9,11 @@ use crate::opening::Openings;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tandem_chess::random::SplitMix;
 use tandem_chess::{Color, Position};
 use tandem_data::Outcome;
 use tandem_search::params::TABLE;
 use tandem_search::{EvaluatorFactory, Limits, SearchResult, Searcher};
+use tandem_util::random::SplitMix;
 
 /// Results of tuning games for the plus side: the player whose parameters were changed by plus the random
 /// perturbation; its opponent's were changed by minus it.

@@ -6,7 +6,7 @@
 //! that did not matter averages out over many trials.
 
 use super::plan::TuningPlan;
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 /// Exponent with which the learning rate decays (Spall's α).
 const ALPHA: f64 = 0.602;

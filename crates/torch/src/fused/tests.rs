@@ -8,8 +8,8 @@ use crate::parameters::to_vec;
 use crate::shim::{compile, load_cuda, load_gpu_library};
 use std::ffi::c_int;
 use std::ptr::{null, null_mut};
-use tandem_chess::random::SplitMix;
 use tandem_transformer::Activation;
+use tandem_util::random::SplitMix;
 
 /// Largest error, relative to the largest value of a tensor. Rounding to bf16 costs up to 0.4%, and a few
 /// roundings add up.

@@ -1,8 +1,8 @@
 use super::*;
 use crate::parameters::{ParameterLayout, to_vec};
-use tandem_chess::random::SplitMix;
 use tandem_hybrid::Bridge;
 use tandem_transformer::{Inputs, Isa, Network, Outputs, Precision, Preset, Scratch, Weights};
+use tandem_util::random::SplitMix;
 
 /// The small architectures of the transformer crate's tests, which together have every part, and two presets.
 fn architectures() -> Vec<Architecture> {

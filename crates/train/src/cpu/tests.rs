@@ -4,9 +4,9 @@ use crate::loss::{Loss, Target};
 use crate::optimiser::Optimiser;
 use crate::recipe::Averaging;
 use crate::reference::{self, Sample};
-use tandem_chess::random::SplitMix;
 use tandem_data::Packed;
 use tandem_nnue::{Architecture, FeatureSet, FloatNetwork, Quantisation};
+use tandem_util::random::SplitMix;
 
 pub(crate) fn job(architecture: Architecture, optimiser: Optimiser, loss: Loss, shape: LayoutOptions) -> Job {
     let quantisation = Quantisation::default();

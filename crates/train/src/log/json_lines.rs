@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
-use tandem_chess::output;
+use tandem_util::output;
 
 /// One line of the history: the scalars that were logged together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
 //! Event files of TensorBoard.
 //!
 //! A file is a sequence of records: the length, the checksum of the length, an `Event` as a protocol buffer,
-//! and its checksum. A run needs only scalars and histograms, so the few fields are encoded by hand instead
-//! of with a protobuf library.
+//! and its checksum. A run writes only scalars and histograms.
 
 use super::append::Appender;
 use super::histogram::Histogram;
@@ -10,6 +9,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tandem_util::checksum::crc32c;
+use tandem_util::protobuf::Message;
 
 const PREFIX: &str = "events.out.tfevents.";
 
@@ -35,9 +36,14 @@ impl EventWriter {
         }
         let path = folder.join(format!("{PREFIX}{number:010}.tandem"));
         let mut writer = Self { file: Appender::new(File::create_new(&path)?)?, path };
-        writer.write(&Message::event(0).bytes(3, b"brain.Event:2"))?;
+        let mut version = event(0);
+        version.text(3, "brain.Event:2");
+        writer.write(&version)?;
         // A session log with the status START.
-        writer.write(&Message::event(first_step).bytes(7, &Message::default().integer(1, 1).0))?;
+        let (mut session, mut start) = (event(first_step), Message::default());
+        start.varint(1, 1);
+        session.message(7, &start);
+        writer.write(&session)?;
         Ok(writer)
     }
 
@@ -48,34 +54,48 @@ impl EventWriter {
 
     /// Writes scalars by their tags, all in one event of a step.
     pub(super) fn scalars(&mut self, step: u64, scalars: &[(&str, f64)]) -> io::Result<()> {
-        let summary = scalars.iter().fold(Message::default(), |summary, &(tag, value)| {
-            summary.bytes(1, &Message::default().bytes(1, tag.as_bytes()).float(2, value as f32).0)
-        });
-        self.write(&Message::event(step).bytes(5, &summary.0))
+        let mut summary = Message::default();
+        for &(tag, number) in scalars {
+            let mut value = Message::default();
+            value.text(1, tag);
+            value.float(2, number as f32);
+            summary.message(1, &value);
+        }
+        self.write_summary(step, &summary)
     }
 
     /// Writes a histogram of values under a tag.
     pub(super) fn histogram(&mut self, step: u64, tag: &str, histogram: &Histogram) -> io::Result<()> {
         let limits: Vec<f64> = histogram.limits().collect();
         let bins: Vec<f64> = histogram.bins.iter().map(|&count| count as f64).collect();
-        let histogram = Message::default()
-            .double(1, histogram.min)
-            .double(2, histogram.max)
-            .double(3, histogram.count as f64)
-            .double(4, histogram.sum)
-            .double(5, histogram.sum_of_squares)
-            .doubles(6, &limits)
-            .doubles(7, &bins);
-        let value = Message::default().bytes(1, tag.as_bytes()).bytes(5, &histogram.0);
-        self.write(&Message::event(step).bytes(5, &Message::default().bytes(1, &value.0).0))
+        let mut message = Message::default();
+        message.double(1, histogram.min);
+        message.double(2, histogram.max);
+        message.double(3, histogram.count as f64);
+        message.double(4, histogram.sum);
+        message.double(5, histogram.sum_of_squares);
+        message.doubles(6, &limits);
+        message.doubles(7, &bins);
+        let (mut value, mut summary) = (Message::default(), Message::default());
+        value.text(1, tag);
+        value.message(5, &message);
+        summary.message(1, &value);
+        self.write_summary(step, &summary)
+    }
+
+    fn write_summary(&mut self, step: u64, summary: &Message) -> io::Result<()> {
+        let mut event = event(step);
+        event.message(5, summary);
+        self.write(&event)
     }
 
     fn write(&mut self, event: &Message) -> io::Result<()> {
-        let length = (event.0.len() as u64).to_le_bytes();
+        let event = event.as_bytes();
+        let length = (event.len() as u64).to_le_bytes();
         let mut record = length.to_vec();
         record.extend(masked_crc(&length).to_le_bytes());
-        record.extend(&event.0);
-        record.extend(masked_crc(&event.0).to_le_bytes());
+        record.extend(event);
+        record.extend(masked_crc(event).to_le_bytes());
         self.file.append(&record)
     }
 }
@@ -84,79 +104,12 @@ fn seconds_now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// A protocol buffer message: encoded fields, each with its number and wire type.
-#[derive(Debug, Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    /// Begins an event with the present time.
-    fn event(step: u64) -> Self {
-        Self::default().double(1, seconds_now()).integer(2, step)
-    }
-
-    fn varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
-    }
-
-    fn key(&mut self, field: u64, wire_type: u64) {
-        self.varint(field << 3 | wire_type);
-    }
-
-    fn integer(mut self, field: u64, number: u64) -> Self {
-        self.key(field, 0);
-        self.varint(number);
-        self
-    }
-
-    fn double(mut self, field: u64, number: f64) -> Self {
-        self.key(field, 1);
-        self.0.extend(number.to_le_bytes());
-        self
-    }
-
-    fn float(mut self, field: u64, number: f32) -> Self {
-        self.key(field, 5);
-        self.0.extend(number.to_le_bytes());
-        self
-    }
-
-    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
-        self.key(field, 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend(bytes);
-        self
-    }
-
-    fn doubles(self, field: u64, values: &[f64]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
-        self.bytes(field, &bytes)
-    }
-}
-
-/// CRC-32C of every single byte.
-const CRC_TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
-
-/// CRC-32C with Castagnoli's polynomial, as RFC 3720 defines it.
-fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc: u32, &byte| CRC_TABLE[(crc as u8 ^ byte) as usize] ^ crc >> 8)
+/// An event of a step, with the present time.
+fn event(step: u64) -> Message {
+    let mut event = Message::default();
+    event.double(1, seconds_now());
+    event.varint(2, step);
+    event
 }
 
 /// The masked checksum of TFRecord files: rotated and shifted, because checksums of data that contains
@@ -170,17 +123,6 @@ mod tests {
     use super::super::tests::folder;
     use super::*;
     use std::process::Command;
-
-    #[test]
-    fn check_sums_are_those_of_the_standard() {
-        // RFC 3720, appendix B.4, and the usual nine digits.
-        assert_eq!(crc32c(b"123456789"), 0xE306_9283);
-        assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
-        assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);
-        let rising: Vec<u8> = (0..32).collect();
-        assert_eq!(crc32c(&rising), 0x46DD_794E);
-        assert_eq!(crc32c(b""), 0);
-    }
 
     /// CRC-32C bit by bit, straight from the polynomial.
     fn plain_crc(bytes: &[u8]) -> u32 {

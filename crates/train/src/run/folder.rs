@@ -4,7 +4,7 @@ use super::RunError;
 use crate::checkpoint::{Checkpoints, StoredCheckpoint};
 use std::fs::File;
 use std::path::Path;
-use tandem_chess::output;
+use tandem_util::output;
 
 /// The run's recipe with every default written out, stored in its folder.
 const RECIPE: &str = "recipe.toml";

@@ -11,11 +11,11 @@ use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::Position;
-use tandem_chess::random::SplitMix;
 use tandem_data::Record;
 use tandem_hybrid::{FeatureContext, Features, Hybrid, HybridNetworks, IncompatibleNetworks, Strategist};
 use tandem_nnue::Accumulators;
 use tandem_transformer::{Isa, Network};
+use tandem_util::random::SplitMix;
 
 /// One position for training or measuring a selector: the evaluation of each network and the value of a deep
 /// search, which counts as correct. Win probabilities are those of the side to move, and a draw counts half.

@@ -253,8 +253,8 @@ pub(super) mod tests {
     use super::super::cases::Case;
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
     use tandem_hybrid::{FeatureContext, Features};
+    use tandem_util::random::SplitMix;
 
     /// A position after random moves, with neutral evaluations.
     pub(in super::super) fn case(seed: u64) -> Case {

@@ -6,8 +6,8 @@ use super::evaluation::weight;
 use super::recipe::SelectorTraining;
 use crate::loss::sigmoid;
 use crate::optimiser::{ClampRange, Optimiser};
-use tandem_chess::random::SplitMix;
 use tandem_hybrid::Selector;
+use tandem_util::random::SplitMix;
 
 /// A linear layer within the flat parameter buffer: one weight row per output, then the biases.
 #[derive(Clone, Copy)]

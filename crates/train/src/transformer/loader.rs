@@ -16,9 +16,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tandem_chess::random::SplitMix;
 use tandem_data::{Record, Split, Subset};
 use tandem_hybrid::AccumulatorReader;
+use tandem_util::random::SplitMix;
 
 /// Rank of a process among those that train together.
 ///
@@ -531,7 +531,7 @@ mod tests {
         files.sort();
         let mut bytes = Vec::new();
         for file in files {
-            std::io::Read::read_to_end(&mut tandem_chess::input::open(&file).unwrap(), &mut bytes).unwrap();
+            std::io::Read::read_to_end(&mut tandem_util::input::open(&file).unwrap(), &mut bytes).unwrap();
         }
         let rows = samples.iter().flat_map(|samples| (0..samples.len()).map(move |row| (samples, row)));
         let mut count = 0;

@@ -433,9 +433,9 @@ mod tests {
     use super::super::samples::{Augmentation, LabelConfig};
     use super::*;
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
     use tandem_data::{Record, Score};
     use tandem_transformer::Preset;
+    use tandem_util::random::SplitMix;
 
     const LABELS: LabelConfig = LabelConfig { scale: 300.0, wdl: 0.0, value_wdl: 1.0 };
 

@@ -409,8 +409,8 @@ fn short_term_value(records: &[Record], at: usize) -> Option<[f64; 3]> {
 #[cfg(test)]
 pub(super) mod test_games {
     use tandem_chess::Position;
-    use tandem_chess::random::SplitMix;
     use tandem_data::{Outcome, Packed, Record, Score};
+    use tandem_util::random::SplitMix;
 
     /// Random games from the usual start with all labels. Pieces often go back, so that positions repeat.
     pub(in super::super) fn games(count: usize, seed: u64) -> Vec<Record> {

@@ -1,8 +1,8 @@
 //! Description of a network file, read from its header without reading the weights.
 
-use super::wire::MessageView;
 use super::{Format, LoadError, ttn};
 use crate::Architecture;
+use tandem_util::protobuf::MessageView;
 
 /// Contents of a network file's header: enough to list or select networks without loading them.
 #[derive(Clone, Debug, PartialEq)]

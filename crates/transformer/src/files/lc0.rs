@@ -7,7 +7,6 @@ mod layout;
 mod tensor_paths;
 
 use super::UnsupportedNetwork;
-use super::wire::Message;
 use crate::{
     Activation, Architecture, Attention, Embedding, FeedForward, Heads, Input, Norm, NormKind, NormPlace,
     PolicyKind, Weights,
@@ -16,6 +15,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
 use std::io::Write;
+use tandem_util::protobuf::Message;
 use tensor_paths::{Step, TensorPath, tensor_paths};
 
 /// Value of the first field of every file.

@@ -33,7 +33,7 @@ impl Weights {
 mod tests {
     use super::*;
     use crate::Architecture;
-    use crate::files::wire::MessageView;
+    use tandem_util::protobuf::MessageView;
 
     fn all(part: MessageView<'_>, field: u32) -> Vec<MessageView<'_>> {
         part.messages(field).map(Result::unwrap).collect()

@@ -10,7 +10,7 @@ use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
-use tandem_chess::checksum;
+use tandem_util::checksum::checksum;
 
 /// First bytes of a file. The line ends reveal transfers in text mode.
 pub(super) const MAGIC: &[u8; 8] = b"TTRAN\r\n\x1A";

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::linear::{Linear, LinearScratch, Precision, UnpackedLinear};
-use tandem_chess::random::SplitMix;
+use tandem_util::random::SplitMix;
 
 fn all() -> impl Iterator<Item = Kernels> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Kernels::start)

@@ -18,8 +18,8 @@ pub fn allows_repetition(position: &mut Position, mv: Move) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tandem_chess::random::SplitMix;
     use tandem_chess::uci;
+    use tandem_util::random::SplitMix;
 
     fn allows(position: &mut Position, text: &str) -> bool {
         let mv = uci::parse(position.board(), text).unwrap();

@@ -2,8 +2,8 @@ use super::*;
 use crate::encoding::{squares, text};
 use crate::test_nets::ARCHITECTURES;
 use crate::{Architecture, Inputs, Isa, Precision, Preset, Weights};
-use tandem_chess::random::SplitMix;
 use tandem_chess::uci;
+use tandem_util::random::SplitMix;
 
 /// A tiny network with this input, without an action-value head.
 fn tiny(input: &str) -> Weights {

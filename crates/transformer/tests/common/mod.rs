@@ -1,8 +1,8 @@
 //! Networks and positions that several tests share.
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
-use tandem_chess::random::SplitMix;
 use tandem_transformer::*;
+use tandem_util::random::SplitMix;
 
 /// Small networks of every kind, with sizes that are multiples of nothing in particular, so that all tails
 /// are tested.

@@ -2,7 +2,6 @@
 //! the tensors.
 
 use super::super::LoadError;
-use super::super::wire::{MessageView, Value};
 use super::layer::Layer;
 use super::tensor_paths::{
     BLOCKS, HEADCOUNT, POLICY_HEADS, Step, TensorPath, VALUE_HEADS, VANILLA, policy_head, tensor_paths,
@@ -14,6 +13,7 @@ use crate::*;
 use flate2::read::MultiGzDecoder;
 use std::collections::HashMap;
 use std::io::Read;
+use tandem_util::protobuf::{MessageView, Value};
 
 /// Largest uncompressed size in bytes. The largest known networks have 0.4 GB.
 const MAX_LEN: u64 = 1 << 30;

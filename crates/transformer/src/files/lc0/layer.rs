@@ -1,8 +1,8 @@
 //! Tensors in lc0's files: 16-bit integers between the minimum and the maximum of the tensor.
 
 use super::super::LoadError;
-use super::super::wire::{Message, MessageView};
 use crate::floats::{from_bf16, from_f16};
+use tandem_util::protobuf::{Message, MessageView};
 
 const MIN: u32 = 1;
 const MAX: u32 = 2;

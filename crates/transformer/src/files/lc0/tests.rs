@@ -1,4 +1,3 @@
-use super::super::wire::MessageView;
 use super::*;
 use crate::Preset;
 use crate::encoding::planes::HISTORY;
@@ -6,6 +5,7 @@ use crate::test_nets::ARCHITECTURES;
 use crate::weights::SQUARES_LAYER;
 use flate2::read::GzDecoder;
 use std::io::Read;
+use tandem_util::protobuf::MessageView;
 
 fn network() -> Weights {
     Weights::random(Architecture::from_toml(ARCHITECTURES[0]).unwrap(), 11)

@@ -1,8 +1,8 @@
 //! An ONNX graph that is built operator by operator.
 
-use crate::files::wire::Message;
 use crate::{Activation, NormKind, Weights};
 use std::collections::{HashMap, HashSet};
+use tandem_util::protobuf::Message;
 
 /// Numbers of the element types in the format.
 const FLOAT: u64 = 1;

@@ -90,7 +90,7 @@ fn int8_values_of_minus_128_are_refused() {
 fn a_mapped_file_is_read_in_place() {
     let path = std::env::temp_dir().join(format!("tandem-transformer-{}.ttn", std::process::id()));
     let weights = networks().next().unwrap();
-    tandem_chess::output::write_atomically(&path, &weights.to_bytes(Storage::Int8, "mapped")).unwrap();
+    tandem_util::output::write_atomically(&path, &weights.to_bytes(Storage::Int8, "mapped")).unwrap();
     let file = NetworkFile::open(&path).unwrap();
     assert_eq!(file.architecture(), weights.architecture());
     for (spec, stored) in file.iter() {

@@ -1,20 +1,54 @@
-//! Protocol buffers: a minimal writer and reader of messages with numbered fields, for lc0's networks and
-//! ONNX.
+//! Protocol buffers: a minimal writer and reader of messages with numbered fields, for lc0's networks, ONNX and
+//! TensorBoard.
+//!
+//! Written here instead of using `prost`: readers generated from a `.proto` file copy every tensor and do not say
+//! at which byte of the file a field was wrong, and the few messages that we need have no schema of ours.
 
-use super::LoadError;
+use std::fmt;
 
 const VARINT: u32 = 0;
 const FIXED_64: u32 = 1;
 const BYTES: u32 = 2;
 const FIXED_32: u32 = 5;
 
+/// Bytes that are not the message that was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireError {
+    /// Name or number of the field that was being read.
+    pub field: String,
+    /// Byte offset in the file at which it begins.
+    pub offset: usize,
+    /// Reason, which follows the field and offset in the message.
+    pub problem: String,
+}
+
+impl WireError {
+    fn new(field: impl Into<String>, offset: usize, problem: impl Into<String>) -> Self {
+        Self { field: field.into(), offset, problem: problem.into() }
+    }
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: {}", self.field, self.offset, self.problem)
+    }
+}
+
+impl std::error::Error for WireError {}
+
 /// A message under construction, to which fields are appended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Message(Vec<u8>);
+pub struct Message(Vec<u8>);
 
 impl Message {
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    /// The encoded message.
+    pub fn into_bytes(self) -> Vec<u8> {
         self.0
+    }
+
+    /// The encoded message so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 
     fn put_varint(&mut self, mut number: u64) {
@@ -29,45 +63,66 @@ impl Message {
         self.put_varint(u64::from(field << 3 | kind));
     }
 
-    pub(super) fn varint(&mut self, field: u32, number: u64) {
+    /// Appends an integer of variable length.
+    pub fn varint(&mut self, field: u32, number: u64) {
         self.key(field, VARINT);
         self.put_varint(number);
     }
 
-    pub(super) fn fixed_32(&mut self, field: u32, number: u32) {
+    /// Appends four bytes.
+    pub fn fixed_32(&mut self, field: u32, number: u32) {
         self.key(field, FIXED_32);
         self.0.extend(number.to_le_bytes());
     }
 
-    pub(super) fn float(&mut self, field: u32, number: f32) {
+    /// Appends a 32-bit floating-point number.
+    pub fn float(&mut self, field: u32, number: f32) {
         self.fixed_32(field, number.to_bits());
     }
 
-    pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
+    /// Appends a 64-bit floating-point number.
+    pub fn double(&mut self, field: u32, number: f64) {
+        self.key(field, FIXED_64);
+        self.0.extend(number.to_le_bytes());
+    }
+
+    /// Appends a packed list of 64-bit floating-point numbers.
+    pub fn doubles(&mut self, field: u32, numbers: &[f64]) {
+        self.key(field, BYTES);
+        self.put_varint(8 * numbers.len() as u64);
+        self.0.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    }
+
+    /// Appends bytes.
+    pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.key(field, BYTES);
         self.put_varint(bytes.len() as u64);
         self.0.extend(bytes);
     }
 
-    pub(super) fn text(&mut self, field: u32, text: &str) {
+    /// Appends text.
+    pub fn text(&mut self, field: u32, text: &str) {
         self.bytes(field, text.as_bytes());
     }
 
-    pub(super) fn message(&mut self, field: u32, message: &Self) {
+    /// Appends a nested message.
+    pub fn message(&mut self, field: u32, message: &Self) {
         self.bytes(field, &message.0);
     }
 }
 
 /// A message that is being read, with its offset in the file for error messages.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessageView<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) offset: usize,
+pub struct MessageView<'a> {
+    /// The encoded message.
+    pub bytes: &'a [u8],
+    /// Offset of its first byte in the file.
+    pub offset: usize,
 }
 
 /// Value of a field, by its wire type.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
     /// A variable-length integer.
     Varint(u64),
     /// Four bytes.
@@ -79,12 +134,13 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> MessageView<'a> {
-    pub(super) fn fields(self) -> Fields<'a> {
+    /// All fields, in the order of the file.
+    pub fn fields(self) -> Fields<'a> {
         Fields { rest: self.bytes, offset: self.offset }
     }
 
     /// Values of all fields with this number, in order.
-    fn values(self, field: u32) -> impl Iterator<Item = Result<Value<'a>, LoadError>> {
+    fn values(self, field: u32) -> impl Iterator<Item = Result<Value<'a>, WireError>> {
         self.fields().filter_map(move |found| match found {
             Ok((number, value)) => (number == field).then_some(Ok(value)),
             Err(error) => Some(Err(error)),
@@ -93,7 +149,7 @@ impl<'a> MessageView<'a> {
 
     /// Nested messages or bytes of a field. They are not collected: a compressed file can have more empty
     /// ones than fit in memory.
-    pub(super) fn messages(self, field: u32) -> impl Iterator<Item = Result<MessageView<'a>, LoadError>> {
+    pub fn messages(self, field: u32) -> impl Iterator<Item = Result<MessageView<'a>, WireError>> {
         self.values(field).map(move |value| match value? {
             Value::Bytes(part) => Ok(part),
             _ => Err(self.wrong_type(field)),
@@ -101,12 +157,20 @@ impl<'a> MessageView<'a> {
     }
 
     /// The last nested message or bytes of a field, if there are any.
-    pub(super) fn message(self, field: u32) -> Result<Option<MessageView<'a>>, LoadError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is damaged or the field has another type.
+    pub fn message(self, field: u32) -> Result<Option<MessageView<'a>>, WireError> {
         self.messages(field).try_fold(None, |_, part| part.map(Some))
     }
 
     /// The last integer of a field, if there is one.
-    pub(super) fn varint(self, field: u32) -> Result<Option<u64>, LoadError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is damaged or the field has another type.
+    pub fn varint(self, field: u32) -> Result<Option<u64>, WireError> {
         match self.values(field).last().transpose()? {
             None => Ok(None),
             Some(Value::Varint(number)) => Ok(Some(number)),
@@ -115,7 +179,11 @@ impl<'a> MessageView<'a> {
     }
 
     /// The last four bytes of a field, if there are any.
-    pub(super) fn fixed_32(self, field: u32) -> Result<Option<u32>, LoadError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message is damaged or the field has another type.
+    pub fn fixed_32(self, field: u32) -> Result<Option<u32>, WireError> {
         match self.values(field).last().transpose()? {
             None => Ok(None),
             Some(Value::Fixed32(word)) => Ok(Some(word)),
@@ -123,12 +191,13 @@ impl<'a> MessageView<'a> {
         }
     }
 
-    fn wrong_type(self, field: u32) -> LoadError {
-        LoadError::new(format!("field {field}"), self.offset, "has a value of another type")
+    fn wrong_type(self, field: u32) -> WireError {
+        WireError::new(format!("field {field}"), self.offset, "has a value of another type")
     }
 }
 
-pub(super) struct Fields<'a> {
+/// Iterator over the fields of a message: number and value.
+pub struct Fields<'a> {
     rest: &'a [u8],
     offset: usize,
 }
@@ -176,7 +245,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), LoadError>;
+    type Item = Result<(u32, Value<'a>), WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -185,7 +254,7 @@ impl<'a> Iterator for Fields<'a> {
         let offset = self.offset;
         let field = self.field().ok_or_else(|| {
             self.rest = &[];
-            LoadError::new(
+            WireError::new(
                 "protocol buffer",
                 offset,
                 "no field can be read here: the file is damaged or cut short",
