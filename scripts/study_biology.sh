@@ -20,7 +20,7 @@ programs=${TANDEM_BIN:-target/release}
 [ -n "${TANDEM_BIN:-}" ] || cargo build --release --package tandem-rna --package tandem-protein
 rna=$programs/tandem-rna
 protein=$programs/tandem-protein
-vienna=examples/rna/vienna.py
+vienna=studies/rna/vienna.py
 mkdir -p "$out"
 if [ "${STUDY:-whole}" = small ]; then
     train=120 test=20 each=2 epochs=30 chains=1000 folds=2 steps=200

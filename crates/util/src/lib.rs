@@ -1,5 +1,5 @@
-//! What every other crate may use and no crate of chess should own: files, random numbers, checksums, formats of
-//! bytes.
+//! Tools that every other crate may use and no crate of chess should own: files, random numbers, checksums, formats
+//! of bytes.
 //!
 //! This is the lowest layer of Tandem. Nothing here knows of boards or networks, so programs outside chess (the
 //! studies of RNA and proteins) depend on it without depending on chess.
