@@ -265,13 +265,30 @@ impl Samples {
 
     /// Removes all positions and keeps the allocated memory for the next batch.
     pub fn clear(&mut self) {
-        let Self { tokens, actions, masks, levels, policy, legal, opponent, .. } = self;
+        // Destructured without `..`, so that a new array cannot be forgotten: it would keep old positions.
+        let Self {
+            tokens,
+            actions,
+            masks,
+            levels,
+            policy,
+            legal,
+            opponent,
+            win_probability,
+            wdl,
+            search,
+            short_term,
+            moves_left,
+            bridge_inputs,
+            phases,
+            keys,
+        } = self;
         [tokens, actions, policy, opponent].into_iter().for_each(Vec::clear);
-        [masks, legal, &mut self.keys].into_iter().for_each(Vec::clear);
-        [levels, &mut self.win_probability, &mut self.moves_left].into_iter().for_each(Vec::clear);
-        [&mut self.wdl, &mut self.search, &mut self.short_term].into_iter().for_each(Vec::clear);
-        self.bridge_inputs.clear();
-        self.phases.clear();
+        [masks, legal, keys].into_iter().for_each(Vec::clear);
+        [levels, win_probability, moves_left].into_iter().for_each(Vec::clear);
+        [wdl, search, short_term].into_iter().for_each(Vec::clear);
+        bridge_inputs.clear();
+        phases.clear();
     }
 
     /// Adds a sample for record `at` of `records`, a block of consecutive records of a file. Its neighbours
