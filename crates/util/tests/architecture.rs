@@ -35,9 +35,8 @@ fn table() -> BTreeMap<String, (u32, BTreeSet<String>)> {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let (_, section) = page.split_once("\n## Layers\n").expect("a section on layers");
     let (section, _) = section.split_once("\n## ").unwrap();
-    let quoted = |cell: &str| -> BTreeSet<String> {
-        cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    };
+    let quoted =
+        |cell: &str| -> BTreeSet<String> { cell.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
     let mut table = BTreeMap::new();
     for row in section.lines().filter_map(|line| line.strip_prefix("| ")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -54,9 +53,16 @@ fn table() -> BTreeMap<String, (u32, BTreeSet<String>)> {
 fn the_table_of_layers_is_that_of_the_manifests() {
     let table = table();
     let (listed, real) = (table.keys().collect::<Vec<_>>(), dependencies());
-    assert_eq!(listed, real.keys().collect::<Vec<_>>(), "the crates of ARCHITECTURE.md, and those of Cargo.toml");
+    assert_eq!(
+        listed,
+        real.keys().collect::<Vec<_>>(),
+        "the crates of ARCHITECTURE.md, and those of Cargo.toml"
+    );
     for (name, used) in &real {
-        assert_eq!(&table[name].1, used, "the dependencies of {name} in ARCHITECTURE.md, and in its Cargo.toml");
+        assert_eq!(
+            &table[name].1, used,
+            "the dependencies of {name} in ARCHITECTURE.md, and in its Cargo.toml"
+        );
     }
 }
 
