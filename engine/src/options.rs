@@ -205,7 +205,7 @@ pub(crate) fn set(
                 "auto" => Isa::best(),
                 name => name.parse()?,
             };
-            options.searchless.set_simd(&value)?;
+            options.searchless.set_isa(options.isa)?;
             use_evaluator(options.evaluator.clone(), options, searcher, cancel);
             options.rebuild_hybrid();
         }

@@ -114,16 +114,12 @@ impl Searchless {
         self.network = network;
     }
 
-    /// Sets the instruction set, by the values of the option `SIMD`, and reloads the network for it.
+    /// Sets the instruction set, and reloads the network for it.
     ///
     /// # Errors
     /// If the network's file cannot be read again.
-    pub(crate) fn set_simd(&mut self, name: &str) -> Result<(), OptionError> {
-        self.isa = match name {
-            "auto" => Isa::best(),
-            // Not every instruction set of the NNUE has an implementation for the transformer.
-            name => Isa::ALL.into_iter().find(|isa| isa.name() == name).unwrap_or(Isa::Portable),
-        };
+    pub(crate) fn set_isa(&mut self, isa: Isa) -> Result<(), OptionError> {
+        self.isa = isa;
         if self.network.take().is_none() {
             return Ok(());
         }

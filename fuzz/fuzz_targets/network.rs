@@ -195,7 +195,7 @@ fn compare(network: &Network) {
 fn evaluate(network: &Network) {
     for fen in FENS {
         let position = Position::from_fen(fen).expect("a good position");
-        let mut values = Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(|isa| {
+        let mut values = Isa::available().map(|isa| {
             let value = network.clone().with_isa(isa).evaluate(position.board());
             value.centipawns();
             value

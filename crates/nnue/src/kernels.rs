@@ -11,91 +11,7 @@ mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use std::str::FromStr;
-use thiserror::Error;
-
-/// An instruction set that the kernels can use. The order is by speed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// The baseline of the compilation target, on any processor.
-    Portable,
-    /// SSE 4.1: vectors of 128 bits.
-    Sse41,
-    /// AVX2: vectors of 256 bits.
-    Avx2,
-    /// AVX-512 with F, BW, VL and VNNI: vectors of 512 bits and 8-bit dot products.
-    Avx512,
-}
-
-impl Isa {
-    /// All instruction sets, slowest first.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Sse41, Self::Avx2, Self::Avx512];
-
-    /// The fastest instruction set that this processor supports, detected at run time.
-    pub fn best() -> Self {
-        Self::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Self::Portable)
-    }
-
-    /// True if the processor that runs the program supports the instruction set.
-    pub fn is_available(self) -> bool {
-        self == Self::Portable || hardware_has(self)
-    }
-
-    /// The name that [`Self::from_str`] parses, for example `avx2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Sse41 => "sse41",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn hardware_has(isa: Isa) -> bool {
-    match isa {
-        Isa::Portable => true,
-        Isa::Sse41 => is_x86_feature_detected!("sse4.1"),
-        Isa::Avx2 => is_x86_feature_detected!("avx2"),
-        Isa::Avx512 => {
-            is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("avx512vnni")
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hardware_has(isa: Isa) -> bool {
-    isa == Isa::Portable
-}
-
-impl FromStr for Isa {
-    type Err = IsaError;
-
-    /// Parses a name given by [`Self::name`].
-    ///
-    /// # Errors
-    /// The name is unknown, or this processor lacks the instruction set.
-    fn from_str(text: &str) -> Result<Self, IsaError> {
-        let found = Self::ALL.into_iter().find(|isa| isa.name() == text);
-        let isa = found.ok_or_else(|| IsaError::Unknown(text.into()))?;
-        if isa.is_available() { Ok(isa) } else { Err(IsaError::Unavailable(isa)) }
-    }
-}
-
-/// Error for an instruction set that is unknown or that this processor does not support.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum IsaError {
-    /// No instruction set has this name.
-    #[error("no instruction set {0:?}; there are portable, sse41, avx2, avx512")]
-    Unknown(String),
-    /// The name is known, but this processor lacks the instructions.
-    #[error("this processor has no {}", .0.name())]
-    Unavailable(Isa),
-}
+use tandem_util::isa::Isa;
 
 /// The weight rows of the first layer in one slice, `width` values each.
 #[derive(Clone, Copy)]
@@ -175,17 +91,17 @@ pub(crate) struct Kernels {
 impl Kernels {
     /// The kernels of an instruction set, or portable ones if the processor lacks it.
     pub(crate) fn new(isa: Isa) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if isa.is_available() {
-            match isa {
-                Isa::Portable => {}
-                Isa::Sse41 => return x86::SSE41,
-                Isa::Avx2 => return x86::AVX2,
-                Isa::Avx512 => return x86::AVX512,
-            }
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            _ if !isa.is_available() => portable::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Sse41 => x86::SSE41,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => x86::AVX2,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Amx => x86::AVX512,
+            _ => portable::KERNELS,
         }
-        let _ = isa;
-        portable::KERNELS
     }
 
     /// `out = from + added rows - subtracted rows`, modulo 2^16. The length of a row is a multiple of 32.
@@ -258,13 +174,20 @@ mod tests {
     use crate::test_nets;
     use proptest::prelude::*;
 
+    /// Instruction sets with kernels of their own.
+    fn available() -> impl Iterator<Item = Isa> {
+        Isa::available().filter(|isa| *isa <= Isa::Avx512)
+    }
+
     fn available_kernels() -> Vec<Kernels> {
-        Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Kernels::new).collect()
+        available().map(Kernels::new).collect()
     }
 
     #[test]
     fn available_instruction_sets_are_used() {
-        assert!(available_kernels().iter().zip(Isa::ALL).all(|(kernels, isa)| kernels.isa == isa));
+        for isa in Isa::available() {
+            assert_eq!(Kernels::new(isa).isa, isa.min(Isa::Avx512));
+        }
     }
 
     /// Random integers from a seed. A quarter of them are the limits of 16 bits or zero.
@@ -432,7 +355,7 @@ mod tests {
         }
         for network in networks {
             let portable = network.clone().with_isa(Isa::Portable);
-            for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for isa in available() {
                 let other = network.clone().with_isa(isa);
                 assert_eq!(other.isa(), isa);
                 for position in random_positions(71, 60) {
@@ -441,13 +364,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn names_parse_to_their_instruction_set() {
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-            assert_eq!(isa.name().parse(), Ok(isa));
-        }
-        assert_eq!("mmx".parse::<Isa>(), Err(IsaError::Unknown("mmx".into())));
     }
 }

@@ -15,7 +15,8 @@
 //! - [`Evaluation`]: a value in centipawns with its piece-square and positional parts;
 //! - [`FloatNetwork`]: the parameters in `f32`, as training produces them; [`FloatNetwork::quantise`] makes a
 //!   [`Network`];
-//! - [`Isa`]: the instruction set (portable, SSE 4.1, AVX2, AVX-512), detected at run time. All give the same bits.
+//! - [`Isa`]: the instruction set (portable, SSE 4.1, AVX2, AVX-512; AMX counts as AVX-512), detected at run time.
+//!   All give the same bits.
 //!
 //! ```
 //! use tandem_chess::Position;
@@ -58,5 +59,6 @@ pub use files::with_sorted_header;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnsupportedArchitecture};
 pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensor_shapes};
 pub use inputs::Inputs;
-pub use kernels::{Activation, Isa, IsaError};
+pub use kernels::Activation;
 pub use network::{Evaluation, Network, Scratch};
+pub use tandem_util::isa::{Isa, IsaError};

@@ -8,9 +8,10 @@ use crate::accumulator::Accumulator;
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
-use crate::kernels::{Activation, Isa, Kernels, Products};
+use crate::kernels::{Activation, Kernels, Products};
 use tandem_chess::Board;
 use tandem_memory::AlignedArray;
+use tandem_util::isa::Isa;
 
 /// The first layer, from the sparse inputs to the accumulators.
 #[derive(Clone, Debug)]

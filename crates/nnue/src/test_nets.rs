@@ -2,9 +2,10 @@
 
 use crate::architecture::*;
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Isa, Kernels};
+use crate::kernels::{Activation, Kernels};
 use crate::network::*;
 use tandem_memory::AlignedArray;
+use tandem_util::isa::Isa;
 
 struct Random(u64);
 

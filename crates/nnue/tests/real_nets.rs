@@ -52,7 +52,7 @@ fn all_instruction_sets_agree() {
         let Some(network) = net(name) else { continue };
         let expected: Vec<_> =
             FENS.map(|fen| network.evaluate(Position::from_fen(fen).unwrap().board())).to_vec();
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        for isa in Isa::available() {
             let network = network.clone().with_isa(isa);
             let values: Vec<_> =
                 FENS.map(|fen| network.evaluate(Position::from_fen(fen).unwrap().board())).to_vec();

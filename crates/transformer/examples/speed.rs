@@ -57,7 +57,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print!("{:16}", "ms a position");
     batches.iter().for_each(|batch| print!(" {:>9}", format!("batch {batch}")));
     println!();
-    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+    for isa in Isa::available() {
         for precision in Precision::ALL {
             if wanted(&Isa::ALL.map(Isa::name), isa.name())
                 && wanted(&Precision::ALL.map(Precision::name), precision.name())

@@ -24,8 +24,7 @@ mod tests;
 
 use crate::{Activation, NormKind};
 use std::marker::PhantomData;
-use std::str::FromStr;
-use thiserror::Error;
+use tandem_util::isa::Isa;
 
 pub(crate) use activations::{sigmoid, tanh};
 pub(crate) use row_ops::quantisation_residual;
@@ -40,85 +39,6 @@ pub(crate) const PAIR: usize = 2;
 pub(crate) const TILE_ROWS: usize = 16;
 /// Bytes in each row of a tile, a cache line.
 pub(crate) const TILE_BYTES: usize = 64;
-
-/// CPU instruction set of the kernels. By default [`Self::best`] is used; lower ones are for comparisons and
-/// tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Isa {
-    /// The baseline of the compilation target, which works on every CPU.
-    Portable,
-    /// AVX2 with FMA: 256-bit vectors. Most x86-64 CPUs since 2013 have them.
-    Avx2,
-    /// AVX-512 with VNNI: 512-bit vectors and int8 dot products.
-    Avx512,
-    /// AMX: products of int8 and bfloat16 tiles; everything else as with AVX-512.
-    Amx,
-}
-
-impl Isa {
-    /// All instruction sets in ascending order, the fastest last.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
-
-    /// The fastest one that this CPU and operating system support.
-    pub fn best() -> Self {
-        Self::ALL.into_iter().rfind(|isa| isa.is_available()).unwrap_or(Self::Portable)
-    }
-
-    /// True if this CPU has it and the operating system permits its use.
-    pub fn is_available(self) -> bool {
-        self == Self::Portable || hardware_has(self)
-    }
-
-    /// Name as [`Self::from_str`] parses it: `portable`, `avx2`, `avx512` or `amx`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-            Self::Amx => "amx",
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-fn hardware_has(isa: Isa) -> bool {
-    match isa {
-        Isa::Portable => true,
-        Isa::Avx2 => avx2::is_available(),
-        Isa::Avx512 => avx512::is_available(),
-        Isa::Amx => amx::is_available(),
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hardware_has(isa: Isa) -> bool {
-    isa == Isa::Portable
-}
-
-impl FromStr for Isa {
-    type Err = IsaError;
-
-    /// Parses a name that [`Self::name`] returns.
-    ///
-    /// # Errors
-    /// If the name is unknown, or this CPU does not support the instruction set.
-    fn from_str(text: &str) -> Result<Self, IsaError> {
-        let found = Self::ALL.into_iter().find(|isa| isa.name() == text);
-        let isa = found.ok_or_else(|| IsaError::Unknown(text.into()))?;
-        if isa.is_available() { Ok(isa) } else { Err(IsaError::Unavailable(isa)) }
-    }
-}
-
-/// A name that does not select an instruction set of this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum IsaError {
-    /// The text does not name an instruction set; the message lists the names.
-    #[error("no instruction set {0:?}; there are portable, avx2, avx512, amx")]
-    Unknown(String),
-    /// The CPU does not have it, or the operating system does not permit it.
-    #[error("this machine has no {}", .0.name())]
-    Unavailable(Isa),
-}
 
 /// Epilogue of a matrix product: the operation by which its results are stored.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +87,7 @@ pub(crate) struct Kernels {
 impl Kernels {
     /// Kernels of an instruction set, or of the best one below it if this machine does not have it.
     pub(crate) fn start(isa: Isa) -> Self {
-        let best = Isa::ALL.into_iter().rfind(|other| *other <= isa && other.is_available());
+        let best = Isa::available().filter(|other| *other <= isa).last();
         let table = match best {
             #[cfg(target_arch = "x86_64")]
             Some(Isa::Avx2) => avx2::TABLE,

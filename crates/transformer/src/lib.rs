@@ -54,7 +54,6 @@ pub use batch::PositionBatch;
 pub use files::{
     FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnsupportedNetwork, reseal,
 };
-pub use kernels::{Isa, IsaError};
 pub use linear::Precision;
 pub use network::{AttentionObserver, AttentionView, InputError, Inputs, Network, Scratch};
 pub use outputs::{Outputs, ValueOutput};
@@ -62,4 +61,5 @@ pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses, quantise
 pub use ranker::{
     Method, MoveRanker, RankedMoves, ScoredMove, UnknownMethod, UnsupportedMethod, ValueEstimate,
 };
+pub use tandem_util::isa::{Isa, IsaError};
 pub use weights::{NamedTensors, Weights, WeightsError};

@@ -323,7 +323,7 @@ mod tests {
             let unpacked = UnpackedLinear { weights: &weights, bias: Some(&bias), inputs, factor: 2.0 };
             Linear::new(&[unpacked], precision)
         };
-        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        for isa in Isa::available() {
             let kernels = Kernels::start(isa);
             for epilogue in [
                 Epilogue::Assign,

@@ -8,6 +8,7 @@
 //!   compressed;
 //! - [`random`]: [`random::SplitMix`], the generator behind every seed, whose sequence never changes;
 //! - [`checksum`]: checksums that detect damage, and [`fnv`]: a hash that recognises a file or a setting again;
+//! - [`isa`]: [`isa::Isa`], the instruction sets that kernels are compiled for, detected at run time;
 //! - [`protobuf`]: protocol buffers, for lc0's networks, ONNX and TensorBoard.
 //!
 //! ```
@@ -22,6 +23,7 @@
 pub mod checksum;
 pub mod fnv;
 pub mod input;
+pub mod isa;
 pub mod output;
 pub mod protobuf;
 pub mod random;

@@ -11,7 +11,7 @@ const MIN_DISK: u64 = 1 << 30;
 
 /// Checks what every command needs.
 pub(super) fn machine() -> Vec<Finding> {
-    let sets: Vec<&str> = Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(Isa::name).collect();
+    let sets: Vec<&str> = Isa::available().map(Isa::name).collect();
     let chosen = Isa::best();
     let detail = format!("{}; {} evaluates networks", sets.join(", "), chosen.name());
     let instructions = match chosen {

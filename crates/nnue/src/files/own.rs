@@ -6,10 +6,11 @@ use super::reader::bounded;
 use super::stacks::{put_stack, read_stack};
 use super::{FieldReader, LoadError, extend};
 use crate::architecture::*;
-use crate::kernels::{Isa, Kernels};
+use crate::kernels::Kernels;
 use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;
 use tandem_util::checksum::checksum;
+use tandem_util::isa::Isa;
 
 /// First bytes of a file. As in PNG, the line ends reveal a transfer in text mode.
 pub(super) const MAGIC: &[u8] = b"TNNUE\r\n\x1A";

@@ -7,10 +7,11 @@ use super::reader::bounded;
 use super::{FieldReader, LoadError, UnsupportedArchitecture, extend};
 use crate::architecture::{Architecture, HeadShape, OutputBuckets};
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Isa, Kernels};
+use crate::kernels::{Activation, Kernels};
 use crate::limits::check_accumulators;
 use crate::network::{FirstLayer, Flat, Head, Network};
 use tandem_memory::AlignedArray;
+use tandem_util::isa::Isa;
 
 /// These formats use centipawns, so a pawn is 100.
 const PAWN: i32 = 100;

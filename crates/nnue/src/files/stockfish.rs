@@ -12,9 +12,10 @@ use crate::architecture::{
     Architecture, HeadShape, InputActivation, OutputBuckets, PSQT_BUCKETS, StackShape,
 };
 use crate::features::FeatureSet;
-use crate::kernels::{Isa, Kernels};
+use crate::kernels::Kernels;
 use crate::limits::check_psqt;
 use crate::network::{Dense, FirstLayer, Head, Network, Stack, Stacks};
+use tandem_util::isa::Isa;
 
 /// File version of Stockfish 12 and 13.
 pub(super) const VERSION_12: u32 = 0x7AF3_2F16;

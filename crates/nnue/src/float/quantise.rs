@@ -3,10 +3,11 @@
 use super::{FloatLayer, FloatNetwork};
 use crate::architecture::*;
 use crate::inputs::Inputs;
-use crate::kernels::{Isa, Kernels};
+use crate::kernels::Kernels;
 use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
 use crate::network::*;
 use tandem_memory::AlignedArray;
+use tandem_util::isa::Isa;
 use thiserror::Error;
 
 /// Quantisation factors (integers that represent 1.0) of a flat network. Those of networks with stacks are

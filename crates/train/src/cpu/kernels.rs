@@ -7,7 +7,7 @@ use crate::batch::ActiveFeatures;
 use crate::layout::round_to;
 use crate::optimiser::{ClampRange, Update};
 use std::sync::atomic::{AtomicU32, Ordering};
-use tandem_nnue::Isa;
+use tandem_util::isa::Isa;
 
 /// Columns of a weight row that are summed in registers at once: `WIDE` if the width of the accumulator is a
 /// multiple of it, otherwise `NARROW`, which divides every width.
@@ -62,7 +62,7 @@ macro_rules! for_each_isa {
                 }
                 match isa {
                     // SAFETY: the trainer never holds an instruction set that this CPU lacks.
-                    Isa::Avx512 => return unsafe { avx512($($arg),*) },
+                    Isa::Avx512 | Isa::Amx => return unsafe { avx512($($arg),*) },
                     // SAFETY: as above.
                     Isa::Avx2 => return unsafe { avx2($($arg),*) },
                     _ => {}

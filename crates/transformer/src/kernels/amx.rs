@@ -5,42 +5,12 @@
 
 use super::{Isa, KernelTable, PANEL, TILE_BYTES, TILE_ROWS, avx512};
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
 use std::cell::Cell;
-use std::sync::OnceLock;
 
 pub(super) const TABLE: KernelTable =
     KernelTable { isa: Isa::Amx, multiply_int8, multiply_bf16, ..avx512::TABLE };
 
 const TILE: usize = TILE_ROWS * TILE_BYTES;
-
-/// True if this CPU has AMX and the operating system grants it to this process, which has to request it.
-pub(super) fn is_available() -> bool {
-    static HERE: OnceLock<bool> = OnceLock::new();
-    *HERE.get_or_init(|| avx512::is_available() && has_tiles() && is_allowed())
-}
-
-fn has_tiles() -> bool {
-    const BF16: u32 = 1 << 22;
-    const TILES: u32 = 1 << 24;
-    const INT8: u32 = 1 << 25;
-    let features = __cpuid_count(7, 0).edx;
-    features & (BF16 | TILES | INT8) == BF16 | TILES | INT8
-}
-
-#[cfg(target_os = "linux")]
-fn is_allowed() -> bool {
-    const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
-    const TILE_DATA: libc::c_long = 18;
-    // SAFETY: the call takes two integers and touches no memory of ours; a kernel that does not know it
-    // returns an error.
-    unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_allowed() -> bool {
-    false
-}
 
 /// Tile configuration in the layout of `ldtilecfg`: all tiles have 16 rows of 64 bytes.
 #[repr(C, align(64))]

@@ -21,11 +21,6 @@ pub(super) const TABLE: KernelTable = KernelTable {
     transpose: compiled::transpose,
 };
 
-/// True if this CPU has the features that the kernels here are compiled for.
-pub(super) fn is_available() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
-}
-
 /// Columns of a panel that are computed at a time: the sums of four rows fill half of the registers.
 const HALF: usize = PANEL / 2;
 

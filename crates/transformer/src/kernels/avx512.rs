@@ -21,17 +21,6 @@ pub(super) const TABLE: KernelTable = KernelTable {
     transpose: row_ops::transpose,
 };
 
-/// True if this CPU has the features that the kernels here are compiled for.
-pub(super) fn is_available() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vnni")
-        && is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("fma")
-}
-
 #[target_feature(enable = "avx512f")]
 fn multiply(sums: &mut [f32], width: usize, x: &[f32], stride: usize, count: usize, panel: &[f32]) {
     for_row_blocks!(count, [8, 4, 2, 1], |row| block(
