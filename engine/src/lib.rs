@@ -27,6 +27,7 @@ mod output;
 mod perft;
 mod position_text;
 mod positions;
+mod searcher_thread;
 mod searchless;
 mod uci;
 mod uci_output;

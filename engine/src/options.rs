@@ -5,6 +5,7 @@
 use crate::hybrid_options::{BaseNetworks, HybridOptions};
 use crate::old_options;
 use crate::output::{info_string, send};
+use crate::searcher_thread::DEFAULT_HASH;
 use crate::searchless::Searchless;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,6 @@ use tandem_nnue::{Isa, Network, NetworkError};
 use tandem_search::{Centipawns, Searcher, Strength, SyzygyError};
 use thiserror::Error;
 
-/// Default size of the hash table, in MiB.
-pub(crate) const DEFAULT_HASH: usize = 16;
 /// Largest size of the hash table, one tebibyte, in MiB.
 const MAX_HASH: i64 = 1 << 20;
 const MAX_THREADS: i64 = 1024;
@@ -28,7 +27,6 @@ pub(crate) struct Options {
     pub(crate) show_wdl: bool,
     limit_strength: bool,
     elo: u32,
-    pub(crate) hash: usize,
     /// The evaluation in use.
     pub(crate) evaluator: EvaluatorChoice,
     /// Fingerprint of the network file in use; `None` if it is built in.
@@ -48,7 +46,6 @@ impl Default for Options {
             show_wdl: false,
             limit_strength: false,
             elo: Strength::MAX,
-            hash: DEFAULT_HASH,
             evaluator: EvaluatorChoice::built_in(),
             eval_file: None,
             isa: Isa::best(),
@@ -153,11 +150,7 @@ pub(crate) fn set(
     let name = old_options::current_name(name);
     let lower = name.to_ascii_lowercase();
     match lower.as_str() {
-        "hash" => {
-            let mib = number("Hash", value, 1, MAX_HASH)? as usize;
-            searcher.set_hash(mib)?;
-            options.hash = mib;
-        }
+        "hash" => searcher.set_hash(number("Hash", value, 1, MAX_HASH)? as usize)?,
         "threads" => searcher.set_threads(number("Threads", value, 1, MAX_THREADS)? as usize),
         "multipv" => searcher.settings.multipv = number("MultiPV", value, 1, 256)? as usize,
         // The GUI decides when to ponder; the engine only accepts the option.

@@ -11,85 +11,27 @@ use crate::genfens;
 use crate::go::{self, Go};
 use crate::help::HELP;
 use crate::input::read_lines;
-use crate::options::{self, DEFAULT_HASH, Options};
+use crate::options::{self, Options};
 use crate::output::{Faults, info_string, send};
 use crate::perft;
 use crate::position_text;
+use crate::searcher_thread::{DEFAULT_HASH, SearcherThread, Termination};
 use crate::searchless::{self, Choice};
 use crate::uci_output::UciOutput;
 use std::io::BufRead;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tandem_chess::{Move, Position};
 use tandem_hybrid::StrategistEval;
-use tandem_search::{Centipawns, Limits, STACK_SIZE, Score, SearchResult, Searcher, Settings, Signals};
-
-/// The searcher, idle or moved to the thread that works with it.
-enum SearcherState {
-    Idle(Box<Searcher>),
-    Busy {
-        thread: JoinHandle<Box<Searcher>>,
-        termination: Termination,
-        /// Termination of the work after `ponderhit`, if it ponders.
-        after_ponderhit: Option<Termination>,
-    },
-    /// The searcher was lost with a thread that panicked; it is rebuilt before the next command.
-    Lost,
-}
-
-/// Condition under which work ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Termination {
-    /// It ends by itself within its limits.
-    Bounded,
-    /// It ends if a mate is found, which is not certain.
-    MateSearch,
-    /// It ends only after `stop`.
-    OnStop,
-}
-
-impl Termination {
-    fn of(limits: &Limits) -> Self {
-        match limits.mate {
-            _ if limits.is_bounded() => Self::Bounded,
-            Some(_) if !limits.infinite && !limits.ponder => Self::MateSearch,
-            _ => Self::OnStop,
-        }
-    }
-}
+use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher};
 
 /// State of the protocol: position, options, and the searcher, which may be at work on another thread.
 pub struct Uci {
     position: Position,
     options: Options,
-    signals: Arc<Signals>,
-    state: SearcherState,
-    /// Configuration of the searcher when it was last moved to a thread, to rebuild it if the thread panics.
-    config: SearcherConfig,
-    /// Set by the reader as soon as `quit` is read, to end slow commands.
-    quitting: Arc<AtomicBool>,
+    thread: SearcherThread,
     faults: Faults,
-}
-
-/// Configuration of a searcher that [`Options`] does not hold.
-struct SearcherConfig {
-    settings: Settings,
-    threads: usize,
-    syzygy_path: String,
-}
-
-impl SearcherConfig {
-    fn of(searcher: &Searcher) -> Self {
-        Self {
-            settings: searcher.settings.clone(),
-            threads: searcher.threads(),
-            syzygy_path: searcher.syzygy_path().into(),
-        }
-    }
 }
 
 /// Result of a line: continue or quit.
@@ -119,15 +61,9 @@ impl Uci {
                 std::process::exit(1);
             }
         };
-        Self {
-            position: Position::startpos(),
-            options,
-            signals: searcher.signals(),
-            config: SearcherConfig::of(&searcher),
-            state: SearcherState::Idle(Box::new(searcher)),
-            quitting: Arc::default(),
-            faults: Faults::default(),
-        }
+        let faults = Faults::default();
+        let thread = SearcherThread::new(searcher, faults.clone());
+        Self { position: Position::startpos(), options, thread, faults }
     }
 
     /// Executes lines given as arguments, each to its end. The exit status is 1 if one of them failed.
@@ -144,23 +80,16 @@ impl Uci {
     /// Reads and executes lines until `quit` or the end of the input.
     pub(crate) fn run(mut self, input: impl BufRead + Send + 'static) -> ExitCode {
         let (sender, receiver) = mpsc::channel::<String>();
-        let (signals, quitting) = (Arc::clone(&self.signals), Arc::clone(&self.quitting));
+        let (signals, quitting) = (self.thread.signals(), self.thread.quitting());
         // The reader may wait for input for ever, so it is never joined.
         std::thread::spawn(move || read_lines(input, &sender, &signals, &quitting));
         for line in receiver {
             if self.execute(&line) == Next::Quit {
-                self.signals.stop();
-                self.wait_for_work();
-                return ExitCode::SUCCESS;
+                self.thread.signals().stop();
+                break;
             }
         }
-        // The input ended. Bounded work may finish; any other could not be stopped any more.
-        if let SearcherState::Busy { termination, .. } = self.state
-            && termination != Termination::Bounded
-        {
-            self.signals.stop();
-        }
-        self.wait_for_work();
+        self.thread.end_of_input();
         ExitCode::SUCCESS
     }
 
@@ -176,16 +105,16 @@ impl Uci {
             "uci" => self.introduce(),
             "isready" => send("readyok"),
             "ucinewgame" => {
-                let quitting = Arc::clone(&self.quitting);
-                if let Some(searcher) = self.searcher() {
+                let quitting = self.thread.quitting();
+                if let Some(searcher) = self.thread.searcher() {
                     searcher.clear(&quitting);
                 }
             }
             "setoption" => self.set_option(arguments),
             "position" => self.set_position(arguments),
             "go" => self.go(arguments),
-            "stop" => self.signals.stop(),
-            "ponderhit" => self.ponder_hit(),
+            "stop" => self.thread.signals().stop(),
+            "ponderhit" => self.thread.ponder_hit(),
             "quit" => return Next::Quit,
             "d" => send(board_text::describe(&self.position)),
             "eval" => self.evaluate(arguments),
@@ -212,8 +141,8 @@ impl Uci {
 
     fn set_option(&mut self, arguments: &str) {
         let mut options = self.options.clone();
-        let quitting = Arc::clone(&self.quitting);
-        let Some(searcher) = self.searcher() else { return };
+        let quitting = self.thread.quitting();
+        let Some(searcher) = self.thread.searcher() else { return };
         match options::set(arguments, &mut options, searcher, &quitting) {
             Ok(()) => self.options = options,
             Err(error) => self.faults.report(error),
@@ -239,15 +168,8 @@ impl Uci {
         }
     }
 
-    fn ponder_hit(&mut self) {
-        self.signals.ponder_hit();
-        if let SearcherState::Busy { termination, after_ponderhit: Some(hit), .. } = &mut self.state {
-            *termination = *hit;
-        }
-    }
-
     fn search(&mut self, limits: Limits) {
-        if self.is_busy() {
+        if self.thread.is_busy() {
             return;
         }
         let mut position = self.position.clone();
@@ -281,7 +203,7 @@ impl Uci {
             }
         };
         let spare = fallback.clone();
-        let begun = self.start_work(termination, after_ponderhit, move |searcher| {
+        let begun = self.thread.start(termination, after_ponderhit, move |searcher| {
             let _fallback = fallback;
             task(searcher);
         });
@@ -292,7 +214,7 @@ impl Uci {
 
     fn count(&mut self, depth: u32) {
         let (position, chess960) = (self.position.clone(), self.options.chess960);
-        self.start_work(Termination::Bounded, None, move |searcher| {
+        self.thread.start(Termination::Bounded, None, move |searcher| {
             perft::count(position, depth, chess960, &searcher.signals());
         });
     }
@@ -313,7 +235,7 @@ impl Uci {
             },
         };
         let options = self.options.clone();
-        let Some(searcher) = self.searcher() else { return };
+        let Some(searcher) = self.thread.searcher() else { return };
         let value = searcher.evaluate(&position);
         send(eval_text::describe(&options.evaluator, &position, |position| searcher.evaluate(position)));
         let blended = |eval: &StrategistEval, blend| searcher.blend_eval(value, eval, blend);
@@ -334,7 +256,7 @@ impl Uci {
             hash: hash.map_or(standard.hash, |hash| hash.max(1) as usize),
         };
         let faults = self.faults.clone();
-        self.start_work(Termination::Bounded, None, move |searcher| {
+        self.thread.start(Termination::Bounded, None, move |searcher| {
             if let Err(error) = bench::run(bench, searcher) {
                 faults.report(error);
             }
@@ -350,7 +272,7 @@ impl Uci {
         let threads = threads.map_or(cores, |threads| threads.clamp(1, 1024) as usize);
         let hash = hash.map_or(128 * threads, |hash| hash.max(1) as usize);
         let faults = self.faults.clone();
-        self.start_work(Termination::Bounded, None, move |searcher| {
+        self.thread.start(Termination::Bounded, None, move |searcher| {
             if let Err(error) = bench::speedtest(seconds, threads, hash, searcher) {
                 faults.report(error);
             }
@@ -361,7 +283,7 @@ impl Uci {
         let faults = self.faults.clone();
         match genfens::Request::parse(arguments) {
             Ok(request) => {
-                self.start_work(Termination::Bounded, None, move |searcher| {
+                self.thread.start(Termination::Bounded, None, move |searcher| {
                     if let Err(error) = request.run(searcher) {
                         faults.report(error);
                     }
@@ -371,115 +293,10 @@ impl Uci {
         }
     }
 
-    /// Moves the searcher to a thread for work that takes time. `after_ponderhit` is the termination after
-    /// the expected move was played, if the work ponders. Returns false if the searcher is busy or no thread
-    /// is available.
-    fn start_work(
-        &mut self,
-        termination: Termination,
-        after_ponderhit: Option<Termination>,
-        task: impl FnOnce(&mut Searcher) + Send + 'static,
-    ) -> bool {
-        if self.searcher().is_none() {
-            return false;
-        }
-        let SearcherState::Idle(mut searcher) = std::mem::replace(&mut self.state, SearcherState::Lost)
-        else {
-            return false;
-        };
-        self.config = SearcherConfig::of(&searcher);
-        self.signals.arm(after_ponderhit.is_some());
-        if self.quitting.load(Relaxed) {
-            self.signals.stop();
-        }
-        let spawned = std::thread::Builder::new().stack_size(STACK_SIZE).spawn(move || {
-            task(&mut searcher);
-            searcher
-        });
-        match spawned {
-            Ok(thread) => {
-                self.state = SearcherState::Busy { thread, termination, after_ponderhit };
-                true
-            }
-            Err(error) => {
-                self.faults.report(format_args!("no thread to search with: {error}"));
-                self.rebuild_searcher();
-                false
-            }
-        }
-    }
-
-    /// True if the searcher works and may never end, so that it cannot be waited for; then the user gets a
-    /// message.
-    fn is_busy(&self) -> bool {
-        let SearcherState::Busy { thread, termination, .. } = &self.state else { return false };
-        let busy =
-            *termination != Termination::Bounded && !self.signals.is_stopped() && !thread.is_finished();
-        if busy {
-            self.faults.report("busy thinking; send 'stop' first");
-        }
-        busy
-    }
-
-    /// The searcher, once its work has ended. `None` if that cannot be waited for.
-    fn searcher(&mut self) -> Option<&mut Searcher> {
-        if self.is_busy() {
-            return None;
-        }
-        self.wait_for_work();
-        match &mut self.state {
-            SearcherState::Idle(searcher) => Some(searcher),
-            _ => None,
-        }
-    }
-
-    /// Waits for the end of the work and takes the searcher back.
-    fn wait_for_work(&mut self) {
-        match std::mem::replace(&mut self.state, SearcherState::Lost) {
-            SearcherState::Busy { thread, .. } => match thread.join() {
-                Ok(searcher) => self.state = SearcherState::Idle(searcher),
-                Err(_) => {
-                    self.faults.report(
-                        "the search failed; this is a bug, please report it with the commands that led to it",
-                    );
-                    self.rebuild_searcher();
-                }
-            },
-            SearcherState::Idle(searcher) => self.state = SearcherState::Idle(searcher),
-            SearcherState::Lost => self.rebuild_searcher(),
-        }
-    }
-
     /// Waits for the end of the work, and stops it first if it would otherwise go on for ever. A search for a
     /// mate is not stopped, so it may not return before `stop` if there is none.
     pub fn finish_work(&mut self) {
-        if let SearcherState::Busy { termination: Termination::OnStop, .. } = self.state {
-            self.signals.stop();
-        }
-        self.wait_for_work();
-    }
-
-    /// Creates a new searcher, configured as the one that was lost.
-    fn rebuild_searcher(&mut self) {
-        let factory = self.options.evaluator.factory();
-        let made = Searcher::new(Arc::clone(&factory), self.options.hash).or_else(|error| {
-            self.faults.report(format_args!("{error}; Hash is {DEFAULT_HASH} now"));
-            self.options.hash = DEFAULT_HASH;
-            Searcher::new(factory, DEFAULT_HASH)
-        });
-        let searcher = match made {
-            Ok(searcher) => searcher,
-            Err(error) => return self.faults.report(format_args!("no searcher can be made: {error}")),
-        };
-        // The reader holds the existing signals, so the new searcher must obey them.
-        let mut searcher = searcher.with_signals(Arc::clone(&self.signals));
-        searcher.settings = self.config.settings.clone();
-        searcher.set_threads(self.config.threads);
-        searcher.set_strategist(self.options.hybrid.client().cloned());
-        if let Err(error) = searcher.set_syzygy(&self.config.syzygy_path) {
-            self.faults.report(format_args!("{error}; endgame tables are off now"));
-        }
-        self.state = SearcherState::Idle(Box::new(searcher));
+        self.thread.finish();
     }
 }
 
@@ -526,6 +343,7 @@ fn numbers(arguments: &str) -> Option<[Option<u64>; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_search::Settings;
 
     #[test]
     fn settings_survive_a_failed_search() {
@@ -534,14 +352,14 @@ mod tests {
             engine.execute(&format!("setoption name {option}"));
         }
         engine.execute("setoption name UCI_LimitStrength value true");
-        assert!(engine.start_work(Termination::Bounded, None, |_| panic!("as a bug would")));
+        assert!(engine.thread.start(Termination::Bounded, None, |_| panic!("as a bug would")));
         engine.finish_work();
         assert!(engine.faults.any());
-        let searcher = engine.searcher().unwrap();
+        let searcher = engine.thread.searcher().unwrap();
         let Settings { multipv, move_overhead, strength, .. } = searcher.settings.clone();
         assert_eq!((searcher.threads(), multipv, move_overhead), (2, 3, Duration::from_millis(77)));
         assert!(strength.is_some());
-        assert_eq!(engine.options.hash, 3);
+        assert_eq!(searcher.hash_mib(), 3);
     }
 
     #[test]

@@ -178,6 +178,11 @@ impl Searcher {
         Ok(())
     }
 
+    /// Size of the hash table, in MiB.
+    pub fn hash_mib(&self) -> usize {
+        self.table.mib()
+    }
+
     /// Opens Syzygy endgame tables, or closes them if the path is empty. Returns the number of pieces of the
     /// largest table, 0 if closed.
     ///

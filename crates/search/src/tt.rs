@@ -197,6 +197,11 @@ impl TranspositionTable {
         &self.clusters[index]
     }
 
+    /// Size in MiB, as requested.
+    pub(crate) fn mib(&self) -> usize {
+        self.clusters.len() * size_of::<Cluster>() >> 20
+    }
+
     /// Empties the table with several threads; stops between two chunks if `cancel` is set.
     pub(crate) fn clear(&self, threads: usize, cancel: &AtomicBool) {
         const CHUNK: usize = 1 << 15;
