@@ -2,6 +2,7 @@
 //! by.
 
 use crate::{Board, Changes, Color, Move, Piece, Placed, Rank, Square, get_pawn_attacks};
+use tandem_util::random::SplitMix;
 
 /// Zobrist keys (64-bit hashes) of groups of pieces. Each is the XOR of its pieces' Zobrist numbers, so
 /// adding and removing a piece are the same operation.
@@ -146,38 +147,28 @@ struct Numbers {
     black_to_move: u64,
 }
 
-/// SplitMix64 as a constant function: every output of a counter is distinct, so no two numbers are equal.
-const fn split_mix(counter: u64) -> u64 {
-    let mut z = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 const fn numbers() -> Numbers {
+    // SplitMix never repeats an output within its period, so no two numbers are equal.
+    let mut random = SplitMix::new(0x7A4D_E300u64.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut numbers = Numbers {
         pieces: [[[0; 64]; 6]; 2],
         castling: [[0; 8]; 2],
         en_passant: [0; 8],
-        black_to_move: split_mix(0x7A4D_E301),
+        black_to_move: random.next_u64(),
     };
-    let mut counter = 0x7A4D_E302;
     let mut i = 0;
     while i < 2 * 6 * 64 {
-        numbers.pieces[i / 384][(i / 64) % 6][i % 64] = split_mix(counter);
-        counter += 1;
+        numbers.pieces[i / 384][(i / 64) % 6][i % 64] = random.next_u64();
         i += 1;
     }
     i = 0;
     while i < 16 {
-        numbers.castling[i / 8][i % 8] = split_mix(counter);
-        counter += 1;
+        numbers.castling[i / 8][i % 8] = random.next_u64();
         i += 1;
     }
     i = 0;
     while i < 8 {
-        numbers.en_passant[i] = split_mix(counter);
-        counter += 1;
+        numbers.en_passant[i] = random.next_u64();
         i += 1;
     }
     numbers

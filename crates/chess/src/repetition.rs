@@ -104,6 +104,7 @@ impl Position {
 mod tests {
     use super::*;
     use crate::uci;
+    use tandem_util::random::SplitMix;
 
     #[test]
     fn the_table_holds_every_reversible_move() {
@@ -114,7 +115,7 @@ mod tests {
     /// Reference by brute force: some legal move leads to a position that occurred before.
     #[test]
     fn agrees_with_trying_every_move() {
-        let mut state = 7u64;
+        let mut random = SplitMix::new(7);
         let mut seen = [0, 0];
         for game in 0..200 {
             let mut position = Position::from_fen(if game % 2 == 0 {
@@ -136,8 +137,7 @@ mod tests {
                 if moves.is_empty() {
                     break;
                 }
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                position.play(moves[(state >> 33) as usize % moves.len()]);
+                position.play(moves[random.below(moves.len() as u32) as usize]);
             }
         }
         assert!(seen[0] > 100 && seen[1] > 100, "{seen:?}");

@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use tandem_chess::{Board, Changes, Position};
 use tandem_nnue::*;
+use tandem_util::random::SplitMix;
 
 fn main() {
     divan::main();
@@ -17,22 +18,13 @@ fn isas() -> Vec<&'static str> {
     Isa::available().filter(|isa| *isa <= Isa::Avx512).map(Isa::name).collect()
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state >> 33
-}
-
 /// A network with random weights, quantised with the default factors.
 fn made_up(architecture: Architecture) -> Network {
     let scale = if matches!(architecture.head, HeadShape::Stacks(_)) { 600 } else { 400 };
     let mut network = FloatNetwork::zeroed(architecture, scale, 100);
-    let mut state = 9;
+    let mut random = SplitMix::new(9);
     let mut fill = |numbers: &mut [f32], size: f32| {
-        numbers
-            .iter_mut()
-            .for_each(|number| *number = (random(&mut state) as f32 / (1 << 30) as f32 - 1.0) * size);
+        numbers.iter_mut().for_each(|number| *number = (2.0 * random.unit() as f32 - 1.0) * size);
     };
     fill(&mut network.weights, 0.3);
     fill(&mut network.psqt, 0.3);
@@ -72,7 +64,7 @@ fn real(name: &str) -> Option<Network> {
 
 /// The moves of a random game, each with the board after it.
 fn line(plies: usize) -> (Board, Vec<(Changes, Board)>) {
-    let mut state = 3;
+    let mut random = SplitMix::new(3);
     let mut position = Position::startpos();
     let mut line = Vec::new();
     for _ in 0..plies {
@@ -80,7 +72,7 @@ fn line(plies: usize) -> (Board, Vec<(Changes, Board)>) {
         if moves.is_empty() {
             break;
         }
-        position.play(moves[random(&mut state) as usize % moves.len()]);
+        position.play(moves[random.below(moves.len() as u32) as usize]);
         line.push((*position.changes(), position.board().clone()));
     }
     (Board::default(), line)

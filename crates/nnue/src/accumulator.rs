@@ -251,25 +251,20 @@ mod tests {
     use crate::test_nets;
     use crate::{Architecture, FloatNetwork, Quantisation};
     use tandem_chess::Position;
+    use tandem_util::random::SplitMix;
 
     /// Plays random moves, null moves and undos, and compares incremental evaluations with those from
     /// scratch.
     fn walk(network: &Network, start: &str, plies: usize, seed: u64) {
-        let mut state = seed | 1;
-        let mut random = |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 33) as usize % below
-        };
+        let mut random = SplitMix::new(seed);
         let mut position = Position::from_fen(start).unwrap();
         let mut kept = Accumulators::new(network);
         kept.reset(network, position.board());
         for _ in 0..plies {
             let moves = position.legal_moves();
-            let choice = random(20);
+            let choice = random.below(20);
             if moves.is_empty() || position.ply() > 150 || choice < 3 {
-                for _ in 0..=random(3) {
+                for _ in 0..=random.below(3) {
                     if position.undo() {
                         kept.pop();
                     }
@@ -277,10 +272,10 @@ mod tests {
             } else if choice == 3 && position.play_null() {
                 kept.push(network, position.changes());
             } else {
-                position.play(moves[random(moves.len())]);
+                position.play(moves[random.below(moves.len() as u32) as usize]);
                 kept.push(network, position.changes());
             }
-            if random(3) > 0 {
+            if random.below(3) > 0 {
                 let expected = network.evaluate(position.board());
                 assert_eq!(kept.evaluate(network, position.board()), expected, "{}", position.fen());
             }
@@ -352,13 +347,9 @@ mod tests {
             let features = Switches(60);
             let architecture = Architecture { features, outputs, tied: true, psqt: false, head };
             let mut float = FloatNetwork::zeroed(architecture, 600, 100);
-            let mut state = 7u64;
-            let mut random = move || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 40) as f32 / (1 << 24) as f32 - 0.5
-            };
+            let mut random = SplitMix::new(7);
             for numbers in float.parameters_mut() {
-                numbers.iter_mut().for_each(|number| *number = random());
+                numbers.iter_mut().for_each(|number| *number = random.unit() as f32 - 0.5);
             }
             let (network, _) = float.quantise(Quantisation::default()).unwrap();
             // The float network of the same parameters, as a reference up to rounding.

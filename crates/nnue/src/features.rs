@@ -223,16 +223,11 @@ const fn alternating(kings: bool) -> [[u16; 6]; 2] {
 pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
+    use tandem_util::random::SplitMix;
 
     /// Positions of a few random games, shared by the tests of this crate.
     pub(crate) fn random_positions(seed: u64, plies: usize) -> Vec<Position> {
-        let mut state = seed | 1;
-        let mut random = move |below: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 33) as usize % below
-        };
+        let mut random = SplitMix::new(seed);
         let mut position = Position::startpos();
         let mut positions = Vec::new();
         while positions.len() < plies {
@@ -241,7 +236,7 @@ pub(crate) mod tests {
                 position = Position::startpos();
                 continue;
             }
-            position.play(moves[random(moves.len())]);
+            position.play(moves[random.below(moves.len() as u32) as usize]);
             positions.push(position.clone());
         }
         positions

@@ -173,6 +173,7 @@ mod tests {
     use crate::features::tests::random_positions;
     use crate::test_nets;
     use proptest::prelude::*;
+    use tandem_util::random::SplitMix;
 
     /// Instruction sets with kernels of their own.
     fn available() -> impl Iterator<Item = Isa> {
@@ -192,13 +193,8 @@ mod tests {
 
     /// Random integers from a seed. A quarter of them are the limits of 16 bits or zero.
     fn numbers<T>(seed: u64, count: usize, convert: impl Fn(i32) -> T) -> Vec<T> {
-        let mut state = seed | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 32) as i32
-        };
+        let mut random = SplitMix::new(seed);
+        let mut next = || random.next_u64() as i32;
         (0..count)
             .map(|_| {
                 convert(match next() & 15 {

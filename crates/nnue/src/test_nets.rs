@@ -6,15 +6,14 @@ use crate::kernels::{Activation, Kernels};
 use crate::network::*;
 use tandem_memory::AlignedArray;
 use tandem_util::isa::Isa;
+use tandem_util::random::SplitMix;
 
-struct Random(u64);
+struct Random(SplitMix);
 
 impl Random {
+    /// Random integer from `-limit` to `limit`.
     fn next(&mut self, limit: i32) -> i32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as i32 % (2 * limit + 1) - limit
+        self.0.below(2 * limit as u32 + 1) as i32 - limit
     }
 
     fn numbers<T>(&mut self, count: usize, limit: i32, convert: impl Fn(i32) -> T) -> Vec<T> {
@@ -56,7 +55,7 @@ fn network(features: FeatureSet, first: FirstLayer, head: Head) -> Network {
 
 /// One hidden layer with squared clipped ReLU, and eight output buckets.
 pub(crate) fn flat(features: FeatureSet, outputs: usize, seed: u64) -> Network {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random(SplitMix::new(seed));
     let first = first(&features, outputs, outputs, false, &mut random);
     let head = flat_head(outputs, &mut random);
     network(features, first, head)
@@ -64,7 +63,7 @@ pub(crate) fn flat(features: FeatureSet, outputs: usize, seed: u64) -> Network {
 
 /// Like [`flat`], with separate weights for each perspective.
 pub(crate) fn untied(features: FeatureSet, outputs: usize, seed: u64) -> Network {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random(SplitMix::new(seed));
     let first = first(&features, outputs, 2 * outputs, false, &mut random);
     let head = flat_head(outputs, &mut random);
     network(features, first, head)
@@ -72,7 +71,7 @@ pub(crate) fn untied(features: FeatureSet, outputs: usize, seed: u64) -> Network
 
 /// Pairwise multiplication, eight stacks, piece-square values: like Stockfish 15.1.
 pub(crate) fn stacks(features: FeatureSet, outputs: usize, seed: u64) -> Network {
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random(SplitMix::new(seed));
     let first = first(&features, outputs, outputs, true, &mut random);
     let stacks = (0..8).map(|_| {
         let bias = random.numbers(16, 4000, |n| n);

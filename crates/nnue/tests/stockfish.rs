@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tandem_chess::{Color, Position};
 use tandem_nnue::*;
+use tandem_util::random::SplitMix;
 
 /// The Stockfish binary, if it is the version whose evaluation output the test can parse.
 fn stockfish() -> Option<PathBuf> {
@@ -33,20 +34,16 @@ fn talk(program: &Path, lines: &str) -> String {
 
 /// Positions from random games.
 fn fens(count: usize) -> Vec<String> {
-    let mut state = 0x5EED_u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
+    let mut random = SplitMix::new(0x5EED);
     let mut fens = Vec::new();
     while fens.len() < count {
         let mut position = Position::startpos();
-        for _ in 0..8 + random(90) {
+        for _ in 0..8 + random.below(90) {
             let moves = position.legal_moves();
             if moves.is_empty() {
                 break;
             }
-            position.play(moves[random(moves.len())]);
+            position.play(moves[random.below(moves.len() as u32) as usize]);
         }
         // Stockfish's `eval` command prints nothing for positions in check.
         if position.board().checkers().is_empty() && !position.legal_moves().is_empty() {
@@ -96,14 +93,9 @@ fn random_network() -> Network {
     };
     let mut float = FloatNetwork::zeroed(architecture, 600, 361);
     float.description = "random weights, for a test".into();
-    let mut state = 1u64;
+    let mut random = SplitMix::new(1);
     let mut fill = |numbers: &mut [f32], size: f32| {
-        for number in numbers {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            *number = ((state >> 40) as f32 / (1 << 23) as f32 - 1.0) * size;
-        }
+        numbers.iter_mut().for_each(|number| *number = (2.0 * random.unit() as f32 - 1.0) * size);
     };
     fill(&mut float.weights, 0.3);
     fill(&mut float.bias, 0.5);

@@ -22,6 +22,7 @@ use std::path::Path;
 use tandem_chess::pgn::{GameReader, GameResult, Score};
 use tandem_chess::{Move, Position, generate_noisy, uci};
 use tandem_util::input;
+use tandem_util::random::SplitMix;
 // The evaluation is compiled from its own source, because its terms are not part of the library's interface.
 pub(crate) use tandem_search::{Centipawns, Evaluator};
 
@@ -98,11 +99,7 @@ fn read_games(
     out: &mut impl Write,
 ) -> Result<usize, Box<dyn Error>> {
     let mut reader = GameReader::new(input::open(Path::new(path))?);
-    let mut state = 1u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize
-    };
+    let mut random = SplitMix::new(1);
     let mut written = 0;
     while let Some(game) = reader.next_game() {
         let Ok(game) = game else { continue };
@@ -115,7 +112,10 @@ fn read_games(
         let candidates = game.moves.len() - first;
         let Ok(mut position) = Position::from_fen(&tandem_chess::fen::format(&game.start)) else { continue };
         for (ply, played) in game.moves.iter().enumerate() {
-            if ply >= first && random() % candidates < per_game && is_quiet(&position, played.mv) {
+            if ply >= first
+                && (random.below(candidates as u32) as usize) < per_game
+                && is_quiet(&position, played.mv)
+            {
                 let (eval, kind) = match played.eval().map(|eval| eval.score) {
                     Some(Score::Centipawns(value)) => (value.clamp(-3000, 3000) as i16, 1),
                     Some(Score::Mate(_)) => (NO_EVAL, 3),

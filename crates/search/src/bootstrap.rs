@@ -291,6 +291,7 @@ pub(crate) fn collect_terms<L: Ledger>(position: &Position, white: &mut L, black
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tandem_util::random::SplitMix;
 
     fn evaluate(fen: &str) -> i32 {
         let position = Position::from_fen(fen).unwrap();
@@ -334,14 +335,13 @@ mod tests {
             Position::from_fen("r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1").unwrap();
         let mut evaluator = Bootstrap::default();
         evaluator.reset(&position);
-        let mut state = 1u64;
+        let mut random = SplitMix::new(1);
         for _ in 0..200 {
             let moves = position.legal_moves();
             if moves.is_empty() {
                 break;
             }
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            position.play(moves[(state >> 33) as usize % moves.len()]);
+            position.play(moves[random.below(moves.len() as u32) as usize]);
             evaluator.push(position.changes());
             assert_eq!(evaluator.stack.last(), Some(&Sums::of(position.board())), "{}", position.fen());
         }

@@ -11,7 +11,7 @@ pub struct SplitMix(u64);
 
 impl SplitMix {
     /// A generator whose sequence is determined by the seed; every seed is as good as any other.
-    pub fn new(seed: u64) -> Self {
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -28,7 +28,7 @@ impl SplitMix {
     }
 
     /// Next 64 random bits of the sequence.
-    pub fn next_u64(&mut self) -> u64 {
+    pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

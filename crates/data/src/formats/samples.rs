@@ -5,27 +5,17 @@ use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
 use std::io::BufRead;
 use tandem_chess::{Board, Color, Position};
+use tandem_util::random::SplitMix;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % limit
-    }
-}
-
-fn play(start: &Board, random: &mut Random, out: &mut Vec<Record>) {
+fn play(start: &Board, random: &mut SplitMix, out: &mut Vec<Record>) {
     let mut position = Position::from(start.clone());
-    let white = [Outcome::Loss, Outcome::Draw, Outcome::Win][random.below(3)];
+    let white = [Outcome::Loss, Outcome::Draw, Outcome::Win][random.below(3) as usize];
     for ply in 0..20 + random.below(120) {
         let moves = position.legal_moves();
         if moves.is_empty() || position.board().halfmove_clock() >= 100 {
             break;
         }
-        let mv = moves[random.below(moves.len())];
+        let mv = moves[random.below(moves.len() as u32) as usize];
         let packed = Packed::new(position.board()).unwrap();
         let side = position.side_to_move();
         out.push(Record {
@@ -42,7 +32,7 @@ fn play(start: &Board, random: &mut Random, out: &mut Vec<Record>) {
 
 /// Random games in which every position has a move, a score and a result.
 pub(crate) fn games(count: usize) -> Vec<Record> {
-    let mut random = Random(0x5EED);
+    let mut random = SplitMix::new(0x5EED);
     let mut out = Vec::new();
     for _ in 0..count {
         play(&Board::default(), &mut random, &mut out);
@@ -52,10 +42,10 @@ pub(crate) fn games(count: usize) -> Vec<Record> {
 
 /// Random games from start positions of double Chess960.
 pub(crate) fn chess960_games(count: usize) -> Vec<Record> {
-    let mut random = Random(0xF8C);
+    let mut random = SplitMix::new(0xF8C);
     let mut out = Vec::new();
     for _ in 0..count {
-        let start = Board::double_chess960_startpos(random.below(960) as u32, random.below(960) as u32);
+        let start = Board::double_chess960_startpos(random.below(960), random.below(960));
         play(&start, &mut random, &mut out);
     }
     out

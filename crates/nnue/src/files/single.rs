@@ -259,6 +259,7 @@ mod tests {
     use super::*;
     use crate::features::tests::random_positions;
     use crate::test_nets;
+    use tandem_util::random::SplitMix;
 
     #[test]
     fn the_students_format_survives_a_round_trip() {
@@ -310,11 +311,8 @@ mod tests {
     /// The formula of bullet's own example, computed in `i64`.
     #[test]
     fn bullets_network_gives_the_values_of_bullets_formula() {
-        let mut state = 77u64;
-        let mut random = |limit: i64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((state >> 33) as i64 % (2 * limit + 1) - limit) as i16
-        };
+        let mut random = SplitMix::new(77);
+        let mut random = |limit: i16| random.below(2 * limit as u32 + 1) as i16 - limit;
         const HIDDEN: usize = 32;
         let weights: Vec<i16> = (0..768 * HIDDEN).map(|_| random(80)).collect();
         let bias: Vec<i16> = (0..HIDDEN).map(|_| random(80)).collect();
