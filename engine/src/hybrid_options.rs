@@ -1,14 +1,13 @@
 //! Options of the hybrid: if, how and with which networks the search queries the strategist.
 
-use crate::options::{OptionError, clip};
 use crate::output::info_string;
 use crate::searchless::score;
 use std::fmt::Write;
 use std::sync::Arc;
 use tandem_chess::{Color, Position, uci};
 use tandem_hybrid::{
-    ClientSettings, FeatureContext, Features, Fingerprint, Hybrid, HybridNetworks, QueryMode, Strategist,
-    StrategistClient, StrategistEval, Threshold,
+    ClientSettings, FeatureContext, Features, Fingerprint, Hybrid, HybridError, HybridNetworks, QueryMode,
+    Strategist, StrategistClient, StrategistEval, Threshold,
 };
 use tandem_nets::EvaluatorChoice;
 use tandem_search::{Centipawns, Wdl};
@@ -30,8 +29,6 @@ enum QueryPolicy {
 }
 
 /// The options `Strategist`, `StrategistThreads`, `SelectorThreshold`, `StrategistBlend` and `HybridFile`.
-/// They may be set in any order, before or after the networks that they need, so that each is stored by
-/// itself, and what is missing is reported when a search begins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HybridOptions {
     policy: QueryPolicy,
@@ -55,17 +52,12 @@ pub(crate) struct BaseNetworks<'a> {
 
 impl HybridOptions {
     /// Sets the option `Strategist`, which takes effect at the next [`Self::rebuild`].
-    ///
-    /// # Errors
-    /// If the value is not off, auto or always.
-    pub(crate) fn set_policy(&mut self, value: &str) -> Result<(), OptionError> {
-        self.policy = match value.to_ascii_lowercase().as_str() {
-            "off" => QueryPolicy::Off,
-            "auto" => QueryPolicy::Auto,
+    pub(crate) fn set_policy(&mut self, value: &str) {
+        self.policy = match value {
             "always" => QueryPolicy::Always,
-            other => return Err(OptionError::Strategist(clip(other))),
+            "auto" => QueryPolicy::Auto,
+            _ => QueryPolicy::Off,
         };
-        Ok(())
     }
 
     /// True if a strategist is wanted.
@@ -95,7 +87,7 @@ impl HybridOptions {
     ///
     /// # Errors
     /// If the file cannot be read or is not a hybrid; the old one stays.
-    pub(crate) fn set_file(&mut self, path: &str) -> Result<(), OptionError> {
+    pub(crate) fn set_file(&mut self, path: &str) -> Result<(), HybridError> {
         self.hybrid = match path {
             "" => None,
             path => Some((path.into(), Hybrid::load(path)?)),

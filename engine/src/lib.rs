@@ -29,6 +29,7 @@ mod position_text;
 mod positions;
 mod searcher_thread;
 mod searchless;
+mod strategist;
 mod uci;
 mod uci_output;
 

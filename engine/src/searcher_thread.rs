@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use tandem_hybrid::StrategistClient;
+use tandem_search::options::DEFAULT_HASH;
 use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher, Settings, Signals};
-
-/// Default size of the hash table, in MiB.
-pub(crate) const DEFAULT_HASH: usize = 16;
 
 /// Condition under which work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,12 +109,7 @@ impl SearcherThread {
         after_ponderhit: Option<Termination>,
         task: impl FnOnce(&mut Searcher) + Send + 'static,
     ) -> bool {
-        if self.searcher().is_none() {
-            return false;
-        }
-        let State::Idle(mut searcher) = std::mem::replace(&mut self.state, State::Lost) else {
-            return false;
-        };
+        let Some(mut searcher) = self.take() else { return false };
         self.config = SearcherConfig::of(&searcher);
         self.signals.arm(after_ponderhit.is_some());
         if self.quitting.load(Relaxed) {
@@ -161,6 +154,21 @@ impl SearcherThread {
             State::Idle(searcher) => Some(searcher),
             _ => None,
         }
+    }
+
+    /// Takes the searcher once its work has ended; [`Self::put_back`] returns it. `None` if that cannot be
+    /// waited for.
+    pub(crate) fn take(&mut self) -> Option<Box<Searcher>> {
+        self.searcher()?;
+        match std::mem::replace(&mut self.state, State::Lost) {
+            State::Idle(searcher) => Some(searcher),
+            _ => None,
+        }
+    }
+
+    /// Returns a searcher that was taken.
+    pub(crate) fn put_back(&mut self, searcher: Box<Searcher>) {
+        self.state = State::Idle(searcher);
     }
 
     /// The opponent played the expected move: from now on the limits apply.

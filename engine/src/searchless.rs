@@ -1,25 +1,25 @@
 //! Playing without search: a transformer alone chooses the move (option `SearchMode`).
 
-use crate::options::{OptionError, clip};
 use crate::output::info_string;
 use crate::uci_output::{Cost, UciOutput};
+use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
 use tandem_hybrid::Fingerprint;
 use tandem_nnue::Format;
+use tandem_search::options::Applied;
 use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher, Wdl};
 use tandem_transformer::encoding::buckets::centipawns_of_win_probability;
 use tandem_transformer::{FileError, Isa, Method, MoveRanker, Network, UnsupportedMethod, ValueEstimate};
 
 /// Value of the option `SearchMode` for the search; the others name a method of a transformer.
-const ALPHABETA: &str = "alphabeta";
+pub(crate) const ALPHABETA: &str = "alphabeta";
 
 /// Value of the option `TransformerFile` for no transformer, not even the one built in.
 const NONE: &str = "none";
 
-/// The options `SearchMode` and `TransformerFile`. They may be set in any order, so that each is stored by
-/// itself, and what is missing is reported when a move is asked for.
+/// The options `SearchMode` and `TransformerFile`.
 #[derive(Clone, Debug)]
 pub(crate) struct Searchless {
     /// Method by which the network chooses moves; `None` if the search plays.
@@ -52,28 +52,20 @@ impl Default for Searchless {
 }
 
 impl Searchless {
-    /// Sets the option `SearchMode`.
-    ///
-    /// # Errors
-    /// If the value is not alphabeta, policy, value or action-value.
-    pub(crate) fn set_mode(&mut self, value: &str) -> Result<(), OptionError> {
-        let value = value.to_ascii_lowercase();
-        self.method = match value.as_str() {
-            ALPHABETA => None,
-            name => Some(name.parse().map_err(|_| OptionError::SearchMode(clip(name)))?),
-        };
+    /// Sets the option `SearchMode`: the name of a method, or [`ALPHABETA`].
+    pub(crate) fn set_mode(&mut self, mode: &str) {
+        self.method = mode.parse().ok();
         if self.method.is_some() {
             self.unpack();
         }
         self.rebuild_ranker();
-        Ok(())
     }
 
     /// Sets the option `TransformerFile`; an empty path is the built-in network, `none` is no network.
     ///
     /// # Errors
     /// If the file cannot be read or is not a transformer; the old one stays.
-    pub(crate) fn set_file(&mut self, path: &str) -> Result<(), OptionError> {
+    pub(crate) fn set_file(&mut self, path: &str) -> Applied {
         let network = match path {
             "" | NONE => None,
             path => Some(load(path, self.isa)?),
@@ -118,7 +110,7 @@ impl Searchless {
     ///
     /// # Errors
     /// If the network's file cannot be read again.
-    pub(crate) fn set_isa(&mut self, isa: Isa) -> Result<(), OptionError> {
+    pub(crate) fn set_isa(&mut self, isa: Isa) -> Applied {
         self.isa = isa;
         if self.network.take().is_none() {
             return Ok(());
@@ -162,13 +154,13 @@ impl Searchless {
 }
 
 /// Reads a network and the fingerprint of its file.
-fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), OptionError> {
+fn load(path: &str, isa: Isa) -> Result<(Fingerprint, Arc<Network>), Box<dyn Error + Send + Sync>> {
     let (bytes, file) =
         Fingerprint::read(path).map_err(|source| FileError::Io { path: path.into(), source })?;
     match Network::from_bytes(&bytes, isa) {
         Ok(network) => Ok((file, Arc::new(network))),
         Err(_) if Format::of(&bytes).is_some_and(|format| format != Format::Float) => {
-            Err(OptionError::Nnue(path.into()))
+            Err(format!("{path}: an NNUE is not a transformer, but EvalFile takes it").into())
         }
         Err(source) => Err(FileError::Load { path: path.into(), source }.into()),
     }

@@ -11,19 +11,18 @@ use crate::genfens;
 use crate::go::{self, Go};
 use crate::help::HELP;
 use crate::input::read_lines;
-use crate::options::{self, Options};
-use crate::output::{Faults, info_string, send};
+use crate::options::{self, Options, Session};
+use crate::output::{Faults, send};
 use crate::perft;
 use crate::position_text;
-use crate::searcher_thread::{DEFAULT_HASH, SearcherThread, Termination};
-use crate::searchless::{self, Choice};
+use crate::searcher_thread::{SearcherThread, Termination};
 use crate::uci_output::UciOutput;
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 use tandem_chess::{Move, Position};
-use tandem_hybrid::StrategistEval;
+use tandem_search::options::DEFAULT_HASH;
 use tandem_search::{Centipawns, Limits, Score, SearchResult, Searcher};
 
 /// State of the protocol: position, options, and the searcher, which may be at work on another thread.
@@ -140,13 +139,14 @@ impl Uci {
     }
 
     fn set_option(&mut self, arguments: &str) {
-        let mut options = self.options.clone();
-        let quitting = self.thread.quitting();
-        let Some(searcher) = self.thread.searcher() else { return };
-        match options::set(arguments, &mut options, searcher, &quitting) {
-            Ok(()) => self.options = options,
+        let (options, cancel) = (self.options.clone(), self.thread.quitting());
+        let Some(searcher) = self.thread.take() else { return };
+        let mut session = Session { options, searcher, cancel };
+        match session.set(arguments) {
+            Ok(()) => self.options = session.options,
             Err(error) => self.faults.report(error),
         }
+        self.thread.put_back(session.searcher);
     }
 
     fn set_position(&mut self, arguments: &str) {
@@ -172,36 +172,22 @@ impl Uci {
         if self.thread.is_busy() {
             return;
         }
-        let mut position = self.position.clone();
+        let position = self.position.clone();
         let output = UciOutput::new(position.clone(), &self.options);
         let fallback = PanicFallback { output: output.clone(), result: fallback_result(&position, &limits) };
         let termination = Termination::of(&limits);
         let after_ponderhit =
             limits.ponder.then(|| Termination::of(&Limits { ponder: false, ..limits.clone() }));
-        let task: Box<dyn FnOnce(&mut Searcher) + Send> = match self.options.searchless.choice() {
-            Choice::Search => {
-                let missing = self.options.hybrid.missing_reason();
-                Box::new(move |searcher| {
-                    missing.into_iter().for_each(info_string);
-                    let result = searcher.search(&position, &limits, &mut |info| output.info(&info));
-                    if let Some(client) = searcher.strategist() {
-                        info_string(format_args!("strategist: {}", client.statistics()));
-                    }
-                    output.best_move(&result);
-                })
-            }
-            Choice::Transformer(ranker) => Box::new(move |searcher| {
-                searchless::play(&ranker, searcher, &mut position, &limits, &output);
-            }),
-            Choice::Unavailable(reason) => {
-                let faults = self.faults.clone();
-                Box::new(move |searcher| {
-                    faults.report(reason);
-                    searcher.wait_until_answer_allowed(&limits);
-                    send("bestmove (none)");
-                })
-            }
-        };
+        let strategist = &self.options.strategist;
+        let task = strategist.player(&position, &limits, &output, &self.faults).unwrap_or_else(|| {
+            let (before, after) = strategist.messages();
+            Box::new(move |searcher| {
+                before();
+                let result = searcher.search(&position, &limits, &mut |info| output.info(&info));
+                after();
+                output.best_move(&result);
+            })
+        });
         let spare = fallback.clone();
         let begun = self.thread.start(termination, after_ponderhit, move |searcher| {
             let _fallback = fallback;
@@ -238,9 +224,7 @@ impl Uci {
         let Some(searcher) = self.thread.searcher() else { return };
         let value = searcher.evaluate(&position);
         send(eval_text::describe(&options.evaluator, &position, |position| searcher.evaluate(position)));
-        let blended = |eval: &StrategistEval, blend| searcher.blend_eval(value, eval, blend);
-        let both = options.hybrid.describe(&position, value, &options.evaluator, options.chess960, blended);
-        if let Some(both) = both {
+        if let Some(both) = options.strategist.describe(&position, value, &options, searcher) {
             send(format_args!("\n{both}"));
         }
     }
@@ -356,9 +340,9 @@ mod tests {
         engine.finish_work();
         assert!(engine.faults.any());
         let searcher = engine.thread.searcher().unwrap();
-        let Settings { multipv, move_overhead, strength, .. } = searcher.settings.clone();
+        let Settings { multipv, move_overhead, limit_strength, .. } = searcher.settings.clone();
         assert_eq!((searcher.threads(), multipv, move_overhead), (2, 3, Duration::from_millis(77)));
-        assert!(strength.is_some());
+        assert!(limit_strength);
         assert_eq!(searcher.hash_mib(), 3);
     }
 

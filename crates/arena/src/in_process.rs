@@ -15,12 +15,43 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tandem_chess::{Move, Position};
 use tandem_nets::EvaluatorChoice;
+use tandem_search::options::{self, UciOption};
 use tandem_search::{Evaluator, STACK_SIZE, SearchResult, Searcher};
 
 /// Value of `cmd` that selects the built-in search.
 pub(crate) const TANDEM: &str = "@tandem";
 /// Value of `cmd` that selects the built-in evaluation without search.
 pub(crate) const SEARCHLESS: &str = "@searchless";
+
+/// Option of the built-in search that replaces its evaluation.
+const EVAL_FILE: &[UciOption<Searcher>] =
+    &[UciOption::text("EvalFile", "file", "NNUE to use instead of the embedded one", |searcher, path| {
+        searcher.set_evaluator(EvaluatorChoice::named(path)?.factory(), &AtomicBool::new(false));
+        Ok(())
+    })];
+
+/// The option of the evaluation without search.
+const EVALUATOR: &[UciOption<EvaluatorChoice>] =
+    &[UciOption::text("EvalFile", "file", "NNUE to use instead of the embedded one", |evaluator, path| {
+        *evaluator = EvaluatorChoice::named(path)?;
+        Ok(())
+    })];
+
+/// Sets the options of a player within this process.
+///
+/// # Errors
+///
+/// Fails on an option that is in none of the tables, and on a value that the option does not accept.
+fn set_options<T>(spec: &EngineSpec, tables: &[&[UciOption<T>]], target: &mut T) -> Result<(), String> {
+    for (name, value) in &spec.options {
+        let Some(option) = tables.iter().find_map(|table| options::find(table, name)) else {
+            let known: Vec<&str> = tables.iter().copied().flatten().map(UciOption::name).collect();
+            return Err(format!("it has no option '{name}'; it has {}", known.join(", ")));
+        };
+        option.set(target, value).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
 
 /// Our own search as a player and analyst, in a thread of this process.
 pub struct TandemPlayer {
@@ -31,8 +62,8 @@ pub struct TandemPlayer {
 }
 
 impl TandemPlayer {
-    /// Creates a searcher with the options of `spec`: `Hash` (MiB, default 16), `Threads` (default 1), `Move
-    /// Overhead` (milliseconds, default 10) and `EvalFile`. Searches end early once `cancel` is set.
+    /// Creates a searcher with the options of `spec`: those of [`tandem_search::options::SEARCHER`], and
+    /// `EvalFile`. Searches end early once `cancel` is set.
     ///
     /// # Errors
     ///
@@ -44,31 +75,10 @@ impl TandemPlayer {
         if spec.ponder {
             return Err(invalid("it cannot ponder".into()));
         }
-        let (mut hash, mut threads, mut overhead) = (16, 1, Duration::from_millis(10));
-        let mut evaluator = EvaluatorChoice::built_in();
-        for (option, value) in &spec.options {
-            let number = |min: usize, max: usize| {
-                let number = value.parse().ok().filter(|number| (min..=max).contains(number));
-                number.ok_or_else(|| invalid(format!("option {option} takes a number from {min} to {max}")))
-            };
-            match option.to_ascii_lowercase().as_str() {
-                "hash" => hash = number(1, 1 << 20)?,
-                "threads" => threads = number(1, 1024)?,
-                "move overhead" => overhead = Duration::from_millis(number(0, 5000)? as u64),
-                "evalfile" => {
-                    evaluator = EvaluatorChoice::named(value).map_err(|error| invalid(error.to_string()))?;
-                }
-                _ => {
-                    return Err(invalid(format!(
-                        "it has no option '{option}'; it has Hash, Threads, Move Overhead, EvalFile"
-                    )));
-                }
-            }
-        }
-        let mut searcher =
-            Searcher::new(evaluator.factory(), hash).map_err(|error| invalid(error.to_string()))?;
-        searcher.set_threads(threads);
-        searcher.settings.move_overhead = overhead;
+        let evaluator = EvaluatorChoice::built_in();
+        let searcher = Searcher::new(evaluator.factory(), options::DEFAULT_HASH);
+        let mut searcher = searcher.map_err(|error| invalid(error.to_string()))?;
+        set_options(spec, &[options::SEARCHER, EVAL_FILE, options::TUNED], &mut searcher).map_err(invalid)?;
         Ok(Self { name, searcher: Arc::new(Mutex::new(searcher)), cancel, usable: true })
     }
 
@@ -239,12 +249,7 @@ impl Searchless {
             return Err(invalid("it cannot ponder".into()));
         }
         let mut evaluator = EvaluatorChoice::built_in();
-        for (option, value) in &spec.options {
-            if !option.eq_ignore_ascii_case("EvalFile") {
-                return Err(invalid(format!("it has no option '{option}'; it has EvalFile")));
-            }
-            evaluator = EvaluatorChoice::named(value).map_err(|error| invalid(error.to_string()))?;
-        }
+        set_options(spec, &[EVALUATOR], &mut evaluator).map_err(invalid)?;
         Ok(Self { name, evaluator: evaluator.factory()() })
     }
 

@@ -8,7 +8,7 @@
 //! - [`Limits`] and [`Clock`]: when a search ends; [`Signals`] end it from another thread;
 //! - [`Evaluator`]: the interface of an evaluation, with [`Nnue`], the hand-written [`Bootstrap`], and [`Committee`], which averages several;
 //! - [`Tablebases`]: Syzygy endgame tables; [`Strength`]: playing at a lower rating;
-//! - [`params`]: all tuned parameters in one table.
+//! - [`options`]: UCI options as declarations; [`params`]: all tuned parameters in one table.
 //!
 //! The search itself reads as numbered steps in `alphabeta.rs`, headed by their names and acronyms (RFP, NMP,
 //! LMR, …).
@@ -41,6 +41,7 @@ mod history_update;
 mod limits;
 mod movepick;
 mod nnue;
+pub mod options;
 pub mod params;
 mod pool;
 mod probing;

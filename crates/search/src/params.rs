@@ -4,6 +4,7 @@
 //! its own, so that two settings can play each other within one program, and each parameter is also a UCI
 //! option. So is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
 
+use crate::{Searcher, options::UciOption};
 #[cfg(feature = "tune")]
 use std::cell::Cell;
 
@@ -28,6 +29,15 @@ macro_rules! params {
         /// All parameters in the order of their declaration, on which journals of tunings rely.
         pub const TABLE: &[Param] = &[$(
             Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step },
+        )*];
+
+        /// A UCI option for each parameter, in a tuning build.
+        #[cfg(feature = "tune")]
+        pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[$(
+            UciOption::spin(stringify!($name), $default, $min..=$max, "", "", |searcher, value| {
+                searcher.settings.params.0[Index::$name as usize] = value as i32;
+                Ok(())
+            }),
         )*];
 
         #[cfg(feature = "tune")]
@@ -130,6 +140,9 @@ impl Values {
         CURRENT.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
     }
 }
+
+#[cfg(not(feature = "tune"))]
+pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[];
 
 params! {
     // --- Switches, one for each feature that the lab-book measures.

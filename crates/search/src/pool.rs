@@ -33,8 +33,10 @@ pub struct Settings {
     /// Minimum remaining depth, in plies, for looking up positions with as many pieces as the largest endgame
     /// tables have; positions with fewer pieces are always looked up.
     pub syzygy_probe_depth: i32,
-    /// Rating at which to play, by limiting the search; `None` is full strength.
-    pub strength: Option<Strength>,
+    /// True to play at the rating `strength`, by limiting the search; false, the default, is full strength.
+    pub limit_strength: bool,
+    /// Rating at which to play if `limit_strength` is true; the highest by default.
+    pub strength: Strength,
     /// Values of the tunable search parameters; only in builds with the feature `tune`.
     #[cfg(feature = "tune")]
     pub params: crate::params::Values,
@@ -47,10 +49,18 @@ impl Default for Settings {
             move_overhead: Duration::from_millis(10),
             contempt: Centipawns(0),
             syzygy_probe_depth: 1,
-            strength: None,
+            limit_strength: false,
+            strength: Strength::new(Strength::MAX),
             #[cfg(feature = "tune")]
             params: crate::params::Values::default(),
         }
+    }
+}
+
+impl Settings {
+    /// Rating at which to play; `None` is full strength.
+    fn rating(&self) -> Option<Strength> {
+        self.limit_strength.then_some(self.strength)
     }
 }
 
@@ -255,7 +265,7 @@ impl Searcher {
         params.make_current();
         let requested = self.settings.multipv.max(1);
         let mut multipv = requested;
-        if self.settings.strength.is_some() {
+        if self.settings.limit_strength {
             multipv = multipv.max(Strength::LINES);
         }
         let time = TimeManager::new(start, limits, self.settings.move_overhead);
@@ -273,7 +283,7 @@ impl Searcher {
             worker.prepare(Arc::clone(&shared), position, limits, &time);
             worker.root_moves.clone_from(&root_moves);
             worker.draw_for_white = draw_for_white;
-            worker.max_nodes = self.settings.strength.map(Strength::nodes);
+            worker.max_nodes = self.settings.rating().map(Strength::nodes);
         }
 
         if root_moves.is_empty() {
@@ -321,14 +331,14 @@ impl Searcher {
             strategist.count_evaluations(self.workers.iter().map(|worker| worker.evaluations).sum());
         }
 
-        let limited = self.settings.strength.is_some();
+        let limited = self.settings.limit_strength;
         let chosen = if limited || multipv > 1 || limits.depth.is_some() {
             0
         } else {
             best_thread(&self.workers.iter().map(ThreadVote::of).collect::<Vec<_>>())
         };
         let worker = &self.workers[chosen];
-        let index = match self.settings.strength {
+        let index = match self.settings.rating() {
             Some(strength) => strength.choose(&worker.root_moves, &mut SplitMix::from_clock()),
             None => 0,
         };

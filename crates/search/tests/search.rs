@@ -367,7 +367,8 @@ fn endgame_tables_overrule_the_evaluation() {
 fn a_weak_player_moves_legally_and_quickly() {
     with_stack(|| {
         let mut searcher = searcher();
-        searcher.settings.strength = Some(tandem_search::Strength::new(1320));
+        searcher.settings.limit_strength = true;
+        searcher.settings.strength = tandem_search::Strength::new(1320);
         let limits = Limits { move_time: Some(Duration::from_secs(90)), ..Limits::default() };
         let start = Instant::now();
         let (result, infos) = search(&mut searcher, &Position::startpos().fen(), &limits);
