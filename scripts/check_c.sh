@@ -17,7 +17,7 @@ target/release/examples/evaluate "$network" <"$fens" 2>/dev/null | cut -d' ' -f4
 include=crates/nnue-c/include
 library=target/release/libtandem_nnue_c.a
 for compiler in g++ clang++; do
-    command -v "$compiler" >/dev/null || { echo "$compiler: not here, skipped"; continue; }
+    command -v "$compiler" >/dev/null || { echo "not run: $compiler is missing"; continue; }
     "$compiler" -std=c++17 -O2 -Wall -Wextra -Werror -I"$include" -o "$out/evaluate-$compiler" \
         crates/nnue-c/examples/cpp/main.cpp "$library" -lpthread -ldl -lm
     "$out/evaluate-$compiler" "$network" "$fens" >"$out/$compiler.txt"

@@ -5,10 +5,11 @@
 #     scripts/check_gpu.sh LAB TESTS GAMES [OUT]
 #
 # LAB is a tandem-lab with libtorch, TESTS the test binary of crates/torch (`cargo test --release --package
-# tandem-torch --features torch --no-run` prints its path), GAMES any games that the lab reads. Nothing is
-# compiled here, so both may come from another machine; `python3` must have PyTorch. Each part writes its own
+# tandem-torch --features torch --no-run` prints its path), GAMES any games that the lab reads. TRAIN_TESTS may name
+# the test binary of crates/train (`--package tandem-train --lib`), whose CUDA trainer is then tested too. Nothing
+# is compiled here, so all may come from another machine; `python3` must have PyTorch. Each part writes its own
 # log to OUT, and a part that fails does not stop the others. PARTS selects parts, for example PARTS="train
-# step"; the default is all.
+# step"; the default is all. The exit status is 1 if a part failed.
 set -uo pipefail
 lab=$(realpath "${1:?usage: scripts/check_gpu.sh LAB TESTS GAMES [OUT]}") tests=$(realpath "$2") games=$(realpath "$3")
 out=$(mkdir -p "${4:-gpu}" && realpath "${4:-gpu}")
@@ -19,12 +20,16 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
+failed=() ran=0
 part() { # NAME COMMAND...
     local name=$1 start=$SECONDS
     [[ " ${PARTS:-$name} " == *" $name "* ]] || return
     shift
     "$@" >"$out/$name.log" 2>&1
-    echo "$name: exit $?, $((SECONDS - start)) s"
+    local status=$?
+    echo "$name: exit $status, $((SECONDS - start)) s"
+    [ $status = 0 ] || failed+=("$name")
+    ran=$((ran + 1))
     tail -n 3 "$out/$name.log" | sed 's/^/    /'
 }
 
@@ -42,7 +47,9 @@ $(cat)
 RECIPE
 }
 
-part tests "$tests" --test-threads 1
+# With the tests that need a GPU, which `cargo test` ignores.
+part tests "$tests" --include-ignored --test-threads 1
+[ -z "${TRAIN_TESTS:-}" ] || part cuda "$(realpath "$TRAIN_TESTS")" --include-ignored --test-threads 1 cuda::
 part speed python3 "$root/scripts/training_speed.py" "$lab" "$games" --device cuda --batch 256 4096 --attention plain smolgen
 recipe byte <<<'batch = 1024
 positions = 1_000_000
@@ -59,3 +66,6 @@ part memory "$lab" train endless.toml --device cuda --run runs/endless
 part nccl "$(command -v torchrun || echo torchrun)" --standalone --nproc-per-node 1 --no-python -- \
     "$lab" train byte.toml --device cuda --run runs/byte-nccl --set training.positions=200_000
 part processes bash "$root/scripts/check_torchrun.sh" "$lab" "$(command -v torchrun || echo torchrun)" "$games"
+
+echo "$ran parts ran, ${#failed[@]} failed: ${failed[*]:-none}"
+[ ${#failed[@]} = 0 ]

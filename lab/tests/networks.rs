@@ -1,10 +1,9 @@
 //! `tandem-lab evaluate`, `export`, `verify` and `doctor` as a user runs them, on a small network made here
-//! and on real ones if they are available: set `TANDEM_DATA` to a folder that has them, or put it at
-//! `../shared/data` next to the repository.
+//! and on real ones.
 
 mod common;
 
-use common::{run_err, run_ok, shared};
+use common::{data, run_err, run_ok};
 use std::path::{Path, PathBuf};
 use tandem_nnue::*;
 use tandem_util::random::SplitMix;
@@ -205,9 +204,10 @@ fn the_doctor_reports_what_it_finds() {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn real_networks_are_exported_verified_and_compared() {
     let dir = directory("real");
-    let Some(small) = shared("nets/nnue/nn-37f18f62d772.nnue") else { return };
+    let small = data("nets/nnue/nn-37f18f62d772.nnue");
     let printed = run_ok(&["verify", &small, "--positions", "500"], &dir);
     assert!(printed.contains("all integer evaluations agree"), "{printed}");
     run_ok(&["export", &small, "-o", "small.nnue"], &dir);
@@ -218,7 +218,7 @@ fn real_networks_are_exported_verified_and_compared() {
     let error = run_err(&["export", &small, "-o", "x.tnn", "--qa", "255"], &dir);
     assert!(error.contains("scales of stacks are fixed"), "{error}");
 
-    let Some(data) = shared("labelled/tcec_labelled_1.csv.zst") else { return };
+    let data = data("labelled/tcec_labelled_1.csv.zst");
     let printed = run_ok(&["verify", &small, "--positions", "500", "--data", &data], &dir);
     assert!(printed.contains("500 positions"), "{printed}");
     let printed =

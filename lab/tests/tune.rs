@@ -25,10 +25,8 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
+#[cfg_attr(feature = "tune", ignore = "needs a build without the feature `tune`")]
 fn an_ordinary_build_reports_the_needed_feature() {
-    if cfg!(feature = "tune") {
-        return;
-    }
     let folder = folder("constants");
     let output = tune(&folder, &["x", "--games", "2"]);
     assert!(!output.status.success() && stderr(&output).contains("--features tune"), "{}", stderr(&output));
@@ -39,10 +37,8 @@ fn an_ordinary_build_reports_the_needed_feature() {
 
 /// Killed early and killed late, a tuning with one worker ends as if it had not been killed.
 #[test]
+#[cfg_attr(not(feature = "tune"), ignore = "needs a build with the feature `tune`")]
 fn a_killed_tuning_resumes_to_the_same_parameters() {
-    if !cfg!(feature = "tune") {
-        return;
-    }
     let folder = folder("killed");
     let settings = |name: &'static str, seed: &'static str| {
         let common = ["--games", "60", "--nodes", "60", "--hash", "1", "--workers", "1", "--rate", "0.1"];

@@ -59,24 +59,16 @@ mod tests {
     use super::*;
     use sha2::{Digest, Sha256};
     use std::fs;
-    use std::path::PathBuf;
+    use tandem_util::test_data;
 
     /// SHA-256 of lines that are joined by line feeds, without one at the end.
     pub(super) fn checksum(lines: &[String]) -> String {
         Sha256::digest(lines.join("\n")).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Reads a file of the reference data, which a bare clone does not have: it lies beside the data that
-    /// `TANDEM_DATA` names, or in `../shared` beside the repository.
-    pub(super) fn golden(name: &str) -> Option<String> {
-        let data = std::env::var_os("TANDEM_DATA")
-            .map(PathBuf::from)
-            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-        let text = fs::read_to_string(data.join("../reference/golden").join(name)).ok();
-        if text.is_none() {
-            eprintln!("skipped: {name} is not there");
-        }
-        text
+    /// Reads a file of reference values, which lie beside the test data.
+    pub(super) fn golden(name: &str) -> String {
+        fs::read_to_string(test_data::path(&format!("../reference/golden/{name}"))).unwrap()
     }
 
     /// Positions with castling, promotions and en passant, for both sides.

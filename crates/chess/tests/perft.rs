@@ -1,12 +1,10 @@
 //! Perft counts against published numbers: any fault in the rules shows here.
-//!
-//! Without the suites, the positions below are still checked.
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
 use tandem_chess::epd::{self, Epd};
 use tandem_chess::{Position, perft};
+use tandem_util::test_data;
 
 /// Well-known positions: the start, two that are rich in special moves, two endgames, and Chess960.
 const KNOWN: [&str; 8] = [
@@ -20,17 +18,9 @@ const KNOWN: [&str; 8] = [
     "2nnrbkr/p1qppppp/8/1ppb4/6PP/3PP3/PPP2P2/BQNNRBKR w HEhe - 1 9 ;D1 21 ;D2 807 ;D3 18002",
 ];
 
-/// The suite with this name, or nothing if the data is missing: set `TANDEM_DATA` to a folder that has it, or
-/// put it at `../shared/data` beside the repository.
+/// The suite with this name, from the test data.
 fn suite(name: &str) -> Vec<Epd> {
-    let data = std::env::var_os("TANDEM_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-    let path = data.join("suites").join(name);
-    let Ok(file) = File::open(&path) else {
-        eprintln!("skipped: {name} is not there");
-        return Vec::new();
-    };
+    let file = File::open(test_data::path(&format!("suites/{name}"))).unwrap();
     epd::read(BufReader::new(file))
         .collect::<Result<_, _>>()
         .unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -59,11 +49,13 @@ fn known_positions() {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn standard_suite_to_depth_four() {
     check_to_depth_four(&suite("perft_standard.epd"));
 }
 
 #[test]
+#[ignore = "needs data"]
 fn chess960_suite_to_depth_four() {
     check_to_depth_four(&suite("perft_chess960.epd"));
 }

@@ -1,24 +1,11 @@
-//! Tests on real files of other projects. They run if `TANDEM_DATA` names a folder that has the files, or if
-//! the files are at `../shared/data` beside the repository; otherwise they print "skipped" and pass.
+//! Tests on real files of other projects.
 
-use std::path::PathBuf;
 use tandem_data::*;
+use tandem_util::test_data;
 
-fn file(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("TANDEM_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-    let path = data.join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    Some(path)
-}
-
-fn read(path: &str) -> Option<Vec<Record>> {
-    let sources = Source::parse(file(path)?.to_str().unwrap(), &Options::default()).unwrap();
-    Some(read_sources(sources, 2))
+fn read(name: &str) -> Vec<Record> {
+    let path = test_data::path(name);
+    read_sources(Source::parse(path.to_str().unwrap(), &Options::default()).unwrap(), 2)
 }
 
 fn read_sources(sources: Vec<Source>, threads: usize) -> Vec<Record> {
@@ -27,8 +14,9 @@ fn read_sources(sources: Vec<Source>, threads: usize) -> Vec<Record> {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn stockfishs_binpack_is_read_to_the_last_position() {
-    let Some(records) = read("formats/stockfish_small.binpack") else { return };
+    let records = read("formats/stockfish_small.binpack");
     assert_eq!(records.len(), 434_921);
     let count = |outcome| records.iter().filter(|record| record.result == Some(outcome)).count();
     assert_eq!([Outcome::Win, Outcome::Draw, Outcome::Loss].map(count), [133_616, 167_663, 133_642]);
@@ -38,15 +26,17 @@ fn stockfishs_binpack_is_read_to_the_last_position() {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn bullets_positions_are_boards() {
-    let Some(records) = read("formats/bulletformat_16273.bf") else { return };
+    let records = read("formats/bulletformat_16273.bf");
     assert_eq!(records.len(), 16_273);
     assert!(records.iter().all(|record| record.position.board().is_ok()));
 }
 
 #[test]
+#[ignore = "needs data"]
 fn leelas_games_replay() {
-    let Some(records) = read("formats/lc0_v6") else { return };
+    let records = read("formats/lc0_v6");
     assert_eq!(records.len(), 1_796);
     let mut followed = 0;
     for pair in records.windows(2) {
@@ -64,8 +54,9 @@ fn leelas_games_replay() {
 /// Leela's own planes are reproduced from positions and moves alone: history, repetitions, castling, clocks,
 /// policy.
 #[test]
+#[ignore = "needs data"]
 fn leelas_records_are_written_as_leela_writes_them() {
-    let Some(folder) = file("formats/lc0_v6") else { return };
+    let folder = test_data::path("formats/lc0_v6");
     let dir = std::env::temp_dir().join(format!("tandem-lc0-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mut compared = 0;
@@ -100,8 +91,9 @@ fn leelas_records_are_written_as_leela_writes_them() {
 
 /// Each format returns everything that it can carry, on the whole of a real file.
 #[test]
+#[ignore = "needs data"]
 fn a_binpack_goes_through_all_formats() {
-    let Some(records) = read("formats/stockfish_small.binpack") else { return };
+    let records = read("formats/stockfish_small.binpack");
     let dir = std::env::temp_dir().join(format!("tandem-formats-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     for name in ["x.binpack", "x.vf.zst", "x.bin", "x.plain.gz", "x.csv", "x.pgn"] {

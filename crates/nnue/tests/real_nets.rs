@@ -1,24 +1,15 @@
-//! Tests with real networks, if available: set `TANDEM_DATA` to a folder that contains them, or place it at
-//! `../shared/data` beside the repository.
+//! Tests with real networks of Stockfish.
 
-use std::path::PathBuf;
 use tandem_chess::{Board, Piece, Position, Square};
 use tandem_nnue::{Isa, Network};
+use tandem_util::test_data;
 
-fn path(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("TANDEM_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-    let path = data.join("nets/nnue").join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    Some(path)
+fn path(name: &str) -> std::path::PathBuf {
+    test_data::path(&format!("nets/nnue/{name}"))
 }
 
-fn net(name: &str) -> Option<Network> {
-    path(name).map(|path| Network::load(path).unwrap())
+fn net(name: &str) -> Network {
+    Network::load(path(name)).unwrap()
 }
 
 const NETS: [(&str, &str); 3] = [
@@ -31,11 +22,10 @@ const NETS: [(&str, &str); 3] = [
 ];
 
 #[test]
+#[ignore = "needs data"]
 fn real_networks_have_the_expected_architecture() {
     for (name, architecture) in NETS {
-        if let Some(network) = net(name) {
-            assert_eq!(network.architecture().to_string(), architecture);
-        }
+        assert_eq!(net(name).architecture().to_string(), architecture);
     }
 }
 
@@ -47,9 +37,10 @@ const FENS: [&str; 4] = [
 ];
 
 #[test]
+#[ignore = "needs data"]
 fn all_instruction_sets_agree() {
     for (name, _) in NETS {
-        let Some(network) = net(name) else { continue };
+        let network = net(name);
         let expected: Vec<_> =
             FENS.map(|fen| network.evaluate(Position::from_fen(fen).unwrap().board())).to_vec();
         for isa in Isa::available() {
@@ -71,9 +62,10 @@ fn without(board: &Board, square: Square) -> Option<Board> {
 /// Removing a queen must cost its owner much, with either side to move. A board seen from the wrong side
 /// would fail this.
 #[test]
+#[ignore = "needs data"]
 fn removing_a_piece_lowers_its_owners_value() {
     for (name, _) in NETS {
-        let Some(network) = net(name) else { continue };
+        let network = net(name);
         for fen in [FENS[0], FENS[1], FENS[3]] {
             let position = Position::from_fen(fen).unwrap();
             let whole = network.evaluate(position.board()).centipawns();
@@ -91,15 +83,15 @@ fn removing_a_piece_lowers_its_owners_value() {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn stockfish_files_are_rewritten_byte_for_byte() {
     // The third is compressed, which the writer does not support.
     for (name, _) in &NETS[..2] {
-        let Some(path) = path(name) else { continue };
-        let bytes = std::fs::read(path).unwrap();
+        let bytes = std::fs::read(path(name)).unwrap();
         let network = Network::from_bytes(&bytes).unwrap();
         assert!(network.to_stockfish().unwrap() == bytes, "{name} is not written as it was read");
     }
-    let Some(network) = net(NETS[0].0) else { return };
+    let network = net(NETS[0].0);
     let jomfish = Network::from_bytes(&network.to_jomfish().unwrap()).unwrap();
     for fen in FENS {
         let position = Position::from_fen(fen).unwrap();
@@ -108,9 +100,10 @@ fn stockfish_files_are_rewritten_byte_for_byte() {
 }
 
 #[test]
+#[ignore = "needs data"]
 fn every_real_network_survives_a_round_trip_in_our_format() {
     for (name, _) in NETS {
-        let Some(network) = net(name) else { continue };
+        let network = net(name);
         let bytes = network.to_bytes();
         let again = Network::from_bytes(&bytes).unwrap();
         assert!(again.to_bytes() == bytes, "{name}");
@@ -124,9 +117,10 @@ fn every_real_network_survives_a_round_trip_in_our_format() {
 /// Quantisation error of real networks against the same parameters in floating point: a few hundredths of a
 /// pawn.
 #[test]
+#[ignore = "needs data"]
 fn quantisation_costs_a_few_hundredths_of_a_pawn() {
     for (name, _) in NETS {
-        let Some(network) = net(name) else { continue };
+        let network = net(name);
         let float = network.to_float();
         let pawn = f64::from(float.pawn);
         let mut sum = 0.0;

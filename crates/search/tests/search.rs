@@ -287,18 +287,11 @@ fn a_thread_that_panics_does_not_block_the_search() {
     assert!(search_with_failing(0).is_err(), "a panic of the main thread is passed on");
 }
 
-/// Needs Syzygy tables: set `TANDEM_DATA` to a folder that has them, or put it at `../shared/data` beside the
-/// repository. Skipped otherwise.
 #[test]
+#[ignore = "needs data"]
 fn endgame_tables_overrule_the_evaluation() {
-    let data = std::env::var("TANDEM_DATA")
-        .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data").to_owned());
-    let tables = data + "/syzygy/3-4";
-    let tables = tables.as_str();
-    if !std::path::Path::new(tables).exists() {
-        eprintln!("skipped: no Syzygy tables at {tables}");
-        return;
-    }
+    let tables = tandem_util::test_data::path("syzygy/3-4");
+    let tables = tables.to_str().unwrap();
     with_stack(|| {
         let mut searcher = searcher();
         assert!(searcher.set_syzygy("/no/such/folder").is_err());

@@ -417,11 +417,9 @@ fn supported_network(norm: &str, attention: &str) -> String {
 
 /// Twenty steps on a GPU, most of them replayed from a CUDA graph, with our kernels and with libtorch's.
 #[test]
+#[ignore = "needs a GPU"]
 fn our_kernels_train_like_libtorch_kernels() {
-    let Ok(gpu) = Compute::from_name("cuda") else {
-        eprintln!("skipped: there is no GPU");
-        return;
-    };
+    let gpu = Compute::from_name("cuda").expect("a GPU");
     let folder = Folder::new("kernels", 6);
     let pre = "{ kind = \"layer\", place = \"pre\", last = true }";
     let rms = "{ kind = \"rms\", place = \"pre\" }";

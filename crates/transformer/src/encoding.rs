@@ -118,28 +118,14 @@ impl Channels for Masks<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::PathBuf;
     use tandem_chess::{Board, Position};
     use tandem_util::random::SplitMix;
-
-    /// Path of a test data file, if it is available: set `TANDEM_DATA` to a folder that has it, or put it at
-    /// `../shared/data` beside the repository.
-    pub(super) fn data(name: &str) -> Option<PathBuf> {
-        let data = std::env::var_os("TANDEM_DATA")
-            .map(PathBuf::from)
-            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-        let path = data.join(name);
-        if !path.exists() {
-            eprintln!("skipped: {} is missing", path.display());
-            return None;
-        }
-        Some(path)
-    }
+    use tandem_util::test_data;
 
     /// Reference values that were recorded from the code of searchless chess.
-    pub(super) fn golden() -> Option<serde_json::Value> {
-        let text = std::fs::read(data("../reference/golden/golden_searchless.json")?).unwrap();
-        Some(serde_json::from_slice(&text).unwrap())
+    pub(super) fn golden() -> serde_json::Value {
+        let text = std::fs::read(test_data::path("../reference/golden/golden_searchless.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
     }
 
     /// Plays random moves, from the standard position or a random one of Chess960.

@@ -9,7 +9,8 @@
 //! - [`random`]: [`random::SplitMix`], the generator behind every seed, whose sequence never changes;
 //! - [`checksum`]: checksums that detect damage, and [`fnv`]: a hash that recognises a file or a setting again;
 //! - [`isa`]: [`isa::Isa`], the instruction sets that kernels are compiled for, detected at run time;
-//! - [`protobuf`]: protocol buffers, for lc0's networks, ONNX and TensorBoard.
+//! - [`protobuf`]: protocol buffers, for lc0's networks, ONNX and TensorBoard;
+//! - [`test_data`]: files outside the repository that tests read.
 //!
 //! ```
 //! use tandem_util::random::SplitMix;
@@ -27,3 +28,4 @@ pub mod isa;
 pub mod output;
 pub mod protobuf;
 pub mod random;
+pub mod test_data;

@@ -32,15 +32,7 @@ pub fn directory(name: &str) -> PathBuf {
     dir
 }
 
-/// The path of outside data, if it is there; otherwise prints that the test is skipped.
-pub fn shared(path: &str) -> Option<String> {
-    let data = std::env::var_os("TANDEM_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data")));
-    let path = data.join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-        return None;
-    }
-    Some(path.to_str().unwrap().to_owned())
+/// The path of a file of the test data.
+pub fn data(name: &str) -> String {
+    tandem_util::test_data::path(name).to_str().unwrap().to_owned()
 }

@@ -149,10 +149,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs reference values"]
     fn the_list_equals_the_golden_file() {
-        if let Some(text) = golden("lc0_policy_1858.txt") {
-            assert_eq!(list(), text.lines().collect::<Vec<_>>());
-        }
+        assert_eq!(list(), golden("lc0_policy_1858.txt").lines().collect::<Vec<_>>());
     }
 
     /// Positions in which the golden moves can be played.
@@ -160,9 +159,9 @@ mod tests {
     const PROMOTING: &str = "8/P6P/4k3/8/8/4K3/p6p/6N1";
 
     #[test]
+    #[ignore = "needs reference values"]
     fn indices_equal_the_golden_file() {
-        let Some(text) = golden("golden_lc0_policy.json") else { return };
-        let cases: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let cases: serde_json::Value = serde_json::from_str(&golden("golden_lc0_policy.json")).unwrap();
         for case in cases.as_array().unwrap() {
             let uci = case["uci"].as_str().unwrap();
             let placement = match uci {

@@ -153,10 +153,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs reference values"]
     fn the_list_equals_the_golden_file() {
-        if let Some(text) = golden("searchless_actions_1968.txt") {
-            assert_eq!(list(), text.lines().collect::<Vec<_>>());
-        }
+        assert_eq!(list(), golden("searchless_actions_1968.txt").lines().collect::<Vec<_>>());
     }
 
     #[test]

@@ -110,13 +110,10 @@ fn shape(width: i64, head: i64) -> KernelShape {
     KernelShape { width, head, activation: Activation::Mish }
 }
 
-/// Kernels on this machine's GPU; `None` without a GPU.
-fn gpu_kernels(shape: KernelShape) -> Option<FusedKernels> {
-    let Ok(compute) = Compute::from_name("cuda") else {
-        eprintln!("skipped: there is no GPU");
-        return None;
-    };
-    Some(FusedKernels::new(shape, compute.device()).expect("kernels for this GPU"))
+/// Kernels on this machine's GPU.
+fn gpu_kernels(shape: KernelShape) -> FusedKernels {
+    let gpu = Compute::from_name("cuda").expect("a GPU");
+    FusedKernels::new(shape, gpu.device()).expect("kernels for this GPU")
 }
 
 struct NormCase {
@@ -484,9 +481,10 @@ fn emulated_attention_matches_libtorch() {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn norms_on_a_gpu_match_libtorch() {
     norm_cases(|rows, width, kind, centred| {
-        let Some(kernels) = gpu_kernels(shape(width, 32)) else { return };
+        let kernels = gpu_kernels(shape(width, 32));
         // Also more rows than all warps together.
         for rows in [rows, rows * 3, 64 * 64 * 3] {
             let case = NormCase::new(rows, width, kind, centred);
@@ -497,9 +495,10 @@ fn norms_on_a_gpu_match_libtorch() {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn activations_on_a_gpu_match_libtorch() {
     activation_cases(|rows, width, has_bias, activation| {
-        let Some(kernels) = gpu_kernels(KernelShape { activation, ..shape(64, 32) }) else { return };
+        let kernels = gpu_kernels(KernelShape { activation, ..shape(64, 32) });
         for rows in [rows, rows * 3, 64 * 64 * 3] {
             let case = ActivationCase::new(rows, width, has_bias, activation);
             let name = format!("{rows} x {width}, {activation:?}, {has_bias}");
@@ -509,9 +508,10 @@ fn activations_on_a_gpu_match_libtorch() {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn attention_on_a_gpu_matches_libtorch() {
     for (heads, head) in [(8, 32), (6, 16), (3, 64)] {
-        let Some(kernels) = gpu_kernels(shape(heads * head, head)) else { return };
+        let kernels = gpu_kernels(shape(heads * head, head));
         for batch in [1, 3, 64] {
             for bias in Bias::ALL {
                 let case = AttentionCase::new(batch, heads, head, bias);
@@ -523,8 +523,9 @@ fn attention_on_a_gpu_matches_libtorch() {
 }
 
 #[test]
+#[ignore = "needs a GPU"]
 fn unsupported_shapes_are_left_to_libtorch() {
-    let Some(kernels) = gpu_kernels(shape(64, 32)) else { return };
+    let kernels = gpu_kernels(shape(64, 32));
     let rows = |shape: &[i64], kind: Kind| random_values(shape, 1).to_device(kernels.device).to_kind(kind);
     assert!(kernels.attend(&rows(&[2, 64, 192], Kind::BFloat16), None).is_some());
     assert!(kernels.attend(&rows(&[2, 79, 192], Kind::BFloat16), None).is_none());
@@ -536,16 +537,11 @@ fn unsupported_shapes_are_left_to_libtorch() {
 
 /// NVRTC compiles for any GPU without having one.
 #[test]
+#[ignore = "needs libtorch with CUDA"]
 fn kernels_compile_for_gpus_that_are_not_present() {
-    if let Err(error) = load_cuda().and_then(|()| load_gpu_library()) {
-        eprintln!("skipped: {error}");
-        return;
-    }
+    load_cuda().and_then(|()| load_gpu_library()).unwrap();
     let shapes = [(90, 256, 32), (80, 64, 16), (90, 768, 64), (100, 512, 32), (90, 1024, 32)];
     for ((capability, width, head), activation) in shapes.into_iter().zip(ACTIVATIONS) {
-        match compile(capability, KernelShape { width, head, activation }) {
-            Err(error) if error.to_string().contains("cannot be found") => return,
-            outcome => outcome.unwrap(),
-        }
+        compile(capability, KernelShape { width, head, activation }).unwrap();
     }
 }

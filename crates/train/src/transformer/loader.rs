@@ -355,6 +355,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use tandem_data::{Options, Record, RecordWriter, Source};
     use tandem_transformer::Preset;
+    use tandem_util::test_data;
 
     /// A temporary folder, removed when the test ends.
     struct Folder(PathBuf);
@@ -503,25 +504,12 @@ mod tests {
         assert!(validation.windows(2).all(|pair| pair[0].keys.last() != pair[1].keys.first()));
     }
 
-    /// A file of the test data. Set `TANDEM_DATA` to its folder, or put it at `../shared/data` beside the
-    /// repository; without it the test prints that it is skipped.
-    fn data(name: &str) -> Option<PathBuf> {
-        let folder = std::env::var_os("TANDEM_DATA")
-            .map(PathBuf::from)
-            .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")));
-        let path = folder.join(name);
-        if !path.exists() {
-            eprintln!("skipped: {} is missing", path.display());
-            return None;
-        }
-        Some(path)
-    }
-
     /// Self-play games of lc0: masks, legal moves, moves and plies are equal to those that lc0 wrote.
     #[test]
+    #[ignore = "needs data"]
     fn samples_are_those_that_lc0_writes() {
         const SIZE: usize = 8356;
-        let Some(folder) = data("formats/lc0_v6") else { return };
+        let folder = test_data::path("formats/lc0_v6");
         let mut recipe = recipe(&folder, Preset::Bt3, "");
         recipe.data.validation = recipe.data.train.clone();
         recipe.training.validation_positions = 10_000;
@@ -563,8 +551,9 @@ mod tests {
 
     /// Real games: the move of every sample is among its legal moves.
     #[test]
+    #[ignore = "needs data"]
     fn real_games_become_samples() {
-        let Some(path) = data("games/otb2400.pgn.zst") else { return };
+        let path = test_data::path("games/otb2400.pgn.zst");
         let mut recipe = recipe(&path, Preset::BtSmall, "validation_fraction = 0.02\nflip = true\n");
         recipe.training.validation_positions = 2000;
         let validation =

@@ -145,8 +145,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs reference values"]
     fn win_probabilities_and_buckets_match_searchless_chess() {
-        let Some(golden) = golden() else { return };
+        let golden = golden();
         let pairs = |name: &str| -> Vec<(f64, f64)> {
             let pairs = golden[name].as_array().unwrap().iter();
             pairs.map(|pair| (pair[0].as_f64().unwrap(), pair[1].as_f64().unwrap())).collect()

@@ -164,8 +164,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs reference values"]
     fn tokens_are_those_of_searchless_chess() {
-        let Some(golden) = golden() else { return };
+        let golden = golden();
         assert_eq!(golden["alphabet"].as_str().unwrap().as_bytes(), ALPHABET);
         let mut compared = 0;
         for case in golden["tokens"].as_array().unwrap() {
