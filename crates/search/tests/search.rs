@@ -119,7 +119,9 @@ fn every_reported_line_is_legal() {
     with_stack(|| {
         let fen = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
         let (_, infos) = search(&mut searcher(), fen, &depth(10));
+        assert!(infos.len() >= 10, "a line for every depth");
         for info in infos {
+            assert!(!info.pv.is_empty(), "depth {}", info.depth);
             let mut position = Position::from_fen(fen).unwrap();
             for mv in info.pv {
                 position.try_play(mv).unwrap();

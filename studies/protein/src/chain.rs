@@ -412,14 +412,22 @@ pub(crate) mod tests {
             chain.points = (0..MAX_RESIDUES as i16).map(far).collect();
             chain.place_all();
             let mut contacts = ContactChange::default();
+            let mut nearest = i16::MAX;
             for _ in 0..3000 {
                 let before = chain.clone();
                 chain.step(&mut random, &mut contacts);
+                let distances = chain
+                    .points
+                    .iter()
+                    .flat_map(|point| [point.x, point.y].map(|at| at.min(SIDE as i16 - 1 - at)));
+                nearest = distances.fold(nearest, i16::min);
                 // Always from the same fold, where the edge is nearest.
                 if contacts.added.is_empty() {
                     chain = before;
                 }
             }
+            // The chain is as long as it can be, so it comes near; the next point out is inspected by a step.
+            assert!((1..10).contains(&nearest), "{nearest} points from the edge");
         }
     }
 }
