@@ -1,6 +1,6 @@
 //! Helpers for writing SVG files by hand, shared by the charts and the attention maps.
 
-use tandem_arena::report::escape;
+use tandem_util::markup::escape;
 
 /// The opening of a self-contained SVG file with a white background; the caller ends it with `</svg>`.
 /// `label` is the accessible name.

@@ -9,6 +9,7 @@ use crate::{MatchReport, Standings};
 use chart::LineChart;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use tandem_util::markup::escape;
 
 /// Builds the report of a match: ratings, one section for each meeting with charts, reasons for the ends of
 /// games, and the cost of the runner. The chart of the test appears only if there is a single meeting.
@@ -136,11 +137,6 @@ fn section(title: &str, content: &str) -> String {
 
 fn pre(text: &str) -> String {
     format!("<pre>{}</pre>\n", escape(text.trim_end()))
-}
-
-/// Escapes text for HTML, because names come from engines and may contain anything.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Builds a page in the style of the reports from a title and content, which must already be HTML.

@@ -7,6 +7,7 @@ use crate::filter::name_of;
 use crate::record::{Outcome, Record};
 use std::fmt::Write;
 use tandem_chess::{Color, Piece};
+use tandem_util::markup::escape;
 
 /// Counts by bin, with a label for each bin; values beyond the last bin are counted in it.
 #[derive(Clone, Debug)]
@@ -234,10 +235,6 @@ fn svg(histogram: &Histogram) -> String {
     svg + "</svg>"
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,7 +254,7 @@ mod tests {
         let table = stats.table();
         assert!(table.contains("of 20 games") && table.contains("mean score"), "{table}");
         let page = stats.page("a <b>");
-        assert!(page.contains("a &lt;b>") && page.matches("<svg").count() == 5);
+        assert!(page.contains("a &lt;b&gt;") && page.matches("<svg").count() == 5);
     }
 
     #[test]

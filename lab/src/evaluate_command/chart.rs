@@ -2,8 +2,8 @@
 
 use crate::svg;
 use std::fmt::Write as _;
-use tandem_arena::report::escape;
 use tandem_train::Bin;
+use tandem_util::markup::escape;
 
 const SIDE: f64 = 420.0;
 const LEFT: f64 = 60.0;

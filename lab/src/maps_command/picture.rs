@@ -6,8 +6,8 @@ use crate::svg::{self, number};
 use crate::svg_board::{coordinates, definitions, grid_position};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use tandem_arena::report::escape;
 use tandem_chess::{Board, Color, Square, fen};
+use tandem_util::markup::escape;
 
 const MARGIN: f64 = 28.0;
 /// Size of the board that shows the position, beside the title.

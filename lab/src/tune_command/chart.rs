@@ -2,8 +2,9 @@
 
 use crate::svg;
 use std::fmt::Write as _;
-use tandem_arena::report::{escape, ticks};
+use tandem_arena::report::ticks;
 use tandem_selfplay::Tuning;
+use tandem_util::markup::escape;
 
 const WIDTH: f64 = 980.0;
 const LEFT: f64 = 50.0;

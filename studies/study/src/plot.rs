@@ -1,6 +1,7 @@
 //! Plots of points and lines as SVG files, with axes, a legend and an optional logarithmic scale.
 
 use std::fmt::Write;
+use tandem_util::markup::escape;
 
 /// One set of points with a colour and a legend entry of its own.
 #[derive(Clone, Debug)]
@@ -110,7 +111,7 @@ impl Plot {
         ));
         line(format!("<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>"));
         let label = |x: f64, y: f64, anchor: &str, more: &str, text: &str| {
-            format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{more}>{}</text>", escaped(text))
+            format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\"{more}>{}</text>", escape(text))
         };
         line(label(WIDTH / 2.0, 22.0, "middle", " font-size=\"15\"", &self.title));
         line(label(WIDTH / 2.0, HEIGHT - 12.0, "middle", "", &self.x_label));
@@ -164,10 +165,6 @@ fn rule(from: (f64, f64), to: (f64, f64), colour: &str) -> String {
         "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"/>",
         from.0, from.1, to.0, to.1
     )
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Formats a number with as few digits as needed, at most three decimals.

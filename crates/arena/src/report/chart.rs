@@ -1,7 +1,7 @@
 //! Small charts in SVG for HTML pages: one line with an optional band, or horizontal bars.
 
-use super::escape;
 use std::fmt::Write as _;
+use tandem_util::markup::escape;
 
 /// Data of a line chart, optionally with a band around the line and horizontal guides.
 #[derive(Clone, Debug, Default)]
