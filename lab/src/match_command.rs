@@ -10,9 +10,9 @@ use tandem_arena::{
     TimeLimit, Timeouts, Tournament, TournamentFormat,
     report::to_html,
     stats::{Sprt, SprtModel},
-    summary, write_atomically,
+    summary,
 };
-use tandem_util::output::AtomicFile;
+use tandem_util::output::{AtomicFile, write_atomically};
 
 /// Play a match between UCI engines
 ///

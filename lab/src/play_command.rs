@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use tandem_arena::{EngineLimits, SplitMix, TimeLimit};
+use tandem_arena::{EngineLimits, TimeLimit};
 use tandem_chess::{Color, Position, fen};
 use tandem_transformer::Method;
+use tandem_util::random::SplitMix;
 
 /// Play a game against an engine or a transformer
 ///

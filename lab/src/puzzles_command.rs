@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, atomic::AtomicBool};
 use std::time::Duration;
 use tandem_arena::{
-    Analyst, EngineLimits, SplitMix, StartError, TimeLimit,
+    Analyst, EngineLimits, StartError, TimeLimit,
     puzzles::{PuzzleResult, RatingBand, bands, performance_rating, read_puzzles, run_puzzles, wilson},
     report::{BarChart, bar_chart, simple_page},
-    write_atomically,
 };
 use tandem_transformer::Method;
+use tandem_util::{output::write_atomically, random::SplitMix};
 
 /// Solve Lichess puzzles with an engine or a transformer, and estimate a puzzle rating
 ///

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tandem_arena::{
     StartError, TimeLimit,
     suite::{ItemResult, SuiteItem, SuiteReport, Task, compare, read_suite, run_suite},
-    write_atomically,
 };
+use tandem_util::output::write_atomically;
 
 /// Run test suites on an engine: best moves, points, mates, perft
 ///

@@ -66,8 +66,6 @@ pub use standings::{GameResult, Standings};
 pub use start::{start_analyst, start_player};
 pub use tablebase::Tablebase;
 pub use tandem_search::SyzygyError;
-pub use tandem_util::output::write_atomically;
-pub use tandem_util::random::SplitMix;
 pub use tournament::{MatchReport, Observer, Tournament, TournamentError, cpu_time};
 pub use uci_option::{OptionError, OptionKind, UciOption};
 pub use uci_player::{StartError, Timeouts, UciPlayer};

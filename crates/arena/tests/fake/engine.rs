@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::process::exit;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use tandem_arena::SplitMix;
 use tandem_chess::{Position, uci};
+use tandem_util::random::SplitMix;
 
 fn main() {
     let (diary, faults): (Vec<String>, Vec<String>) =
