@@ -76,7 +76,7 @@ fn search_all(
     let mut searcher = parent.sibling(bench.hash)?;
     searcher.set_threads(bench.threads);
     // The strategist is queried from the search, so that node counts can be compared.
-    searcher.set_strategist(parent.strategist().map(|client| std::sync::Arc::new(client.synchronous())));
+    searcher.set_strategist(parent.strategist().map(|strategist| strategist.synchronous()));
     let signals = searcher.signals();
     let (mut nodes, mut time) = (0, Duration::ZERO);
     for (index, fen) in BENCH.iter().enumerate() {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tandem_chess::{Color, Position, uci};
 use tandem_hybrid::{
     ClientSettings, FeatureContext, Features, Fingerprint, Hybrid, HybridError, HybridNetworks, QueryMode,
-    Strategist, StrategistClient, StrategistEval, Threshold,
+    StrategistClient, StrategistEvaluator, Threshold,
 };
 use tandem_nets::EvaluatorChoice;
-use tandem_search::{Centipawns, Wdl};
+use tandem_search::{Centipawns, StrategistEval, Wdl};
 use tandem_transformer::Network;
 
 /// Search depth that `eval` passes to the selector, typical of a query.
@@ -188,11 +188,12 @@ impl HybridOptions {
             let value = if is_white { value } else { -value };
             format!("{:+.2} (White's side)", f64::from(value) / 100.0)
         };
-        let eval = Strategist::new(Arc::clone(networks)).evaluate(position);
+        let output = StrategistEvaluator::new(Arc::clone(networks)).evaluate(position);
+        let eval = output.eval();
         let mut text = format!("Tactician: {}\n", for_white(tactician));
-        match (eval.centipawns(), eval.value_estimate().map(score)) {
+        match (eval.centipawns(), output.value_estimate().map(score)) {
             (Some(value), Some((_, wdl))) => {
-                let _ = write!(text, "Strategist: {}", for_white(Centipawns(value)));
+                let _ = write!(text, "Strategist: {}", for_white(value));
                 if let Some(Wdl { win, draw, loss }) = wdl {
                     let (win, loss) = if is_white { (win, loss) } else { (loss, win) };
                     let _ = write!(text, ", win {win} draw {draw} loss {loss} of 1000");
@@ -234,7 +235,7 @@ impl HybridOptions {
             None => text += "Selector: none, depth alone decides\n",
         }
         let blend = self.blend.unwrap_or(networks.blend());
-        let value = for_white(blend_eval(&eval, blend));
+        let value = for_white(blend_eval(eval, blend));
         let _ = write!(text, "Blend: {blend:.2} of the strategist, {value} where a search queries it");
         Some(text)
     }

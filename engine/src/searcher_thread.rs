@@ -5,9 +5,8 @@ use crate::output::Faults;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
-use tandem_hybrid::StrategistClient;
 use tandem_search::options::DEFAULT_HASH;
-use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher, Settings, Signals};
+use tandem_search::{EvaluatorFactory, Limits, STACK_SIZE, Searcher, Settings, Signals, Strategist};
 
 /// Condition under which work ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +49,7 @@ struct SearcherConfig {
     hash: usize,
     threads: usize,
     settings: Settings,
-    strategist: Option<Arc<StrategistClient>>,
+    strategist: Option<Arc<dyn Strategist>>,
     syzygy_path: String,
 }
 

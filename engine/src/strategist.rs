@@ -10,11 +10,11 @@ use crate::searchless::{self, Choice, Searchless};
 use crate::uci_output::UciOutput;
 use std::sync::Arc;
 use tandem_chess::Position;
-use tandem_hybrid::{Fingerprint, StrategistEval};
+use tandem_hybrid::Fingerprint;
 use tandem_nets::EvaluatorChoice;
 use tandem_nnue::Isa;
 use tandem_search::options::{Applied, UciOption};
-use tandem_search::{Centipawns, Limits, Searcher};
+use tandem_search::{Centipawns, Limits, Searcher, Strategist, StrategistEval};
 
 /// Options of the strategist.
 pub(crate) const TABLE: &[UciOption<Session>] = &[
@@ -142,12 +142,13 @@ impl StrategistOptions {
     /// Makes the search query the strategist from now on. An unchanged client is not set again, because each
     /// search thread allocates memory for it.
     pub(crate) fn attach(&self, searcher: &mut Searcher) {
-        let same = match (self.hybrid.client(), searcher.strategist()) {
+        let client = self.hybrid.client().map(|client| Arc::clone(client) as Arc<dyn Strategist>);
+        let same = match (&client, searcher.strategist()) {
             (Some(new), Some(old)) => Arc::ptr_eq(new, old),
             (new, old) => new.is_none() && old.is_none(),
         };
         if !same {
-            searcher.set_strategist(self.hybrid.client().cloned());
+            searcher.set_strategist(client);
         }
     }
 

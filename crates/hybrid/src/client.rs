@@ -10,13 +10,13 @@ pub use statistics::Statistics;
 
 use crate::eval_cache::EvalCache;
 use crate::selector::{FeatureContext, Features, Threshold};
-use crate::strategist::{HybridNetworks, Strategist};
-use crate::strategist_eval::StrategistEval;
+use crate::strategist::{HybridNetworks, StrategistEvaluator};
 use queue::{Query, Queue};
 use statistics::Tally;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
+use tandem_search::{Centipawns, QueryContext, Strategist, StrategistEval, StrategistHandle};
 
 /// Threads that run the strategist, the hybrid's transformer: its own, or the search threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl ClientSettings {
 }
 
 /// Decides which positions of a search the strategist (the hybrid's transformer) evaluates, runs it, and
-/// caches its answers. All search threads share it; each has a [`WorkerHandle`].
+/// caches its answers. All search threads share it; each has a [`StrategistHandle`].
 ///
 /// Dropping it ends the strategist's own threads once they have answered the query at hand.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl StrategistClient {
             QueryMode::InSearch { .. } => {
                 // The latency must be known before a clock runs. The first evaluation also pages the network
                 // in, so only the second counts.
-                let mut strategist = Strategist::new(Arc::clone(&shared.networks));
+                let mut strategist = StrategistEvaluator::new(Arc::clone(&shared.networks));
                 shared.answer(&mut strategist, &Position::startpos(), shared.tally.search());
                 shared.tally.forget_latency();
                 shared.answer(&mut strategist, &Position::startpos(), shared.tally.search());
@@ -114,25 +114,9 @@ impl StrategistClient {
         client
     }
 
-    /// A client of the same networks that answers within the search and starts with an empty cache: for
-    /// `bench` and other measurements that must be repeatable.
-    pub fn synchronous(&self) -> Self {
-        let mode = match self.settings.mode {
-            QueryMode::Threads(_) => ClientSettings::IN_SEARCH,
-            in_search => in_search,
-        };
-        Self::new(Arc::clone(&self.shared.networks), ClientSettings { mode, ..self.settings })
-    }
-
     /// Both networks, the bridge, the selector and their settings.
     fn networks(&self) -> &Arc<HybridNetworks> {
         &self.shared.networks
-    }
-
-    /// Weight of the strategist's value in the value of a queried position, from 0 to 1; the rest is the
-    /// NNUE's.
-    pub fn blend(&self) -> f32 {
-        self.settings.blend.unwrap_or(self.networks().blend())
     }
 
     /// Minimum output of the selector, a probability, for which a position is queried.
@@ -140,36 +124,49 @@ impl StrategistClient {
         self.settings.threshold.unwrap_or(self.networks().threshold())
     }
 
-    /// Begins a search: drops the pending queries of the last one and resets the statistics.
-    pub fn begin_search(&self) {
-        self.shared.queue.clear();
-        self.shared.tally.begin_search();
-    }
-
-    /// Ends a search: pending queries are dropped, because no thread waits for them any more.
-    pub fn end_search(&self) {
-        self.shared.queue.clear();
-    }
-
-    /// Drops pending queries and empties the cache of evaluations, for a new game.
-    pub fn clear(&self) {
-        self.shared.queue.clear();
-        self.shared.cache.clear();
-    }
-
-    /// Cached evaluation of the position with this key, if it was queried and answered.
-    pub fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
-        self.shared.cache.get(key)
-    }
-
     /// Counts of queries, answers and cache hits since the search began.
     pub fn statistics(&self) -> Statistics {
         self.shared.tally.read()
     }
+}
 
-    /// Adds the number of positions that the search evaluated with the NNUE, for [`Statistics::fraction`].
-    pub fn count_evaluations(&self, evaluations: u64) {
+impl Strategist for StrategistClient {
+    fn handle(self: Arc<Self>) -> Box<dyn StrategistHandle> {
+        Box::new(ClientHandle::new(self))
+    }
+
+    /// Drops the pending queries of the last search and resets the statistics.
+    fn begin_search(&self) {
+        self.shared.queue.clear();
+        self.shared.tally.begin_search();
+    }
+
+    /// Drops pending queries, because no thread waits for them any more.
+    fn end_search(&self, evaluations: u64) {
+        self.shared.queue.clear();
         self.shared.tally.evaluations.add(evaluations);
+    }
+
+    fn clear(&self) {
+        self.shared.queue.clear();
+        self.shared.cache.clear();
+    }
+
+    fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
+        self.shared.cache.get(key)
+    }
+
+    fn blend(&self) -> f32 {
+        self.settings.blend.unwrap_or(self.networks().blend())
+    }
+
+    /// A client of the same networks and settings with [`QueryMode::InSearch`].
+    fn synchronous(&self) -> Arc<dyn Strategist> {
+        let mode = match self.settings.mode {
+            QueryMode::Threads(_) => ClientSettings::IN_SEARCH,
+            in_search => in_search,
+        };
+        Arc::new(Self::new(Arc::clone(&self.shared.networks), ClientSettings { mode, ..self.settings }))
     }
 }
 
@@ -182,7 +179,7 @@ impl Drop for StrategistClient {
 impl Shared {
     /// Answers queries until the client is dropped.
     fn serve(&self) {
-        let mut strategist = Strategist::new(Arc::clone(&self.networks));
+        let mut strategist = StrategistEvaluator::new(Arc::clone(&self.networks));
         while let Some(query) = self.queue.pop() {
             self.answer(&mut strategist, &query.position, query.search);
             self.queue.finish(query.key());
@@ -190,37 +187,18 @@ impl Shared {
     }
 
     /// Evaluates a position for the search with this number and puts the result into the cache.
-    fn answer(&self, strategist: &mut Strategist, position: &Position, search: u64) -> Arc<StrategistEval> {
+    fn answer(
+        &self,
+        strategist: &mut StrategistEvaluator,
+        position: &Position,
+        search: u64,
+    ) -> Arc<StrategistEval> {
         let (start, generation) = (Instant::now(), self.cache.generation());
-        let eval = Arc::new(strategist.evaluate(position));
+        let eval = Arc::new(strategist.evaluate(position).into_eval());
         self.cache.insert(position.key(), Arc::clone(&eval), generation);
         self.tally.record_answer(search, start.elapsed());
         eval
     }
-}
-
-/// State of the search at the position of a query.
-#[derive(Clone, Copy, Debug)]
-pub struct QueryContext {
-    /// Remaining search depth at the position, in plies.
-    pub depth: i32,
-    /// True if this is the root of the search, which is queried without asking the selector.
-    pub root: bool,
-    /// Nodes that the search thread has visited since the search began.
-    pub nodes: u64,
-    /// State of the clock; `None` if no clock runs.
-    pub clock: Option<SearchClock>,
-}
-
-/// Time used by a search and time that it has left.
-#[derive(Clone, Copy, Debug)]
-pub struct SearchClock {
-    /// Time used since the search began.
-    pub elapsed: Duration,
-    /// Time that the search will take unless the best move turns out to be unclear or forced.
-    pub planned: Duration,
-    /// Time left until the hard limit, at which the search is broken off.
-    pub remaining: Duration,
 }
 
 /// A query is sent only if the time until the hard limit suffices for this many answers.
@@ -233,58 +211,64 @@ const TIME_DIVISOR: u32 = 20;
 const CLOCK_CHECK_NODES: u64 = 1000;
 
 /// Access of one search thread to the strategist client that all threads share.
-pub struct WorkerHandle {
+pub(crate) struct ClientHandle {
     client: Arc<StrategistClient>,
     /// Runs the network on the search thread itself; `None` if the client has threads.
-    strategist: Option<Box<Strategist>>,
+    strategist: Option<Box<StrategistEvaluator>>,
     /// Node count of this thread from which it may send its next query.
     next_query: u64,
     /// Time that this thread has spent on the strategist's network in this search.
     time_spent: Duration,
 }
 
-impl WorkerHandle {
+impl ClientHandle {
     /// Creates the handle of a search thread, with scratch memory for the network if the thread is to run it.
-    pub fn new(client: Arc<StrategistClient>) -> Self {
+    fn new(client: Arc<StrategistClient>) -> Self {
         let synchronous = matches!(client.settings.mode, QueryMode::InSearch { .. });
-        let strategist = synchronous.then(|| Box::new(Strategist::new(Arc::clone(client.networks()))));
+        let strategist =
+            synchronous.then(|| Box::new(StrategistEvaluator::new(Arc::clone(client.networks()))));
         Self { client, strategist, next_query: 0, time_spent: Duration::ZERO }
     }
 
-    /// The strategist client that all search threads share.
-    pub fn client(&self) -> &StrategistClient {
-        &self.client
+    /// True if an answer fits into the time that is left, and into the strategist's part of it.
+    fn has_time_to_answer(&self, context: QueryContext) -> bool {
+        context.clock.is_none_or(|clock| {
+            let answer = self.client.shared.tally.longest_answer();
+            // The strategist's own threads take no time from the search thread.
+            let fits_budget = self.strategist.is_none()
+                || TIME_DIVISOR * (self.time_spent + answer) <= clock.planned.max(clock.elapsed);
+            clock.remaining >= RESERVED_ANSWERS * answer && fits_budget
+        })
     }
+}
 
-    /// Resets node count and time spent; called by each thread when a search begins.
-    pub fn begin_search(&mut self) {
+impl StrategistHandle for ClientHandle {
+    fn begin_search(&mut self) {
         (self.next_query, self.time_spent) = (0, Duration::ZERO);
     }
 
-    /// Cached evaluation of the position with this key; counts a hit if there is one.
+    /// Counts a hit if the position is in the cache.
     #[inline]
-    pub fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
+    fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>> {
         let eval = self.client.lookup(key)?;
         self.client.shared.tally.hits.add(1);
         Some(eval)
     }
 
-    /// True if enough nodes have passed since the last query. Cheap, so that the caller can test it before it
-    /// prepares a query.
+    /// True if enough nodes have passed since the last query.
     #[inline]
-    pub fn may_query(&self, nodes: u64) -> bool {
+    fn may_query(&self, nodes: u64) -> bool {
         nodes >= self.next_query
     }
 
-    /// Queries a position that is not in the cache, if there is time and the selector selects it. Returns the
-    /// evaluation at once if this thread runs the network; otherwise `None`, and the answer is in the cache
-    /// some milliseconds later. `psqt_positional_gap` computes the difference between the NNUE's PSQT and
-    /// positional outputs in pawns, and is called only if the selector needs it.
-    pub fn query(
+    /// Queries the position if there is time and the selector selects it; the root is queried without asking
+    /// the selector. Returns the evaluation at once if this thread runs the network; otherwise `None`, and the
+    /// answer is in the cache some milliseconds later.
+    fn query(
         &mut self,
         position: &Position,
         context: QueryContext,
-        psqt_positional_gap: impl FnOnce() -> f32,
+        psqt_positional_gap: &mut dyn FnMut() -> Centipawns,
     ) -> Option<Arc<StrategistEval>> {
         let shared = &*self.client.shared;
         if !self.may_query(context.nodes) {
@@ -303,8 +287,10 @@ impl WorkerHandle {
         let selected = context.root
             || self.client.settings.always
             || shared.networks.selector().is_none_or(|selector| {
-                let feature_context =
-                    FeatureContext { depth: context.depth, psqt_positional_gap: psqt_positional_gap() };
+                let feature_context = FeatureContext {
+                    depth: context.depth,
+                    psqt_positional_gap: pawns(psqt_positional_gap()),
+                };
                 selector.selects(&Features::of(position, feature_context), self.client.threshold())
             });
         if !selected {
@@ -336,17 +322,10 @@ impl WorkerHandle {
             }
         }
     }
+}
 
-    /// True if an answer fits into the time that is left, and into the strategist's part of it.
-    fn has_time_to_answer(&self, context: QueryContext) -> bool {
-        context.clock.is_none_or(|clock| {
-            let answer = self.client.shared.tally.longest_answer();
-            // The strategist's own threads take no time from the search thread.
-            let fits_budget = self.strategist.is_none()
-                || TIME_DIVISOR * (self.time_spent + answer) <= clock.planned.max(clock.elapsed);
-            clock.remaining >= RESERVED_ANSWERS * answer && fits_budget
-        })
-    }
+fn pawns(Centipawns(value): Centipawns) -> f32 {
+    value as f32 / 100.0
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The strategist's evaluations by position key, shared by all threads.
 
-use crate::StrategistEval;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tandem_search::StrategistEval;
 
 /// A direct-mapped cache, split into shards.
 ///

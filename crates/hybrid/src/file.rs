@@ -5,7 +5,7 @@ use crate::bridge::{self, Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
 use crate::selector::{FEATURES, Selector};
 use crate::strategist;
-use crate::strategist_eval::DEFAULT_SCALE;
+use crate::strategist_output::DEFAULT_SCALE;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};

@@ -6,10 +6,10 @@
 //! access to a transformer. A program that only evaluates with one of the networks needs `tandem-nnue` or
 //! `tandem-transformer` alone.
 //!
-//! - [`HybridNetworks`]: both networks, bridge and selector; a [`Strategist`] evaluates positions with them;
-//! - [`StrategistEval`]: its output for a position: value, policy and entropy in a few hundred bytes;
-//! - [`StrategistClient`]: queries from a search, answered on threads of its own or within the search; each search thread
-//!   has a [`WorkerHandle`], and all of them share a cache of evaluations;
+//! - [`HybridNetworks`]: both networks, bridge and selector; a [`StrategistEvaluator`] evaluates positions with them;
+//! - [`StrategistOutput`]: its output for a position: value, policy and entropy in a few hundred bytes;
+//! - [`StrategistClient`]: the [`Strategist`](tandem_search::Strategist) of a search: it answers queries on threads of its
+//!   own or within the search, and all search threads share its cache of evaluations;
 //! - [`Bridge`]: a projection of the NNUE's accumulators, read by an [`AccumulatorReader`], into the transformer's input;
 //! - [`Selector`]: a small classifier over twenty [`Features`] that decides if a position is worth a query;
 //! - [`Hybrid`]: the `.hybrid` file that holds what was learnt between two networks, and their [`Fingerprint`]s.
@@ -17,15 +17,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use tandem_chess::Position;
-//! use tandem_hybrid::{HybridNetworks, Strategist};
+//! use tandem_hybrid::{HybridNetworks, StrategistEvaluator};
 //! use tandem_transformer::{Isa, Network, Precision, Preset, Weights};
 //!
 //! let mut architecture = Preset::BtSmall.architecture();
 //! architecture.body.layers = 1;
 //! let network = Network::new(&Weights::random(architecture, 1), Precision::F32, Isa::best());
 //! let networks = HybridNetworks::new(Arc::new(network), None)?;
-//! let eval = Strategist::new(Arc::new(networks)).evaluate(&Position::startpos());
-//! assert_eq!(eval.policy().count(), 20);
+//! let output = StrategistEvaluator::new(Arc::new(networks)).evaluate(&Position::startpos());
+//! assert_eq!(output.eval().policy().count(), 20);
 //! # Ok::<(), tandem_hybrid::IncompatibleNetworks>(())
 //! ```
 
@@ -36,16 +36,14 @@ mod file;
 mod fingerprint;
 mod selector;
 mod strategist;
-mod strategist_eval;
+mod strategist_output;
 #[cfg(test)]
 mod test_nets;
 
 pub use bridge::{AccumulatorReader, Bridge, BridgeForm};
-pub use client::{
-    ClientSettings, QueryContext, QueryMode, SearchClock, Statistics, StrategistClient, WorkerHandle,
-};
+pub use client::{ClientSettings, QueryMode, Statistics, StrategistClient};
 pub use file::{Hybrid, HybridError, IncompatibleBase, InvalidFile};
 pub use fingerprint::{Fingerprint, InvalidFingerprint};
 pub use selector::{FEATURES, Feature, FeatureContext, Features, Selector, Threshold, threshold_for};
-pub use strategist::{HybridNetworks, IncompatibleNetworks, Strategist};
-pub use strategist_eval::{PackedProbability, StrategistEval};
+pub use strategist::{HybridNetworks, IncompatibleNetworks, StrategistEvaluator};
+pub use strategist_output::StrategistOutput;

@@ -3,7 +3,7 @@
 use crate::bridge::{AccumulatorReader, Bridge, BridgeForm};
 use crate::file::Hybrid;
 use crate::selector::{Selector, Threshold};
-use crate::strategist_eval::{DEFAULT_SCALE, StrategistEval};
+use crate::strategist_output::{DEFAULT_SCALE, StrategistOutput};
 use std::sync::Arc;
 use tandem_chess::{Move, Position};
 use tandem_transformer::encoding::text;
@@ -143,7 +143,7 @@ impl HybridNetworks {
 
 /// Evaluates positions with the transformer, through the bridge if there is one. Owns the scratch memory, so
 /// each thread needs one of its own.
-pub struct Strategist {
+pub struct StrategistEvaluator {
     networks: Arc<HybridNetworks>,
     scratch: Scratch,
     batch: PositionBatch,
@@ -153,8 +153,8 @@ pub struct Strategist {
     code: Vec<f32>,
 }
 
-impl Strategist {
-    /// Creates a strategist, which evaluates positions on one thread, with scratch memory for these networks.
+impl StrategistEvaluator {
+    /// Creates an evaluator, which evaluates positions on one thread, with scratch memory for these networks.
     pub fn new(networks: Arc<HybridNetworks>) -> Self {
         let tactician = networks.tactician.as_ref().filter(|_| networks.bridge.is_some());
         Self {
@@ -169,17 +169,16 @@ impl Strategist {
 
     /// Evaluates a position. One forward pass for a network with policy or value head; one over all legal
     /// moves for a network with action values.
-    pub fn evaluate(&mut self, position: &Position) -> StrategistEval {
-        let eval = if self.networks.strategist.architecture().heads.action_value.is_some() {
+    pub fn evaluate(&mut self, position: &Position) -> StrategistOutput {
+        if self.networks.strategist.architecture().heads.action_value.is_some() {
             self.evaluate_moves(position)
         } else {
             self.evaluate_position(position)
-        };
-        eval.with_scale(self.networks.scale)
+        }
     }
 
     /// One forward pass on the position itself.
-    fn evaluate_position(&mut self, position: &Position) -> StrategistEval {
+    fn evaluate_position(&mut self, position: &Position) -> StrategistOutput {
         let Self { networks, scratch, batch, accumulator_reader, accumulators, code } = self;
         batch.of(position);
         let mut inputs = batch.inputs(&[]);
@@ -192,17 +191,18 @@ impl Strategist {
             };
         }
         let Some(output) = forward(&networks.strategist, &inputs, scratch).first() else {
-            return StrategistEval::default();
+            return StrategistOutput::default();
         };
         let policy = networks.strategist.architecture().heads.policy.as_ref();
         let moves =
             policy.map(|head| probabilities(position.board(), head.kind, &output.policy, Temperature::ONE));
-        StrategistEval::new(ValueEstimate::from_outputs(output), &moves.unwrap_or_default())
+        let value = ValueEstimate::from_outputs(output);
+        StrategistOutput::new(value, &moves.unwrap_or_default(), networks.scale)
     }
 
     /// One forward pass with a token for each move. The better the win probability after a move, the more
     /// probable the move; the best one is the position's value.
-    fn evaluate_moves(&mut self, position: &Position) -> StrategistEval {
+    fn evaluate_moves(&mut self, position: &Position) -> StrategistOutput {
         let board = position.board();
         let legal = position.legal_moves();
         let numbered = legal.iter().filter_map(|&mv| Some((mv, text::action(board, mv)?)));
@@ -221,7 +221,8 @@ impl Strategist {
         if let Some(temperature) = Temperature::new(WIN_PROBABILITY_TEMPERATURE) {
             softmax_in_place(&mut moves, temperature);
         }
-        StrategistEval::new(best.map(|probability| ValueEstimate::WinProbability(probability.into())), &moves)
+        let value = best.map(|probability| ValueEstimate::WinProbability(probability.into()));
+        StrategistOutput::new(value, &moves, self.networks.scale)
     }
 }
 
@@ -238,8 +239,8 @@ mod tests {
 
     const FEN: &str = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R b KQkq - 0 1";
 
-    fn evaluated(networks: HybridNetworks) -> StrategistEval {
-        Strategist::new(Arc::new(networks)).evaluate(&Position::from_fen(FEN).unwrap())
+    fn evaluated(networks: HybridNetworks) -> StrategistOutput {
+        StrategistEvaluator::new(Arc::new(networks)).evaluate(&Position::from_fen(FEN).unwrap())
     }
 
     fn networks() -> HybridNetworks {
@@ -255,7 +256,7 @@ mod tests {
         let open = with(test_nets::open_bridge(BridgeForm::Gated, 64));
         let plain = with(test_nets::open_bridge(BridgeForm::Plain, 64));
         assert!(open != alone && plain != alone && plain != open);
-        assert_eq!(open.policy().count(), alone.policy().count());
+        assert_eq!(open.eval().policy().count(), alone.eval().policy().count());
     }
 
     #[test]
@@ -264,9 +265,9 @@ mod tests {
             let mut architecture = preset.architecture();
             architecture.body.layers = 1;
             let network = Network::new(&Weights::random(architecture, 1), Precision::F32, Isa::best());
-            let eval = evaluated(HybridNetworks::new(Arc::new(network), None).unwrap());
-            assert!((0.0..=1.0).contains(&eval.value_estimate().unwrap().win_probability()));
-            let sum: f32 = eval.policy().map(|(_, probability)| probability.get()).sum();
+            let output = evaluated(HybridNetworks::new(Arc::new(network), None).unwrap());
+            assert!((0.0..=1.0).contains(&output.value_estimate().unwrap().win_probability()));
+            let sum: f32 = output.eval().policy().map(|(_, probability)| probability.get()).sum();
             assert!((sum - 1.0).abs() < 0.01);
         }
     }

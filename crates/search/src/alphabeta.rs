@@ -7,7 +7,7 @@ use crate::history::{PieceTo, Threats};
 use crate::history_update::bonus;
 use crate::movepick::{MovePicker, is_noisy};
 use crate::params::*;
-use crate::strategist::reduction_change;
+use crate::strategist_query::reduction_change;
 use crate::syzygy::TableResult;
 use crate::tt::{Bound, TtEntry};
 use crate::value::*;

@@ -7,6 +7,8 @@
 //! - [`Searcher`]: owns hash table, threads (Lazy SMP) and [`Settings`]; returns a [`SearchResult`] and reports [`Info`]s;
 //! - [`Limits`] and [`Clock`]: when a search ends; [`Signals`] end it from another thread;
 //! - [`Evaluator`]: the interface of an evaluation, with [`Nnue`], the hand-written [`Bootstrap`], and [`Committee`], which averages several;
+//! - [`Strategist`]: the interface of a slower provider of policies and values, which a search queries on some
+//!   positions and may go on meanwhile;
 //! - [`Tablebases`]: Syzygy endgame tables; [`Strength`]: playing at a lower rating;
 //! - [`options`]: UCI options as declarations; [`params`]: all tuned parameters in one table.
 //!
@@ -49,6 +51,8 @@ mod quiescence;
 mod report;
 mod shared;
 mod strategist;
+mod strategist_eval;
+mod strategist_query;
 mod strength;
 mod syzygy;
 mod time;
@@ -64,6 +68,8 @@ pub use nnue::Nnue;
 pub use pool::{STACK_SIZE, Searcher, Settings};
 pub use report::{Info, ScoreBound, SearchResult, Wdl, nodes_per_second};
 pub use shared::Signals;
+pub use strategist::{QueryContext, SearchClock, Strategist, StrategistHandle};
+pub use strategist_eval::{PackedProbability, StrategistEval};
 pub use strength::Strength;
 pub use syzygy::{SyzygyError, TableResult, Tablebases};
 pub use tt::OutOfMemory;

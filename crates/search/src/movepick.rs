@@ -3,13 +3,13 @@
 
 use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
-use crate::strategist::order_bonus;
+use crate::strategist_eval::StrategistEval;
+use crate::strategist_query::order_bonus;
 use arrayvec::ArrayVec;
 use tandem_chess::{
     BitBoard, MAX_MOVES, Move, Piece, Position, Rank, checking_squares, exchange_value, generate_noisy,
     get_bishop_rays, get_rook_rays,
 };
-use tandem_hybrid::StrategistEval;
 
 /// Moves with scores, from which the best is taken repeatedly. Keys are in an array of their own, so that the
 /// search for the maximum is a few vector instructions. Quiet moves follow the captures in the same arrays,

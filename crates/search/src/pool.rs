@@ -5,6 +5,7 @@ use crate::evaluator::EvaluatorFactory;
 use crate::limits::Limits;
 use crate::report::{Info, ScoreBound, SearchResult};
 use crate::shared::{Counters, Shared, Signals};
+use crate::strategist::Strategist;
 use crate::strength::Strength;
 use crate::syzygy::{FoundTables, SyzygyError, Tablebases};
 use crate::time::TimeManager;
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tandem_chess::{Color, Move, PackedMove, Position};
-use tandem_hybrid::{StrategistClient, WorkerHandle};
 use tandem_util::random::SplitMix;
 
 /// Settings of a [`Searcher`] that may change between two searches, but not during one.
@@ -78,7 +78,7 @@ pub struct Searcher {
     table: Arc<TranspositionTable>,
     signals: Arc<Signals>,
     tablebases: Option<Arc<Tablebases>>,
-    strategist: Option<Arc<StrategistClient>>,
+    strategist: Option<Arc<dyn Strategist>>,
 }
 
 impl Searcher {
@@ -141,21 +141,21 @@ impl Searcher {
         let shared = Arc::new(self.shared(threads));
         for id in self.workers.len()..threads {
             let mut worker = Worker::new(id, Arc::clone(&shared), (self.factory)());
-            worker.strategist = self.strategist.clone().map(WorkerHandle::new);
+            worker.strategist = self.strategist.clone().map(Strategist::handle);
             self.workers.push(worker);
         }
     }
 
     /// Sets the strategist that the next searches query; `None` searches without one.
-    pub fn set_strategist(&mut self, strategist: Option<Arc<StrategistClient>>) {
+    pub fn set_strategist(&mut self, strategist: Option<Arc<dyn Strategist>>) {
         self.strategist = strategist;
         for worker in &mut self.workers {
-            worker.strategist = self.strategist.clone().map(WorkerHandle::new);
+            worker.strategist = self.strategist.clone().map(Strategist::handle);
         }
     }
 
-    /// The strategist client that searches query; `None` if they do not use one.
-    pub fn strategist(&self) -> Option<&Arc<StrategistClient>> {
+    /// The strategist that searches query; `None` if they do not use one.
+    pub fn strategist(&self) -> Option<&Arc<dyn Strategist>> {
         self.strategist.as_ref()
     }
 
@@ -220,7 +220,7 @@ impl Searcher {
         self.tablebases.as_ref().map_or("", |tables| tables.path())
     }
 
-    /// Clears the hash table, the histories (statistics of moves for ordering) and the strategist's cache for
+    /// Clears the hash table, the histories (statistics of moves for ordering) and the strategist's evaluations for
     /// a new game. Setting `cancel` ends the work early.
     pub fn clear(&mut self, cancel: &AtomicBool) {
         self.table.clear(available_threads(), cancel);
@@ -245,6 +245,7 @@ impl Searcher {
             signals: Arc::clone(&self.signals),
             tablebases: self.tablebases.clone(),
             tb_probe_depth: self.settings.syzygy_probe_depth,
+            strategist: self.strategist.clone(),
             counters: (0..threads).map(|_| Counters::default()).collect(),
         }
     }
@@ -327,8 +328,7 @@ impl Searcher {
         });
 
         if let Some(strategist) = &self.strategist {
-            strategist.end_search();
-            strategist.count_evaluations(self.workers.iter().map(|worker| worker.evaluations).sum());
+            strategist.end_search(self.workers.iter().map(|worker| worker.evaluations).sum());
         }
 
         let limited = self.settings.limit_strength;

@@ -1,6 +1,7 @@
 //! State shared by the threads of a search: signals, hash table, tables and node counters.
 
 use crate::params;
+use crate::strategist::Strategist;
 use crate::syzygy::Tablebases;
 use crate::tt::TranspositionTable;
 use std::sync::Arc;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) signals: Arc<Signals>,
     pub(crate) tablebases: Option<Arc<Tablebases>>,
     pub(crate) tb_probe_depth: i32,
+    pub(crate) strategist: Option<Arc<dyn Strategist>>,
     pub(crate) counters: Vec<Counters>,
 }
 

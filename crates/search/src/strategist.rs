@@ -1,155 +1,86 @@
-//! The strategist in the search: where it is queried and how its evaluation is used.
+//! The interface between the search and a strategist: a slow but strong provider of policies and values.
 //!
-//! It is queried where an answer can still pay: at the root, on principal variations, and at high remaining
-//! depth; never in quiescence, and never right after a null move, because that position is not of a game. Its
-//! evaluation serves in four ways, each with a switch of its own: move ordering, reductions, static
-//! evaluation, and time management. Without a strategist the search is unchanged, node for node.
+//! A strategist takes as long for one position as the search takes for thousands of nodes. So the search sends
+//! it few positions, may go on while they are evaluated, and looks the evaluations up when it comes to the
+//! positions again. `tandem-hybrid` provides one that runs a transformer; this crate knows only the interface.
 
-use crate::alphabeta::NodeType;
-use crate::params::*;
-use crate::pool::Searcher;
-use crate::value::{Centipawns, MAX_EVAL, Value};
-use crate::worker::Worker;
+use crate::strategist_eval::StrategistEval;
+use crate::value::Centipawns;
 use std::sync::Arc;
-use tandem_chess::Move;
-use tandem_hybrid::{QueryContext, StrategistEval};
+use std::time::Duration;
+use tandem_chess::Position;
 
-impl Worker {
-    /// The strategist's evaluation of the position, if it is in the cache. If not, and `may_query` is true,
-    /// the position is queried: the answer is returned at once or is in the cache at a later visit.
-    #[inline]
-    pub(crate) fn query_strategist<N: NodeType>(
+/// A provider of policies and values, which all threads of a search share. It decides which positions are worth
+/// an evaluation, and keeps the evaluations of a game.
+pub trait Strategist: Send + Sync {
+    /// Access for one search thread, which keeps it for many searches.
+    fn handle(self: Arc<Self>) -> Box<dyn StrategistHandle>;
+
+    /// Begins a search: queries of the last one that are still pending are no longer needed.
+    fn begin_search(&self);
+
+    /// Ends a search, in which the evaluator evaluated this number of positions, all threads together.
+    fn end_search(&self, evaluations: u64);
+
+    /// Drops pending queries and forgets all evaluations, for a new game.
+    fn clear(&self);
+
+    /// Evaluation of the position with this key, if it is known. In contrast to [`StrategistHandle::lookup`],
+    /// the call does not count as a use.
+    fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>>;
+
+    /// Weight of the strategist's value in the value of an evaluated position, from 0 to 1; the rest is the
+    /// evaluator's.
+    fn blend(&self) -> f32;
+
+    /// A strategist like this one that knows no position and answers within the search, so that a search with
+    /// one thread can be repeated node for node; for `bench` and other measurements.
+    fn synchronous(&self) -> Arc<dyn Strategist>;
+}
+
+/// Access of one search thread to a [`Strategist`].
+pub trait StrategistHandle: Send {
+    /// Begins a search, in which the thread's node count starts at 0.
+    fn begin_search(&mut self);
+
+    /// Evaluation of the position with this key, if it is known.
+    fn lookup(&self, key: u64) -> Option<Arc<StrategistEval>>;
+
+    /// True if the strategist may accept a query at this node count of the thread. Cheap, so that the search
+    /// can test it before it prepares a query.
+    fn may_query(&self, nodes: u64) -> bool;
+
+    /// Queries a position that [`Self::lookup`] does not know. Returns the evaluation if it was made at once;
+    /// otherwise `None`, and the evaluation may be known later. `psqt_positional_gap` computes
+    /// [`crate::Evaluator::psqt_positional_gap`] of the position, and should be called only if it is needed.
+    fn query(
         &mut self,
-        depth: i32,
-        ply: usize,
-        may_query: bool,
-    ) -> Option<Arc<StrategistEval>> {
-        if self.strategist.is_none() || !N::ROOT && depth < strategist_pv_depth().min(strategist_depth()) {
-            return None;
-        }
-        let min_depth = if N::PV { strategist_pv_depth() } else { strategist_depth() };
-        let is_worthwhile = N::ROOT || depth >= min_depth && self.stack[ply - 1].mv.is_some();
-        self.lookup_or_query(depth, N::ROOT, may_query && is_worthwhile)
-    }
-
-    #[inline(never)]
-    fn lookup_or_query(&mut self, depth: i32, root: bool, query: bool) -> Option<Arc<StrategistEval>> {
-        let Self { strategist: Some(handle), position, evaluator, .. } = self else { return None };
-        if let Some(eval) = handle.lookup(position.key()) {
-            return Some(eval);
-        }
-        if !query || !handle.may_query(self.nodes) {
-            return None;
-        }
-        // While pondering the opponent's clock runs, not ours.
-        let clock = self.time.clock().filter(|_| !self.shared.signals.is_pondering());
-        let context = QueryContext { depth, root, nodes: self.nodes, clock };
-        let eval =
-            handle.query(position, context, || evaluator.psqt_positional_gap(position).0 as f32 / 100.0);
-        if eval.is_some() {
-            // The answer took as long as thousands of nodes.
-            self.check_soon();
-        }
-        eval
-    }
-
-    /// The evaluator's value, blended with the strategist's by the weight of the client.
-    pub(crate) fn blend_eval(&self, raw: Value, eval: &StrategistEval) -> Value {
-        self.strategist.as_ref().map_or(raw, |handle| blended_value(raw, eval, handle.client().blend()))
-    }
-
-    /// The strategist's move if it is probable enough to be tried first where there is no TT move.
-    pub(crate) fn top_move(&self, eval: Option<&StrategistEval>) -> Option<Move> {
-        let (mv, probability) = eval.filter(|_| use_strategist_order() != 0)?.top_move()?;
-        let trusted = probability.in_1024() >= strategist_first() && self.position.board().is_legal(mv);
-        trusted.then_some(mv)
-    }
-
-    /// Entropy of the strategist's policy at the root in nats; `None` if it has not evaluated the root.
-    pub(crate) fn root_policy_entropy(&self) -> Option<f64> {
-        let handle = self.strategist.as_ref().filter(|_| use_strategist_time() != 0)?;
-        handle.client().lookup(self.position.key())?.entropy().map(f64::from)
-    }
+        position: &Position,
+        context: QueryContext,
+        psqt_positional_gap: &mut dyn FnMut() -> Centipawns,
+    ) -> Option<Arc<StrategistEval>>;
 }
 
-impl Searcher {
-    /// Blends a static evaluation with the strategist's (a transformer network's) value as the search does,
-    /// both in centipawns for the side to move. `blend` is the strategist's weight from 0 to 1, but the
-    /// change is bounded, and a large `evaluation` is returned unchanged. Used by the command `eval` to show
-    /// the value that a search would use.
-    pub fn blend_eval(&self, evaluation: Centipawns, eval: &StrategistEval, blend: f32) -> Centipawns {
-        #[cfg(feature = "tune")]
-        self.settings.params.make_current();
-        Centipawns(blended_value(evaluation.0, eval, blend))
-    }
+/// State of the search at the position of a query.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryContext {
+    /// Remaining search depth at the position, in plies.
+    pub depth: i32,
+    /// True if this is the root of the search.
+    pub root: bool,
+    /// Nodes that the search thread has visited since the search began.
+    pub nodes: u64,
+    /// State of the clock; `None` if no clock runs.
+    pub clock: Option<SearchClock>,
 }
 
-/// Moves a value towards the strategist's, by at most `strategist_value_max`. Where one side is as good as
-/// winning, a win probability says little about the margin, so that large values stay as they are.
-fn blended_value(raw: Value, eval: &StrategistEval, blend: f32) -> Value {
-    let Some(centipawns) = eval.centipawns() else { return raw };
-    if use_strategist_value() == 0 || raw.abs() > strategist_value_range() {
-        return raw;
-    }
-    let centipawns = centipawns * strategist_scale() / 100;
-    let blend = (blend * 1024.0) as Value;
-    let change = ((centipawns - raw) * blend / 1024).clamp(-strategist_value_max(), strategist_value_max());
-    (raw + change).clamp(-MAX_EVAL, MAX_EVAL)
-}
-
-/// Addition to the ordering score of a quiet move, proportional to its policy probability.
-#[inline]
-pub(crate) fn order_bonus(eval: &StrategistEval, mv: Move) -> i32 {
-    eval.probability(mv).map_or(0, |probability| strategist_order() * probability.in_1024() / 1024)
-}
-
-/// Change of a move's reduction in 1/1024 of a ply: probable moves are reduced less, very improbable ones
-/// more.
-#[inline]
-pub(crate) fn reduction_change(eval: &StrategistEval, mv: Move) -> i32 {
-    if use_strategist_lmr() == 0 {
-        return 0;
-    }
-    let Some(probability) = eval.probability(mv) else { return 0 };
-    let probability = probability.in_1024();
-    if probability < strategist_lmr_unlikely_below() {
-        strategist_lmr_unlikely()
-    } else {
-        -strategist_lmr_probability() * probability / 1024
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tandem_chess::Position;
-    use tandem_transformer::ValueEstimate;
-
-    #[test]
-    fn probable_moves_are_ordered_earlier_and_reduced_less() {
-        let moves = Position::startpos().legal_moves();
-        let probabilities = [0.6, 0.3, 0.099, 0.001];
-        let policy: Vec<(Move, f32)> = moves.iter().copied().zip(probabilities).collect();
-        let eval = StrategistEval::new(None, &policy);
-        let of = |change: fn(&StrategistEval, Move) -> i32| -> Vec<i32> {
-            moves[..4].iter().map(|&mv| change(&eval, mv)).collect()
-        };
-        assert!(of(order_bonus).is_sorted_by(|more, less| more > less));
-        assert!(of(reduction_change).is_sorted_by(|less, more| less < more));
-        assert!(reduction_change(&eval, moves[0]) < 0 && reduction_change(&eval, moves[3]) > 0);
-        // Moves outside the policy are not affected.
-        assert_eq!((order_bonus(&eval, moves[9]), reduction_change(&eval, moves[9])), (0, 0));
-    }
-
-    #[test]
-    fn a_value_is_blended_with_the_strategists_within_a_bound() {
-        let eval = StrategistEval::new(Some(ValueEstimate::Wdl { win: 0.6, draw: 0.3, loss: 0.1 }), &[]);
-        assert_eq!(eval.centipawns(), Some(137));
-        assert_eq!([0.0, 0.25, 0.5].map(|blend| blended_value(37, &eval, blend)), [37, 62, 87]);
-        assert_eq!(blended_value(237, &eval, 0.5), 187);
-        // The change is bounded, and a decided game is not changed at all.
-        assert_eq!([blended_value(37, &eval, 1.0), blended_value(-700, &eval, 1.0)], [117, -620]);
-        assert_eq!([blended_value(801, &eval, 1.0), blended_value(-801, &eval, 1.0)], [801, -801]);
-        assert_eq!(blended_value(37, &StrategistEval::new(None, &[]), 1.0), 37);
-    }
+/// Time used by a search and time that it has left.
+#[derive(Clone, Copy, Debug)]
+pub struct SearchClock {
+    /// Time used since the search began.
+    pub elapsed: Duration,
+    /// Time that the search will take unless the best move turns out to be unclear or forced.
+    pub planned: Duration,
+    /// Time left until the hard limit, at which the search is broken off.
+    pub remaining: Duration,
 }

@@ -2,8 +2,8 @@
 
 use crate::limits::Limits;
 use crate::params::*;
+use crate::strategist::SearchClock;
 use std::time::{Duration, Instant};
-use tandem_hybrid::SearchClock;
 
 /// Soft and hard time limit of one search.
 #[derive(Clone, Debug)]

@@ -6,13 +6,13 @@ use crate::limits::Limits;
 use crate::movepick::is_noisy;
 use crate::params::*;
 use crate::shared::{Logarithms, Shared};
+use crate::strategist::StrategistHandle;
 use crate::time::TimeManager;
 use crate::value::{DRAW, INFINITE, MAX_EVAL, MAX_PLY, NONE, Value};
 use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tandem_chess::{BitBoard, Color, Move, Piece, Position};
-use tandem_hybrid::WorkerHandle;
 
 /// An entry of the search stack: the state of one ply of the current line (`ss` in Stockfish).
 #[derive(Clone)]
@@ -91,7 +91,7 @@ pub(crate) struct Worker {
     pub(crate) position: Position,
     pub(crate) evaluator: Box<dyn Evaluator>,
     /// Access to the strategist, if there is one.
-    pub(crate) strategist: Option<WorkerHandle>,
+    pub(crate) strategist: Option<Box<dyn StrategistHandle>>,
     pub(crate) histories: Box<Histories>,
     pub(crate) stack: Box<[StackEntry]>,
     /// Triangular PV table: the best line from each ply of a PV node.

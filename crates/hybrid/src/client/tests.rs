@@ -4,6 +4,7 @@ use super::*;
 use crate::file::Hybrid;
 use crate::fingerprint::Fingerprint;
 use crate::test_nets;
+use tandem_search::SearchClock;
 use tandem_util::random::SplitMix;
 
 fn client(mode: QueryMode) -> Arc<StrategistClient> {
@@ -28,18 +29,18 @@ fn game(plies: usize) -> Vec<Position> {
     positions
 }
 
-fn never() -> f32 {
+fn never() -> Centipawns {
     panic!("the gap is not needed")
 }
 
 #[test]
 fn in_the_search_it_answers_at_once_and_once_per_interval_of_nodes() {
     let client = client(QueryMode::InSearch { nodes: 100 });
-    let mut handle = WorkerHandle::new(Arc::clone(&client));
+    let mut handle = ClientHandle::new(Arc::clone(&client));
     let positions = game(10);
-    let answered = |handle: &mut WorkerHandle| -> Vec<bool> {
+    let answered = |handle: &mut ClientHandle| -> Vec<bool> {
         let query = |(index, position): (usize, &Position)| {
-            handle.query(position, context(30 * index as u64), never).is_some()
+            handle.query(position, context(30 * index as u64), &mut never).is_some()
         };
         positions.iter().enumerate().map(query).collect()
     };
@@ -60,15 +61,15 @@ fn in_the_search_it_answers_at_once_and_once_per_interval_of_nodes() {
 #[test]
 fn in_the_search_a_position_that_another_thread_evaluates_is_not_evaluated_again() {
     let client = client(QueryMode::InSearch { nodes: 100 });
-    let mut handle = WorkerHandle::new(Arc::clone(&client));
+    let mut handle = ClientHandle::new(Arc::clone(&client));
     let positions = game(2);
     let key = positions[0].key();
     assert!(client.shared.queue.start(key) && !client.shared.queue.start(key));
-    assert!(handle.query(&positions[0], context(0), never).is_none());
+    assert!(handle.query(&positions[0], context(0), &mut never).is_none());
     // The interval until the next query has not begun.
-    assert!(handle.query(&positions[1], context(1), never).is_some());
+    assert!(handle.query(&positions[1], context(1), &mut never).is_some());
     client.shared.queue.finish(key);
-    assert!(handle.query(&positions[0], context(200), never).is_some());
+    assert!(handle.query(&positions[0], context(200), &mut never).is_some());
     assert_eq!(client.statistics().queried, 2);
 }
 
@@ -77,10 +78,9 @@ fn in_the_search_it_is_deterministic() {
     let positions = game(6);
     let first = client(QueryMode::Threads(1));
     let outputs = || -> Vec<Arc<StrategistEval>> {
-        let client = Arc::new(first.synchronous());
-        let mut handle = WorkerHandle::new(Arc::clone(&client));
+        let mut handle = first.synchronous().handle();
         let query = |(index, position): (usize, &Position)| {
-            handle.query(position, context(1_000_000 * index as u64), never).unwrap()
+            handle.query(position, context(1_000_000 * index as u64), &mut never).unwrap()
         };
         positions.iter().enumerate().map(query).collect()
     };
@@ -89,20 +89,20 @@ fn in_the_search_it_is_deterministic() {
 
 #[test]
 fn without_time_for_an_answer_nothing_is_queried() {
-    let mut handle = WorkerHandle::new(client(QueryMode::InSearch { nodes: 1 }));
+    let mut handle = ClientHandle::new(client(QueryMode::InSearch { nodes: 1 }));
     let position = Position::startpos();
     let clock = |elapsed: u64, planned: u64, remaining: u64| {
         let [elapsed, planned, remaining] = [elapsed, planned, remaining].map(Duration::from_micros);
         QueryContext { clock: Some(SearchClock { elapsed, planned, remaining }), ..context(u64::MAX) }
     };
     const HOUR: u64 = 3_600_000_000;
-    assert!(handle.query(&position, clock(0, HOUR, 1), never).is_none());
+    assert!(handle.query(&position, clock(0, HOUR, 1), &mut never).is_none());
     // Not even the root is queried if an answer takes too much of the move's time.
-    assert!(handle.query(&position, QueryContext { root: true, ..clock(0, 1, HOUR) }, never).is_none());
-    assert!(handle.query(&position, clock(0, HOUR, HOUR), never).is_some());
-    assert!(handle.query(&position, clock(1, 1, HOUR), never).is_none());
+    assert!(handle.query(&position, QueryContext { root: true, ..clock(0, 1, HOUR) }, &mut never).is_none());
+    assert!(handle.query(&position, clock(0, HOUR, HOUR), &mut never).is_some());
+    assert!(handle.query(&position, clock(1, 1, HOUR), &mut never).is_none());
     // The move takes longer than planned.
-    assert!(handle.query(&position, clock(HOUR, 1, HOUR), never).is_some());
+    assert!(handle.query(&position, clock(HOUR, 1, HOUR), &mut never).is_some());
 }
 
 /// Both sides of each bound, with a known latency of ten milliseconds.
@@ -114,17 +114,17 @@ fn answers_take_at_most_their_part_of_the_time() {
         let client = client(QueryMode::InSearch { nodes: 1 });
         client.shared.tally.forget_latency();
         client.shared.tally.record_answer(client.shared.tally.search(), answer);
-        let mut handle = WorkerHandle::new(client);
+        let mut handle = ClientHandle::new(client);
         let clock = |planned, remaining| Some(SearchClock { elapsed: Duration::ZERO, planned, remaining });
         let hour = Duration::from_secs(3600);
         // A query without time, and then another one.
         assert!(
             handle
-                .query(&position, QueryContext { clock: clock(answer, hour), ..context(0) }, never)
+                .query(&position, QueryContext { clock: clock(answer, hour), ..context(0) }, &mut never)
                 .is_none()
         );
         handle
-            .query(&position, QueryContext { clock: clock(planned, remaining), ..context(nodes) }, never)
+            .query(&position, QueryContext { clock: clock(planned, remaining), ..context(nodes) }, &mut never)
             .is_some()
     };
     let [planned, remaining, bit] = [200_000, 80_000, 1].map(Duration::from_micros);
@@ -138,8 +138,8 @@ fn answers_take_at_most_their_part_of_the_time() {
 fn an_answer_that_was_begun_before_a_new_game_is_not_kept() {
     let client = client(QueryMode::InSearch { nodes: 1 });
     let position = Position::startpos();
-    let mut handle = WorkerHandle::new(Arc::clone(&client));
-    assert!(handle.query(&position, context(0), never).is_some());
+    let mut handle = ClientHandle::new(Arc::clone(&client));
+    assert!(handle.query(&position, context(0), &mut never).is_some());
     assert!(client.lookup(position.key()).is_some());
     let (generation, eval) = (client.shared.cache.generation(), client.lookup(position.key()).unwrap());
     client.clear();
@@ -150,21 +150,20 @@ fn an_answer_that_was_begun_before_a_new_game_is_not_kept() {
 #[test]
 fn threads_of_the_strategist_answer_later() {
     let client = client(QueryMode::Threads(2));
-    let mut handle = WorkerHandle::new(Arc::clone(&client));
+    let mut handle = ClientHandle::new(Arc::clone(&client));
     let positions = game(12);
     let start = Instant::now();
     while positions.iter().any(|position| client.lookup(position.key()).is_none()) {
         for position in &positions {
             if handle.lookup(position.key()).is_none() {
-                assert!(handle.query(position, context(0), never).is_none());
+                assert!(handle.query(position, context(0), &mut never).is_none());
             }
         }
         assert!(start.elapsed() < Duration::from_secs(60), "{:?}", client.statistics());
     }
-    let synchronous = client.synchronous();
-    let mut handle = WorkerHandle::new(Arc::new(synchronous));
+    let mut handle = client.synchronous().handle();
     for (index, position) in positions.iter().enumerate() {
-        let expected = handle.query(position, context(1_000_000 * index as u64), never);
+        let expected = handle.query(position, context(1_000_000 * index as u64), &mut never);
         assert_eq!(client.lookup(position.key()), expected);
     }
     assert!(client.statistics().answered >= 12);
@@ -184,8 +183,10 @@ fn the_selector_decides_except_at_the_root_or_with_always() {
             .with_hybrid(hybrid(threshold))
             .unwrap();
         let settings = ClientSettings { always, ..ClientSettings::new(QueryMode::InSearch { nodes: 1 }) };
-        let mut handle = WorkerHandle::new(Arc::new(StrategistClient::new(Arc::new(networks), settings)));
-        handle.query(&Position::startpos(), QueryContext { root, ..context(0) }, || 0.5).is_some()
+        let mut handle = ClientHandle::new(Arc::new(StrategistClient::new(Arc::new(networks), settings)));
+        handle
+            .query(&Position::startpos(), QueryContext { root, ..context(0) }, &mut || Centipawns(50))
+            .is_some()
     };
     assert!(answered(0.0, false, false));
     assert!(!answered(1.0, false, false));

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tandem_chess::Position;
 use tandem_data::Record;
-use tandem_hybrid::{FeatureContext, Features, Hybrid, HybridNetworks, IncompatibleNetworks, Strategist};
+use tandem_hybrid::{
+    FeatureContext, Features, Hybrid, HybridNetworks, IncompatibleNetworks, StrategistEvaluator,
+};
 use tandem_nnue::Accumulators;
 use tandem_transformer::{Isa, Network};
 use tandem_util::random::SplitMix;
@@ -181,8 +183,9 @@ impl EvaluatorPair {
     ) -> Result<Vec<Case>, SelectorError> {
         let mut cases = Vec::with_capacity(records.len());
         for (block, records) in records.chunks(BLOCK).enumerate() {
-            let workers = || (Accumulators::new(&self.nnue), Strategist::new(Arc::clone(&self.networks)));
-            let evaluate = |(accumulators, strategist): &mut (Accumulators, Strategist),
+            let workers =
+                || (Accumulators::new(&self.nnue), StrategistEvaluator::new(Arc::clone(&self.networks)));
+            let evaluate = |(accumulators, strategist): &mut (Accumulators, StrategistEvaluator),
                             (at, record): (usize, &_)| {
                 let index = (block * BLOCK + at) as u64;
                 self.case(record, SplitMix::new(seed ^ index << 8), accumulators, strategist)
@@ -203,7 +206,7 @@ impl EvaluatorPair {
         record: &Record,
         mut random: SplitMix,
         accumulators: &mut Accumulators,
-        strategist: &mut Strategist,
+        strategist: &mut StrategistEvaluator,
     ) -> Option<Case> {
         let position = Position::from(record.position.board().ok()?);
         if position.legal_moves().is_empty() {
