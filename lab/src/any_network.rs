@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use tandem_chess::Position;
 use tandem_nnue::{Architecture, FloatNetwork, Format, Network, Quantisation};
-use tandem_train::{Checkpoint, Job, StoredCheckpoint};
+use tandem_train::{Checkpoint, Job, Recipe};
 
 /// An NNUE as it was loaded: quantised to integers, or in floating point.
 pub(crate) enum AnyNetwork {
@@ -33,7 +33,7 @@ impl AnyNetwork {
         let network = match format {
             // Checkpoints are safetensors too, but hold more than a network.
             Some(Format::Float) if path.extension().is_some_and(|end| end == "checkpoint") => {
-                let checkpoint = Checkpoint::load(path)?;
+                let checkpoint = Checkpoint::<Recipe>::load(path)?;
                 let quantisation = Job::of(&checkpoint.recipe)?.quantisation;
                 Self::Float(Box::new(checkpoint.network()?), quantisation)
             }

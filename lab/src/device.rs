@@ -3,7 +3,7 @@
 use crate::error::LabError;
 use std::fmt;
 use std::str::FromStr;
-use tandem_train::{CpuTrainer, CudaTrainer, Job, State, TrainError, Trainer};
+use tandem_train::{CpuTrainer, CudaTrainer, Job, NnueTrainer, State, TrainError};
 
 /// A device to compute on, as `--device` names it: auto, cpu, cuda, cuda:N or mps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Device {
         job: &Job,
         state: State,
         batch: usize,
-    ) -> Result<Box<dyn Trainer>, TrainError> {
+    ) -> Result<Box<NnueTrainer>, TrainError> {
         Ok(match self {
             Self::Cuda(index) => Box::new(CudaTrainer::new(job.clone(), state, index, batch)?),
             Self::Auto | Self::Cpu | Self::Mps => Box::new(CpuTrainer::new(job.clone(), state)),

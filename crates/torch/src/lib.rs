@@ -33,13 +33,13 @@
 //! use std::path::Path;
 //! use std::sync::atomic::AtomicBool;
 //! use tandem_torch::{Compute, Processes, TorchTrainer};
-//! use tandem_train::TrainError;
+//! use tandem_train::{State, TrainError};
 //! use tandem_train::transformer::*;
 //!
 //! fn make_trainer(
 //!     recipe: &TransformerRecipe,
 //!     start: InitialNetworks<'_>,
-//!     state: Option<&TransformerState>,
+//!     state: Option<&State>,
 //! ) -> Result<Box<dyn TransformerTrainer>, TrainError> {
 //!     let compute = Compute::best().map_err(|error| TrainError(error.to_string()))?;
 //!     Ok(Box::new(TorchTrainer::new(recipe, start, state, compute, Processes::single())?))
@@ -60,6 +60,7 @@
 
 mod batch;
 mod device;
+mod errors;
 mod fused;
 mod losses;
 mod model;

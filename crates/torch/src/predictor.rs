@@ -2,9 +2,9 @@
 
 use crate::batch::Batch;
 use crate::device::Compute;
+use crate::errors::catch_torch;
 use crate::model::Model;
 use crate::parameters::{ParameterLayout, ParameterViews, to_vec};
-use crate::trainer::catch_torch;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};

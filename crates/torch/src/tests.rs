@@ -2,16 +2,16 @@
 
 mod bridge;
 
+use crate::errors::error_summary;
 use crate::shim::{Group, Rendezvous};
-use crate::trainer::error_summary;
 use crate::{Compute, Processes, TorchPredictor, TorchTrainer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tandem_chess::Position;
 use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
-use tandem_train::TrainError;
 use tandem_train::transformer::*;
+use tandem_train::{State, StepMetrics, TrainError, Trainer};
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 use tandem_util::random::SplitMix;
 
@@ -83,7 +83,7 @@ const TEXT: &str = include_str!("../../transformer/tests/architectures/text.toml
 fn single_process(
     recipe: &TransformerRecipe,
     start: InitialNetworks<'_>,
-    state: Option<&TransformerState>,
+    state: Option<&State>,
 ) -> Result<Box<dyn TransformerTrainer>, TrainError> {
     let trainer = TorchTrainer::new(recipe, start, state, Compute::cpu(), Processes::single())?;
     Ok(Box::new(trainer))
@@ -96,7 +96,7 @@ fn run(
     folder: &Path,
     resume: bool,
     mut watch: impl FnMut(u64) -> bool,
-) -> (TransformerOutcome, Vec<(u64, f32)>) {
+) -> (TransformerOutcome, Vec<(u64, f64)>) {
     let stop = AtomicBool::new(false);
     let options =
         TransformerOptions { folder, resume, threads: 1, process: ProcessRank::SINGLE, stop: &stop };
@@ -137,13 +137,13 @@ fn losses_match_the_metrics() {
         let mut trainer =
             single_process(&recipe, (&Weights::random(architecture.clone(), 4)).into(), None).unwrap();
         let samples = samples(&recipe);
-        let outputs = trainer.predict(&samples).unwrap();
+        let outputs = trainer.predict(&samples, true).unwrap();
         trainer.train_step(&samples, 0.0).unwrap();
         let step = trainer.take_metrics().unwrap().remove(0);
         let shape = SampleShape::of(&architecture);
         let mut metrics = TransformerMetrics::default();
         metrics.add(&samples, &shape, &recipe.targets, &head_outputs(&outputs));
-        let mut by_head: Vec<(Head, f32)> = Vec::new();
+        let mut by_head: Vec<(Head, f64)> = Vec::new();
         for (name, actual) in &step.components {
             let head = match name.as_str() {
                 "action_value" => Head::ActionValue,
@@ -177,7 +177,7 @@ fn losses_match_the_metrics() {
             // A step divides by all positions, the metrics by those with a known target.
             let expected = mean * metrics.overall().count(metric) as f64 / samples.len() as f64;
             assert!(
-                (f64::from(actual) - expected).abs() < 1e-4 * (1.0 + expected),
+                (actual - expected).abs() < 1e-4 * (1.0 + expected),
                 "{head:?}: {actual}, not {expected}"
             );
         }
@@ -227,9 +227,8 @@ fn a_small_network_overfits_a_few_positions() {
         trainer.train_step(&samples, 0.004).unwrap();
     }
     let metrics = trainer.take_metrics().unwrap();
-    let policy = |metrics: &TransformerStepMetrics| {
-        metrics.components.iter().find(|(name, _)| name == "policy").unwrap().1
-    };
+    let policy =
+        |metrics: &StepMetrics| metrics.components.iter().find(|(name, _)| name == "policy").unwrap().1;
     assert!(
         policy(&metrics[0]) > 2.0 && policy(&metrics[299]) < 0.5,
         "{} to {}",
@@ -276,12 +275,12 @@ fn two_processes_make_the_steps_of_one() {
         let mut loader = SampleLoader::new(&recipe, shape, process_rank, 1, 0, None);
         trainer.train_step(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
         // After the first step `exp_avg` is a tenth of the gradients.
-        let grads = trainer.state().unwrap().buffers.remove("first").unwrap();
+        let grads = trainer.state().unwrap().exp_avg;
         for _ in 0..4 {
             trainer.train_step(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
         }
         let metrics = trainer.take_metrics().unwrap();
-        (grads, trainer.state().unwrap().buffers.remove("numbers").unwrap(), metrics)
+        (grads, trainer.state().unwrap().parameters, metrics)
     };
     let (grads, _, expected_metrics) = steps(ProcessRank::SINGLE, Processes::single());
     let port = 29_000 + (std::process::id() % 1000) as u16;
@@ -329,7 +328,7 @@ fn micro_batches_add_up_to_the_batch() {
             let mut trainer = single_process(&recipe, (&weights).into(), None).unwrap();
             trainer.train_step(&samples(&recipe), 1e-3).unwrap();
             // After the first step `exp_avg` is a tenth of the gradients.
-            trainer.state().unwrap().buffers.remove("first").unwrap()
+            trainer.state().unwrap().exp_avg
         });
         let norm_of =
             |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x * x)).sum::<f64>().sqrt();

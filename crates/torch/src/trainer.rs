@@ -6,6 +6,7 @@
 use crate::OUT_OF_MEMORY;
 use crate::batch::Batch;
 use crate::device::{Compute, Processes};
+use crate::errors::catch_torch;
 use crate::losses::compute_losses;
 use crate::model::{Model, ModelOutput, Routing, uses_batched_experts};
 use crate::optimiser::Optimiser;
@@ -13,16 +14,12 @@ use crate::parameters::{ParameterBuffer, ParameterLayout, is_bridge_tensor, to_v
 use crate::predictor::{predict_in_batches, tensor_kind};
 use crate::shim::{Graph, TorchError, peak_memory, synchronize};
 use crate::sparsity::two_four_mask;
-use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 use tandem_hybrid::Bridge;
-use tandem_train::TrainError;
 use tandem_train::transformer::{
     BridgeSetup, InitialNetworks, OutputsByHead, SampleShape, SampleSpec, Samples, Sparsity,
-    TransformerRecipe, TransformerState, TransformerStepMetrics, TransformerTrainer,
+    TransformerRecipe, TransformerTrainer,
 };
+use tandem_train::{State, StepMetrics, TrainError, Trainer};
 use tandem_transformer::{Architecture, FeedForward, Weights};
 use tandem_util::random::SplitMix;
 use tch::{Device, Kind, Tensor};
@@ -66,7 +63,7 @@ pub struct TorchTrainer {
     /// Number of steps when this trainer was created, which is not 0 in a resumed run.
     first_step: u64,
     /// Names of a step's metrics, and the metrics of the steps since the last
-    /// [`TransformerTrainer::take_metrics`].
+    /// [`Trainer::take_metrics`].
     metric_names: Vec<String>,
     pending_metrics: Vec<Tensor>,
 }
@@ -80,7 +77,7 @@ impl TorchTrainer {
     pub fn new<'a>(
         recipe: &TransformerRecipe,
         start: impl Into<InitialNetworks<'a>>,
-        state: Option<&TransformerState>,
+        state: Option<&State>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TrainError> {
@@ -92,7 +89,7 @@ impl TorchTrainer {
     fn build(
         recipe: &TransformerRecipe,
         InitialNetworks { weights, bridge_setup }: InitialNetworks<'_>,
-        state: Option<&TransformerState>,
+        state: Option<&State>,
         compute: Compute,
         processes: Processes,
     ) -> Result<Self, TorchError> {
@@ -101,19 +98,23 @@ impl TorchTrainer {
         let bridge = bridge_setup.map(|setup| &setup.bridge);
         let layout = ParameterLayout::new(&architecture, bridge);
         let kind = tensor_kind(recipe.training.precision);
-        let load = |name: &str| {
-            let values = state.and_then(|state| state.buffers.get(name));
+        let load = |buffer: fn(&State) -> &Vec<f32>| {
+            let values = state.map(buffer).filter(|values| !values.is_empty());
             values.map(|values| Tensor::from_slice(values).to_device(device))
         };
-        let master = load("numbers").unwrap_or_else(|| layout.flatten(weights, bridge, device));
+        let master =
+            load(|state| &state.parameters).unwrap_or_else(|| layout.flatten(weights, bridge, device));
         processes.broadcast(&master)?;
         let mut optimiser = Optimiser::new(recipe.optimiser, &layout, device);
         let step = state.map_or(0, |state| state.step);
-        if let (Some(exp_avg), Some(exp_avg_sq)) = (load("first"), load("second")) {
+        if let (Some(exp_avg), Some(exp_avg_sq)) =
+            (load(|state| &state.exp_avg), load(|state| &state.exp_avg_sq))
+        {
             optimiser.load_state(exp_avg, exp_avg_sq, step);
         }
         let training = &recipe.training;
-        let ema = (training.ema_decay > 0.0).then(|| load("following").unwrap_or_else(|| master.copy()));
+        let ema =
+            (training.ema_decay > 0.0).then(|| load(|state| &state.ema).unwrap_or_else(|| master.copy()));
         let is_frozen =
             |name: &str| training.is_frozen(name) || (bridge.is_some() && !is_bridge_tensor(name));
         let any_frozen = layout.specs().iter().any(|spec| is_frozen(&spec.name));
@@ -137,7 +138,7 @@ impl TorchTrainer {
             parameters: ParameterBuffer::new(master, kind, sparsity),
             optimiser,
             ema,
-            swa: load("plain"),
+            swa: load(|state| &state.swa),
             swa_count: state.map_or(0, |state| state.swa_count),
             trainable,
             processes,
@@ -341,7 +342,10 @@ impl TorchTrainer {
     }
 }
 
-impl TransformerTrainer for TorchTrainer {
+impl Trainer for TorchTrainer {
+    type Batch = Samples;
+    type Outputs = OutputsByHead;
+
     fn train_step(&mut self, samples: &Samples, lr: f64) -> Result<(), TrainError> {
         let compute = self.compute;
         catch_torch(&compute, || self.run_step(samples, lr))
@@ -362,7 +366,7 @@ impl TransformerTrainer for TorchTrainer {
         })
     }
 
-    fn take_metrics(&mut self) -> Result<Vec<TransformerStepMetrics>, TrainError> {
+    fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError> {
         let compute = self.compute;
         catch_torch(&compute, || {
             self.synchronize_device()?;
@@ -373,21 +377,28 @@ impl TransformerTrainer for TorchTrainer {
             self.processes.all_reduce_mean(&mut all.shallow_clone())?;
             let values = to_vec(&all);
             let per_step = self.metric_names.len() + 1;
-            let metrics = values.chunks_exact(per_step).map(|step| TransformerStepMetrics {
-                loss: step[0],
-                grad_norm: step[per_step - 1],
-                components: self.metric_names.iter().cloned().zip(step.iter().copied()).skip(1).collect(),
+            let metrics = values.chunks_exact(per_step).map(|step| {
+                let values = step.iter().map(|&value| f64::from(value));
+                StepMetrics {
+                    loss: step[0].into(),
+                    grad_norm: step[per_step - 1].into(),
+                    components: self.metric_names.iter().cloned().zip(values).skip(1).collect(),
+                }
             });
             Ok(metrics.collect())
         })
     }
 
-    fn predict(&mut self, samples: &Samples) -> Result<OutputsByHead, TrainError> {
+    fn predict(&mut self, samples: &Samples, averaged: bool) -> Result<OutputsByHead, TrainError> {
         let compute = self.compute;
         catch_torch(&compute, || {
             let _guard = tch::no_grad_guard();
-            let parameters =
-                self.layout.views(&self.averaged_parameters().to_kind(self.parameters.working().kind()));
+            let kind = self.parameters.working().kind();
+            let values = match averaged {
+                true => self.averaged_parameters().to_kind(kind),
+                false => self.parameters.working().shallow_clone(),
+            };
+            let parameters = self.layout.views(&values);
             Ok(predict_in_batches(&self.model, &parameters, &self.shape, compute.device(), samples, |_| true))
         })
     }
@@ -406,21 +417,25 @@ impl TransformerTrainer for TorchTrainer {
         })
     }
 
-    fn state(&mut self) -> Result<TransformerState, TrainError> {
+    fn state(&mut self) -> Result<State, TrainError> {
         let compute = self.compute;
         catch_torch(&compute, || {
-            // The names are part of the checkpoint format.
-            let mut buffers = BTreeMap::new();
-            let mut insert = |name: &str, values: &Tensor| buffers.insert(name.to_owned(), to_vec(values));
-            insert("numbers", &self.parameters.master);
-            insert("first", &self.optimiser.exp_avg);
-            insert("second", &self.optimiser.exp_avg_sq);
-            self.ema.iter().for_each(|values| drop(insert("following", values)));
-            self.swa.iter().for_each(|values| drop(insert("plain", values)));
-            Ok(TransformerState { step: self.step, swa_count: self.swa_count, buffers })
+            let average = |values: &Option<Tensor>| values.as_ref().map(to_vec).unwrap_or_default();
+            Ok(State {
+                step: self.step,
+                parameters: to_vec(&self.parameters.master),
+                exp_avg: to_vec(&self.optimiser.exp_avg),
+                exp_avg_sq: to_vec(&self.optimiser.exp_avg_sq),
+                ema: average(&self.ema),
+                swa: average(&self.swa),
+                swa_count: self.swa_count,
+                ..State::default()
+            })
         })
     }
+}
 
+impl TransformerTrainer for TorchTrainer {
     fn weights(&mut self) -> Result<Weights, TrainError> {
         let compute = self.compute;
         let weights = catch_torch(&compute, || {
@@ -459,52 +474,4 @@ fn routing_metrics(output: &ModelOutput) -> Vec<(String, Tensor)> {
     [("experts.entropy", entropy), ("experts.dead", unused), ("experts.highest_load", highest)]
         .map(|(name, metric)| (name.to_owned(), metric))
         .into()
-}
-
-thread_local! {
-    /// True while a panic of this thread will be returned as an error and must not be printed.
-    static CATCHING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The message of libtorch within a panic of tch, without the C++ location and the details of the allocator.
-pub(crate) fn error_summary(panic: &str) -> &str {
-    let message = panic
-        .split_once("Torch(\"")
-        .map_or(panic, |(_, message)| message.strip_suffix("\")").unwrap_or(message));
-    // The debug format of the panic escapes line ends.
-    let message = ["\\n", "\n"]
-        .iter()
-        .fold(message, |message, end| message.split_once(end).map_or(message, |(first, _)| first));
-    let free = " is free";
-    message.find(free).map_or(message, |at| &message[..at + free.len()])
-}
-
-/// Runs libtorch calls and returns their errors and panics as [`TrainError`], because tch panics where
-/// libtorch throws.
-pub(crate) fn catch_torch<T>(
-    compute: &Compute,
-    body: impl FnOnce() -> Result<T, TorchError>,
-) -> Result<T, TrainError> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let default_hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !CATCHING.get() {
-                default_hook(panic);
-            }
-        }));
-    });
-    CATCHING.set(true);
-    let outcome = catch_unwind(AssertUnwindSafe(body));
-    CATCHING.set(false);
-    let message = match outcome {
-        Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => error.to_string(),
-        Err(panic) => match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(text), _) => error_summary(text).to_owned(),
-            (None, Some(text)) => (*text).to_owned(),
-            (None, None) => "libtorch panicked without a message".to_owned(),
-        },
-    };
-    Err(TrainError(format!("{}: {message}", compute.name())))
 }

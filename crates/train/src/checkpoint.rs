@@ -1,19 +1,25 @@
 //! Checkpoints: files that hold everything needed to resume a run exactly.
 //!
 //! A checkpoint is a safetensors file with the parameters and optimiser buffers as tensors, and the recipe,
-//! the step and the run's progress as metadata. Names in the file are older than those in the code, and stay
-//! as they are so that old checkpoints can be read.
+//! the step and the run's progress as metadata, alike for all kinds of networks. Names in the file are older
+//! than those in the code, and stay as they are so that old checkpoints can be read.
+
+mod container;
+mod folder;
+
+pub use folder::Checkpoints;
 
 use crate::pool::DataCursor;
 use crate::recipe::{Recipe, RecipeError};
+use crate::selector::SelectorRecipe;
 use crate::state::State;
 use crate::trainer::Job;
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use crate::transformer::TransformerRecipe;
+use container::{Metadata, read_tensors, write_tensors};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use tandem_nnue::FloatNetwork;
-use tandem_util::output;
+use tandem_transformer::Architecture;
 use thiserror::Error;
 
 /// A checkpoint that cannot be written or read, with its path.
@@ -71,18 +77,162 @@ impl RunProgress {
     }
 }
 
+/// A recipe as a run needs it: with a name and a text form, which checkpoints store.
+pub trait RunRecipe: Clone + PartialEq {
+    /// Kind of the checkpoints of its runs, the first line of their metadata.
+    const CHECKPOINT_KIND: &'static str;
+
+    /// The recipe as text, with every default written out.
+    fn to_text(&self) -> String;
+
+    /// Reads what [`to_text`](Self::to_text) has written, also by an earlier version.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a recipe, or a value is out of range.
+    fn from_text(text: &str) -> Result<Self, RecipeError>;
+
+    /// Describes what a checkpoint of such a run lacks; resuming without it would silently restart a part
+    /// from zero.
+    ///
+    /// # Errors
+    ///
+    /// If something is missing or has another size.
+    fn check(_checkpoint: &Checkpoint<Self>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl RunRecipe for Recipe {
+    const CHECKPOINT_KIND: &'static str = "tandem checkpoint 1";
+
+    fn to_text(&self) -> String {
+        self.explain()
+    }
+
+    fn from_text(text: &str) -> Result<Self, RecipeError> {
+        Self::parse(text)
+    }
+}
+
+impl RunRecipe for SelectorRecipe {
+    const CHECKPOINT_KIND: &'static str = "tandem selector checkpoint 1";
+
+    fn to_text(&self) -> String {
+        self.explain()
+    }
+
+    fn from_text(text: &str) -> Result<Self, RecipeError> {
+        Self::parse(text)
+    }
+}
+
+impl RunRecipe for TransformerRecipe {
+    const CHECKPOINT_KIND: &'static str = "tandem transformer checkpoint 1";
+
+    fn to_text(&self) -> String {
+        self.explain()
+    }
+
+    fn from_text(text: &str) -> Result<Self, RecipeError> {
+        Self::parse(text)
+    }
+
+    fn check(checkpoint: &Checkpoint<Self>) -> Result<(), String> {
+        let Checkpoint { recipe, architecture, state, .. } = checkpoint;
+        let architecture = architecture.as_ref().ok_or("it has no architecture")?;
+        // The size of a bridge depends on its NNUE, which is checked when the run is resumed.
+        let count = match &recipe.bridge {
+            None => architecture.parameters(),
+            Some(_) => state.parameters.len().max(architecture.parameters()),
+        };
+        let has_swa = state.swa_count > 0;
+        let needed = [true, true, true, false, recipe.training.ema_decay > 0.0, has_swa];
+        for ((name, buffer), needed) in state.buffers().into_iter().zip(needed) {
+            match buffer.len() {
+                0 if needed => return Err(format!("it has no {name}")),
+                len if len != count && len != 0 => {
+                    return Err(format!("{name} has {len} values, not {count}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A run after some step: recipe, parameters and progress.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
+pub struct Checkpoint<R = Recipe> {
     /// Recipe that the run follows; a resumed run must have the same one.
-    pub recipe: Recipe,
-    /// Parameters and optimiser buffers after the step.
+    pub recipe: R,
+    /// Architecture of a transformer, kept because the recipe may only name a file; `None` for other networks.
+    pub architecture: Option<Architecture>,
+    /// Parameters, optimiser buffers and averages after the step.
     pub state: State,
     /// Position in the data, and the best validation so far.
     pub progress: RunProgress,
 }
 
-const KIND: &str = "tandem checkpoint 1";
+impl<R: RunRecipe> Checkpoint<R> {
+    /// Writes the checkpoint atomically: the file is complete or absent.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        let mut metadata = Metadata::new(R::CHECKPOINT_KIND);
+        metadata.set("step", self.state.step.to_string());
+        metadata.set("averaged", self.state.swa_count.to_string());
+        metadata.set("dropout", self.state.dropout.to_string());
+        metadata.set("recipe", self.recipe.to_text());
+        if let Some(architecture) = &self.architecture {
+            metadata.set("architecture", architecture.to_toml());
+        }
+        metadata.set("standing", serde_json::json!(self.progress).to_string());
+        write_tensors(path, metadata, self.state.buffers().map(|(name, values)| (name, values.as_slice())))
+    }
+
+    /// Reads a checkpoint from a file.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, or is not an intact checkpoint of this kind of network.
+    pub fn load(path: &Path) -> Result<Self, CheckpointError> {
+        let bytes =
+            std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
+        Self::from_bytes(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let (metadata, mut tensors) = read_tensors(bytes, R::CHECKPOINT_KIND)?;
+        // Checkpoints of earlier versions have neither of these if they are not used.
+        let count = |name: &str| metadata.find(name).map_or(Ok(0), |_| metadata.integer(name));
+        let mut state = State {
+            step: metadata.integer("step")?,
+            swa_count: count("averaged")?,
+            dropout: count("dropout")?,
+            ..State::default()
+        };
+        // Name of the moving average in checkpoints of transformers by earlier versions.
+        if let Some(ema) = tensors.remove("following") {
+            tensors.insert("average".into(), ema);
+        }
+        let names = state.buffers().map(|(name, _)| name);
+        for (name, parameters) in names.into_iter().zip(state.buffers_mut()) {
+            *parameters = tensors.remove(name).unwrap_or_default();
+        }
+        let architecture = metadata.find("architecture").map(Architecture::from_toml).transpose();
+        let checkpoint = Self {
+            recipe: R::from_text(metadata.get("recipe")?).map_err(|error| error.to_string())?,
+            architecture: architecture.map_err(|error| error.to_string())?,
+            state,
+            progress: metadata.json("standing")?,
+        };
+        R::check(&checkpoint)?;
+        Ok(checkpoint)
+    }
+}
 
 impl Checkpoint {
     /// The network at this step, from the moving average if the run has one.
@@ -101,252 +251,6 @@ impl Checkpoint {
         }
         Ok(job.network(parameters, &self.recipe.name))
     }
-
-    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (metadata, mut tensors) = read_tensors(bytes, KIND)?;
-        let mut state = State { step: metadata.integer("step")?, ..State::default() };
-        let names = state.buffers().map(|(name, _)| name);
-        for (name, parameters) in names.into_iter().zip(state.buffers_mut()) {
-            *parameters = tensors.remove(name).unwrap_or_default();
-        }
-        Ok(Self {
-            recipe: Recipe::parse(metadata.get("recipe")?).map_err(|error| error.to_string())?,
-            state,
-            progress: metadata.json("standing")?,
-        })
-    }
-}
-
-impl StoredCheckpoint for Checkpoint {
-    fn step(&self) -> u64 {
-        self.state.step
-    }
-
-    fn save(&self, path: &Path) -> Result<(), CheckpointError> {
-        let mut metadata = Metadata::new(KIND);
-        metadata.set("step", self.state.step.to_string());
-        metadata.set("recipe", self.recipe.explain());
-        metadata.set("standing", serde_json::json!(self.progress).to_string());
-        write_tensors(path, metadata, self.state.buffers().map(|(name, values)| (name, values.as_slice())))
-    }
-
-    fn load(path: &Path) -> Result<Self, CheckpointError> {
-        read_file(path, Self::from_bytes)
-    }
-}
-
-/// Text metadata of a checkpoint file, by name.
-pub(crate) struct Metadata(HashMap<String, String>);
-
-impl Metadata {
-    pub(crate) fn new(kind: &str) -> Self {
-        Self(HashMap::from([("kind".to_owned(), kind.to_owned())]))
-    }
-
-    pub(crate) fn set(&mut self, name: &str, value: String) {
-        self.0.insert(name.to_owned(), value);
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Result<&str, String> {
-        self.0.get(name).map(String::as_str).ok_or_else(|| format!("it has no {name}"))
-    }
-
-    pub(crate) fn integer(&self, name: &str) -> Result<u64, String> {
-        self.get(name)?.parse().map_err(|_| format!("its {name} is not a number"))
-    }
-
-    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<T, String> {
-        serde_json::from_str(self.get(name)?).map_err(|error| error.to_string())
-    }
-}
-
-/// Writes tensors and metadata atomically: the file is complete or absent. Empty tensors are left out.
-pub(crate) fn write_tensors<'a>(
-    path: &Path,
-    metadata: Metadata,
-    tensors: impl IntoIterator<Item = (&'a str, &'a [f32])>,
-) -> Result<(), CheckpointError> {
-    let damaged = |problem: String| CheckpointError::Damaged { path: path.into(), problem };
-    let mut views = Vec::new();
-    for (name, values) in tensors.into_iter().filter(|(_, values)| !values.is_empty()) {
-        let view = TensorView::new(Dtype::F32, vec![values.len()], bytemuck::cast_slice(values));
-        views.push((name, view.map_err(|error| damaged(error.to_string()))?));
-    }
-    let bytes =
-        safetensors::serialize(views, Some(metadata.0)).map_err(|error| damaged(error.to_string()))?;
-    let bytes = tandem_nnue::with_sorted_header(bytes);
-    output::write_atomically(path, &bytes).map_err(|source| CheckpointError::Io { path: path.into(), source })
-}
-
-/// Reads all tensors of a checkpoint of the expected kind, by name, with its metadata.
-pub(crate) fn read_tensors(
-    bytes: &[u8],
-    kind: &str,
-) -> Result<(Metadata, BTreeMap<String, Vec<f32>>), String> {
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| error.to_string())?;
-    let metadata = Metadata(header.metadata().clone().unwrap_or_default());
-    if metadata.get("kind")? != kind {
-        return Err(format!("its kind is {:?}, not {kind:?}", metadata.get("kind")?));
-    }
-    let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
-    let mut tensors = BTreeMap::new();
-    for (name, tensor) in file.tensors() {
-        if tensor.dtype() != Dtype::F32 {
-            return Err(format!("{name} has values of another type"));
-        }
-        tensors.insert(name, bytemuck::pod_collect_to_vec(tensor.data()));
-    }
-    Ok((metadata, tensors))
-}
-
-/// Reads and decodes a file; a decoding error names the file.
-pub(crate) fn read_file<T>(
-    path: &Path,
-    read: impl FnOnce(&[u8]) -> Result<T, String>,
-) -> Result<T, CheckpointError> {
-    let bytes = std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
-    read(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
-}
-
-/// A checkpoint type with its file format; implemented for NNUEs and transformers.
-pub trait StoredCheckpoint: Sized {
-    /// Number of steps done when the checkpoint was made.
-    fn step(&self) -> u64;
-
-    /// Writes the checkpoint atomically: the file is complete or absent.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
-    fn save(&self, path: &Path) -> Result<(), CheckpointError>;
-
-    /// Reads a checkpoint from a file.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be read, or is not an intact checkpoint of this type.
-    fn load(path: &Path) -> Result<Self, CheckpointError>;
-}
-
-/// The checkpoints in a run's folder: the last few, the best one, and one of a stopped run.
-#[derive(Clone, Debug)]
-pub struct Checkpoints {
-    folder: PathBuf,
-    keep: usize,
-}
-
-/// File of the checkpoint with the lowest validation loss.
-const BEST: &str = "best.checkpoint";
-
-/// File of the checkpoint of a run that was stopped between two validations.
-const STOPPED: &str = "stopped.checkpoint";
-
-impl Checkpoints {
-    /// Checkpoints in a folder, of which the last `keep` are kept, at least one.
-    pub fn new(folder: &Path, keep: usize) -> Self {
-        Self { folder: folder.into(), keep: keep.max(1) }
-    }
-
-    /// Steps and paths of the numbered checkpoints, the oldest first.
-    pub fn list(&self) -> Vec<(u64, PathBuf)> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let numbered = entries.filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let step = name.strip_prefix("step-")?.strip_suffix(".checkpoint")?;
-            Some((step.parse().ok()?, entry.path()))
-        });
-        let mut all: Vec<(u64, PathBuf)> = numbered.collect();
-        all.sort();
-        all
-    }
-
-    /// Path of the best checkpoint, whether or not it exists.
-    pub fn best(&self) -> PathBuf {
-        self.folder.join(BEST)
-    }
-
-    /// Writes a checkpoint, also as the best one if it is, and removes those that are too old.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written; failing to remove an old one is not an error.
-    pub fn save<C: StoredCheckpoint>(&self, checkpoint: &C, is_best: bool) -> Result<(), CheckpointError> {
-        let path = self.folder.join(format!("step-{:09}.checkpoint", checkpoint.step()));
-        if is_best {
-            // The best checkpoint is written first, because the numbered one refers to it in its progress. A
-            // run that is killed in between repeats this step.
-            checkpoint.save(&self.best())?;
-            self.link(checkpoint, &self.best(), &path)?;
-        } else {
-            checkpoint.save(&path)?;
-        }
-        // Checkpoints of later steps belong to another run.
-        let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.step();
-        let all: Vec<(u64, PathBuf)> = self.list().into_iter().filter(earlier).collect();
-        let old = all[..all.len().saturating_sub(self.keep)].iter().map(|(_, path)| path.clone());
-        for old in old.chain([self.stopped()]) {
-            // An old file that cannot be removed does no harm.
-            let _ = std::fs::remove_file(old);
-        }
-        Ok(())
-    }
-
-    /// Writes a checkpoint between two validations, which serves only for resuming.
-    ///
-    /// # Errors
-    ///
-    /// If the file cannot be written.
-    pub fn save_stopped(&self, checkpoint: &impl StoredCheckpoint) -> Result<(), CheckpointError> {
-        checkpoint.save(&self.stopped())
-    }
-
-    fn stopped(&self) -> PathBuf {
-        self.folder.join(STOPPED)
-    }
-
-    /// Makes a written checkpoint available under a second name: as a hard link if possible, otherwise as a
-    /// copy.
-    fn link(
-        &self,
-        checkpoint: &impl StoredCheckpoint,
-        from: &Path,
-        to: &Path,
-    ) -> Result<(), CheckpointError> {
-        let temporary = self.folder.join("best.link");
-        let _ = std::fs::remove_file(&temporary);
-        match std::fs::hard_link(from, &temporary).and_then(|()| std::fs::rename(&temporary, to)) {
-            Ok(()) => Ok(()),
-            Err(_) => checkpoint.save(to),
-        }
-    }
-
-    /// The newest readable checkpoint, or `None` if there are no checkpoints. A damaged one is skipped in
-    /// favour of an older one.
-    ///
-    /// # Errors
-    ///
-    /// If there are checkpoints but none of them can be read.
-    pub fn newest<C: StoredCheckpoint>(&self) -> Result<Option<C>, CheckpointError> {
-        let stopped = Some(self.stopped()).filter(|path| path.exists()).map(|path| C::load(&path));
-        let mut problem = None;
-        let mut newest = None;
-        for (_, path) in self.list().iter().rev() {
-            match C::load(path) {
-                Ok(checkpoint) => {
-                    newest = Some(checkpoint);
-                    break;
-                }
-                Err(error) => problem = problem.or(Some(error)),
-            }
-        }
-        match (stopped, newest) {
-            (Some(Ok(stopped)), Some(newest)) if newest.step() > stopped.step() => Ok(Some(newest)),
-            (Some(Ok(stopped)), _) => Ok(Some(stopped)),
-            (_, Some(newest)) => Ok(Some(newest)),
-            (Some(Err(error)), None) => Err(error),
-            (None, None) => problem.map_or(Ok(None), Err),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -360,6 +264,7 @@ mod tests {
         state.step = step;
         Checkpoint {
             recipe,
+            architecture: None,
             state,
             progress: RunProgress {
                 best: Some((0.067_123_456_789_012_3, 7)),
@@ -391,7 +296,10 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         for len in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
             std::fs::write(&path, &bytes[..len]).unwrap();
-            assert!(Checkpoint::load(&path).unwrap_err().to_string().contains("not a checkpoint"), "{len}");
+            assert!(
+                Checkpoint::<Recipe>::load(&path).unwrap_err().to_string().contains("not a checkpoint"),
+                "{len}"
+            );
         }
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(10)));
         checkpoints.save_stopped(&checkpoint(12)).unwrap();
@@ -400,10 +308,10 @@ mod tests {
         for path in checkpoints.list().into_iter().map(|(_, path)| path).chain([checkpoints.stopped()]) {
             std::fs::write(path, b"").unwrap();
         }
-        assert!(checkpoints.newest::<Checkpoint>().is_err());
+        assert!(checkpoints.newest::<Recipe>().is_err());
         checkpoints.save(&checkpoint(3), false).unwrap();
         assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(3)));
-        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest::<Checkpoint>().unwrap(), None);
+        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest::<Recipe>().unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -419,13 +327,67 @@ mod tests {
         let ema = "ema_decay = 0.0\nema_every = 10\naverage_checkpoints = 0\n";
         assert!(old.contains(ema), "{old}");
         old = old.replace(ema, "\n[training.average]\nkind = \"none\"\n");
-        let mut metadata = Metadata::new(KIND);
+        let mut metadata = Metadata::new(Recipe::CHECKPOINT_KIND);
         metadata.set("step", "5".into());
         metadata.set("recipe", old.replace("target.wdl", "target.result_share"));
         metadata.set("standing", serde_json::json!(present.progress).to_string());
         let buffers = present.state.buffers();
         write_tensors(&path, metadata, buffers.map(|(name, values)| (name, values.as_slice()))).unwrap();
         assert_eq!(Checkpoint::load(&path).unwrap(), present);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_transformers_checkpoint_that_lacks_a_buffer_is_refused() {
+        let path = std::env::temp_dir().join(format!("tandem-transformer-{}.checkpoint", std::process::id()));
+        let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.pgn\" }]\n[network]\npreset = \"bt-small\"\n";
+        let architecture =
+            Architecture::from_toml(include_str!("../../transformer/tests/architectures/squares.toml"))
+                .unwrap();
+        let values = vec![0.25; architecture.parameters()];
+        let mut state = State { step: 7, swa_count: 2, ..State::default() };
+        let [parameters, exp_avg, exp_avg_sq, _, ema, swa] = state.buffers_mut();
+        for buffer in [parameters, exp_avg, exp_avg_sq, ema, swa] {
+            buffer.clone_from(&values);
+        }
+        let whole = Checkpoint {
+            recipe: TransformerRecipe::parse(text).unwrap(),
+            architecture: Some(architecture),
+            state,
+            progress: RunProgress {
+                best: Some((0.5, 6)),
+                validations_since_best: 1,
+                ..RunProgress::default()
+            },
+        };
+        whole.save(&path).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), whole);
+        for index in [0, 1, 2, 4, 5] {
+            let mut incomplete = whole.clone();
+            let name = incomplete.state.buffers()[index].0;
+            incomplete.state.buffers_mut()[index].clear();
+            incomplete.save(&path).unwrap();
+            let error = Checkpoint::<TransformerRecipe>::load(&path).unwrap_err().to_string();
+            assert!(error.contains(&format!("not a checkpoint: it has no {name}")), "{name}: {error}");
+        }
+        // Earlier versions named the moving average differently.
+        let mut metadata = Metadata::new(TransformerRecipe::CHECKPOINT_KIND);
+        metadata.set("step", "7".into());
+        metadata.set("averaged", "2".into());
+        metadata.set("recipe", whole.recipe.explain());
+        metadata.set("architecture", whole.architecture.as_ref().unwrap().to_toml());
+        metadata.set("standing", serde_json::json!(whole.progress).to_string());
+        let old_names = ["numbers", "first", "second", "following", "plain"];
+        write_tensors(&path, metadata, old_names.map(|name| (name, values.as_slice()))).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), whole);
+        // A run without averages has no buffers for them.
+        let mut plain = whole;
+        plain.recipe.training.ema_decay = 0.0;
+        plain.state.swa_count = 0;
+        plain.state.ema.clear();
+        plain.state.swa.clear();
+        plain.save(&path).unwrap();
+        assert_eq!(Checkpoint::load(&path).unwrap(), plain);
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -275,7 +275,11 @@ impl<I: Inputs + Sync> CpuTrainer<I> {
                 tensor.clamp,
             );
         }
-        StepMetrics { loss: (sums.loss / features.len() as f64) as f32, grad_norm: square.sqrt() as f32 }
+        StepMetrics {
+            loss: sums.loss / features.len() as f64,
+            grad_norm: square.sqrt(),
+            ..StepMetrics::default()
+        }
     }
 
     /// Computes the gradients of every weight row of the first layer, and updates the rows if an update is
@@ -346,6 +350,9 @@ impl<I: Inputs + Sync> CpuTrainer<I> {
 }
 
 impl Trainer for CpuTrainer {
+    type Batch = Batch;
+    type Outputs = Vec<f32>;
+
     fn train_step(&mut self, batch: &Batch, lr: f64) -> Result<(), TrainError> {
         let mut features = std::mem::replace(&mut self.features, ActiveFeatures::of(&self.job.layout));
         features.fill(&self.job.layout, batch);

@@ -223,7 +223,7 @@ impl CudaTrainer {
             true => stream.alloc_zeros(1),
             false => stream.clone_htod(values),
         };
-        let [parameters, exp_avg, exp_avg_sq, slow_weights, ema] =
+        let [parameters, exp_avg, exp_avg_sq, slow_weights, ema, _] =
             state.buffers().map(|(_, values)| upload(values));
         let trainer = Self {
             views: stream.clone_htod(&views)?,
@@ -428,7 +428,11 @@ impl CudaTrainer {
         let metrics = self.stream.clone_dtoh(&self.metrics.slice(..2 * self.pending_steps.max(1)))?;
         self.stream.synchronize()?;
         let pairs = metrics.as_chunks::<2>().0.iter().take(self.pending_steps);
-        self.fetched.extend(pairs.map(|&[loss, square]| StepMetrics { loss, grad_norm: square.sqrt() }));
+        self.fetched.extend(pairs.map(|&[loss, square]| StepMetrics {
+            loss: loss.into(),
+            grad_norm: square.sqrt().into(),
+            ..StepMetrics::default()
+        }));
         self.stream.memset_zeros(&mut self.metrics)?;
         self.pending_steps = 0;
         Ok(())
@@ -436,6 +440,9 @@ impl CudaTrainer {
 }
 
 impl Trainer for CudaTrainer {
+    type Batch = Batch;
+    type Outputs = Vec<f32>;
+
     fn train_step(&mut self, batch: &Batch, lr: f64) -> Result<(), TrainError> {
         if batch.len() > self.capacity {
             let problem = format!("a batch of {} positions, but room for {}", batch.len(), self.capacity);
@@ -621,8 +628,8 @@ mod tests {
                 cpu.train_step(batch, 1e-3).unwrap();
             }
             let (left, right) = (cpu.take_metrics().unwrap(), gpu.take_metrics().unwrap());
-            let part = |metrics: &[StepMetrics], of: fn(&StepMetrics) -> f32| -> Vec<f32> {
-                metrics.iter().map(of).collect()
+            let part = |metrics: &[StepMetrics], of: fn(&StepMetrics) -> f64| -> Vec<f32> {
+                metrics.iter().map(|step| of(step) as f32).collect()
             };
             near("loss", &part(&left, |metrics| metrics.loss), &part(&right, |metrics| metrics.loss), 1e-3);
             near(

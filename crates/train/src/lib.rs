@@ -63,7 +63,7 @@ pub mod transformer;
 
 pub use base::BaseNetwork;
 pub use batch::{ActiveFeatures, Batch};
-pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, StoredCheckpoint};
+pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, RunRecipe};
 pub use cpu::CpuTrainer;
 pub use cuda::{CudaTrainer, gpus};
 pub use layout::{Layout, LayoutOptions, TensorInfo};
@@ -77,4 +77,4 @@ pub use run::{Event, MakeTrainer, Outcome as RunOutcome, RunError, RunOptions, r
 pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;
-pub use trainer::{Job, StepMetrics, TrainError, Trainer};
+pub use trainer::{Job, NnueTrainer, StepMetrics, TrainError, Trainer};

@@ -8,7 +8,7 @@ mod folder;
 pub(crate) use folder::{RECIPE_CHANGED, lock_folder, resume_point, write_recipe};
 
 use crate::batch::Batch;
-use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, StoredCheckpoint};
+use crate::checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress};
 use crate::loader::{Loader, load_validation};
 use crate::log::{LogError, RunLog};
 use crate::loss::sigmoid;
@@ -18,7 +18,7 @@ use crate::recipe::{Averaging, Recipe, RecipeError};
 use crate::saturation::saturation;
 use crate::state::State;
 use crate::throughput::Throughput;
-use crate::trainer::{Job, StepMetrics, TrainError, Trainer};
+use crate::trainer::{Job, NnueTrainer, StepMetrics, TrainError};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub enum RunError {
         /// Step whose loss it is, counted from one.
         step: u64,
         /// Loss of that step, possibly finite if only the gradient norm is not.
-        loss: f32,
+        loss: f64,
         /// CSV file with the positions and targets of that step, written for inspection.
         batch: PathBuf,
     },
@@ -79,7 +79,7 @@ pub enum RunError {
         /// Step whose loss it is, counted from one.
         step: u64,
         /// Loss of that step, infinite or not a number.
-        loss: f32,
+        loss: f64,
     },
     /// A frozen network was changed by training, which would be a bug.
     #[error("the frozen network has changed during training: this is a bug, please report it")]
@@ -170,7 +170,7 @@ const LOG_INTERVAL: usize = 64;
 const SATURATION_POSITIONS: usize = 512;
 
 /// Creates a trainer for a job, starting from a state.
-pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<dyn Trainer>, TrainError>;
+pub type MakeTrainer = dyn Fn(&Job, State) -> Result<Box<NnueTrainer>, TrainError>;
 
 /// Trains a network by a recipe. `trainer` creates the trainer from a state; `watch` is called with every
 /// event.
@@ -206,7 +206,7 @@ pub fn run(
 struct Run<'a> {
     recipe: &'a Recipe,
     job: Job,
-    trainer: Box<dyn Trainer>,
+    trainer: Box<NnueTrainer>,
     loader: Loader,
     validation: Vec<(Batch, Vec<Record>)>,
     checkpoints: Checkpoints,
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         let folder = options.folder;
         let folder_error = |problem: &str| RunError::Folder { path: folder.into(), problem: problem.into() };
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let (state, progress) = match resume_point::<Checkpoint>(folder, &checkpoints, options.resume)? {
+        let (state, progress) = match resume_point::<Recipe>(folder, &checkpoints, options.resume)? {
             None => (initial_state(&job, recipe)?, RunProgress::default()),
             Some(found) => {
                 if found.recipe != *recipe {
@@ -286,10 +286,15 @@ impl<'a> Run<'a> {
                 let metrics = self.collect_metrics()?;
                 let (positions_per_second, data_wait) =
                     throughput.measure(self.step, self.loader.waited(), training.batch);
-                let loss = metrics.iter().map(|metrics| f64::from(metrics.loss)).sum::<f64>()
-                    / metrics.len().max(1) as f64;
-                watch(Event::Steps { step: self.step, loss, lr, positions_per_second, data_wait });
-                self.log_steps(&metrics, loss, lr, positions_per_second, data_wait)?;
+                let metrics = StepMetrics::mean(&metrics);
+                watch(Event::Steps {
+                    step: self.step,
+                    loss: metrics.loss,
+                    lr,
+                    positions_per_second,
+                    data_wait,
+                });
+                self.log_steps(&metrics, lr, positions_per_second, data_wait)?;
                 throughput = Throughput::new(self.step, self.loader.waited());
             }
             if validates {
@@ -335,17 +340,15 @@ impl<'a> Run<'a> {
 
     fn log_steps(
         &mut self,
-        metrics: &[StepMetrics],
-        loss: f64,
+        metrics: &StepMetrics,
         lr: f64,
         positions_per_second: f64,
         data_wait: f64,
     ) -> Result<(), RunError> {
-        let grad_norm = metrics.iter().map(|metrics| f64::from(metrics.grad_norm)).fold(0.0, f64::max);
         let wdl = self.recipe.target.wdl.at(self.step.saturating_sub(1), self.recipe.steps());
         let scalars = [
-            ("train/loss", loss),
-            ("train/grad_norm", grad_norm),
+            ("train/loss", metrics.loss),
+            ("train/grad_norm", metrics.grad_norm),
             ("train/lr", lr),
             ("train/wdl", wdl),
             ("speed/positions", positions_per_second),
@@ -385,7 +388,8 @@ impl<'a> Run<'a> {
 
     fn checkpoint(&mut self) -> Result<Checkpoint, RunError> {
         let state = self.trainer.state()?;
-        Ok(Checkpoint { recipe: self.recipe.clone(), state, progress: self.progress.clone() })
+        let (recipe, progress) = (self.recipe.clone(), self.progress.clone());
+        Ok(Checkpoint { recipe, architecture: None, state, progress })
     }
 
     /// Logs histograms of the weights, and the saturation of the activations.
@@ -423,10 +427,10 @@ impl<'a> Run<'a> {
         }
         let keeps_best = training.patience > 0 && self.progress.best.is_some();
         let state = match keeps_best {
-            true => Checkpoint::load(&self.checkpoints.best())?.state,
+            true => Checkpoint::<Recipe>::load(&self.checkpoints.best())?.state,
             false => self.trainer.state()?,
         };
-        Ok(if state.ema.is_empty() { state.parameters } else { state.ema })
+        Ok(state.averaged())
     }
 
     fn mean_of_checkpoints(&self, count: usize) -> Result<Vec<f32>, RunError> {
@@ -434,7 +438,7 @@ impl<'a> Run<'a> {
         let last = &all[all.len().saturating_sub(count)..];
         let mut sums = vec![0f32; self.job.layout.num_parameters()];
         for (_, path) in last {
-            let parameters = Checkpoint::load(path)?.state.parameters;
+            let parameters = Checkpoint::<Recipe>::load(path)?.state.parameters;
             sums.iter_mut().zip(parameters).for_each(|(sum, number)| *sum += number);
         }
         sums.iter_mut().for_each(|sum| *sum /= last.len().max(1) as f32);
@@ -444,7 +448,7 @@ impl<'a> Run<'a> {
 
 /// Metrics of the network on the validation data, with the moving average if there is one.
 fn measure(
-    trainer: &mut dyn Trainer,
+    trainer: &mut NnueTrainer,
     recipe: &Recipe,
     job: &Job,
     validation: &[(Batch, Vec<Record>)],
@@ -491,6 +495,7 @@ fn initial_state(job: &Job, recipe: &Recipe) -> Result<State, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trainer::Trainer;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -502,6 +507,9 @@ mod tests {
     }
 
     impl Trainer for Counter {
+        type Batch = Batch;
+        type Outputs = Vec<f32>;
+
         fn train_step(&mut self, _: &Batch, _: f64) -> Result<(), TrainError> {
             self.state.step += 1;
             self.state.parameters.fill(self.state.step as f32);
@@ -522,7 +530,7 @@ mod tests {
         }
     }
 
-    fn count(_: &Job, state: State) -> Result<Box<dyn Trainer>, TrainError> {
+    fn count(_: &Job, state: State) -> Result<Box<NnueTrainer>, TrainError> {
         Ok(Box::new(Counter { state, pending_steps: 0 }))
     }
 

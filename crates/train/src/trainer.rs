@@ -97,44 +97,71 @@ impl<I: Inputs> Job<I> {
     }
 }
 
-/// Metrics of one training step, as it was before the update.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Metrics of one training step, as it was before the update, or their means over several steps. With several
+/// processes they are those of all together.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepMetrics {
-    /// Mean loss over the batch, with the parameters before the update.
-    pub loss: f32,
-    /// Gradient norm (L2) over all parameters, before clipping.
-    pub grad_norm: f32,
+    /// Mean loss over the batch as it is minimised, with the parameters before the update.
+    pub loss: f64,
+    /// Gradient norm (L2) over all parameters, before clipping; it grows before a run diverges.
+    pub grad_norm: f64,
+    /// Parts of the loss before they are weighted, one for each head of a transformer, and statistics of its
+    /// experts, by name; empty for other networks.
+    pub components: Vec<(String, f64)>,
 }
 
-/// A network in training: it takes batches and holds the parameters and the optimiser state.
+impl StepMetrics {
+    /// The means over some steps, but the greatest of the gradient norms; zero without steps.
+    pub(crate) fn mean(steps: &[Self]) -> Self {
+        let count = steps.len().max(1) as f64;
+        let mut mean = steps.last().cloned().unwrap_or_default();
+        mean.loss = steps.iter().map(|step| step.loss).sum::<f64>() / count;
+        mean.grad_norm = steps.iter().map(|step| step.grad_norm).fold(0.0, f64::max);
+        for (index, (_, component)) in mean.components.iter_mut().enumerate() {
+            *component = steps.iter().map(|step| step.components[index].1).sum::<f64>() / count;
+        }
+        mean
+    }
+}
+
+/// A network in training, on one device of one process: it takes batches and holds the parameters and the
+/// optimiser state.
+///
+/// # Errors
+///
+/// Every method fails if the device does, for example for lack of memory, or if another process is lost.
 pub trait Trainer {
-    /// Trains on one batch at a learning rate. May return before the step is complete, since a GPU works
-    /// asynchronously.
-    ///
-    /// # Errors
-    ///
-    /// If the batch exceeds the trainer's capacity, or if the device fails.
-    fn train_step(&mut self, batch: &Batch, lr: f64) -> Result<(), TrainError>;
+    /// The input of a step: positions or samples with their targets.
+    type Batch;
+    /// Outputs of the network for a batch.
+    type Outputs;
+
+    /// Trains on one batch, or on this process's part of it, at a learning rate. May return before the step is
+    /// complete, since a GPU works asynchronously.
+    fn train_step(&mut self, batch: &Self::Batch, lr: f64) -> Result<(), TrainError>;
+
+    /// Adds the current parameters to their plain mean (stochastic weight averaging). Trainers that have none
+    /// do nothing.
+    fn update_average(&mut self) -> Result<(), TrainError> {
+        Ok(())
+    }
 
     /// Waits for all queued steps and returns the metrics of those since the previous call, in order.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError>;
 
-    /// Outputs of the network for the positions of a batch, on the scale of the targets. With `averaged`, the
-    /// moving average of the parameters is used, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
-    fn predict(&mut self, batch: &Batch, averaged: bool) -> Result<Vec<f32>, TrainError>;
+    /// Outputs of the network for a batch. With `averaged`, the average of the parameters is used, if there is
+    /// one.
+    fn predict(&mut self, batch: &Self::Batch, averaged: bool) -> Result<Self::Outputs, TrainError>;
+
+    /// Replaces each value by its sum over all processes, each of which must call it with as many values. A
+    /// trainer of a single process does nothing.
+    fn all_reduce_sum(&mut self, _values: &mut [f64]) -> Result<(), TrainError> {
+        Ok(())
+    }
 
     /// Copies the parameters and the optimiser buffers to the host, for a checkpoint.
-    ///
-    /// # Errors
-    ///
-    /// If the device fails.
     fn state(&mut self) -> Result<State, TrainError>;
 }
+
+/// The trainer of an NNUE. Outputs are on the scale of the targets, one for each position.
+pub type NnueTrainer = dyn Trainer<Batch = Batch, Outputs = Vec<f32>>;

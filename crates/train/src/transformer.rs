@@ -15,7 +15,7 @@
 mod any_recipe;
 mod baseline;
 mod bridge_setup;
-mod checkpoint;
+mod difference;
 mod game_context;
 mod loader;
 mod metric;
@@ -32,7 +32,6 @@ mod trainer;
 
 pub use any_recipe::AnyRecipe;
 pub use bridge_setup::{BridgeRecipe, BridgeSetup, InitialNetworks, SampleSpec};
-pub use checkpoint::TransformerCheckpoint;
 pub(crate) use loader::first_records;
 pub use loader::{ProcessRank, SampleLoader, load_samples};
 pub use metric::{Head, Metric};
@@ -49,4 +48,4 @@ pub use run::{
 };
 pub use samples::{Augmentation, LabelConfig, NO_MOVE, SampleShape, Samples};
 pub use targets::{BucketTarget, HeadWeights, Targets};
-pub use trainer::{OutputsByHead, TransformerState, TransformerStepMetrics, TransformerTrainer};
+pub use trainer::{OutputsByHead, TransformerTrainer};

@@ -11,6 +11,7 @@ use std::time::Instant;
 use tandem_hybrid::Hybrid;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
+use tandem_train::{State, Trainer};
 use tandem_transformer::{Storage, Weights};
 use tandem_util::output;
 
@@ -56,7 +57,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
     let options = TransformerOptions { folder: &folder, resume: args.resume, threads, process, stop: &stop };
     let mut display = Display::new(recipe.training.batch as u64);
     let processes = std::cell::RefCell::new(Some(processes));
-    let make = |recipe: &TransformerRecipe, start: InitialNetworks<'_>, state: Option<&TransformerState>| {
+    let make = |recipe: &TransformerRecipe, start: InitialNetworks<'_>, state: Option<&State>| {
         // Only the first trainer of a run spans all processes; later ones, for example for averaged weights,
         // are local.
         let processes = processes.borrow_mut().take().unwrap_or_else(Processes::single);
@@ -203,7 +204,7 @@ pub(crate) fn measure(
         "{:.0} positions a second, {:.2} ms a step; loss {:.4}{memory}",
         (recipe.training.batch * steps) as f64 / seconds,
         seconds * 1e3 / steps as f64,
-        metrics.last().map_or(f32::NAN, |step| step.loss)
+        metrics.last().map_or(f64::NAN, |step| step.loss)
     );
     Ok(())
 }

@@ -129,7 +129,7 @@ pub fn train_network<I: Inputs + Sync>(
             trainer.train_step_features(&features, lr);
         }
         let metrics = trainer.drain_metrics();
-        let loss = metrics.iter().map(|step| f64::from(step.loss)).sum::<f64>() / metrics.len().max(1) as f64;
+        let loss = metrics.iter().map(|step| step.loss).sum::<f64>() / metrics.len().max(1) as f64;
         on_epoch(epoch + 1, loss.sqrt() * config.output_scale);
     }
     let float = job.network(&trainer.current_state().parameters, "");

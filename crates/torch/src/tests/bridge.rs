@@ -61,7 +61,7 @@ fn bridged_outputs_match_the_hybrid_crate() {
         let initial = InitialNetworks { weights: &weights, bridge_setup: Some(&bridge_setup) };
         let mut trainer =
             TorchTrainer::new(&recipe, initial, None, Compute::cpu(), Processes::single()).unwrap();
-        let outputs = trainer.predict(&samples).unwrap();
+        let outputs = trainer.predict(&samples, true).unwrap();
         assert!(outputs.keys().eq(expected.keys()));
         for (name, values) in &expected {
             assert_ne!(&without_bridge[name], values, "the bridge has no effect on {name}");

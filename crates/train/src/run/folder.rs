@@ -1,7 +1,7 @@
 //! The folder of a run: its lock, its recipe, and the checkpoint to resume from.
 
 use super::RunError;
-use crate::checkpoint::{Checkpoints, StoredCheckpoint};
+use crate::checkpoint::{Checkpoint, Checkpoints, RunRecipe};
 use std::fs::File;
 use std::path::Path;
 use tandem_util::output;
@@ -38,11 +38,11 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<File, RunError> {
 /// # Errors
 ///
 /// If there is a checkpoint but the run was not asked to resume, or if no checkpoint can be read.
-pub(crate) fn resume_point<C: StoredCheckpoint>(
+pub(crate) fn resume_point<R: RunRecipe>(
     folder: &Path,
     checkpoints: &Checkpoints,
     resume: bool,
-) -> Result<Option<C>, RunError> {
+) -> Result<Option<Checkpoint<R>>, RunError> {
     let newest = checkpoints.newest()?;
     if newest.is_some() && !resume {
         let problem = "there is a run in this folder: --resume goes on with it, --run names another folder";

@@ -1,5 +1,5 @@
 //! Predictions on the CPU with our own inference: the same outputs as
-//! [`TransformerTrainer::predict`](super::TransformerTrainer::predict), for evaluation without a trainer.
+//! [`Trainer::predict`](crate::Trainer::predict), for evaluation without a trainer.
 
 use super::samples::Samples;
 use super::trainer::OutputsByHead;

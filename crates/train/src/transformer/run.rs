@@ -4,19 +4,20 @@
 //! Several processes can share a run: each computes its rows of every batch, and only the first of them
 //! writes files.
 
-use super::checkpoint::TransformerCheckpoint;
+use super::difference::architecture_difference;
 use super::{
     BridgeSetup, Head, HeadOutputs, InitialNetworks, Metric, OutputsByHead, ProcessRank, SampleLoader,
-    SampleShape, SampleSpec, Samples, TransformerMetrics, TransformerRecipe, TransformerState,
-    TransformerStepMetrics, TransformerTrainer, ValueHeadOutputs, baseline, load_samples,
+    SampleShape, SampleSpec, Samples, TransformerMetrics, TransformerRecipe, TransformerTrainer,
+    ValueHeadOutputs, baseline, load_samples,
 };
-use crate::checkpoint::{Checkpoints, RunProgress, StoredCheckpoint};
+use crate::checkpoint::{Checkpoint, Checkpoints, RunProgress};
 use crate::log::RunLog;
 use crate::metrics::Phase;
 use crate::recipe::RecipeError;
 use crate::run::{RECIPE_CHANGED, RunError, lock_folder, resume_point, write_recipe};
+use crate::state::State;
 use crate::throughput::Throughput;
-use crate::trainer::TrainError;
+use crate::trainer::{StepMetrics, TrainError};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ pub enum TransformerEvent<'a> {
         /// Steps done since the start of the run, resumed parts included.
         step: u64,
         /// Mean of the losses of those steps, and the greatest of their gradient norms.
-        metrics: &'a TransformerStepMetrics,
+        metrics: &'a StepMetrics,
         /// Learning rate of the last step that this event reports.
         lr: f64,
         /// Positions per second since the last event, all processes together.
@@ -111,7 +112,7 @@ const LOG_INTERVAL: u64 = 32;
 pub type MakeTransformerTrainer<'a> = dyn Fn(
         &TransformerRecipe,
         InitialNetworks<'_>,
-        Option<&TransformerState>,
+        Option<&State>,
     ) -> Result<Box<dyn TransformerTrainer>, TrainError>
     + 'a;
 
@@ -133,7 +134,7 @@ pub fn run_transformer(
     if is_first && best.is_some() {
         // Later steps only made the loss worse, so the best checkpoint is loaded. The other processes'
         // networks are not used.
-        let kept = TransformerCheckpoint::load(&run.checkpoints.best())?;
+        let kept = Checkpoint::<TransformerRecipe>::load(&run.checkpoints.best())?;
         let start = InitialNetworks { weights: &run.start, bridge_setup: run.bridge_setup.as_ref() };
         // A GPU may not have the memory for two trainers.
         drop(run.trainer);
@@ -190,11 +191,12 @@ impl<'a> Run<'a> {
         let lock = if is_first { Some(lock_folder(folder)?) } else { None };
         let start = first_weights(recipe)?;
         let checkpoints = Checkpoints::new(folder, recipe.training.keep);
-        let newest: Option<TransformerCheckpoint> = resume_point(folder, &checkpoints, options.resume)?;
+        let newest = resume_point::<TransformerRecipe>(folder, &checkpoints, options.resume)?;
         let (state, mut progress) = match newest {
             None => (None, RunProgress::default()),
             Some(found) => {
-                if let Some(difference) = found.difference(start.architecture()) {
+                let architecture = found.architecture.as_ref().unwrap_or(start.architecture());
+                if let Some(difference) = architecture_difference(architecture, start.architecture()) {
                     return Err(invalid(format!(
                         "its newest checkpoint is of another network: {difference}"
                     )));
@@ -217,9 +219,13 @@ impl<'a> Run<'a> {
         }
         progress.bases = bases;
         let trained = start.architecture().parameters() + bridge_setup.as_ref().map_or(0, BridgeSetup::len);
-        if let Some(buffer) =
-            state.as_ref().and_then(|state| state.buffers.values().find(|buffer| buffer.len() != trained))
-        {
+        if let Some(buffer) = state.as_ref().and_then(|state| {
+            state
+                .buffers()
+                .into_iter()
+                .map(|(_, buffer)| buffer)
+                .find(|buffer| !buffer.is_empty() && buffer.len() != trained)
+        }) {
             let problem =
                 format!("its newest checkpoint has {} values, and {trained} are trained", buffer.len());
             return Err(invalid(problem));
@@ -347,20 +353,13 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for pending steps and averages their metrics. Fails if a loss or a gradient norm is not finite.
-    fn step_metrics(&mut self, logged: u64) -> Result<TransformerStepMetrics, RunError> {
+    fn step_metrics(&mut self, logged: u64) -> Result<StepMetrics, RunError> {
         let steps = self.trainer.take_metrics()?;
         if let Some(at) = steps.iter().position(|step| !(step.loss.is_finite() && step.grad_norm.is_finite()))
         {
             return Err(RunError::Diverged { step: logged + at as u64 + 1, loss: steps[at].loss });
         }
-        let count = steps.len().max(1) as f32;
-        let mut mean = steps.last().cloned().unwrap_or_default();
-        mean.loss = steps.iter().map(|step| step.loss).sum::<f32>() / count;
-        mean.grad_norm = steps.iter().map(|step| step.grad_norm).fold(0.0, f32::max);
-        for (index, (_, component)) in mean.components.iter_mut().enumerate() {
-            *component = steps.iter().map(|step| step.components[index].1).sum::<f32>() / count;
-        }
-        Ok(mean)
+        Ok(StepMetrics::mean(&steps))
     }
 
     fn positions(&self) -> u64 {
@@ -369,7 +368,7 @@ impl<'a> Run<'a> {
 
     fn log_step(
         &mut self,
-        metrics: &TransformerStepMetrics,
+        metrics: &StepMetrics,
         lr: f64,
         speed: f64,
         data_wait: f64,
@@ -378,19 +377,15 @@ impl<'a> Run<'a> {
         let Some((log, _)) = &mut self.writes else { return Ok(()) };
         let names: Vec<String> = metrics.components.iter().map(|(name, _)| format!("train/{name}")).collect();
         let mut scalars = vec![
-            ("train/loss", f64::from(metrics.loss)),
-            ("train/grad_norm", f64::from(metrics.grad_norm)),
+            ("train/loss", metrics.loss),
+            ("train/grad_norm", metrics.grad_norm),
             ("train/lr", lr),
             ("speed/positions", speed),
             ("speed/data_wait", data_wait),
             ("data/skipped", self.loader.skipped().count() as f64),
         ];
-        scalars.extend(
-            names
-                .iter()
-                .zip(&metrics.components)
-                .map(|(name, (_, value))| (name.as_str(), f64::from(*value))),
-        );
+        scalars
+            .extend(names.iter().zip(&metrics.components).map(|(name, (_, value))| (name.as_str(), *value)));
         Ok(log.scalars(step, positions, &scalars)?)
     }
 
@@ -446,10 +441,10 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<TransformerCheckpoint, RunError> {
-        Ok(TransformerCheckpoint {
+    fn checkpoint(&mut self) -> Result<Checkpoint<TransformerRecipe>, RunError> {
+        Ok(Checkpoint {
             recipe: self.recipe.clone(),
-            architecture: self.start.architecture().clone(),
+            architecture: Some(self.start.architecture().clone()),
             state: self.trainer.state()?,
             progress: self.progress.clone(),
         })
@@ -459,7 +454,7 @@ impl<'a> Run<'a> {
     fn evaluate(&mut self) -> Result<Option<TransformerMetrics>, RunError> {
         let mut metrics = TransformerMetrics::default();
         for samples in &self.validation {
-            let outputs = self.trainer.predict(samples)?;
+            let outputs = self.trainer.predict(samples, true)?;
             metrics.add(samples, &self.shape, &self.recipe.targets, &head_outputs(&outputs));
         }
         let mut sums = metrics.sums();
