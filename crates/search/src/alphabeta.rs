@@ -90,7 +90,7 @@ impl Worker {
             }
             // Step 4. Mate distance pruning (MDP): a shorter mate is already found, or no move here can be
             // worse than being mated now.
-            if use_mate_distance() != 0 {
+            if use_mate_distance() {
                 alpha = alpha.max(mated_in(ply));
                 beta = beta.min(mate_in(ply + 1));
                 if alpha >= beta {
@@ -110,7 +110,7 @@ impl Worker {
         let key = self.position.key();
         let entry = self.shared.table.probe(key, ply);
         let mut tt_move = entry.and_then(|entry| entry.mv).filter(|&mv| self.position.board().is_legal(mv));
-        if use_tt_move() == 0 {
+        if !use_tt_move() {
             tt_move = None;
         }
         if N::ROOT {
@@ -128,7 +128,7 @@ impl Worker {
         // Step 6. TT cutoff: the entry is deep enough and its bound proves a fail high or a fail low.
         if !N::PV
             && excluded.is_none()
-            && use_tt_cutoff() != 0
+            && use_tt_cutoff()
             && tt_score != NONE
             && tt_depth > depth - i32::from(tt_score <= beta)
             && tt_bound.proves(tt_score, beta)
@@ -211,7 +211,7 @@ impl Worker {
         // opponent's has fallen.
         let eval_before = |back: usize| ply.checked_sub(back).map_or(NONE, |ply| self.stack[ply].static_eval);
         let improving = !in_check
-            && use_improving() != 0
+            && use_improving()
             && match (eval_before(2), eval_before(4)) {
                 (NONE, NONE) => true,
                 (NONE, before) | (before, _) => static_eval > before,
@@ -220,7 +220,7 @@ impl Worker {
 
         // Step 9. Hindsight: extends if the reduction that led here looks wrong now, and reduces further if
         // it looks too small.
-        if use_hindsight() != 0 && !in_check && excluded.is_none() && eval_before(1) != NONE {
+        if use_hindsight() && !in_check && excluded.is_none() && eval_before(1) != NONE {
             if prior_reduction >= hindsight_plies() && !opponent_worsening {
                 depth += 1;
             } else if prior_reduction >= 1 && depth >= 2 && static_eval + eval_before(1) > hindsight_margin()
@@ -242,7 +242,7 @@ impl Worker {
                 - rfp_worsening() * i32::from(opponent_worsening)
                 + correction.abs() * rfp_complexity() / 100)
                 .max(rfp_min_margin());
-            if use_rfp() != 0
+            if use_rfp()
                 && depth <= rfp_depth()
                 && !tt_pv
                 && eval >= beta + margin
@@ -255,7 +255,7 @@ impl Worker {
 
             // Step 11. Null move pruning (NMP): if passing the turn still holds beta, a move will too. Not in
             // pawn endings, because of zugzwang.
-            if use_nmp() != 0
+            if use_nmp()
                 && cut_node
                 && has_pieces
                 && eval >= beta
@@ -273,7 +273,7 @@ impl Worker {
         // Step 12. Internal iterative reduction (IIR): without a TT move, or with one from a much shallower
         // search, a search one ply shallower finds a move more cheaply.
         let stale = cut_node && depth >= iir_stale_depth() && tt_depth + iir_stale_plies() < depth;
-        if use_iir() != 0
+        if use_iir()
             && (N::PV || cut_node)
             && depth >= iir_depth()
             && excluded.is_none()
@@ -285,7 +285,7 @@ impl Worker {
         // Step 13. ProbCut: a good capture that beats beta by a margin in a shallow search will beat beta in
         // a deep one.
         let probcut_beta = beta + probcut_margin() - probcut_improving() * i32::from(improving);
-        if use_probcut() != 0
+        if use_probcut()
             && !N::PV
             && !in_check
             && excluded.is_none()
@@ -299,7 +299,7 @@ impl Worker {
         }
         // Step 14. Small ProbCut: the TT entry alone shows that, by a larger margin.
         let small_beta = beta + probcut_small_margin();
-        if use_probcut() != 0
+        if use_probcut()
             && !N::PV
             && tt_bound.is_lower()
             && tt_depth >= depth - probcut_small_plies()
@@ -328,7 +328,7 @@ impl Worker {
         // quiets that give check are generated.
         let futile_score =
             static_eval + futility_base() + futility_margin() * (depth - 1) + quiets_futile_margin();
-        let quiets_futile = use_futility() != 0
+        let quiets_futile = use_futility()
             && !N::PV
             && !in_check
             && depth <= quiets_futile_depth()
@@ -367,14 +367,14 @@ impl Worker {
             if !N::ROOT && has_pieces && !is_loss(best_score) {
                 // Late move pruning (LMP, move count pruning): the picker has put the good moves first.
                 let late = lmp_base() + lmp_factor() * depth * depth / if improving { 100 } else { 200 };
-                if use_lmp() != 0 && move_count as i32 >= late {
+                if use_lmp() && move_count as i32 >= late {
                     picker.skip_quiets();
                 }
                 let lmr_depth = (new_depth - reduction / 1024).max(0);
                 if noisy {
                     let gain = captured.map_or(0, exchange_value);
                     // Futility pruning of captures.
-                    if use_futility() != 0
+                    if use_futility()
                         && lmr_depth < capture_futility_depth()
                         && !in_check
                         && static_eval
@@ -389,15 +389,13 @@ impl Worker {
                     }
                     // Static exchange evaluation (SEE) pruning of captures that lose material.
                     let margin = see_noisy() * depth + history / see_noisy_history();
-                    if use_see_pruning() != 0
-                        && picker.in_bad_noisy()
-                        && !self.position.see_ge(mv, -margin.max(0))
+                    if use_see_pruning() && picker.in_bad_noisy() && !self.position.see_ge(mv, -margin.max(0))
                     {
                         continue;
                     }
                 } else {
                     // History pruning.
-                    if use_history_pruning() != 0
+                    if use_history_pruning()
                         && lmr_depth < history_prune_depth()
                         && history < -history_prune() * depth
                     {
@@ -409,7 +407,7 @@ impl Worker {
                         + futility_base()
                         + futility_margin() * lmr_depth
                         + history / futility_history().max(1);
-                    if use_futility() != 0
+                    if use_futility()
                         && !in_check
                         && lmr_depth < futility_depth()
                         && futility <= alpha
@@ -422,9 +420,7 @@ impl Worker {
                         continue;
                     }
                     // SEE pruning of quiet moves.
-                    if use_see_pruning() != 0
-                        && !self.position.see_ge(mv, -see_quiet() * lmr_depth * lmr_depth)
-                    {
+                    if use_see_pruning() && !self.position.see_ge(mv, -see_quiet() * lmr_depth * lmr_depth) {
                         continue;
                     }
                 }
@@ -434,7 +430,7 @@ impl Worker {
             // a margin, by two or three plies if they fail far below (double and triple extension).
             let mut extension = 0;
             if !N::ROOT
-                && use_singular() != 0
+                && use_singular()
                 && Some(mv) == tt_move
                 && excluded.is_none()
                 && depth >= singular_depth() + i32::from(tt_pv)
@@ -457,7 +453,7 @@ impl Worker {
                 }
                 if score < singular_beta {
                     extension = 1;
-                    if use_double_extension() != 0 {
+                    if use_double_extension() {
                         let pv = i32::from(N::PV);
                         extension +=
                             i32::from(score < singular_beta - double_margin() - double_pv_margin() * pv);
@@ -470,11 +466,11 @@ impl Worker {
                         );
                         extension = extension.min(3);
                     }
-                } else if use_multicut() != 0 && score >= beta && !is_proven(score) {
+                } else if use_multicut() && score >= beta && !is_proven(score) {
                     // Multi-cut: beta is beaten even without the TT move. Otherwise a negative extension,
                     // because several moves are good.
                     return score;
-                } else if use_negative_extension() != 0 {
+                } else if use_negative_extension() {
                     if tt_score >= beta {
                         extension = -3 + i32::from(N::PV);
                     } else if cut_node {
@@ -524,7 +520,7 @@ impl Worker {
 
             let mut score = alpha;
             let mut full_search = !N::PV || move_count > 1;
-            if use_lmr() != 0 && depth >= 2 && move_count > 1 + usize::from(N::ROOT) {
+            if use_lmr() && depth >= 2 && move_count > 1 + usize::from(N::ROOT) {
                 let reduced = (new_depth - reduction / 1024).clamp(1, new_depth.max(1) + i32::from(N::PV));
                 self.stack[ply + 1].reduction = new_depth - reduced;
                 score = -self.search::<NonPv>(-alpha - 1, -alpha, reduced, ply + 1, true);

@@ -94,7 +94,7 @@ impl Worker {
         let average = self.root_moves[self.pv_index].average;
         let mut delta = INFINITE;
         let (mut alpha, mut beta) = (-INFINITE, INFINITE);
-        if use_aspiration() != 0 && depth >= 4 && average != NONE && !is_proven(average) {
+        if use_aspiration() && depth >= 4 && average != NONE && !is_proven(average) {
             delta = asp_delta() + average * average / asp_score_div();
             alpha = (average - delta).max(-INFINITE);
             beta = (average + delta).min(INFINITE);

@@ -115,7 +115,7 @@ impl Histories {
     #[inline]
     pub(crate) fn quiet_tables<'a>(&'a self, context: &QuietContext<'_>) -> QuietTables<'a> {
         let continuation_table = |back: usize| {
-            let earlier = context.earlier(back).filter(|_| use_continuation() != 0);
+            let earlier = context.earlier(back).filter(|_| use_continuation());
             earlier.map_or(&NO_CONTINUATION, |earlier| &self.continuation[earlier.index()])
         };
         QuietTables {
@@ -138,19 +138,19 @@ impl Histories {
     pub(crate) fn quiet_history(&self, context: &QuietContext<'_>, mv: Move, piece: Piece) -> i32 {
         let to = PieceTo::new(context.color, piece, mv.to);
         let mut score = 0;
-        if use_butterfly() != 0 {
+        if use_butterfly() {
             score += self.butterfly[context.color as usize][threat_index(context.threats.all, mv)]
                 [mv.from as usize][mv.to as usize]
                 .get();
         }
-        if use_continuation() != 0 {
+        if use_continuation() {
             for back in [0, 1] {
                 if let Some(earlier) = context.earlier(back) {
                     score += self.continuation[earlier.index()][to.index()].get() / 2;
                 }
             }
         }
-        if use_pawn_history() != 0 {
+        if use_pawn_history() {
             score += self.pawn[context.pawn_key as usize % PAWN_STRUCTURES][to.index()].get() / 2;
         }
         score
@@ -158,7 +158,7 @@ impl Histories {
 
     #[inline]
     pub(crate) fn capture(&self, color: Color, piece: Piece, to: Square, victim: Piece) -> i32 {
-        if use_capture_history() == 0 {
+        if !use_capture_history() {
             return 0;
         }
         self.capture[PieceTo::new(color, piece, to).index()][victim as usize].get()
@@ -202,7 +202,7 @@ impl Histories {
 
     /// Correction of the static evaluation in centipawns, learnt from positions with the same structures.
     pub(crate) fn correction(&self, position: &Position, earlier: &[Option<Continuation>]) -> Value {
-        if use_correction() == 0 {
+        if !use_correction() {
             return 0;
         }
         let side = position.side_to_move() as usize;
@@ -289,11 +289,11 @@ impl QuietTables<'_> {
     pub(crate) fn score(&self, mv: Move, piece: Piece) -> i32 {
         let to = PieceTo::new(self.color, piece, mv.to).index();
         let mut score = 0;
-        if use_butterfly() != 0 {
+        if use_butterfly() {
             score +=
                 2 * self.butterfly[threat_index(self.threats, mv)][mv.from as usize][mv.to as usize].get();
         }
-        if use_pawn_history() != 0 {
+        if use_pawn_history() {
             score += 2 * self.pawn[to].get();
         }
         let [one, two, four, six] = self.continuation_table;

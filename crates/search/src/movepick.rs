@@ -139,7 +139,7 @@ impl<'a> MovePicker<'a> {
     /// Adds the strategist's policy to the scores of quiet moves.
     #[inline]
     pub(crate) fn set_strategist_eval(&mut self, strategist_eval: Option<&'a StrategistEval>) {
-        self.strategist_eval = strategist_eval.filter(|_| use_strategist_order() != 0);
+        self.strategist_eval = strategist_eval.filter(|_| use_strategist_order());
     }
 
     /// Skips all further quiet moves.

@@ -2,7 +2,8 @@
 //!
 //! In an ordinary build a parameter is a constant. With the feature `tune` each searcher has `Values` of
 //! its own, so that two settings can play each other within one program, and each parameter is also a UCI
-//! option. So is each `use_…` switch, which takes one feature out of the search to measure what it is worth.
+//! option. A switch `use_…` is a parameter that is on unless a tuning build sets it to 0, which takes one
+//! feature out of the search to measure what it is worth.
 
 use crate::{Searcher, options::UciOption};
 #[cfg(feature = "tune")]
@@ -25,30 +26,42 @@ pub struct Param {
 }
 
 macro_rules! params {
-    ($( $(#[doc = $doc:literal])* $name:ident = $default:literal in $min:literal ..= $max:literal, step $step:literal; )*) => {
+    (
+        switches { $( $switch:ident; )* }
+        $( $(#[doc = $doc:literal])* $name:ident = $default:literal in $min:literal ..= $max:literal, step $step:literal; )*
+    ) => {
         /// All parameters in the order of their declaration, on which journals of tunings rely.
-        pub const TABLE: &[Param] = &[$(
-            Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step },
-        )*];
+        pub const TABLE: &[Param] = &[
+            $( Param { name: stringify!($switch), default: 1, min: 0, max: 1, step: 1 }, )*
+            $( Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step }, )*
+        ];
 
-        /// A UCI option for each parameter, in a tuning build.
+        /// A UCI option for each parameter, in a tuning build. A switch is a number too, 0 or 1.
         #[cfg(feature = "tune")]
-        pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[$(
-            UciOption::spin(stringify!($name), $default, $min..=$max, "", "", |searcher, value| {
-                searcher.settings.params.0[Index::$name as usize] = value as i32;
-                Ok(())
-            }),
-        )*];
+        pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[
+            $( tuned_option!($switch, 1, 0..=1), )*
+            $( tuned_option!($name, $default, $min..=$max), )*
+        ];
 
         #[cfg(feature = "tune")]
         #[expect(non_camel_case_types, reason = "an index for each name of the table")]
-        enum Index { $($name,)* }
+        enum Index { $($switch,)* $($name,)* }
 
         #[cfg(feature = "tune")]
         thread_local! {
             /// Values used by the search that this thread works for.
-            static CURRENT: [Cell<i32>; TABLE.len()] = const { [$(Cell::new($default),)*] };
+            static CURRENT: [Cell<i32>; TABLE.len()] = const { defaults() };
         }
+
+        $(
+            #[inline(always)]
+            pub(crate) fn $switch() -> bool {
+                #[cfg(feature = "tune")]
+                return CURRENT.with(|values| values[Index::$switch as usize].get() != 0);
+                #[cfg(not(feature = "tune"))]
+                return true;
+            }
+        )*
 
         $(
             $(#[doc = $doc])*
@@ -61,6 +74,28 @@ macro_rules! params {
             }
         )*
     };
+}
+
+/// The UCI option of a parameter.
+#[cfg(feature = "tune")]
+macro_rules! tuned_option {
+    ($name:ident, $default:expr, $range:expr) => {
+        UciOption::spin(stringify!($name), $default, $range, "", "", |searcher, value| {
+            searcher.settings.params.0[Index::$name as usize] = value as i32;
+            Ok(())
+        })
+    };
+}
+
+#[cfg(feature = "tune")]
+const fn defaults() -> [Cell<i32>; TABLE.len()] {
+    let mut values = [const { Cell::new(0) }; TABLE.len()];
+    let mut index = 0;
+    while index < values.len() {
+        values[index] = Cell::new(TABLE[index].default);
+        index += 1;
+    }
+    values
 }
 
 /// Former names of parameters and the present ones. Journals of tunings, `--only` lists and scripts may still
@@ -145,40 +180,42 @@ impl Values {
 pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[];
 
 params! {
-    // --- Switches, one for each feature that the lab-book measures.
-    use_tt_cutoff = 1 in 0..=1, step 1;
-    use_tt_move = 1 in 0..=1, step 1;
-    use_butterfly = 1 in 0..=1, step 1;
-    use_capture_history = 1 in 0..=1, step 1;
-    use_continuation = 1 in 0..=1, step 1;
-    use_pawn_history = 1 in 0..=1, step 1;
-    use_correction = 1 in 0..=1, step 1;
-    use_lmr = 1 in 0..=1, step 1;
-    use_rfp = 1 in 0..=1, step 1;
-    use_nmp = 1 in 0..=1, step 1;
-    use_probcut = 1 in 0..=1, step 1;
-    use_futility = 1 in 0..=1, step 1;
-    use_lmp = 1 in 0..=1, step 1;
-    use_see_pruning = 1 in 0..=1, step 1;
-    use_history_pruning = 1 in 0..=1, step 1;
-    use_singular = 1 in 0..=1, step 1;
-    use_multicut = 1 in 0..=1, step 1;
-    use_double_extension = 1 in 0..=1, step 1;
-    use_negative_extension = 1 in 0..=1, step 1;
-    use_iir = 1 in 0..=1, step 1;
-    use_improving = 1 in 0..=1, step 1;
-    use_aspiration = 1 in 0..=1, step 1;
-    use_hindsight = 1 in 0..=1, step 1;
-    use_qs_tt = 1 in 0..=1, step 1;
-    use_qs_see = 1 in 0..=1, step 1;
-    use_upcoming_repetition = 1 in 0..=1, step 1;
-    use_mate_distance = 1 in 0..=1, step 1;
-    use_fifty_damping = 1 in 0..=1, step 1;
-    // Uses of the strategist's evaluation, if there is a strategist.
-    use_strategist_order = 1 in 0..=1, step 1;
-    use_strategist_lmr = 1 in 0..=1, step 1;
-    use_strategist_value = 1 in 0..=1, step 1;
-    use_strategist_time = 1 in 0..=1, step 1;
+    // One for each feature that the lab-book measures.
+    switches {
+        use_tt_cutoff;
+        use_tt_move;
+        use_butterfly;
+        use_capture_history;
+        use_continuation;
+        use_pawn_history;
+        use_correction;
+        use_lmr;
+        use_rfp;
+        use_nmp;
+        use_probcut;
+        use_futility;
+        use_lmp;
+        use_see_pruning;
+        use_history_pruning;
+        use_singular;
+        use_multicut;
+        use_double_extension;
+        use_negative_extension;
+        use_iir;
+        use_improving;
+        use_aspiration;
+        use_hindsight;
+        use_qs_tt;
+        use_qs_see;
+        use_upcoming_repetition;
+        use_mate_distance;
+        use_fifty_damping;
+        // Uses of the strategist's evaluation, if there is a strategist.
+        use_strategist_order;
+        use_strategist_lmr;
+        use_strategist_value;
+        use_strategist_time;
+    }
 
     // --- Aspiration windows.
     /// Half-width of the first window, in centipawns.
@@ -406,6 +443,23 @@ mod tests {
         );
         assert_eq!(count("counsel_*"), count("strategist_*")); // language: old name
         assert_eq!(count("*"), TABLE.len());
+    }
+
+    /// Scripts of earlier versions set switches as numbers.
+    #[test]
+    #[cfg(feature = "tune")]
+    fn a_switch_is_off_after_its_option_is_set_to_zero() {
+        let factory = || Box::new(crate::Bootstrap::default()) as Box<dyn crate::Evaluator>;
+        let mut searcher = Searcher::new(std::sync::Arc::new(factory), 1).unwrap();
+        let option = crate::options::find(OPTIONS, "use_nmp").unwrap();
+        assert_eq!(option.to_string(), "option name use_nmp type spin default 1 min 0 max 1");
+        let mut value_after = |text: &str| {
+            option.set(&mut searcher, text).unwrap();
+            searcher.settings.params.make_current();
+            (use_nmp(), use_rfp())
+        };
+        assert_eq!(["0", "1"].map(&mut value_after), [(false, true), (true, true)]);
+        assert!(option.set(&mut searcher, "2").is_err() && option.set(&mut searcher, "false").is_err());
     }
 
     #[test]

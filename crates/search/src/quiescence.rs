@@ -31,7 +31,7 @@ impl Worker {
 
         let key = self.position.key();
         // Transposition table (TT) lookup and cutoff.
-        let entry = if use_qs_tt() != 0 { self.shared.table.probe(key, ply) } else { None };
+        let entry = if use_qs_tt() { self.shared.table.probe(key, ply) } else { None };
         let tt_pv = N::PV || entry.is_some_and(|entry| entry.pv);
         if !N::PV
             && let Some(entry) = entry
@@ -103,17 +103,17 @@ impl Worker {
                     // Futility pruning: not even the captured piece raises the evaluation to alpha.
                     let gain = self.position.captured_by(mv).map_or(0, exchange_value);
                     let futility_score = futility + gain;
-                    if use_qs_see() != 0 && futility_score <= alpha {
+                    if use_qs_see() && futility_score <= alpha {
                         best_score = best_score.max(futility_score.min(MAX_EVAL));
                         continue;
                     }
-                    if use_qs_see() != 0 && !self.position.see_ge(mv, 1) {
+                    if use_qs_see() && !self.position.see_ge(mv, 1) {
                         best_score = best_score.max(futility.min(MAX_EVAL));
                         continue;
                     }
                 }
                 // SEE pruning: the exchange loses material.
-                if use_qs_see() != 0 && !self.position.see_ge(mv, qs_see()) {
+                if use_qs_see() && !self.position.see_ge(mv, qs_see()) {
                     continue;
                 }
             }

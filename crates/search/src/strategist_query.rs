@@ -61,14 +61,14 @@ impl Worker {
 
     /// The strategist's move if it is probable enough to be tried first where there is no TT move.
     pub(crate) fn top_move(&self, eval: Option<&StrategistEval>) -> Option<Move> {
-        let (mv, probability) = eval.filter(|_| use_strategist_order() != 0)?.top_move()?;
+        let (mv, probability) = eval.filter(|_| use_strategist_order())?.top_move()?;
         let trusted = probability.in_1024() >= strategist_first() && self.position.board().is_legal(mv);
         trusted.then_some(mv)
     }
 
     /// Entropy of the strategist's policy at the root in nats; `None` if it has not evaluated the root.
     pub(crate) fn root_policy_entropy(&self) -> Option<f64> {
-        let strategist = self.shared.strategist.as_ref().filter(|_| use_strategist_time() != 0)?;
+        let strategist = self.shared.strategist.as_ref().filter(|_| use_strategist_time())?;
         strategist.lookup(self.position.key())?.entropy().map(f64::from)
     }
 }
@@ -89,7 +89,7 @@ impl Searcher {
 /// winning, a win probability says little about the margin, so that large values stay as they are.
 fn blended_value(raw: Value, eval: &StrategistEval, blend: f32) -> Value {
     let Some(Centipawns(centipawns)) = eval.centipawns() else { return raw };
-    if use_strategist_value() == 0 || raw.abs() > strategist_value_range() {
+    if !use_strategist_value() || raw.abs() > strategist_value_range() {
         return raw;
     }
     let centipawns = centipawns * strategist_scale() / 100;
@@ -108,7 +108,7 @@ pub(crate) fn order_bonus(eval: &StrategistEval, mv: Move) -> i32 {
 /// more.
 #[inline]
 pub(crate) fn reduction_change(eval: &StrategistEval, mv: Move) -> i32 {
-    if use_strategist_lmr() == 0 {
+    if !use_strategist_lmr() {
         return 0;
     }
     let Some(probability) = eval.probability(mv) else { return 0 };

@@ -256,7 +256,7 @@ impl Worker {
     #[inline]
     pub(crate) fn adjusted_eval(&self, raw: Value, correction: Value) -> Value {
         let mut value = raw;
-        if use_fifty_damping() != 0 {
+        if use_fifty_damping() {
             value = value * (200 - i32::from(self.position.board().halfmove_clock())) / 200;
         }
         (value + correction).clamp(-MAX_EVAL, MAX_EVAL)
@@ -276,7 +276,7 @@ impl Worker {
     /// Raises alpha to the value of a draw if the side to move can force a repetition.
     #[inline]
     pub(crate) fn raise_to_repetition(&self, alpha: Value, ply: usize) -> Value {
-        if use_upcoming_repetition() != 0 && alpha < self.draw_value() && self.position.can_repeat(ply) {
+        if use_upcoming_repetition() && alpha < self.draw_value() && self.position.can_repeat(ply) {
             return self.draw_value();
         }
         alpha
