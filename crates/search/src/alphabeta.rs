@@ -6,41 +6,15 @@
 use crate::history::{PieceTo, Threats};
 use crate::history_update::bonus;
 use crate::movepick::{MovePicker, is_noisy};
+use crate::node::{NodeType, NonPv, Pv};
 use crate::params::*;
-use crate::strategist_query::reduction_change;
+use crate::strategist_effect::reduction_change;
 use crate::syzygy::TableResult;
 use crate::tt::{Bound, TtEntry};
 use crate::value::*;
 use crate::worker::Worker;
 use arrayvec::ArrayVec;
 use tandem_chess::{Move, Piece, exchange_value};
-
-/// Type of a node, a compile-time parameter of the search so that conditions on it cost nothing.
-pub(crate) trait NodeType {
-    /// True for a node searched with an open window (PV node).
-    const PV: bool;
-    /// True for the root of the search.
-    const ROOT: bool;
-}
-
-pub(crate) struct Root;
-pub(crate) struct Pv;
-pub(crate) struct NonPv;
-
-impl NodeType for Root {
-    const PV: bool = true;
-    const ROOT: bool = true;
-}
-
-impl NodeType for Pv {
-    const PV: bool = true;
-    const ROOT: bool = false;
-}
-
-impl NodeType for NonPv {
-    const PV: bool = false;
-    const ROOT: bool = false;
-}
 
 /// Moves tried before the best one, whose histories get a malus for it. Further moves are not recorded.
 type Tried = ArrayVec<Move, 64>;

@@ -1,7 +1,7 @@
 //! Iterative deepening: searches to depth 1, 2, 3, …, each within an aspiration window around the last score.
 //! Each iteration orders the moves of the next.
 
-use crate::alphabeta::Root;
+use crate::node::Root;
 use crate::params::*;
 use crate::report::{Info, ScoreBound};
 use crate::time::StabilityStats;

@@ -3,8 +3,8 @@
 
 use crate::history::{Histories, QuietContext, Threats};
 use crate::params::*;
+use crate::strategist_effect::order_bonus;
 use crate::strategist_eval::StrategistEval;
-use crate::strategist_query::order_bonus;
 use arrayvec::ArrayVec;
 use tandem_chess::{
     BitBoard, MAX_MOVES, Move, Piece, Position, Rank, checking_squares, exchange_value, generate_noisy,

@@ -5,7 +5,7 @@
 //! option. A switch `use_…` is a parameter that is on unless a tuning build sets it to 0, which takes one
 //! feature out of the search to measure what it is worth.
 
-use crate::{Searcher, options::UciOption};
+use crate::uci_option::UciOption;
 #[cfg(feature = "tune")]
 use std::cell::Cell;
 
@@ -36,12 +36,22 @@ macro_rules! params {
             $( Param { name: stringify!($name), default: $default, min: $min, max: $max, step: $step }, )*
         ];
 
-        /// A UCI option for each parameter, in a tuning build. A switch is a number too, 0 or 1.
-        #[cfg(feature = "tune")]
-        pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[
-            $( tuned_option!($switch, 1, 0..=1), )*
-            $( tuned_option!($name, $default, $min..=$max), )*
-        ];
+        /// Something that searches with [`Values`], to which the UCI options of the parameters apply.
+        pub(crate) trait Tuned: Sized + 'static {
+            /// The values in use, of which an option changes one.
+            #[cfg(feature = "tune")]
+            fn values(&mut self) -> &mut Values;
+
+            /// An option for each parameter in a tuning build. A switch is a number too, 0 or 1.
+            #[cfg(feature = "tune")]
+            const OPTIONS: &'static [UciOption<Self>] = &[
+                $( tuned_option!($switch, 1, 0..=1), )*
+                $( tuned_option!($name, $default, $min..=$max), )*
+            ];
+            /// No option, because the parameters are constants.
+            #[cfg(not(feature = "tune"))]
+            const OPTIONS: &'static [UciOption<Self>] = &[];
+        }
 
         #[cfg(feature = "tune")]
         #[expect(non_camel_case_types, reason = "an index for each name of the table")]
@@ -80,8 +90,8 @@ macro_rules! params {
 #[cfg(feature = "tune")]
 macro_rules! tuned_option {
     ($name:ident, $default:expr, $range:expr) => {
-        UciOption::spin(stringify!($name), $default, $range, "", "", |searcher, value| {
-            searcher.settings.params.0[Index::$name as usize] = value as i32;
+        UciOption::spin(stringify!($name), $default, $range, "", "", |target, value| {
+            target.values().values[Index::$name as usize] = value as i32;
             Ok(())
         })
     };
@@ -144,40 +154,42 @@ impl Param {
     }
 }
 
-/// A value for each parameter of [`TABLE`], in its order.
-#[cfg(feature = "tune")]
+/// A value for each parameter. Empty in an ordinary build, in which all have their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Values([i32; TABLE.len()]);
+#[cfg_attr(not(feature = "tune"), derive(Default))]
+pub struct Values {
+    /// In the order of [`TABLE`].
+    #[cfg(feature = "tune")]
+    values: [i32; TABLE.len()],
+}
 
 #[cfg(feature = "tune")]
 impl Default for Values {
     fn default() -> Self {
-        Self(std::array::from_fn(|index| TABLE[index].default))
+        Self { values: std::array::from_fn(|index| TABLE[index].default) }
     }
 }
 
-#[cfg(feature = "tune")]
 impl Values {
     /// Sets the parameter of this name, which may be a former one. Returns false, and changes nothing, if
     /// there is none or the value is outside [`Param::min`] to [`Param::max`].
+    #[cfg(feature = "tune")]
     pub fn set(&mut self, name: &str, value: i32) -> bool {
         let name = current_name(name);
         let Some(index) = TABLE.iter().position(|param| param.name == name) else { return false };
         let in_range = (TABLE[index].min..=TABLE[index].max).contains(&value);
         if in_range {
-            self.0[index] = value;
+            self.values[index] = value;
         }
         in_range
     }
 
     /// Makes this thread search with these values from now on.
     pub(crate) fn make_current(&self) {
-        CURRENT.with(|values| values.iter().zip(self.0).for_each(|(cell, value)| cell.set(value)));
+        #[cfg(feature = "tune")]
+        CURRENT.with(|values| values.iter().zip(self.values).for_each(|(cell, value)| cell.set(value)));
     }
 }
-
-#[cfg(not(feature = "tune"))]
-pub(crate) const OPTIONS: &[UciOption<Searcher>] = &[];
 
 params! {
     // One for each feature that the lab-book measures.
@@ -449,17 +461,22 @@ mod tests {
     #[test]
     #[cfg(feature = "tune")]
     fn a_switch_is_off_after_its_option_is_set_to_zero() {
-        let factory = || Box::new(crate::Bootstrap::default()) as Box<dyn crate::Evaluator>;
-        let mut searcher = Searcher::new(std::sync::Arc::new(factory), 1).unwrap();
-        let option = crate::options::find(OPTIONS, "use_nmp").unwrap();
+        struct Target(Values);
+        impl Tuned for Target {
+            fn values(&mut self) -> &mut Values {
+                &mut self.0
+            }
+        }
+        let mut target = Target(Values::default());
+        let option = crate::uci_option::find(Target::OPTIONS, "use_nmp").unwrap();
         assert_eq!(option.to_string(), "option name use_nmp type spin default 1 min 0 max 1");
         let mut value_after = |text: &str| {
-            option.set(&mut searcher, text).unwrap();
-            searcher.settings.params.make_current();
+            option.set(&mut target, text).unwrap();
+            target.0.make_current();
             (use_nmp(), use_rfp())
         };
         assert_eq!(["0", "1"].map(&mut value_after), [(false, true), (true, true)]);
-        assert!(option.set(&mut searcher, "2").is_err() && option.set(&mut searcher, "false").is_err());
+        assert!(option.set(&mut target, "2").is_err() && option.set(&mut target, "false").is_err());
     }
 
     #[test]

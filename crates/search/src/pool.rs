@@ -3,66 +3,28 @@
 use crate::deepening::table_value;
 use crate::evaluator::EvaluatorFactory;
 use crate::limits::Limits;
+use crate::params::Tuned;
+#[cfg(feature = "tune")]
+use crate::params::Values;
 use crate::report::{Info, ScoreBound, SearchResult};
+use crate::root_move::RootMove;
+use crate::settings::Settings;
 use crate::shared::{Counters, Shared, Signals};
 use crate::strategist::Strategist;
+use crate::strategist_effect::blended_value;
+use crate::strategist_eval::StrategistEval;
 use crate::strength::Strength;
 use crate::syzygy::{FoundTables, SyzygyError, Tablebases};
 use crate::time::TimeManager;
 use crate::tt::{OutOfMemory, TranspositionTable};
-use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score, Value, is_win};
-use crate::worker::{RootMove, Worker};
-use std::collections::HashMap;
+use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score};
+use crate::vote::{ThreadVote, best_thread};
+use crate::worker::Worker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tandem_chess::{Color, Move, PackedMove, Position};
 use tandem_util::random::SplitMix;
-
-/// Settings of a [`Searcher`] that may change between two searches, but not during one.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Number of best lines to search and report (MultiPV), at least 1.
-    pub multipv: usize,
-    /// Part of the time for each move that is not used, because messages take time to arrive; 10 ms by
-    /// default.
-    pub move_overhead: Duration,
-    /// Contempt: number of centipawns below equality at which the engine's side values a draw; negative to
-    /// seek draws.
-    pub contempt: Centipawns,
-    /// Minimum remaining depth, in plies, for looking up positions with as many pieces as the largest endgame
-    /// tables have; positions with fewer pieces are always looked up.
-    pub syzygy_probe_depth: i32,
-    /// True to play at the rating `strength`, by limiting the search; false, the default, is full strength.
-    pub limit_strength: bool,
-    /// Rating at which to play if `limit_strength` is true; the highest by default.
-    pub strength: Strength,
-    /// Values of the tunable search parameters; only in builds with the feature `tune`.
-    #[cfg(feature = "tune")]
-    pub params: crate::params::Values,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            multipv: 1,
-            move_overhead: Duration::from_millis(10),
-            contempt: Centipawns(0),
-            syzygy_probe_depth: 1,
-            limit_strength: false,
-            strength: Strength::new(Strength::MAX),
-            #[cfg(feature = "tune")]
-            params: crate::params::Values::default(),
-        }
-    }
-}
-
-impl Settings {
-    /// Rating at which to play; `None` is full strength.
-    fn rating(&self) -> Option<Strength> {
-        self.limit_strength.then_some(self.strength)
-    }
-}
 
 /// Stack size in bytes that a search thread needs for the longest line, with a reserve for unoptimised
 /// builds.
@@ -114,12 +76,8 @@ impl Searcher {
     /// If the hash table cannot be allocated.
     pub fn sibling(&self, hash_mib: usize) -> Result<Self, OutOfMemory> {
         let signals = Arc::new(Signals::child_of(self.signals()));
-        let sibling = Self::new(self.factory(), hash_mib)?.with_signals(signals);
-        #[cfg(feature = "tune")]
-        let sibling = {
-            let settings = Settings { params: self.settings.params.clone(), ..sibling.settings };
-            Self { settings, ..sibling }
-        };
+        let mut sibling = Self::new(self.factory(), hash_mib)?.with_signals(signals);
+        sibling.settings.params = self.settings.params.clone();
         Ok(sibling)
     }
 
@@ -239,6 +197,15 @@ impl Searcher {
         worker.evaluator.evaluate(position)
     }
 
+    /// Blends a static evaluation with the strategist's value as the search does,
+    /// both in centipawns for the side to move. `blend` is the strategist's weight from 0 to 1, but the
+    /// change is bounded, and a large `evaluation` is returned unchanged. Used by the command `eval` to show
+    /// the value that a search would use.
+    pub fn blend_eval(&self, evaluation: Centipawns, eval: &StrategistEval, blend: f32) -> Centipawns {
+        self.settings.params.make_current();
+        Centipawns(blended_value(evaluation.0, eval, blend))
+    }
+
     fn shared(&self, threads: usize) -> Shared {
         Shared {
             table: Arc::clone(&self.table),
@@ -260,15 +227,32 @@ impl Searcher {
         report: &mut dyn FnMut(Info),
     ) -> SearchResult {
         let start = Instant::now();
-        #[cfg(feature = "tune")]
-        let params = &self.settings.params;
-        #[cfg(feature = "tune")]
-        params.make_current();
+        self.settings.params.make_current();
         let requested = self.settings.multipv.max(1);
-        let mut multipv = requested;
-        if self.settings.limit_strength {
-            multipv = multipv.max(Strength::LINES);
+        let lines = if self.settings.limit_strength { requested.max(Strength::LINES) } else { requested };
+        self.prepare(start, position, limits);
+        if self.workers[0].root_moves.is_empty() {
+            self.wait_until_answer_allowed(limits);
+            let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
+            let time = start.elapsed();
+            return SearchResult { best: None, ponder: None, score, depth: 0, nodes: 0, time };
         }
+        // A player of limited strength searches more lines than requested; only those requested are reported.
+        let mut report = |info: Info| {
+            if info.multipv <= requested {
+                report(info);
+            }
+        };
+        self.run_threads(lines, limits, &mut report);
+        if let Some(strategist) = &self.strategist {
+            strategist.end_search(self.workers.iter().map(|worker| worker.evaluations).sum());
+        }
+        let (thread, line) = self.elect(lines, limits);
+        self.conclude(position, thread, line, &mut report)
+    }
+
+    /// Prepares all threads for a search of the position.
+    fn prepare(&mut self, start: Instant, position: &Position, limits: &Limits) {
         let time = TimeManager::new(start, limits, self.settings.move_overhead);
         let root_moves = self.root_moves(position, limits);
         self.table.new_search();
@@ -286,20 +270,12 @@ impl Searcher {
             worker.draw_for_white = draw_for_white;
             worker.max_nodes = self.settings.rating().map(Strength::nodes);
         }
+    }
 
-        if root_moves.is_empty() {
-            self.wait_until_answer_allowed(limits);
-            let score = Score::from_value(if position.in_check() { -MATE } else { DRAW });
-            return SearchResult {
-                best: None,
-                ponder: None,
-                score,
-                depth: 0,
-                nodes: 0,
-                time: start.elapsed(),
-            };
-        }
-
+    /// Searches the best `lines` lines with all threads until a limit is met and an answer is allowed. The
+    /// first thread reports.
+    fn run_threads(&mut self, lines: usize, limits: &Limits, report: &mut dyn FnMut(Info)) {
+        let params = &self.settings.params;
         let (main, helpers) = self.workers.split_at_mut(1);
         std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(helpers.len());
@@ -307,44 +283,50 @@ impl Searcher {
                 let builder = std::thread::Builder::new().stack_size(STACK_SIZE);
                 // If the system refuses a thread, the search goes on with one helper less.
                 threads.extend(builder.spawn_scoped(scope, move || {
-                    #[cfg(feature = "tune")]
                     params.make_current();
-                    worker.deepen(multipv, None);
+                    worker.deepen(lines, None);
                 }));
             }
             let stop_guard = StopOnDrop(&self.signals);
-            // A player of limited strength searches more lines than requested; only those requested are
-            // reported.
-            let mut report = |info: Info| {
-                if info.multipv <= requested {
-                    report(info);
-                }
-            };
-            main[0].deepen(multipv, Some(&mut report));
+            main[0].deepen(lines, Some(report));
             wait_until_answer_allowed(&self.signals, limits);
             drop(stop_guard);
             // A helper that panicked leaves results as good as those of one that was stopped.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         });
+    }
 
-        if let Some(strategist) = &self.strategist {
-            strategist.end_search(self.workers.iter().map(|worker| worker.evaluations).sum());
-        }
-
-        let limited = self.settings.limit_strength;
-        let chosen = if limited || multipv > 1 || limits.depth.is_some() {
+    /// Chooses the move to play: the index of a thread, and that of one of its root moves. The threads vote,
+    /// unless their results are for different depths or lines; a player of limited strength errs.
+    fn elect(&self, lines: usize, limits: &Limits) -> (usize, usize) {
+        let thread = if self.settings.limit_strength || lines > 1 || limits.depth.is_some() {
             0
         } else {
-            best_thread(&self.workers.iter().map(ThreadVote::of).collect::<Vec<_>>())
+            let vote = |worker: &Worker| {
+                let root = &worker.root_moves[0];
+                let (mv, depth) = (PackedMove::new(Some(root.mv)), worker.completed_depth);
+                ThreadVote { mv, value: root.value(), depth }
+            };
+            best_thread(&self.workers.iter().map(vote).collect::<Vec<_>>())
         };
-        let worker = &self.workers[chosen];
-        let index = match self.settings.rating() {
-            Some(strength) => strength.choose(&worker.root_moves, &mut SplitMix::from_clock()),
-            None => 0,
-        };
-        let root = &worker.root_moves[index];
-        let (depth, mut info) = (worker.completed_depth, worker.info(index, ScoreBound::Exact));
-        let unreported = chosen != 0 || worker.root_depth != depth;
+        let line = self.settings.rating().map_or(0, |strength| {
+            strength.choose(&self.workers[thread].root_moves, &mut SplitMix::from_clock())
+        });
+        (thread, line)
+    }
+
+    /// The result of a search whose move is this line of this thread, which is reported unless it was before.
+    fn conclude(
+        &mut self,
+        position: &Position,
+        thread: usize,
+        line: usize,
+        report: &mut dyn FnMut(Info),
+    ) -> SearchResult {
+        let worker = &self.workers[thread];
+        let root = &worker.root_moves[line];
+        let (depth, mut info) = (worker.completed_depth, worker.info(line, ScoreBound::Exact));
+        let unreported = thread != 0 || worker.root_depth != depth;
         let (best, value, rank) = (root.mv, root.value(), root.tb_rank);
         if value == -INFINITE {
             // Stopped before anything was searched: only the static evaluation is known.
@@ -360,7 +342,7 @@ impl Searcher {
             time: info.time,
         };
         // The result of an unfinished iteration is played, but was not reported yet.
-        if unreported && index < requested {
+        if unreported {
             info.depth = result.depth.max(1);
             report(info);
         }
@@ -400,6 +382,13 @@ impl Searcher {
     }
 }
 
+impl Tuned for Searcher {
+    #[cfg(feature = "tune")]
+    fn values(&mut self) -> &mut Values {
+        &mut self.settings.params
+    }
+}
+
 /// Stops the search when its first thread leaves, even by a panic; otherwise the helpers would search for
 /// ever.
 struct StopOnDrop<'a>(&'a Signals);
@@ -408,47 +397,6 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
-}
-
-/// Result of a thread, for the vote on the move to play.
-#[derive(Clone, Copy, Debug)]
-struct ThreadVote {
-    mv: PackedMove,
-    value: Value,
-    depth: i32,
-}
-
-impl ThreadVote {
-    fn of(worker: &Worker) -> Self {
-        let root = &worker.root_moves[0];
-        Self { mv: PackedMove::new(Some(root.mv)), value: root.value(), depth: worker.completed_depth }
-    }
-}
-
-/// Index of the thread whose move is played. Each thread votes for its move with a weight that grows with
-/// depth and value; a thread that finished no iteration has no vote. A proven win is always played.
-fn best_thread(candidates: &[ThreadVote]) -> usize {
-    let counted = || candidates.iter().filter(|vote| vote.depth > 0);
-    let least = counted().map(|vote| vote.value).min().unwrap_or(0);
-    let weight = |vote: &ThreadVote| i64::from(vote.value - least + 14) * i64::from(vote.depth);
-    let mut votes: HashMap<u16, i64> = HashMap::new();
-    for vote in counted() {
-        *votes.entry(vote.mv.bits()).or_default() += weight(vote);
-    }
-    let votes_for = |vote: &ThreadVote| votes.get(&vote.mv.bits()).copied().unwrap_or(0);
-    let mut best = 0;
-    for (index, vote) in candidates.iter().enumerate().skip(1) {
-        let current = &candidates[best];
-        let better = if is_win(current.value) {
-            vote.value > current.value
-        } else {
-            is_win(vote.value) || (votes_for(vote), weight(vote)) > (votes_for(current), weight(current))
-        };
-        if better && vote.depth > 0 {
-            best = index;
-        }
-    }
-    best
 }
 
 fn available_threads() -> usize {
@@ -467,15 +415,6 @@ mod tests {
     use super::*;
     use tandem_chess::Square;
 
-    /// Target square of the move that threads with these moves, values and depths play.
-    fn played(candidates: &[(Square, Value, i32)]) -> Square {
-        let vote = |&(to, value, depth): &(Square, Value, i32)| {
-            let mv = Move { from: Square::E1, to, promotion: None };
-            ThreadVote { mv: PackedMove::new(Some(mv)), value, depth }
-        };
-        candidates[best_thread(&candidates.iter().map(vote).collect::<Vec<_>>())].0
-    }
-
     /// A score of some root moves must not be stored as the score of the position.
     #[test]
     fn the_score_of_some_root_moves_is_not_stored_for_the_position() {
@@ -491,23 +430,5 @@ mod tests {
         let king = Move { from: Square::A1, to: Square::B1, promotion: None };
         assert_eq!(stored_move(vec![king]), None);
         assert_eq!(stored_move(Vec::new()), Some(Move { from: Square::E1, to: Square::E8, promotion: None }));
-    }
-
-    #[test]
-    fn threads_vote_by_depth_value_and_number() {
-        let (a, b) = (Square::A1, Square::B1);
-        assert_eq!(played(&[(a, 10, 14), (b, 10, 14)]), a, "the first thread wins a tie");
-        assert_eq!(played(&[(a, 10, 14), (b, 30, 14)]), b);
-        assert_eq!(played(&[(a, 10, 14), (b, 10, 18)]), b);
-        assert_eq!(played(&[(a, 20, 14), (b, 18, 14), (b, 18, 14)]), b, "two against one");
-        // A move whose score fell counts with the lower score.
-        assert_eq!(played(&[(a, -200, 14), (b, 50, 14)]), b);
-        assert_eq!(
-            played(&[(a, 10, 1), (b, 500, 0)]),
-            a,
-            "a thread without a finished iteration has no vote"
-        );
-        assert_eq!(played(&[(a, 300, 20), (a, 290, 20), (b, MATE - 5, 12)]), b, "a proven win is played");
-        assert_eq!(played(&[(a, MATE - 9, 12), (b, MATE - 5, 12), (b, 0, 30)]), b);
     }
 }

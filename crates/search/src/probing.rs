@@ -1,8 +1,8 @@
 //! Cheap probes before the move loop: endgame tables, null move pruning (NMP) and ProbCut.
 
-use crate::alphabeta::NonPv;
 use crate::history::NO_THREATS;
 use crate::movepick::MovePicker;
+use crate::node::NonPv;
 use crate::params::*;
 use crate::syzygy::TableResult;
 use crate::tt::{Bound, TtEntry};

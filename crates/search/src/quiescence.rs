@@ -1,9 +1,9 @@
 //! Quiescence search (qsearch) beyond the horizon: captures and promotions only, until the position is quiet
 //! enough for a static evaluation.
 
-use crate::alphabeta::NodeType;
 use crate::history::{NO_THREATS, Threats};
 use crate::movepick::{MovePicker, is_noisy};
+use crate::node::NodeType;
 use crate::params::*;
 use crate::tt::{Bound, TtEntry};
 use crate::value::*;

@@ -1,6 +1,5 @@
 //! State shared by the threads of a search: signals, hash table, tables and node counters.
 
-use crate::params;
 use crate::strategist::Strategist;
 use crate::syzygy::Tablebases;
 use crate::tt::TranspositionTable;
@@ -78,26 +77,5 @@ impl Shared {
 
     pub(crate) fn tb_hits(&self) -> u64 {
         self.counters.iter().map(|counters| counters.tb_hits.load(Relaxed)).sum()
-    }
-}
-
-/// Table of natural logarithms times 32, the basis of late move reductions (LMR).
-pub(crate) struct Logarithms([i32; 256]);
-
-impl Logarithms {
-    pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|n| ((n.max(1) as f64).ln() * 32.0).round() as i32))
-    }
-
-    /// Base reduction in 1/1024 of a ply, which grows with the product of the logarithms of depth and move
-    /// count.
-    #[inline]
-    pub(crate) fn reduction(&self, depth: i32, move_count: usize, noisy: bool) -> i32 {
-        let product = self.0[(depth.max(0) as usize).min(255)] * self.0[move_count.min(255)];
-        if noisy {
-            params::lmr_noisy_base() + params::lmr_noisy_factor() * product / 1024
-        } else {
-            params::lmr_quiet_base() + params::lmr_quiet_factor() * product / 1024
-        }
     }
 }

@@ -3,8 +3,8 @@
 //! A weaker player searches fewer nodes, and its choice among the best lines is blurred by a random error
 //! that grows as the rating falls.
 
+use crate::root_move::RootMove;
 use crate::value::Value;
-use crate::worker::RootMove;
 use tandem_util::random::SplitMix;
 
 /// A reduced playing strength, as a rating on the scale of Stockfish's option `UCI_Elo`, from

@@ -1,14 +1,16 @@
-//! One search thread: its position, its search stack and tables, its limits, and the moves at the root.
+//! One search thread: its position, its search stack and tables, and its limits.
 
 use crate::evaluator::Evaluator;
 use crate::history::{Continuation, Histories, PieceTo, QuietContext, Threats};
 use crate::limits::Limits;
 use crate::movepick::is_noisy;
 use crate::params::*;
-use crate::shared::{Logarithms, Shared};
+use crate::reduction::Logarithms;
+use crate::root_move::RootMove;
+use crate::shared::Shared;
 use crate::strategist::StrategistHandle;
 use crate::time::TimeManager;
-use crate::value::{DRAW, INFINITE, MAX_EVAL, MAX_PLY, NONE, Value};
+use crate::value::{DRAW, MAX_EVAL, MAX_PLY, NONE, Value};
 use arrayvec::ArrayVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,41 +48,6 @@ impl Default for StackEntry {
             threats: BitBoard::EMPTY,
             move_count: 0,
         }
-    }
-}
-
-/// A legal move at the root with its results, kept from iteration to iteration.
-#[derive(Clone, Debug)]
-pub(crate) struct RootMove {
-    pub(crate) mv: Move,
-    pub(crate) score: Value,
-    pub(crate) previous: Value,
-    /// Running mean of the scores of recent iterations, the centre of the aspiration window.
-    pub(crate) average: Value,
-    pub(crate) sel_depth: usize,
-    pub(crate) nodes: u64,
-    pub(crate) pv: Vec<Move>,
-    /// Rank by the endgame tables, if they have the position; the search decides between moves of equal rank.
-    pub(crate) tb_rank: Option<i32>,
-}
-
-impl RootMove {
-    pub(crate) fn new(mv: Move, tb_rank: Option<i32>) -> Self {
-        Self {
-            mv,
-            score: -INFINITE,
-            previous: -INFINITE,
-            average: NONE,
-            sel_depth: 0,
-            nodes: 0,
-            pv: vec![mv],
-            tb_rank,
-        }
-    }
-
-    /// Score of the last iteration that determined one; minus [`INFINITE`] if none has yet.
-    pub(crate) fn value(&self) -> Value {
-        if self.score == -INFINITE { self.previous } else { self.score }
     }
 }
 
