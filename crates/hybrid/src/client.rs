@@ -9,8 +9,9 @@ mod statistics;
 pub use statistics::Statistics;
 
 use crate::eval_cache::EvalCache;
+use crate::networks::HybridNetworks;
 use crate::selector::{FeatureContext, Features, Threshold};
-use crate::strategist::{HybridNetworks, StrategistEvaluator};
+use crate::strategist_evaluator::StrategistEvaluator;
 use queue::{Query, Queue};
 use statistics::Tally;
 use std::sync::Arc;

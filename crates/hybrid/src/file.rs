@@ -4,8 +4,6 @@
 use crate::bridge::{self, Bridge, BridgeForm};
 use crate::fingerprint::Fingerprint;
 use crate::selector::{FEATURES, Selector};
-use crate::strategist;
-use crate::strategist_output::DEFAULT_SCALE;
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +12,14 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use tandem_util::input;
 use thiserror::Error;
+
+/// Weight of the strategist in a blended value, unless a file or a user sets another one.
+pub(crate) const DEFAULT_BLEND: f32 = 0.7;
+/// Probability of the selector from which a position is queried, unless a file or a user sets another one.
+pub(crate) const DEFAULT_THRESHOLD: f32 = 0.5;
+/// NNUE centipawns per logit of the win probability, used if the hybrid's file gives no fitted scale. The
+/// strategist's students learn from scores converted with this number.
+pub(crate) const DEFAULT_SCALE: f32 = 125.0;
 
 /// Contents of a `.hybrid` file: all that was trained to make an NNUE and a transformer work together. The
 /// networks themselves stay in their own files, which this one names by hash.
@@ -115,8 +121,7 @@ impl Hybrid {
     /// A hybrid of two networks before anything is learnt: no bridge, no selector, default blend, threshold
     /// and scale.
     pub fn new(nnue: Fingerprint, transformer: Fingerprint) -> Self {
-        let (blend, threshold, scale) =
-            (strategist::DEFAULT_BLEND, strategist::DEFAULT_THRESHOLD, DEFAULT_SCALE);
+        let (blend, threshold, scale) = (DEFAULT_BLEND, DEFAULT_THRESHOLD, DEFAULT_SCALE);
         let (bridge, selector, description) = (None, None, String::new());
         Self { nnue, transformer, bridge, selector, blend, threshold, scale, description }
     }

@@ -7,10 +7,6 @@ use tandem_transformer::ValueEstimate;
 use tandem_transformer::encoding::buckets::centipawns_of_win_probability;
 use tandem_transformer::encoding::wdl::wdl_of_centipawns;
 
-/// NNUE centipawns per logit of the win probability, used if the hybrid's file gives no fitted scale. The
-/// strategist's students learn from scores converted with this number.
-pub(crate) const DEFAULT_SCALE: f32 = 125.0;
-
 /// Bound of a value in centipawns, because a win probability of 1 has no finite logit.
 const MAX_CENTIPAWNS: f64 = 2000.0;
 
@@ -86,7 +82,7 @@ mod tests {
             let output = StrategistOutput::new(Some(value_estimate), &[], scale);
             output.eval().centipawns().map(|Centipawns(value)| value)
         };
-        let of = |value_estimate| scaled(value_estimate, DEFAULT_SCALE);
+        let of = |value_estimate| scaled(value_estimate, 125.0);
         // A win probability of 3 to 1.
         let ahead = ValueEstimate::Wdl { win: 0.6, draw: 0.3, loss: 0.1 };
         assert_eq!(of(ahead), Some((125.0 * 3f64.ln()).round() as i32));
