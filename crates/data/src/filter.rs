@@ -4,10 +4,10 @@
 //! choices depend on the seed and the block alone, never on the number of threads.
 
 use crate::error::DataError;
-use crate::format::{BagKind, Format, Source};
 use crate::packed::kind_of;
 use crate::read::{Cursor, RecordFilter};
 use crate::record::{Outcome, Record, Score};
+use crate::source::Source;
 use std::collections::HashSet;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -105,18 +105,24 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// Fails for ply rules on bulletformat, and for `no-captures` on formats without moves.
+    /// Fails for ply rules on formats without plies, and for `no-captures` on formats without moves.
     pub fn check(&self, sources: &[Source]) -> Result<(), DataError> {
         let asks_plies = self.min_ply.is_some() || self.max_ply.is_some();
         for source in sources {
-            let is_bullet = source.format == Format::Bullet;
-            let has_moves = !is_bullet && source.kind_of_bag() != Some(BagKind::StateValue);
-            let problem = match (is_bullet && asks_plies, !has_moves && self.no_captures) {
-                (true, _) => "bulletformat does not store plies: leave out min-ply and max-ply",
-                (false, true) => "its records have no moves, which no-captures asks for; quiet needs none",
+            let lacks_plies = asks_plies && !source.format.properties().has_plies;
+            let problem = match (lacks_plies, self.no_captures && !source.has_moves()) {
+                (true, _) => {
+                    format!(
+                        "the format {} does not store plies: leave out min-ply and max-ply",
+                        source.format
+                    )
+                }
+                (false, true) => {
+                    "its records have no moves, which no-captures asks for; quiet needs none".into()
+                }
                 (false, false) => continue,
             };
-            return Err(DataError::Path { path: source.path.clone(), problem: problem.into() });
+            return Err(DataError::Path { path: source.path.clone(), problem });
         }
         Ok(())
     }
@@ -232,7 +238,8 @@ pub(crate) fn name_of(outcome: Outcome) -> &'static str {
 mod tests {
     use super::*;
     use crate::Packed;
-    use crate::formats::samples;
+    use crate::formats::bag::BagKind;
+    use crate::formats::{Format, samples};
 
     #[test]
     fn rules_are_read_and_kept() {

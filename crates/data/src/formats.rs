@@ -1,25 +1,391 @@
-//! Codecs of the formats, one file each, and what several of them share.
+//! The table of file formats, and their codecs, one file each.
+//!
+//! A new format is a module below `formats` and a row of the table in this file. Names, extensions, help, error
+//! messages and the tests that run for every format derive from the row.
 
 pub(crate) mod bag;
 pub(crate) mod bin;
-pub(crate) mod binpack;
+mod binpack;
 mod bits;
-pub(crate) mod bullet;
+mod bullet;
 pub(crate) mod csv;
-pub(crate) mod epd;
+mod epd;
 mod game;
-pub(crate) mod lc0;
-pub(crate) mod pgn;
-pub(crate) mod plain;
+mod lc0;
+mod pgn;
+mod plain;
 mod tar;
-pub(crate) mod viri;
+mod viri;
 
 #[cfg(test)]
 pub(crate) mod samples;
 
 pub use game::GameTracker;
 
+use crate::codec::{Codec, Encode, Problem};
+use crate::error::DataError;
+use crate::source::{Options, Source};
+use std::fmt;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Codec for a stream whose first bytes were peeked at, with the number of bytes that were consumed.
+pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
+
+/// Function that creates the codec of a file.
+#[derive(Clone, Copy)]
+pub(crate) enum Open {
+    /// The file is read from its beginning, and may be compressed. The function may read a header.
+    Stream(fn(&Options, &mut dyn BufRead) -> io::Result<Opened>),
+    /// The file is read at random offsets, so the codec opens it itself.
+    File(fn(&Source) -> io::Result<Result<Arc<dyn Codec>, Problem>>),
+}
+
+/// A row of the table.
+struct FormatInfo {
+    /// Name on the command line and in recipes.
+    name: &'static str,
+    /// File extensions in lower case, without that of a compressor.
+    extensions: &'static [&'static str],
+    /// Fields that a record loses, and those without which it cannot be stored.
+    cannot_carry: &'static str,
+    properties: Properties,
+    open: Open,
+    encoder: fn(&Source) -> Box<dyn Encode>,
+}
+
+/// Properties in which most formats agree; rows state only the others.
+pub(crate) struct Properties {
+    /// A record without a move cannot be stored.
+    pub needs_moves: bool,
+    /// Records have a field for the move.
+    pub has_moves: bool,
+    /// Records have a field for the ply.
+    pub has_plies: bool,
+    /// Every block that the codec decodes ends with the last move of a game.
+    pub ends_with_a_game: bool,
+    /// Bytes of a record if all have the same length and none depends on another, so that records can be
+    /// shuffled without being decoded.
+    pub record_size: Option<usize>,
+    /// Positions follow from the moves before them, so that a record takes up to twenty times its bytes when it
+    /// is decoded.
+    pub is_compact: bool,
+    /// Function that lists the files for which a path stands that is not a file.
+    pub shards: Option<fn(&Path) -> Result<Vec<PathBuf>, DataError>>,
+}
+
+impl Properties {
+    const USUAL: Self = Self {
+        needs_moves: false,
+        has_moves: true,
+        has_plies: true,
+        ends_with_a_game: false,
+        record_size: None,
+        is_compact: false,
+        shards: None,
+    };
+}
+
+/// Codec of a format whose files have no header.
+macro_rules! stream {
+    ($codec:expr) => {
+        Open::Stream(|_, _| Ok(Ok((Arc::new($codec), 0))))
+    };
+}
+
+/// Defines [`Format`] and its table from documentation, variant and [`FormatInfo`].
+macro_rules! formats {
+    ($($(#[$doc:meta])* $format:ident { $($field:ident: $value:expr,)* })*) => {
+        /// File format of training data. All of them can be read and written; [`Self::cannot_carry`] lists the
+        /// fields that a conversion to a format loses.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Format {
+            $($(#[$doc])* $format,)*
+        }
+
+        impl Format {
+            /// All formats, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$format,)*];
+
+            const TABLE: &[FormatInfo] = &[$(FormatInfo { $($field: $value,)* },)*];
+        }
+    };
+}
+
+formats! {
+    /// Comma-separated values with a header line; [`crate::Columns`] says which column holds which field.
+    Csv {
+        name: "csv",
+        extensions: &["csv"],
+        cannot_carry: "where a game begins; the columns written are fen, move, score, result, ply",
+        properties: Properties::USUAL,
+        open: Open::Stream(|options, input| csv::open(&options.columns, input)),
+        encoder: |_| Box::new(csv::CsvEncoder::new()),
+    }
+    /// Games in Portable Game Notation, with evaluations in comments.
+    Pgn {
+        name: "pgn",
+        extensions: &["pgn"],
+        cannot_carry: "win probabilities; scores are hundredths of a pawn; positions that are not one game's; the \
+                       ply, where it differs from the move number",
+        properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
+        open: stream!(pgn::Pgn),
+        encoder: |_| Box::new(pgn::PgnEncoder::default()),
+    }
+    /// Positions with EPD operations, one on a line; also bullet's `position | score | result`.
+    Epd {
+        name: "epd",
+        extensions: &["epd", "fen"],
+        cannot_carry: "win probabilities, and mates against the side to move, as such; the ply, where it differs \
+                       from the move number; the game",
+        properties: Properties::USUAL,
+        open: stream!(epd::Epd),
+        encoder: |_| Box::new(epd::EpdEncoder),
+    }
+    /// Stockfish's text format, with one field on a line: `fen`, `move`, `score`, `ply`, `result`, and `e` at
+    /// the end of a record.
+    Plain {
+        name: "plain",
+        extensions: &["plain"],
+        cannot_carry: "mates and win probabilities as such; positions without a move or result; where a game \
+                       begins",
+        properties: Properties { needs_moves: true, ..Properties::USUAL },
+        open: stream!(plain::Plain),
+        encoder: |_| Box::new(plain::PlainEncoder),
+    }
+    /// Stockfish's and Jomfish's `.bin`: packed positions of 40 bytes, with move, score and result.
+    Bin {
+        name: "bin",
+        extensions: &["bin"],
+        cannot_carry: "Chess960; mates and win probabilities as such; positions without a result; the game; \
+                       half-move clocks above 127",
+        properties: Properties { record_size: Some(bin::SIZE), ..Properties::USUAL },
+        open: stream!(bin::Bin),
+        encoder: |_| Box::new(bin::BinEncoder),
+    }
+    /// Stockfish's binpack: chains of positions, compressed to about 3 bytes each.
+    Binpack {
+        name: "binpack",
+        extensions: &["binpack"],
+        cannot_carry: "Chess960; mates and win probabilities as such; positions without a move or result; move \
+                       numbers that differ from the ply",
+        properties: Properties { needs_moves: true, is_compact: true, ..Properties::USUAL },
+        open: stream!(binpack::Binpack),
+        encoder: |_| Box::new(binpack::BinpackEncoder::default()),
+    }
+    /// Bulletformat: packed positions of 32 bytes with score and result, without moves.
+    Bullet {
+        name: "bullet",
+        extensions: &["bf", "bullet", "data"],
+        cannot_carry: "who is to move, castling, en passant, clocks, the move, the ply, the game; positions \
+                       without a score or result",
+        properties: Properties { has_moves: false, has_plies: false, record_size: Some(bullet::SIZE), ..Properties::USUAL },
+        open: stream!(bullet::Bullet),
+        encoder: |_| Box::new(bullet::BulletEncoder),
+    }
+    /// Viriformat, the format of the engine Viridithas: whole games, each a start position followed by a move
+    /// and a score for each ply.
+    Viri {
+        name: "viri",
+        extensions: &["vf", "viri", "viriformat"],
+        cannot_carry: "mates and win probabilities as such; positions without a move or result; the ply, where it \
+                       differs from the move number",
+        properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
+        open: stream!(viri::Viri),
+        encoder: |_| Box::new(viri::ViriEncoder::default()),
+    }
+    /// Leela's training chunks, versions 3 to 7; written as version 6.
+    Lc0 {
+        name: "lc0",
+        extensions: &["tar", "lc0"],
+        cannot_carry: "Chess960 castling; en passant without the position before it; move numbers; positions \
+                       without a move or result; centipawns and mates as such",
+        properties: Properties { needs_moves: true, ends_with_a_game: true, ..Properties::USUAL },
+        open: Open::Stream(|_, input| lc0::open(input)),
+        encoder: |target| Box::new(lc0::Lc0Encoder::new(&target.path)),
+    }
+    /// DeepMind's bag: records of any length and an index of their offsets, used by the searchless chess
+    /// data.
+    Bag {
+        name: "bag",
+        extensions: &["bag"],
+        cannot_carry: bag::CANNOT_CARRY,
+        properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
+        open: Open::File(|source| bag::open(source, false)),
+        encoder: |target| Box::new(bag::BagEncoder::new(false, bag::kind_of(target))),
+    }
+    /// A bag ([`Format::Bag`]) with each record compressed by Zstandard.
+    Bagz {
+        name: "bagz",
+        extensions: &["bagz"],
+        cannot_carry: bag::CANNOT_CARRY,
+        properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
+        open: Open::File(|source| bag::open(source, true)),
+        encoder: |target| Box::new(bag::BagEncoder::new(true, bag::kind_of(target))),
+    }
+}
+
+/// A format name or a file extension that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{0:?} is not a format; there are {names}. Write FORMAT:PATH where a file's name does not end with one of them", names = names())]
+pub struct UnknownFormat(pub String);
+
+/// Names of all formats, for messages.
+fn names() -> String {
+    let names: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+    let (last, others) = names.split_last().expect("the table has rows");
+    format!("{} and {last}", others.join(", "))
+}
+
+impl Format {
+    fn info(self) -> &'static FormatInfo {
+        &Self::TABLE[self as usize]
+    }
+
+    /// Name of the format on the command line and in recipes; [`Self::from_str`] parses it.
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+
+    /// Text that names the fields that a record loses in this format, and those without which it cannot be
+    /// stored, for `--help` and for warnings before a conversion.
+    pub fn cannot_carry(self) -> &'static str {
+        self.info().cannot_carry
+    }
+
+    /// True if the format cannot store a record without a move, which then is an error of kind
+    /// [`DataError::Unsupported`].
+    pub fn needs_moves(self) -> bool {
+        self.info().properties.needs_moves
+    }
+
+    /// True if every block that a [`crate::RecordReader`] returns ends with the last move of a game.
+    pub fn ends_with_a_game(self) -> bool {
+        self.info().properties.ends_with_a_game
+    }
+
+    pub(crate) fn properties(self) -> &'static Properties {
+        &self.info().properties
+    }
+
+    pub(crate) fn opener(self) -> Open {
+        self.info().open
+    }
+
+    /// New encoder for a file of this format.
+    pub(crate) fn encoder(self, target: &Source) -> Box<dyn Encode> {
+        (self.info().encoder)(target)
+    }
+
+    /// Format of a file extension; the extension of a compressor must be removed before.
+    fn of_extension(extension: &str) -> Option<Self> {
+        let extension = extension.to_ascii_lowercase();
+        Self::ALL.iter().copied().find(|format| format.info().extensions.contains(&extension.as_str()))
+    }
+
+    /// Format of a file by its name, for example `games.pgn.zst`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no format has that extension.
+    pub fn of_path(path: &Path) -> Result<Self, UnknownFormat> {
+        let unknown = || UnknownFormat(path.display().to_string());
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(unknown)?;
+        let (plain, compressed) = match name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")) {
+            Some(plain) => (plain, true),
+            None => (name, false),
+        };
+        match plain.rsplit_once('.').and_then(|(_, extension)| Self::of_extension(extension)) {
+            Some(format) => Ok(format),
+            // Leela's programs name their files game_000000.gz.
+            None if compressed && name.ends_with(".gz") => Ok(Self::Lc0),
+            None => Err(unknown()),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = UnknownFormat;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
+        let named = Self::ALL.iter().copied().find(|format| format.name() == text);
+        named.ok_or_else(|| UnknownFormat(text.into()))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// True if the castling rights are those of standard chess: kings and castling rooks on their usual squares.
 pub(crate) fn is_ordinary(position: &crate::Packed) -> bool {
     bin::ordinary_rights(position).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Record, Score};
+
+    /// Everything that [`Format::cannot_carry`] does not list for text formats survives a round trip.
+    #[test]
+    fn text_formats_lose_only_the_fields_that_are_documented() {
+        let mut record = samples::games(1)[0];
+        (record.score, record.ply) = (Some(Score::Mate(-3)), 77);
+        let alone = Record { starts_game: false, ..record };
+        let counted = Record { score: Some(Score::Centipawns(-31_997)), ply: 0, ..alone };
+        for (format, kept) in [(Format::Csv, alone), (Format::Epd, counted)] {
+            let source = Source { path: "x".into(), format, options: Options::default() };
+            let (mut encoder, mut out) = (source.encoder(), Vec::new());
+            encoder.push(&record, &mut out).and_then(|()| encoder.finish(&mut out)).unwrap();
+            assert_eq!(source.decode_bytes(&out), (vec![kept], vec![]), "{format}");
+        }
+    }
+
+    #[test]
+    fn formats_that_need_moves_refuse_records_without_one() {
+        let mut record = samples::games(1)[0];
+        (record.mv, record.score) = (None, Some(Score::Centipawns(12)));
+        for &format in Format::ALL {
+            let path = PathBuf::from(format!("action_value_data.{}", format.name()));
+            let mut encoder = Source { path, format, options: Options::default() }.encoder();
+            let mut out = Vec::new();
+            let written = encoder.push(&record, &mut out).and_then(|()| encoder.finish(&mut out));
+            if format != Format::Bag && format != Format::Bagz {
+                assert_eq!(written.is_err(), format.needs_moves(), "{}: {written:?}", format.name());
+            }
+        }
+    }
+
+    #[test]
+    fn formats_are_known_by_name_and_by_path() {
+        for &format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+            for extension in format.info().extensions {
+                assert_eq!(
+                    Format::of_path(Path::new(&format!("x.{extension}.zst"))),
+                    Ok(format),
+                    "{extension}"
+                );
+            }
+        }
+        for (path, format) in [
+            ("a/otb.pgn.zst", Format::Pgn),
+            ("x.binpack", Format::Binpack),
+            ("x.BIN.gz", Format::Bin),
+            ("game_000000.gz", Format::Lc0),
+            ("training.tar", Format::Lc0),
+            ("action_value@2148_data.bag", Format::Bag),
+            ("x.bf", Format::Bullet),
+        ] {
+            assert_eq!(Format::of_path(Path::new(path)), Ok(format), "{path}");
+        }
+        assert!(Format::of_path(Path::new("x.docx")).is_err());
+        assert!(Format::of_path(Path::new("/")).is_err());
+    }
 }

@@ -6,8 +6,8 @@
 
 use crate::codec::{Codec, Decoded, Problem};
 use crate::error::DataError;
-use crate::format::Source;
 use crate::record::Record;
+use crate::source::Source;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -311,8 +311,8 @@ fn cut_file(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Options;
-    use crate::formats::samples;
+    use crate::formats::{Format, samples};
+    use crate::source::Options;
     use crate::write::RecordWriter;
 
     fn blocks(reader: &mut RecordReader) -> Vec<RecordBlock> {
@@ -326,25 +326,13 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("tandem-read-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let records = samples::games(700);
-        for name in [
-            "a.csv",
-            "a.pgn.zst",
-            "a.epd",
-            "a.plain",
-            "a.bin",
-            "a.binpack",
-            "a.bf.gz",
-            "a.vf",
-            "a.tar",
-            "a.bag",
-            "a.bagz",
-            "b.bag.zst",
-        ] {
-            let path = dir.join(name);
+        let names = Format::ALL.iter().map(|format| format!("a.{format}"));
+        for name in names.chain(["b.pgn.zst", "b.bf.gz", "b.tar", "b.bag.zst"].map(String::from)) {
+            let path = dir.join(&name);
             let sources = Source::parse(path.to_str().unwrap(), &Options::default()).unwrap();
             let mut writer = RecordWriter::create(sources[0].clone()).unwrap();
             // In Leela's format a few games take as many bytes as all of them in another.
-            let count = if name == "a.tar" { 4000 } else { records.len() };
+            let count = if name == "b.tar" { 4000 } else { records.len() };
             records[..count].iter().for_each(|record| writer.write(record).unwrap());
             writer.finish().unwrap();
             // Read twice, so that the resume must find the second file as well.

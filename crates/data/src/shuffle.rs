@@ -4,9 +4,9 @@
 //! sequential passes over the data, and a uniformly random order.
 
 use crate::error::DataError;
-use crate::format::{Format, Source};
 use crate::read::{Cursor, OnError, RecordReader, Skips};
 use crate::record::Record;
+use crate::source::Source;
 use crate::write::RecordWriter;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -61,11 +61,7 @@ pub fn shuffle(
 /// Size of a record if all files have the same format with fixed-size records and none is compressed: then
 /// nothing needs to be decoded.
 fn plain_size(sources: &[Source], target: &Source) -> Option<usize> {
-    let size = match target.format {
-        Format::Bullet => 32,
-        Format::Bin => 40,
-        _ => return None,
-    };
+    let size = target.format.properties().record_size?;
     let is_plain = |source: &Source| {
         let packed = matches!(source.path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
         source.format == target.format && !packed
@@ -233,7 +229,7 @@ fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
 /// size where it is compressed or holds games, twice the size elsewhere.
 fn max_record_bytes(source: &Source) -> u64 {
     let len = std::fs::metadata(&source.path).map_or(0, |file| file.len());
-    let packed = matches!(source.format, Format::Binpack | Format::Viri | Format::Pgn)
+    let packed = source.format.properties().is_compact
         || tandem_util::input::is_compressed(&source.path).is_ok_and(|packed| packed);
     len.saturating_mul(if packed { 20 } else { 2 })
 }
@@ -277,8 +273,8 @@ fn shuffle_records(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Options;
     use crate::formats::samples;
+    use crate::source::Options;
 
     #[test]
     fn only_compressed_files_may_grow() {

@@ -5,8 +5,8 @@
 
 use crate::codec::{Encode, Unsupported};
 use crate::error::DataError;
-use crate::format::Source;
 use crate::record::Record;
+use crate::source::Source;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
 use tandem_util::output::AtomicFile;

@@ -5,12 +5,14 @@
 
 use crate::codec::*;
 use crate::error::DataError;
-use crate::format::BagKind;
 use crate::packed::Packed;
 use crate::record::{Record, Score};
+use crate::source::Source;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
 use tandem_chess::{fen, uci};
 
 const LIMIT: usize = 8;
@@ -18,6 +20,53 @@ const LIMIT: usize = 8;
 const RECORDS_PER_BLOCK: usize = 2048;
 /// Largest record in bytes; a larger one is taken for damage.
 const MAX_RECORD: u64 = 1 << 20;
+
+/// Fields of each record of a bag ([`Format::Bag`]). The variants have the names of DeepMind's paper on
+/// searchless chess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BagKind {
+    /// A position, a move, and the mover's win probability after it, from 0 to 1.
+    ActionValue,
+    /// A position and the win probability of its side to move, from 0 to 1.
+    StateValue,
+    /// A position and the move that was played in it.
+    #[default]
+    BehavioralCloning,
+}
+
+impl FromStr for BagKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "action-value" => Ok(Self::ActionValue),
+            "state-value" => Ok(Self::StateValue),
+            "behavioral-cloning" => Ok(Self::BehavioralCloning),
+            _ => Err(format!("{text:?} is not one of action-value, state-value, behavioral-cloning")),
+        }
+    }
+}
+
+/// Fields that bags lose, in the words of [`crate::Format::cannot_carry`].
+pub(super) const CANNOT_CARRY: &str =
+    "the result, the ply, the game; a record has a move, a win probability, or both";
+
+/// Fields of a bag's records: as the options state, or else by the beginning of the file's name, as DeepMind's
+/// files are named.
+pub(crate) fn kind_of(source: &Source) -> BagKind {
+    let name = source.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    source.options.bag.unwrap_or(match name {
+        _ if name.starts_with("action_value") => BagKind::ActionValue,
+        _ if name.starts_with("state_value") => BagKind::StateValue,
+        _ => BagKind::BehavioralCloning,
+    })
+}
+
+/// Codec of a bag.
+pub(super) fn open(source: &Source, compressed: bool) -> io::Result<Result<Arc<dyn Codec>, Problem>> {
+    let bag = Bag::open(&source.path, compressed, kind_of(source))?;
+    Ok(bag.map(|bag| Arc::new(bag) as Arc<dyn Codec>))
+}
 
 /// Files of `name@N.bag`: `name-00000-of-0000N.bag` and so on. Any other path stands for itself.
 pub(crate) fn shards(path: &Path) -> Result<Vec<PathBuf>, DataError> {

@@ -9,7 +9,7 @@ use crate::packed::*;
 use crate::record::{Outcome, Record, Score};
 use tandem_chess::{Color, Piece};
 
-const SIZE: usize = 32;
+pub(super) const SIZE: usize = 32;
 
 pub(crate) struct Bullet;
 

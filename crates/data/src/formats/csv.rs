@@ -5,7 +5,7 @@
 
 use super::epd::{game_result, white_outcome};
 use crate::codec::*;
-use crate::format::Opened;
+use crate::formats::Opened;
 use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
 use std::io::{self, BufRead};

@@ -8,7 +8,7 @@ mod record;
 
 use super::tar;
 use crate::codec::*;
-use crate::format::Opened;
+use crate::formats::Opened;
 use crate::record::Record;
 use flate2::read::MultiGzDecoder;
 use record::{Layout, WRITTEN, decode, encode, has_empty_history, is_canonical};

@@ -7,7 +7,7 @@ use crate::pool::{LoadDataError, SelectRecords, SelectedRecords, Skipped};
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tandem_data::{Filter, Format, Games, Record, RecordBlock, Source, Split, Subset};
+use tandem_data::{Filter, Games, Record, RecordBlock, Source, Split, Subset};
 
 /// Rules that select the records of a source, applied block by block.
 pub(super) struct Selection {
@@ -71,7 +71,7 @@ impl Selection {
             // Games of other parts are not even needed as context.
             retain_wanted(&wanted, &mut records, &mut useful);
         }
-        Ok(SelectedRecords { records, useful: Some(useful), ends_game: ends_with_a_game(file.format) })
+        Ok(SelectedRecords { records, useful: Some(useful), ends_game: file.format.ends_with_a_game() })
     }
 
     fn is_useful(&self, record: &Record) -> Result<bool, String> {
@@ -92,11 +92,6 @@ fn retain_wanted(wanted: &[bool], records: &mut Vec<Record>, useful: &mut [u32])
     }
     records.truncate(kept);
     useful.iter_mut().for_each(|at| *at = new_index[*at as usize]);
-}
-
-/// True for formats whose blocks hold whole games up to their last move.
-fn ends_with_a_game(format: Format) -> bool {
-    matches!(format, Format::Pgn | Format::Viri | Format::Lc0)
 }
 
 /// Marks the records of a block that belong to a part of the split, game by game.
