@@ -19,6 +19,7 @@ mod eval_text;
 mod genfens;
 mod go;
 mod help;
+#[cfg(feature = "strategist")]
 mod hybrid_options;
 mod input;
 mod old_options;
@@ -28,7 +29,9 @@ mod perft;
 mod position_text;
 mod positions;
 mod searcher_thread;
+#[cfg(feature = "strategist")]
 mod searchless;
+#[cfg_attr(not(feature = "strategist"), path = "no_strategist.rs")]
 mod strategist;
 mod uci;
 mod uci_output;

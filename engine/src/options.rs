@@ -139,6 +139,17 @@ const ENGINE: &[UciOption<Session>] = &[
     }),
 ];
 
+/// Names of the options in [`strategist::TABLE`], for the message of a build without the cargo feature `strategist`.
+const STRATEGIST_NAMES: [&str; 7] = [
+    "SearchMode",
+    "TransformerFile",
+    "Strategist",
+    "StrategistThreads",
+    "SelectorThreshold",
+    "StrategistBlend",
+    "HybridFile",
+];
+
 /// The reason why `setoption` failed.
 #[derive(Debug, Error)]
 pub(crate) enum SetOptionError {
@@ -146,8 +157,23 @@ pub(crate) enum SetOptionError {
     Usage,
     #[error("there is no option '{0}'; 'uci' lists the options")]
     Unknown(String),
+    #[error(
+        "option {0} needs the strategist, and this engine was built without it; build it with the cargo feature 'strategist'"
+    )]
+    NoStrategist(&'static str),
     #[error(transparent)]
     Refused(#[from] OptionError),
+}
+
+impl SetOptionError {
+    /// The reason why no table has an option of this name.
+    fn not_found(name: &str) -> Self {
+        let left_out = STRATEGIST_NAMES.iter().find(|known| known.eq_ignore_ascii_case(name));
+        match left_out {
+            Some(known) if !cfg!(feature = "strategist") => Self::NoStrategist(known),
+            _ => Self::Unknown(name.chars().take(40).collect()),
+        }
+    }
 }
 
 /// Prints the list of options that `uci` asks for.
@@ -171,7 +197,7 @@ impl Session {
         } else if let Some(option) = find(ENGINE, name).or_else(|| find(strategist::TABLE, name)) {
             option.set(self, value)?;
         } else {
-            return Err(SetOptionError::Unknown(name.chars().take(40).collect()));
+            return Err(SetOptionError::not_found(name));
         }
         self.options.strategist.attach(&mut self.searcher);
         Ok(())
@@ -234,9 +260,16 @@ mod tests {
         assert!(simd.ends_with(&format!(" default auto var auto var {names}")), "{simd}");
     }
 
+    #[test]
+    fn the_options_of_the_strategist_are_named_for_builds_without_it() {
+        let names: Vec<&str> = strategist::TABLE.iter().map(UciOption::name).collect();
+        assert_eq!(names, if cfg!(feature = "strategist") { &STRATEGIST_NAMES[..] } else { &[] });
+    }
+
     /// The table in the README is the declaration. After a change of the options, replace it by the table that
     /// this test prints.
     #[test]
+    #[cfg(feature = "strategist")]
     fn the_readme_lists_the_options_as_they_are_declared() {
         let readme = include_str!("../../README.md");
         let table: Vec<&str> = readme.lines().skip_while(|line| *line != "## UCI options").skip(2).collect();

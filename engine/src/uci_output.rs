@@ -3,7 +3,9 @@
 use crate::options::Options;
 use crate::output::send;
 use tandem_chess::{Move, Position, uci};
-use tandem_search::{Info, Score, ScoreBound, SearchResult, Wdl, nodes_per_second};
+use tandem_search::{Info, ScoreBound, SearchResult, Wdl};
+#[cfg(feature = "strategist")]
+use tandem_search::{Score, nodes_per_second};
 
 /// Formats results for one position, with castling and WDL as the options ask.
 #[derive(Clone)]
@@ -37,6 +39,7 @@ impl UciOutput {
     }
 
     /// Sends a move ranked without search as `info`, with its score if the network gives one.
+    #[cfg(feature = "strategist")]
     pub(crate) fn ranked_move(
         &self,
         rank: usize,
@@ -96,6 +99,7 @@ impl UciOutput {
 }
 
 /// Cost of ranking moves without search: positions evaluated and time.
+#[cfg(feature = "strategist")]
 pub(crate) struct Cost {
     pub(crate) nodes: u64,
     pub(crate) time: std::time::Duration,

@@ -107,6 +107,7 @@ fn nonsense_gets_one_line_and_changes_nothing() {
 
 /// Scripts and match files written for older versions still set options by these names.
 #[test]
+#[cfg(feature = "strategist")]
 fn former_names_of_options_are_accepted_but_not_listed() {
     let mut engine = Engine::start();
     engine.send("uci");
@@ -125,6 +126,21 @@ fn former_names_of_options_are_accepted_but_not_listed() {
     }
     let refused = engine.ask("setoption name Blend value 101");
     assert!(refused.len() == 1 && refused[0].contains("option StrategistBlend takes"), "{refused:?}");
+}
+
+#[test]
+#[cfg(not(feature = "strategist"))]
+fn without_the_strategist_its_options_are_not_listed_and_refused_with_the_reason() {
+    let mut engine = Engine::start();
+    engine.send("uci");
+    let hello = engine.until("uciok");
+    for (name, value) in [("Strategist", "auto"), ("search", "policy"), ("Blend", "30"), ("HybridFile", "")] {
+        assert!(hello.iter().all(|line| !line.starts_with(&format!("option name {name} "))), "{name}");
+        let answer = engine.ask(&format!("setoption name {name} value {value}"));
+        assert!(answer.len() == 1 && answer[0].contains("the cargo feature 'strategist'"), "{answer:?}");
+    }
+    engine.send("go depth 3");
+    engine.until("bestmove");
 }
 
 /// The GUI waits for a move, even after words that make no sense.
@@ -164,6 +180,7 @@ fn the_move_played_was_reported_before() {
 
 /// Text from a file must not add lines to the output.
 #[test]
+#[cfg(feature = "strategist")]
 fn a_damaged_network_gets_one_line() {
     let path = std::env::temp_dir().join(format!("tandem-damaged-{}.ttn", std::process::id()));
     let header = "description = \"one\"\narchitecture = \"\nbestmove e2e4\n";

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+#[cfg(feature = "strategist")]
 use tandem_transformer::{Architecture, Storage, Weights};
 
 /// Far longer than any answer should take, even unoptimised on a busy machine.
@@ -20,12 +21,20 @@ pub struct Engine {
 
 impl Engine {
     pub fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tandem"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        Self::run(Command::new(env!("CARGO_BIN_EXE_tandem")))
+    }
+
+    /// Starts an engine from a shell, after a command such as one that sets limits.
+    #[cfg(target_os = "linux")]
+    pub fn start_in(first: &str) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{first} && exec '{}'", env!("CARGO_BIN_EXE_tandem"))]);
+        Self::run(shell)
+    }
+
+    fn run(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -111,11 +120,13 @@ pub struct NetworkFile(pub PathBuf);
 
 impl NetworkFile {
     /// A random network with this architecture in TOML.
+    #[cfg(feature = "strategist")]
     pub fn new(name: &str, architecture: &str) -> Self {
         Self::random(name, Architecture::from_toml(architecture).unwrap())
     }
 
     /// A random network with this architecture.
+    #[cfg(feature = "strategist")]
     pub fn random(name: &str, architecture: Architecture) -> Self {
         let weights = Weights::random(architecture, 7);
         Self::of_bytes(name, &weights.to_bytes(Storage::F32, "made for a test"))
