@@ -9,10 +9,10 @@
 use crate::standings::GameResult;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+use tandem_util::journal::{self, AppendFile, JournalFormat};
 use thiserror::Error;
 
 /// Error of a match's state file (its journal of results) or PGN file. Each message names the file, the
@@ -81,6 +81,31 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// An error of a file of the match, whose purpose is `kind`.
+    fn of(kind: &'static str) -> impl Fn(journal::JournalError) -> Self {
+        move |error| match error {
+            journal::JournalError::InUse { path } => Self::InUse { kind, path: path.display().to_string() },
+            journal::JournalError::Io { path, source } => {
+                Self::Io { path: path.display().to_string(), source }
+            }
+            journal::JournalError::Damaged { path, .. } => {
+                invalid_line(&path, 1, "it does not begin as one".into())
+            }
+            journal::JournalError::Entry { path, problem } => invalid_line(&path, 1, problem),
+        }
+    }
+}
+
+impl From<journal::JournalError> for JournalError {
+    fn from(error: journal::JournalError) -> Self {
+        Self::of("state file")(error)
+    }
+}
+
+/// Format of a state file. Every header begins with this text.
+const FORMAT: JournalFormat = JournalFormat::Lines { start: b"{\"tandem_match\":" };
+
 /// First line of a state file: everything that identifies a match. A run whose header differs is another
 /// match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,9 +123,7 @@ pub(crate) struct MatchHeader {
 
 /// State file of a running match, open and locked.
 #[derive(Debug)]
-pub(crate) struct Journal {
-    file: AppendOnlyFile,
-}
+pub(crate) struct Journal(journal::Journal);
 
 impl Journal {
     /// Opens the state file of a match of `games` games, or creates it. Returns the results that it holds,
@@ -110,46 +133,38 @@ impl Journal {
         header: &MatchHeader,
         games: usize,
     ) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
-        let mut file = AppendOnlyFile::open(path, "state file")?;
-        let text = CompleteLines::read(&file.file).map_err(|source| file.io_error(source))?;
-        let Some((first, lines)) = text.lines.split_first() else {
-            if !is_torn_header(&text.rest) {
-                return Err(invalid_line(path, 1, "it does not begin as one".into()));
+        let journal = journal::Journal::open(path, FORMAT)?;
+        let (mut results, mut pgn_end) = (Vec::new(), header.pgn_start);
+        if let Some(first) = journal.header() {
+            let found: MatchHeader =
+                serde_json::from_slice(first).map_err(|error| invalid_line(path, 1, error.to_string()))?;
+            let other = |what| JournalError::OtherMatch { path: path.display().to_string(), what };
+            if let Some(what) = difference(&found, header) {
+                return Err(other(what));
             }
-            file.cut(0)?;
-            let mut journal = Self { file };
-            journal.append(header)?;
-            return Ok((journal, Vec::new(), header.pgn_start));
-        };
-        let found: MatchHeader =
-            serde_json::from_str(first).map_err(|error| invalid_line(path, 1, error.to_string()))?;
-        let other = |what| JournalError::OtherMatch { path: path.display().to_string(), what };
-        if let Some(what) = difference(&found, header) {
-            return Err(other(what));
-        }
-        let results = read_results(path, lines, header.names.len())?;
-        if let Some(surplus) = results.iter().find(|result| result.index >= games) {
-            return Err(other(format!(
-                "it holds game {}, but this one ends with game {games}",
-                surplus.index + 1
-            )));
+            results = read_results(path, &journal, header.names.len())?;
+            if let Some(surplus) = results.iter().find(|result| result.index >= games) {
+                return Err(other(format!(
+                    "it holds game {}, but this one ends with game {games}",
+                    surplus.index + 1
+                )));
+            }
+            pgn_end = results.last().map_or(found.pgn_start, |result| result.pgn_end);
         }
         // Only after these checks is it certain that the file belongs to this match and may be cut.
-        file.cut(text.length)?;
-        let pgn_end = results.last().map_or(found.pgn_start, |result| result.pgn_end);
-        Ok((Self { file }, results, pgn_end))
+        let journal = journal.resume(&json(path, header)?)?;
+        Ok((Self(journal), results, pgn_end))
     }
 
     /// Appends the result of a finished game and waits until it is on the disk.
     pub(crate) fn add(&mut self, result: &GameResult) -> Result<(), JournalError> {
-        self.append(result)
+        Ok(self.0.append_synced(&json(self.0.path(), result)?)?)
     }
+}
 
-    fn append(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
-        let mut line = serde_json::to_vec(value).map_err(|error| self.file.io_error(error.into()))?;
-        line.push(b'\n');
-        self.file.append(&line).map(|_| ())
-    }
+fn json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, JournalError> {
+    serde_json::to_vec(value)
+        .map_err(|error| JournalError::Io { path: path.display().to_string(), source: error.into() })
 }
 
 fn invalid_line(path: &Path, line: usize, what: String) -> JournalError {
@@ -157,11 +172,15 @@ fn invalid_line(path: &Path, line: usize, what: String) -> JournalError {
 }
 
 /// Parses the games of a state file and checks each of them against the match.
-fn read_results(path: &Path, lines: &[String], engines: usize) -> Result<Vec<GameResult>, JournalError> {
-    let mut seen = BTreeSet::new();
-    let read = |(index, line): (usize, &String)| {
-        let invalid = |what: String| invalid_line(path, index + 2, what);
-        let result: GameResult = serde_json::from_str(line).map_err(|error| invalid(error.to_string()))?;
+fn read_results(
+    path: &Path,
+    journal: &journal::FoundJournal,
+    engines: usize,
+) -> Result<Vec<GameResult>, JournalError> {
+    let (mut results, mut seen) = (Vec::new(), BTreeSet::new());
+    journal.read(|line| {
+        let invalid = |what: String| invalid_line(path, results.len() + 2, what);
+        let result: GameResult = serde_json::from_slice(line).map_err(|error| invalid(error.to_string()))?;
         if result.white.max(result.black) >= engines {
             return Err(invalid("an engine that is not in the match".into()));
         }
@@ -171,104 +190,10 @@ fn read_results(path: &Path, lines: &[String], engines: usize) -> Result<Vec<Gam
         if !seen.insert(result.index) {
             return Err(invalid(format!("game {} for the second time", result.index + 1)));
         }
-        Ok(result)
-    };
-    lines.iter().enumerate().map(read).collect()
-}
-
-/// True if text without a newline can be what a power failure left of a header; an empty file counts as well.
-fn is_torn_header(text: &[u8]) -> bool {
-    const START: &[u8] = b"{\"tandem_match\":";
-    let length = text.len().min(START.len());
-    text[..length] == START[..length]
-}
-
-/// Time to wait for a lock. A child process holds the files of its parent until it has executed its own
-/// program, so the lock of a match that has just ended may outlive it if another match starts engines at that
-/// moment on a busy machine.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A locked file to which only this process writes, and only whole pieces at its end.
-#[derive(Debug)]
-struct AppendOnlyFile {
-    file: File,
-    path: PathBuf,
-    end: u64,
-}
-
-impl AppendOnlyFile {
-    /// Opens a file for appending, or creates it, and locks out other matches for the lifetime of the value.
-    fn open(path: &Path, kind: &'static str) -> Result<Self, JournalError> {
-        let io_error = |source| JournalError::Io { path: path.display().to_string(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.open(path).map_err(io_error)?;
-        // A file system without locks cannot guard the file, but that is not a reason to refuse a match.
-        let started = Instant::now();
-        while let Err(TryLockError::WouldBlock) = file.try_lock() {
-            if started.elapsed() > LOCK_TIMEOUT {
-                return Err(JournalError::InUse { kind, path: path.display().to_string() });
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let end = file.metadata().map_err(io_error)?.len();
-        let mut growing = Self { file, path: path.to_owned(), end };
-        growing.file.seek(SeekFrom::Start(end)).map_err(io_error)?;
-        Ok(growing)
-    }
-
-    fn io_error(&self, source: io::Error) -> JournalError {
-        JournalError::Io { path: self.path.display().to_string(), source }
-    }
-
-    /// Truncates the file to `end` bytes and continues from there.
-    fn cut(&mut self, end: u64) -> Result<(), JournalError> {
-        let cut = self.file.set_len(end).and_then(|()| self.file.seek(SeekFrom::Start(end)));
-        cut.map_err(|source| self.io_error(source))?;
-        self.end = end;
+        results.push(result);
         Ok(())
-    }
-
-    /// Appends a piece in one write and waits until it is on the disk. Returns the new length.
-    fn append(&mut self, piece: &[u8]) -> Result<u64, JournalError> {
-        let written = self.file.write_all(piece).and_then(|()| self.file.sync_data());
-        if let Err(source) = written {
-            // Half a piece must not stay in the file. If even this fails, a later run will cut it off.
-            let _ = self.cut(self.end);
-            return Err(self.io_error(source));
-        }
-        self.end += piece.len() as u64;
-        Ok(self.end)
-    }
-}
-
-/// Contents of a file, split into complete lines and a remainder.
-struct CompleteLines {
-    /// Lines that end with a newline, without it.
-    lines: Vec<String>,
-    /// Total length of these lines in bytes, newlines included.
-    length: u64,
-    /// Bytes after the last newline.
-    rest: Vec<u8>,
-}
-
-impl CompleteLines {
-    fn read(mut file: &File) -> io::Result<Self> {
-        file.seek(SeekFrom::Start(0))?;
-        let mut reader = BufReader::new(file);
-        let mut text = Self { lines: Vec::new(), length: 0, rest: Vec::new() };
-        loop {
-            let mut line = Vec::new();
-            let length = reader.read_until(b'\n', &mut line)?;
-            if line.last() != Some(&b'\n') {
-                text.rest = line;
-                return Ok(text);
-            }
-            line.pop();
-            text.length += length as u64;
-            text.lines.push(String::from_utf8_lossy(&line).into_owned());
-        }
-    }
+    })?;
+    Ok(results)
 }
 
 /// Describes the first setting that differs between two matches, or `None` if they are the same.
@@ -310,46 +235,51 @@ pub fn pgn_separator(mut file: &File) -> io::Result<&'static [u8]> {
 /// PGN file of a match that grows by whole games.
 #[derive(Debug)]
 pub(crate) struct PgnFile {
-    file: AppendOnlyFile,
+    file: AppendFile,
 }
 
 impl PgnFile {
     /// Opens a PGN file for appending, or creates it, and closes a line that was left open.
     pub(crate) fn open(path: &Path) -> Result<Self, JournalError> {
-        let mut file = AppendOnlyFile::open(path, "PGN file")?;
-        let tail = pgn_separator(&file.file).map_err(|source| file.io_error(source))?;
+        let file = AppendFile::open(path).map_err(JournalError::of("PGN file"))?;
+        let mut pgn = Self { file };
+        let tail = pgn_separator(pgn.file.file()).map_err(|source| pgn.io_error(source))?;
         if !tail.is_empty() {
-            file.append(tail)?;
+            pgn.file.append(tail)?;
         }
-        Ok(Self { file })
+        Ok(pgn)
+    }
+
+    fn io_error(&self, source: io::Error) -> JournalError {
+        JournalError::Io { path: self.file.path().display().to_string(), source }
     }
 
     /// Offset in bytes at which the next game will be written.
     pub(crate) fn end(&self) -> u64 {
-        self.file.end
+        self.file.end()
     }
 
     /// Continues at `end`, the offset at which the last game of the state file ends. Beyond it there may only
     /// be one game that the state does not know, complete or cut short; it is removed, because it will be
     /// played again.
     pub(crate) fn resume_at(&mut self, end: u64, state: &Path) -> Result<(), JournalError> {
-        let (pgn, path) = (self.file.path.display().to_string(), state.display().to_string());
-        if self.file.end < end {
+        let (pgn, path) = (self.file.path().display().to_string(), state.display().to_string());
+        if self.file.end() < end {
             return Err(JournalError::PgnTooShort { pgn, path });
         }
-        if self.file.end == end {
+        if self.file.end() == end {
             return Ok(());
         }
-        if !self.is_one_game_after(end).map_err(|source| self.file.io_error(source))? {
+        if !self.is_one_game_after(end).map_err(|source| self.io_error(source))? {
             return Err(JournalError::PgnTooLong { pgn, path });
         }
-        self.file.cut(end)
+        Ok(self.file.cut(end)?)
     }
 
     /// True if the text from `start` on is one game or the beginning of one, and nothing else.
     fn is_one_game_after(&self, start: u64) -> io::Result<bool> {
         const EVENT: &[u8] = b"[Event ";
-        let mut file = &self.file.file;
+        let mut file = self.file.file();
         file.seek(SeekFrom::Start(start))?;
         let mut lines = BufReader::new(file).split(b'\n');
         let first = lines.next().transpose()?.unwrap_or_default();
@@ -365,8 +295,10 @@ impl PgnFile {
         Ok(true)
     }
 
-    /// Appends the text of a game and returns the new length of the file.
+    /// Appends the text of a game, waits until it is on the disk, and returns the new length of the file.
     pub(crate) fn append(&mut self, game: &str) -> Result<u64, JournalError> {
-        self.file.append(game.as_bytes())
+        self.file.append(game.as_bytes())?;
+        self.file.sync()?;
+        Ok(self.file.end())
     }
 }

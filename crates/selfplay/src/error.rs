@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use tandem_data::DataError;
+use tandem_util::journal::JournalError;
 use thiserror::Error;
 
 /// Reason for which a run of self-play, labelling or tuning cannot start or continue.
@@ -19,6 +20,9 @@ pub enum SelfPlayError {
     /// Training data that cannot be read or written; see [`DataError`].
     #[error(transparent)]
     Data(#[from] DataError),
+    /// A file of games, labels or a tuning that cannot be read or continued; see [`JournalError`].
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// The hash table of a search does not fit into memory.
     #[error(transparent)]
     Memory(#[from] tandem_search::OutOfMemory),

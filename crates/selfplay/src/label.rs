@@ -8,7 +8,7 @@ mod search;
 pub use search::{LabelKind, LabelSettings};
 
 use crate::error::SelfPlayError;
-use crate::journal::{Journal, MAX_BLOCK, Magic};
+use crate::journal;
 use search::SearchLabeller;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,8 +16,9 @@ use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_data::*;
 use tandem_search::STACK_SIZE;
+use tandem_util::journal::{JournalFormat, MAX_BLOCK};
 
-const MAGIC: Magic = *b"TLABELS2";
+const FORMAT: JournalFormat = JournalFormat::Blocks { magic: b"TLABELS2" };
 
 /// A source of labels (scores and moves for recorded positions), for example a search or a network on a GPU.
 /// Each thread has one of its own.
@@ -143,8 +144,9 @@ pub fn label_with(
     // The reaction to errors is left out: a run that stopped at a broken record may be resumed by skipping
     // it.
     let about = format!("{kind} of {}, {method}, {block} records a block", names.join(", "));
-    let mut journal = Journal::open(&path, MAGIC, &about)?;
-    let mut report = LabelReport { earlier_blocks: journal.blocks, finished: true, ..LabelReport::default() };
+    let mut journal = journal::open(&path, FORMAT, &about)?;
+    let mut report =
+        LabelReport { earlier_blocks: journal.entries(), finished: true, ..LabelReport::default() };
     let threads = labellers.len().max(1);
     let (jobs, job_queue) = sync_channel::<Job>(threads);
     // Only the threads hold the receiver: once the last of them has ended, sending fails instead of blocking.
@@ -161,7 +163,7 @@ pub fn label_with(
             spawned.map_err(SelfPlayError::io(&path))?;
         }
         job_queue = None;
-        let (feeding, skip) = (&feeding, journal.blocks);
+        let (feeding, skip) = (&feeding, journal.entries());
         scope.spawn(move || {
             let mut reader = RecordReader::new(sources, 1, on_error, None, Cursor::default());
             let mut failure = None;
@@ -205,7 +207,7 @@ pub fn label_with(
             if on_error == OnError::Stop {
                 check(&labelled, target, &mut checked)?;
             }
-            journal.add(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
+            journal.append(&labelled.iter().flat_map(Record::pack).collect::<Vec<u8>>())?;
             report.positions += count as u64;
             watch((report.earlier_blocks * block as u64) + report.positions);
         }
@@ -233,7 +235,7 @@ pub fn label_with(
         }
         Err(error) => Err(error.into()),
     };
-    journal.read(|block| {
+    journal.read(|block| -> Result<(), SelfPlayError> {
         block.as_chunks::<{ Record::SIZE }>().0.iter().try_for_each(|record| write(&Record::unpack(record)))
     })?;
     writer.finish()?;

@@ -6,11 +6,10 @@
 use crate::adjudication::Adjudication;
 use crate::error::SelfPlayError;
 use crate::game;
-use crate::journal;
 use crate::opening::Openings;
 use crate::threads::on_threads;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use tandem_chess::Position;
 use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
 use tandem_search::{EvaluatorFactory, Limits, Searcher};
+use tandem_util::journal::AppendFile;
 use tandem_util::random::SplitMix;
 
 /// Settings of a self-play run; a resumed run must have the same ones.
@@ -182,7 +182,7 @@ pub fn play(
         }
         let finished = log.games >= count;
         total.lock().unwrap_or_else(PoisonError::into_inner).0.time += start.elapsed();
-        if finished && log.part.exists() { log.finish() } else { Ok(()) }
+        if finished { log.finish() } else { Ok(()) }
     };
     on_threads(workers, stem, cancel, &run)?;
     Ok(total.into_inner().unwrap_or_else(PoisonError::into_inner).0)
@@ -218,8 +218,8 @@ fn workers_of(stem: &Path, file: &Path) -> Option<usize> {
 
 /// File of one worker's games, to which only whole games are appended.
 struct GameLog {
-    out: BufWriter<File>,
-    part: PathBuf,
+    /// `None` if an earlier run has completed the file.
+    part: Option<AppendFile>,
     path: PathBuf,
     games: u64,
 }
@@ -244,16 +244,13 @@ impl GameLog {
                     format!("this worker has played its {games} games already; ask for as many as before");
                 return Err(SelfPlayError::File { path, problem });
             }
-            return Ok(Self { out: BufWriter::new(file), part, path, games });
+            return Ok(Self { part: None, path, games });
         }
-        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&part);
-        let mut file = opened.map_err(SelfPlayError::io(&part))?;
-        journal::lock(&file, &part)?;
+        let mut file = AppendFile::open(&part)?;
         check_settings(&part, settings)?;
-        let (games, end) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&part))?;
-        let cut = file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end)));
-        cut.map_err(SelfPlayError::io(&part))?;
-        Ok(Self { out: BufWriter::new(file), part, path, games })
+        let (games, end) = count_games(BufReader::new(file.file())).map_err(SelfPlayError::io(&part))?;
+        file.cut(end)?;
+        Ok(Self { part: Some(file), path, games })
     }
 
     fn add(&mut self, game: &[Record]) -> Result<(), SelfPlayError> {
@@ -264,20 +261,19 @@ impl GameLog {
         let encoded = encoded.and_then(|()| encoder.finish(&mut bytes));
         encoded
             .map_err(|error| SelfPlayError::File { path: self.path.clone(), problem: error.to_string() })?;
-        let written = self.out.write_all(&bytes).and_then(|()| self.out.flush());
-        written.map_err(SelfPlayError::io(&self.part))?;
+        if let Some(part) = &mut self.part {
+            part.append(&bytes)?;
+        }
         self.games += 1;
         Ok(())
     }
 
     /// Moves the complete file to its final name.
     fn finish(self) -> Result<(), SelfPlayError> {
-        let Self { out, part, path, .. } = self;
-        let file =
-            out.into_inner().map_err(io::IntoInnerError::into_error).map_err(SelfPlayError::io(&part))?;
-        file.sync_all().map_err(SelfPlayError::io(&part))?;
-        std::fs::rename(&part, &path).map_err(SelfPlayError::io(&path))?;
-        let _ = std::fs::remove_file(settings_file(&part));
+        let Some(mut part) = self.part else { return Ok(()) };
+        part.sync()?;
+        std::fs::rename(part.path(), &self.path).map_err(SelfPlayError::io(&self.path))?;
+        let _ = std::fs::remove_file(settings_file(part.path()));
         Ok(())
     }
 }

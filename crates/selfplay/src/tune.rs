@@ -12,15 +12,16 @@ pub use game_pairs::{GameResults, GameSettings};
 pub use plan::{TunedParameter, TuningPlan};
 
 use crate::error::SelfPlayError;
-use crate::journal::{self, Journal, Magic};
+use crate::journal;
 use crate::threads::on_threads;
 use game_pairs::{PairPlayer, SearcherPair};
 use spsa::Spsa;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use tandem_util::journal::{Journal, JournalError, JournalFormat};
 
-const MAGIC: Magic = *b"TTUNING2";
+const FORMAT: JournalFormat = JournalFormat::Blocks { magic: b"TTUNING2" };
 /// Largest number of points of a trajectory, enough for a plot.
 const MAX_TRAJECTORY_POINTS: u64 = 500;
 
@@ -56,11 +57,12 @@ impl Tuning {
     /// Fails if the file cannot be read, is damaged, or is not the journal of a tuning.
     pub fn read(path: &Path) -> Result<Self, SelfPlayError> {
         let mut blocks = Vec::new();
-        let about = journal::read_unlocked(path, MAGIC, |block| {
+        let about = Journal::read_unlocked(path, FORMAT, |block| -> Result<(), JournalError> {
             blocks.push(block.to_vec());
             Ok(())
         })?;
-        let Some(plan) = about.as_deref().and_then(TuningPlan::parse) else {
+        let plan = about.and_then(|about| TuningPlan::parse(&String::from_utf8_lossy(&about)));
+        let Some(plan) = plan else {
             let problem = "not the journal of a tuning".into();
             return Err(SelfPlayError::File { path: path.into(), problem });
         };
@@ -176,7 +178,8 @@ struct SharedState<'a> {
 /// The plan stored in the journal at `path`, if it is equal to this one apart from old names of parameters,
 /// so that the tuning can be resumed.
 fn stored_plan(path: &Path, plan: &TuningPlan) -> Option<String> {
-    let about = journal::read_unlocked(path, MAGIC, |_| Ok(())).ok()??;
+    let about = Journal::read_unlocked(path, FORMAT, |_| Ok::<(), JournalError>(())).ok()??;
+    let about = String::from_utf8(about).ok()?;
     (TuningPlan::parse(&about)? == *plan).then_some(about)
 }
 
@@ -189,7 +192,7 @@ fn run<C: PairPlayer>(
     watch: &mut (dyn FnMut(&Tuning) + Send),
 ) -> Result<Tuning, SelfPlayError> {
     let about = stored_plan(path, &plan).unwrap_or_else(|| plan.to_string());
-    let mut journal = Journal::open(path, MAGIC, &about)?;
+    let mut journal = journal::open(path, FORMAT, &about)?;
     let pairs = plan.pairs;
     let mut tuning = Tuning::new(plan);
     journal.read(|block| tuning.replay(block, path))?;
@@ -213,7 +216,7 @@ fn run<C: PairPlayer>(
                 results += more;
             }
             let mut state = lock();
-            state.journal.add(&pack(iteration, results))?;
+            state.journal.append(&pack(iteration, results))?;
             let SharedState { tuning, watch, .. } = &mut *state;
             tuning.add(iteration, results);
             watch(tuning);
@@ -324,11 +327,11 @@ mod tests {
         assert!(refused(fewer).contains("now nothing"));
         assert!(refused(plan(60)).contains("then iterations 50; now iterations 60"));
 
-        let held = Journal::open(&path, MAGIC, &plan(50).to_string()).unwrap();
+        let held = journal::open(&path, FORMAT, &plan(50).to_string()).unwrap();
         assert!(refused(plan(50)).contains("in use"));
         drop(held);
-        let mut journal = Journal::open(&path, MAGIC, &plan(50).to_string()).unwrap();
-        journal.add(&pack(0, GameResults { wins: 4, draws: 0, losses: 0 })).unwrap();
+        let mut journal = journal::open(&path, FORMAT, &plan(50).to_string()).unwrap();
+        journal.append(&pack(0, GameResults { wins: 4, draws: 0, losses: 0 })).unwrap();
         drop(journal);
         assert!(refused(plan(50)).contains("not of this tuning"), "an iteration for the second time");
         std::fs::write(&path, "something else").unwrap();
@@ -351,8 +354,8 @@ mod tests {
         for (parameter, name) in former.parameters.iter_mut().zip(names) {
             parameter.name = name.into();
         }
-        let mut journal = Journal::open(&path, MAGIC, &former.to_string()).unwrap();
-        journal.add(&pack(0, GameResults { wins: 2, draws: 1, losses: 1 })).unwrap();
+        let mut journal = journal::open(&path, FORMAT, &former.to_string()).unwrap();
+        journal.append(&pack(0, GameResults { wins: 2, draws: 1, losses: 1 })).unwrap();
         drop(journal);
         let tuning = go(plan(), &path, 1, u64::MAX).unwrap();
         assert!(tuning.is_finished() && tuning.results().games() == 200);

@@ -9,6 +9,7 @@
 //! - [`random`]: [`random::SplitMix`], the generator behind every seed, whose sequence never changes;
 //! - [`checksum`]: checksums that detect damage, and [`fnv`]: a hash that recognises a file or a setting again;
 //! - [`isa`]: [`isa::Isa`], the instruction sets that kernels are compiled for, detected at run time;
+//! - [`journal`]: append-only files from which killed work resumes;
 //! - [`markup`]: text within XML, HTML and SVG;
 //! - [`protobuf`]: protocol buffers, for lc0's networks, ONNX and TensorBoard;
 //! - [`test_data`]: files outside the repository that tests read.
@@ -26,6 +27,7 @@ pub mod checksum;
 pub mod fnv;
 pub mod input;
 pub mod isa;
+pub mod journal;
 pub mod markup;
 pub mod output;
 pub mod protobuf;
