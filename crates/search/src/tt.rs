@@ -199,7 +199,7 @@ impl TranspositionTable {
 
     /// Size in MiB, as requested.
     pub(crate) fn mib(&self) -> usize {
-        self.clusters.len() * size_of::<Cluster>() >> 20
+        (self.clusters.len() * size_of::<Cluster>()) >> 20
     }
 
     /// Empties the table with several threads; stops between two chunks if `cancel` is set.
