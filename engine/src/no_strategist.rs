@@ -2,6 +2,7 @@
 
 use crate::options::{Options, Session};
 use crate::output::Faults;
+use crate::searcher_thread::Task;
 use crate::uci_output::UciOutput;
 use tandem_chess::Position;
 use tandem_nets::EvaluatorChoice;
@@ -14,7 +15,7 @@ pub(crate) const TABLE: &[UciOption<Session>] = &[];
 
 /// State of the options of the strategist. See the module of a build with the feature for the functions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StrategistOptions;
+pub(crate) struct StrategistOptions {}
 
 impl StrategistOptions {
     pub(crate) fn rebuild(&mut self, _evaluator: &EvaluatorChoice) {}
@@ -33,7 +34,7 @@ impl StrategistOptions {
         _limits: &Limits,
         _output: &UciOutput,
         _faults: &Faults,
-    ) -> Option<Box<dyn FnOnce(&mut Searcher) + Send>> {
+    ) -> Option<Task> {
         None
     }
 

@@ -30,6 +30,9 @@ impl Termination {
     }
 }
 
+/// Work for the searcher, on a thread of its own.
+pub(crate) type Task = Box<dyn FnOnce(&mut Searcher) + Send>;
+
 /// The searcher, idle or moved to the thread that works with it.
 enum State {
     Idle(Box<Searcher>),

@@ -6,6 +6,7 @@
 use crate::hybrid_options::{BaseNetworks, HybridOptions};
 use crate::options::{Options, Session};
 use crate::output::{Faults, info_string, send};
+use crate::searcher_thread::Task;
 use crate::searchless::{self, Choice, Searchless};
 use crate::uci_output::UciOutput;
 use std::sync::Arc;
@@ -159,7 +160,7 @@ impl StrategistOptions {
         limits: &Limits,
         output: &UciOutput,
         faults: &Faults,
-    ) -> Option<Box<dyn FnOnce(&mut Searcher) + Send>> {
+    ) -> Option<Task> {
         let (mut position, limits) = (position.clone(), limits.clone());
         match self.searchless.choice() {
             Choice::Search => None,
