@@ -33,6 +33,8 @@
 //! # Ok::<(), tandem_search::OutOfMemory>(())
 //! ```
 
+// Files depend on each other in one direction only: values, parameters and tables; a thread's state (`worker`); the
+// functions of the search (`alphabeta`, `quiescence`, `deepening`, …); the searcher (`pool`); the UCI options.
 mod alphabeta;
 mod bootstrap;
 mod committee;
