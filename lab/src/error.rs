@@ -6,7 +6,7 @@
 use crate::interrupt;
 use std::process::ExitCode;
 use tandem_arena::{BookError, RuleError, SpecError, StartError, TournamentError};
-use tandem_train::selector::SelectorError;
+use tandem_train::RunError;
 use thiserror::Error;
 
 /// The reason why a command failed. Its text is one line for the user: what is wrong, where, and what to do
@@ -54,9 +54,7 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Train(#[from] tandem_train::TrainError),
     #[error(transparent)]
-    Run(#[from] tandem_train::RunError),
-    #[error(transparent)]
-    Selector(#[from] SelectorError),
+    Run(#[from] RunError),
     #[error(transparent)]
     Hybrid(#[from] tandem_hybrid::HybridError),
     #[error(transparent)]
@@ -90,7 +88,7 @@ impl LabError {
     pub(crate) fn status(&self) -> ExitCode {
         match self {
             Self::Interrupted(_)
-            | Self::Selector(SelectorError::Stopped)
+            | Self::Run(RunError::Stopped)
             | Self::Start(StartError::Cancelled { .. })
             | Self::Tournament(TournamentError::Start(StartError::Cancelled { .. })) => {
                 ExitCode::from(interrupt::STATUS)

@@ -15,7 +15,7 @@ mod units;
 use crate::data_command::{FormatArgs, default_threads, report_skips};
 use crate::error::LabError;
 use crate::progress::Progress;
-use crate::table::{Table, decimal, percent};
+use crate::table::{Table, decimal};
 use clap::Args;
 use fit::{ScaleFit, ScoredPosition};
 use model::Model;
@@ -23,7 +23,9 @@ use rayon::prelude::*;
 use std::path::PathBuf;
 use tandem_data::{BadFilter, Cursor, Filter, OnError, Record, RecordReader};
 use tandem_train::selector::DEFAULT_MARGIN;
-use tandem_train::{GroupMetrics, LabelledPrediction, Loss, Metrics, PIECE_GROUPS, Phase, Target, sigmoid};
+use tandem_train::{
+    LabelledPrediction, Loss, Metric, MetricGroup, Metrics, PIECE_GROUPS, Phase, Target, sigmoid,
+};
 
 /// Compare networks on positions whose scores, results or moves are known
 ///
@@ -196,7 +198,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     }
     let summary = progress.finish();
     report_skips(reader.skips());
-    if totals[0].metrics.count() == 0 {
+    if totals[0].metrics.is_empty() {
         return Err(LabError::Usage(format!(
             "none of the records can be used: {unlabelled} have neither a score nor a result, {illegal} are not legal \
              positions. `tandem-lab data head` shows what they have"
@@ -281,25 +283,32 @@ fn evaluate_chunk(task: &Task, models: &[Model], records: &[Record]) -> (Vec<Acc
     (totals, illegal)
 }
 
+/// The metrics of the tables, in their order.
+const METRICS: [Metric; 5] =
+    [Metric::TargetLoss, Metric::Mae, Metric::SignAccuracy, Metric::WdlAccuracy, Metric::Correlation];
+/// Number of metrics in the tables of groups.
+const GROUP_METRICS: usize = 4;
+
+/// A table with some columns of its own, the number of positions, and metrics.
+fn table_of(first: &[&str], metrics: &[Metric], last: &[&str]) -> Table {
+    let columns: Vec<String> = metrics.iter().map(|metric| metric.column()).collect();
+    let shown = ["positions"].into_iter().chain(columns.iter().map(String::as_str));
+    Table::new(&first.iter().copied().chain(shown).chain(last.iter().copied()).collect::<Vec<_>>())
+}
+
+/// The cells of such a table: the number of positions, and the metrics.
+fn cells(group: MetricGroup<'_>, metrics: &[Metric]) -> impl Iterator<Item = String> {
+    let cells = metrics.iter().map(move |metric| metric.cell(group.get(*metric)));
+    [group.positions().to_string()].into_iter().chain(cells)
+}
+
 fn main_table(models: &[Model], totals: &[Accumulated], fits: &[Option<ScaleFit>]) -> Table {
     let fitted = fits.iter().any(Option::is_some);
-    let columns = [
-        "network",
-        "positions",
-        "loss",
-        "MAE cp",
-        "sign accuracy",
-        "WDL accuracy",
-        "correlation",
-        "fitted scale",
-        "fitted loss",
-    ];
-    let mut table = Table::new(&columns[..if fitted { 9 } else { 7 }]);
+    let last: &[&str] = if fitted { &["fitted scale", "fitted loss"] } else { &[] };
+    let mut table = table_of(&["network"], &METRICS, last);
     for ((model, total), fit) in models.iter().zip(totals).zip(fits) {
-        let metrics = total.metrics.overall();
         let mut row = vec![model.name.clone()];
-        row.extend(cells(metrics));
-        row.push(decimal(metrics.correlation(), 4));
+        row.extend(cells(total.metrics.overall(), &METRICS));
         if fitted {
             row.push(decimal(fit.as_ref().map(|fit| fit.scale), 3));
             row.push(decimal(fit.as_ref().map(|fit| fit.loss), 6));
@@ -309,37 +318,19 @@ fn main_table(models: &[Model], totals: &[Accumulated], fits: &[Option<ScaleFit>
     table
 }
 
-/// The cells that every table has: positions, loss, error in centipawns, sign accuracy, WDL accuracy.
-fn cells(metrics: &GroupMetrics) -> [String; 5] {
-    [
-        metrics.count().to_string(),
-        decimal(metrics.loss(), 6),
-        decimal(metrics.mae(), 1),
-        percent(metrics.sign_accuracy()),
-        percent(metrics.wdl_accuracy()),
-    ]
-}
-
 fn groups<const N: usize>(
     first_column: &str,
     names: &[&str; N],
     models: &[Model],
     totals: &[Accumulated],
-    part: fn(&Metrics) -> &[GroupMetrics; N],
+    part: fn(&Metrics) -> [MetricGroup<'_>; N],
 ) -> Table {
-    let mut table = Table::new(&[
-        first_column,
-        "network",
-        "positions",
-        "loss",
-        "MAE cp",
-        "sign accuracy",
-        "WDL accuracy",
-    ]);
+    let metrics = &METRICS[..GROUP_METRICS];
+    let mut table = table_of(&[first_column, "network"], metrics, &[]);
     for (number, name) in names.iter().enumerate() {
         for (model, total) in models.iter().zip(totals) {
             let mut row = vec![(*name).to_owned(), model.name.clone()];
-            row.extend(cells(&part(&total.metrics)[number]));
+            row.extend(cells(part(&total.metrics)[number], metrics));
             table.push(row);
         }
     }
@@ -348,15 +339,12 @@ fn groups<const N: usize>(
 
 /// All metrics of a network as JSON, for other programs.
 fn facts(model: &Model, metrics: &Metrics, fit: Option<&ScaleFit>) -> serde_json::Value {
-    let of = |metrics: &GroupMetrics| {
-        serde_json::json!({
-            "positions": metrics.count(), "loss": metrics.loss(), "mae": metrics.mae(),
-            "sign_accuracy": metrics.sign_accuracy(), "wdl_accuracy": metrics.wdl_accuracy(),
-            "correlation": metrics.correlation(),
-        })
+    let of = |group: MetricGroup<'_>| -> serde_json::Map<String, serde_json::Value> {
+        let values = METRICS.map(|metric| (metric.tag(), group.get(metric).into()));
+        [("positions".to_owned(), group.positions().into())].into_iter().chain(values).collect()
     };
-    let named = |names: &[&str], metrics: &[GroupMetrics]| -> serde_json::Map<String, serde_json::Value> {
-        names.iter().zip(metrics).map(|(name, metrics)| ((*name).to_owned(), of(metrics))).collect()
+    let named = |names: &[&str], groups: &[MetricGroup<'_>]| -> serde_json::Map<String, serde_json::Value> {
+        names.iter().zip(groups).map(|(name, group)| ((*name).to_owned(), of(*group).into())).collect()
     };
     let bins: Vec<_> = metrics
         .calibration()
@@ -367,8 +355,8 @@ fn facts(model: &Model, metrics: &Metrics, fit: Option<&ScaleFit>) -> serde_json
         "name": model.name,
         "architecture": model.description,
         "metrics": of(metrics.overall()),
-        "phases": named(&Phase::ALL.map(Phase::name), metrics.phases()),
-        "pieces": named(&PIECE_GROUPS, metrics.pieces()),
+        "phases": named(&Phase::ALL.map(Phase::name), &metrics.phases()),
+        "pieces": named(&PIECE_GROUPS, &metrics.pieces()),
         "calibration": bins,
         "fit": fit.map(|fit| serde_json::json!({"fitted_scale": fit.scale, "loss": fit.loss})),
     })

@@ -26,8 +26,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tandem_nnue::FloatNetwork;
 use tandem_train::transformer::AnyRecipe;
-use tandem_train::{Event, Metrics, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
+use tandem_train::{Job, Metric, Recipe, RunOptions, RunOutcome, SourceRecipe, run as make_run};
 use tandem_util::output;
 
 /// Train a network from a recipe
@@ -204,35 +205,32 @@ fn train_nnue(args: &TrainArgs, recipe: &Recipe) -> Result<(), LabError> {
     );
     let mut display = Display::new(recipe.training.batch as u64);
     let batch = recipe.training.batch;
-    let outcome =
-        make_run(recipe, &options, &move |job, state| device.trainer(job, state, batch), &mut |event| {
-            match event {
-                Event::Begin { step, steps } => display.begin(step, steps),
-                Event::Steps { step, loss, lr, positions_per_second, data_wait } => {
-                    display.steps(step, &format!("loss {loss:.6}"), lr, positions_per_second, data_wait);
-                }
-                Event::Validated { step, metrics, is_best } => {
-                    display.validated(step, &metrics_line(metrics), is_best);
-                }
-            }
-        })?;
+    let trainer = move |job: &Job, state| device.trainer(job, state, batch);
+    let outcome = make_run(recipe, &options, &trainer, &mut |event| display.show(event))?;
     display.finish();
-    if !outcome.finished {
-        return Err(LabError::Interrupted(format!(
-            "stopped after step {}; --resume continues",
-            outcome.steps
-        )));
-    }
+    finished(&outcome)?;
     write_networks(recipe, &folder, &outcome)
 }
 
+/// Fails with the status of an interruption if a run was stopped before its end.
+fn finished<N>(outcome: &RunOutcome<N>) -> Result<(), LabError> {
+    if outcome.finished {
+        return Ok(());
+    }
+    Err(LabError::Interrupted(format!("stopped after step {}; --resume continues", outcome.steps)))
+}
+
 /// Writes the network in floating point and quantised, with its model card.
-fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Result<(), LabError> {
+fn write_networks(
+    recipe: &Recipe,
+    folder: &Path,
+    outcome: &RunOutcome<FloatNetwork>,
+) -> Result<(), LabError> {
     let write =
         |path: &Path, bytes: &[u8]| output::write_atomically(path, bytes).map_err(LabError::file(path));
     let float = folder.join(format!("{}.safetensors", recipe.name));
     write(&float, &outcome.network.to_safetensors()?)?;
-    let quantised = outcome.network.quantise(outcome.job.quantisation).map_err(|error| {
+    let quantised = outcome.network.quantise(Job::of(recipe)?.quantisation).map_err(|error| {
         let float = float.display();
         LabError::Usage(format!(
             "{error}; the network is kept in floating point in {float}; `training.clip_weights = true` keeps \
@@ -261,7 +259,7 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     model_card.property("data", paths(&recipe.data.train));
     if let Some(metrics) = &outcome.metrics {
         model_card.property("validation data", paths(&recipe.data.validation));
-        model_card.property("validation", metrics_line(metrics));
+        model_card.property("validation", metrics.summary(metrics.overall().get(Metric::TargetLoss)));
     }
     model_card.tables.push(("Quantisation".into(), report_table(&reports)));
     let path = ModelCard::path(&quantised);
@@ -270,20 +268,6 @@ fn write_networks(recipe: &Recipe, folder: &Path, outcome: &RunOutcome) -> Resul
     write(&quantised, &bytes)?;
     outln!("{}, {} and {}", float.display(), quantised.display(), path.display());
     Ok(())
-}
-
-/// The validation metrics in one line.
-fn metrics_line(metrics: &Metrics) -> String {
-    let format_metric = |value: Option<f64>, scale: f64, unit: &str| match value {
-        Some(value) => format!("{:.2}{unit}", value * scale),
-        None => "-".into(),
-    };
-    format!(
-        "validation loss {}, MAE {}, sign accuracy {}",
-        metrics.loss().map_or("-".into(), |loss| format!("{loss:.6}")),
-        format_metric(metrics.mae(), 1.0, " cp"),
-        format_metric(metrics.sign_accuracy(), 100.0, " %")
-    )
 }
 
 #[cfg(all(test, unix))]

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
 /// Times the data loader alone.
 fn load(args: &TrainSpeedArgs, recipe: &Recipe) -> Result<(), LabError> {
     rayon::ThreadPoolBuilder::new().num_threads(args.threads).build_global()?;
-    let mut loader = Loader::new(recipe, args.threads, 0, None);
+    let mut loader = Loader::of_positions(recipe, args.threads, 0, None);
     for _ in 0..WARM_UP {
         loader.next_batch()?;
     }

@@ -33,7 +33,7 @@
 //! use std::path::Path;
 //! use std::sync::atomic::AtomicBool;
 //! use tandem_torch::{Compute, Processes, TorchTrainer};
-//! use tandem_train::{State, TrainError};
+//! use tandem_train::{RunOptions, State, TrainError};
 //! use tandem_train::transformer::*;
 //!
 //! fn make_trainer(
@@ -48,9 +48,9 @@
 //! let recipe = TransformerRecipe::parse(&std::fs::read_to_string("recipes/strategist.toml")?)?;
 //! let stop = AtomicBool::new(false);
 //! let folder = Path::new("runs/strategist");
-//! let options =
-//!     TransformerOptions { folder, resume: false, threads: 4, process: ProcessRank::SINGLE, stop: &stop };
-//! let outcome = run_transformer(&recipe, &options, &make_trainer, &mut |_event| {})?;
+//! let options = RunOptions { folder, resume: false, threads: 4, stop: &stop };
+//! let outcome =
+//!     run_transformer(&recipe, ProcessRank::SINGLE, &options, &make_trainer, &mut |_event| {})?;
 //! println!("{} steps", outcome.steps);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

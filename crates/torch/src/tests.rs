@@ -11,7 +11,7 @@ use std::time::Duration;
 use tandem_chess::Position;
 use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
 use tandem_train::transformer::*;
-use tandem_train::{State, StepMetrics, TrainError, Trainer};
+use tandem_train::{Event, Loader, RunOptions, RunOutcome, State, StepMetrics, TrainError, Trainer};
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 use tandem_util::random::SplitMix;
 
@@ -96,13 +96,12 @@ fn run(
     folder: &Path,
     resume: bool,
     mut watch: impl FnMut(u64) -> bool,
-) -> (TransformerOutcome, Vec<(u64, f64)>) {
+) -> (RunOutcome<TrainedTransformer>, Vec<(u64, f64)>) {
     let stop = AtomicBool::new(false);
-    let options =
-        TransformerOptions { folder, resume, threads: 1, process: ProcessRank::SINGLE, stop: &stop };
+    let options = RunOptions { folder, resume, threads: 1, stop: &stop };
     let mut losses = Vec::new();
-    let outcome = run_transformer(recipe, &options, &single_process, &mut |event| {
-        if let TransformerEvent::Steps { step, metrics, .. } = event {
+    let outcome = run_transformer(recipe, ProcessRank::SINGLE, &options, &single_process, &mut |event| {
+        if let Event::Steps { step, metrics, .. } = event {
             losses.push((step, metrics.loss));
             stop.store(watch(step), Ordering::Relaxed);
         }
@@ -112,7 +111,7 @@ fn run(
 
 fn samples(recipe: &TransformerRecipe) -> Samples {
     let shape = SampleShape::of(&recipe.network.architecture().unwrap());
-    SampleLoader::new(recipe, shape, ProcessRank::SINGLE, 1, 0, None).next_batch().unwrap().batch
+    Loader::of_samples(recipe, shape, ProcessRank::SINGLE, 1, 0, None).next_batch().unwrap().batch
 }
 
 /// The losses of a step against those that the metrics compute on the CPU without tensors.
@@ -141,8 +140,8 @@ fn losses_match_the_metrics() {
         trainer.train_step(&samples, 0.0).unwrap();
         let step = trainer.take_metrics().unwrap().remove(0);
         let shape = SampleShape::of(&architecture);
-        let mut metrics = TransformerMetrics::default();
-        metrics.add(&samples, &shape, &recipe.targets, &head_outputs(&outputs));
+        let mut metrics = Metrics::default();
+        metrics.add_samples(&samples, &shape, &recipe.targets, &head_outputs(&outputs));
         let mut by_head: Vec<(Head, f64)> = Vec::new();
         for (name, actual) in &step.components {
             let head = match name.as_str() {
@@ -258,7 +257,7 @@ fn a_resumed_run_ends_like_an_uninterrupted_one() {
         let (second, late) = run(&recipe, &parts, true, |_| false);
         assert!(second.finished);
         assert_eq!(early.into_iter().chain(late).filter(|loss| losses.contains(loss)).count(), losses.len());
-        assert_eq!(second.weights, uninterrupted.weights, "{optimiser}");
+        assert_eq!(second.network.weights, uninterrupted.network.weights, "{optimiser}");
     }
 }
 
@@ -272,7 +271,7 @@ fn two_processes_make_the_steps_of_one() {
     let shape = SampleShape::of(&architecture);
     let steps = |process_rank: ProcessRank, processes: Processes| {
         let mut trainer = TorchTrainer::new(&recipe, &weights, None, Compute::cpu(), processes).unwrap();
-        let mut loader = SampleLoader::new(&recipe, shape, process_rank, 1, 0, None);
+        let mut loader = Loader::of_samples(&recipe, shape, process_rank, 1, 0, None);
         trainer.train_step(&loader.next_batch().unwrap().batch, 1e-3).unwrap();
         // After the first step `exp_avg` is a tenth of the gradients.
         let grads = trainer.state().unwrap().exp_avg;

@@ -54,7 +54,8 @@ pub struct RunProgress {
     /// Number of validations after the best one, compared with the recipe's patience.
     #[serde(rename = "stale")]
     pub validations_since_best: u32,
-    /// SHA-256 of the NNUE and of the transformer between which a bridge is trained; absent in other runs.
+    /// SHA-256 of the NNUE and of the transformer between which a bridge or a selector is trained; absent in
+    /// other runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bases: Option<[String; 2]>,
 }

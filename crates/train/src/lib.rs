@@ -16,7 +16,7 @@
 //! | Data loading | [`Loader`], [`Batch`], [`ActiveFeatures`], [`DataCursor`] |
 //! | Training | [`Trainer`], [`Job`], [`State`], [`Layout`], [`Optimiser`], [`Loss`] |
 //! | Runs | [`run()`], [`RunOptions`], [`Event`], [`Checkpoint`], [`RunProgress`] |
-//! | Validation metrics and logs | [`Metrics`], [`Saturation`], [`log`] |
+//! | Validation metrics and logs | [`Metric`], [`Metrics`], [`Saturation`], [`log`] |
 //! | Transformers and selectors, up to the tensors | [`transformer`], [`selector`] |
 //!
 //! ```
@@ -44,7 +44,9 @@ mod layout;
 mod loader;
 pub mod log;
 mod loss;
+mod metric;
 mod metrics;
+mod nnue;
 pub mod old_keys;
 mod optimiser;
 mod pool;
@@ -67,13 +69,18 @@ pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, RunR
 pub use cpu::CpuTrainer;
 pub use cuda::{CudaTrainer, gpus};
 pub use layout::{Layout, LayoutOptions, TensorInfo};
-pub use loader::{Loader, load_validation};
+pub use loader::load_validation;
 pub use loss::{Loss, Target, sigmoid};
-pub use metrics::*;
+pub use metric::{Head, Metric};
+pub use metrics::{
+    BINS, Bin, LabelledPrediction, MAX_LABEL_CENTIPAWNS, MetricGroup, Metrics, PIECE_GROUPS, Phase,
+    likely_outcome,
+};
+pub use nnue::{MakeTrainer, run};
 pub use optimiser::{ClampRange, Optimiser, OptimiserBuffers, Update};
-pub use pool::{DataCursor, LoadDataError, LoadedBatch, Skipped};
+pub use pool::{DataCursor, LoadDataError, LoadedBatch, Loader, ProcessRank, Skipped};
 pub use recipe::*;
-pub use run::{Event, MakeTrainer, Outcome as RunOutcome, RunError, RunOptions, run};
+pub use run::{Event, RunError, RunOptions, RunOutcome};
 pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;

@@ -4,15 +4,13 @@
 use crate::batch::Batch;
 use crate::loss::Target;
 use crate::pool::{
-    BatchBuilder, BatchQueue, BlockSlice, DataCursor, LoadDataError, LoadedBatch, OpenSource, PoolPlan,
-    SampledRecord, Streams,
+    BatchBuilder, BlockSlice, DataCursor, LoadDataError, Loader, OpenSource, PoolPlan, SampledRecord, Streams,
 };
 use crate::recipe::{Recipe, SourceRecipe, TargetRecipe};
 use crate::schedule::Schedule;
 use crate::scores::check_scores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tandem_data::{OnError, Record, RecordFilter};
 
 /// Fields that a record must have to give a training target.
@@ -132,15 +130,15 @@ impl BatchBuilder for NnueBatchBuilder {
     }
 }
 
-/// An endless sequence of batches. The same recipe gives the same batches, whatever the number of threads.
-pub struct Loader {
-    batches: BatchQueue<Batch>,
-}
-
-impl Loader {
-    /// Starts with the batch of step `first_step`: reads from the place `cursor` that a checkpoint of the
-    /// same run has saved, or from the start of the data if there is none.
-    pub fn new(recipe: &Recipe, threads: usize, first_step: u64, cursor: Option<DataCursor>) -> Self {
+impl Loader<Batch> {
+    /// Loads positions from the batch of step `first_step` on: reads from the place `cursor` that a checkpoint of
+    /// the same run has saved, or from the start of the data if there is none.
+    pub fn of_positions(
+        recipe: &Recipe,
+        threads: usize,
+        first_step: u64,
+        cursor: Option<DataCursor>,
+    ) -> Self {
         let plan = PoolPlan {
             batch: recipe.training.batch,
             rows: 0..recipe.training.batch,
@@ -153,26 +151,7 @@ impl Loader {
         let maker = NnueBatchBuilder { recipe: recipe.clone(), sources: recipe.data.train.clone() };
         let (sources, target) = (recipe.data.train.clone(), recipe.target.clone());
         let open = move || open_sources(&sources, &target);
-        Self { batches: BatchQueue::new(plan, open, maker, cursor.unwrap_or_default()) }
-    }
-
-    /// Returns a used batch, whose memory the next one reuses.
-    pub fn recycle(&mut self, batch: Batch) {
-        self.batches.recycle(batch);
-    }
-
-    /// Returns the next batch in the order of the run; blocks until the loading threads have it ready.
-    ///
-    /// # Errors
-    ///
-    /// If the data cannot be read, or contains nothing to train on.
-    pub fn next_batch(&mut self) -> Result<LoadedBatch, LoadDataError> {
-        self.batches.next_batch()
-    }
-
-    /// Total time spent in waiting for batches, the figure behind `speed/data_wait`.
-    pub fn waited(&self) -> Duration {
-        self.batches.waited()
+        Self::from_sources(plan, open, maker, cursor.unwrap_or_default(), Arc::default())
     }
 }
 
@@ -202,6 +181,7 @@ pub fn load_validation(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::LoadedBatch;
     use tandem_chess::Position;
     use tandem_util::random::SplitMix;
 
@@ -242,7 +222,7 @@ mod tests {
         recipe.data.train.push(second);
         let batches =
             |threads: usize, first: u64, cursor: Option<DataCursor>, count: usize| -> Vec<LoadedBatch> {
-                let mut loader = Loader::new(&recipe, threads, first, cursor);
+                let mut loader = Loader::of_positions(&recipe, threads, first, cursor);
                 (0..count).map(|_| loader.next_batch().unwrap()).collect()
             };
         let all = batches(1, 0, None, 40);
@@ -278,7 +258,7 @@ mod tests {
         let wdl = Some(Schedule::Constant { value: 0.0 });
         let second = SourceRecipe { weight: 2.0, wdl, ..recipe.data.train[0].clone() };
         recipe.data.train.push(second);
-        let mut loader = Loader::new(&recipe, 1, 0, None);
+        let mut loader = Loader::of_positions(&recipe, 1, 0, None);
         // A pool holds three batches, and a block has more records than that.
         for pool in 0..4 {
             let batches: Vec<LoadedBatch> = (0..3).map(|_| loader.next_batch().unwrap()).collect();
@@ -295,7 +275,7 @@ mod tests {
     fn data_without_the_needed_fields_is_reported() {
         let path = std::env::temp_dir().join(format!("tandem-useless-{}.csv", std::process::id()));
         let error_of =
-            |recipe: &Recipe| Loader::new(recipe, 1, 0, None).next_batch().unwrap_err().to_string();
+            |recipe: &Recipe| Loader::of_positions(recipe, 1, 0, None).next_batch().unwrap_err().to_string();
         write(&path, "fen", |_| String::new());
         let error = error_of(&recipe(&path, ""));
         assert!(error.contains("none of 950 records can be learnt from"), "{error}");

@@ -124,7 +124,12 @@ impl RunLog {
     /// # Errors
     ///
     /// If a file cannot be written, or if a scalar is named `step`, `positions` or `seconds`.
-    pub fn scalars(&mut self, step: u64, positions: u64, scalars: &[(&str, f64)]) -> Result<(), LogError> {
+    pub fn scalars<S: AsRef<str>>(
+        &mut self,
+        step: u64,
+        positions: u64,
+        scalars: &[(S, f64)],
+    ) -> Result<(), LogError> {
         self.lines.add(&Entry::new(step, positions, self.seconds(), scalars))?;
         self.events.scalars(step, scalars).map_err(LogError::io(self.events.path()))
     }
@@ -141,9 +146,7 @@ impl RunLog {
         let ends = [(format!("{tag}/at_min"), at_min), (format!("{tag}/at_max"), at_max)];
         self.events
             .histogram(step, tag, &histogram)
-            .and_then(|()| {
-                self.events.scalars(step, &ends.each_ref().map(|(tag, value)| (tag.as_str(), *value)))
-            })
+            .and_then(|()| self.events.scalars(step, &ends))
             .map_err(LogError::io(self.events.path()))?;
         Ok(histogram)
     }

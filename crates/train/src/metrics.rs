@@ -1,6 +1,8 @@
-//! Metrics of a network against labelled data: loss, error, accuracy, correlation and calibration, for all
-//! positions and for groups of them.
+//! Metrics of a network against labelled data, for all positions and for groups of them: sums of what the
+//! registry ([`Metric`]) declares, for networks of all kinds.
 
+use crate::metric::{Head, Metric, NUM_METRICS};
+use crate::transformer::HeadWeights;
 use tandem_chess::Piece;
 use tandem_data::{Outcome, Packed};
 use tandem_transformer::encoding::wdl::wdl_of_centipawns;
@@ -86,115 +88,6 @@ pub fn likely_outcome(centipawns: f64) -> Outcome {
     }
 }
 
-/// A running mean: the sum and the number of its values.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Mean {
-    pub(crate) sum: f64,
-    pub(crate) count: u64,
-}
-
-impl Mean {
-    pub(crate) fn add(&mut self, value: f64) {
-        self.sum += value;
-        self.count += 1;
-    }
-
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.sum += other.sum;
-        self.count += other.count;
-    }
-
-    pub(crate) fn value(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
-    }
-}
-
-/// Sums for a correlation: of both values, of their squares and of their product.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct CorrelationSums {
-    count: u64,
-    sums: [f64; 5],
-}
-
-impl CorrelationSums {
-    fn add(&mut self, x: f64, y: f64) {
-        self.count += 1;
-        for (sum, value) in self.sums.iter_mut().zip([x, y, x * x, y * y, x * y]) {
-            *sum += value;
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.sums.iter_mut().zip(other.sums).for_each(|(sum, more)| *sum += more);
-    }
-
-    fn correlation(&self) -> Option<f64> {
-        let count = self.count as f64;
-        let [x, y, xx, yy, xy] = self.sums;
-        let spread = ((count * xx - x * x) * (count * yy - y * y)).max(0.0).sqrt();
-        let correlation = (count * xy - x * y) / spread;
-        correlation.is_finite().then_some(correlation)
-    }
-}
-
-/// Metrics of a group of positions. Each covers the positions that have the labels it needs, and is `None` if
-/// there are none.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct GroupMetrics {
-    count: u64,
-    loss: Mean,
-    error: Mean,
-    sign: Mean,
-    wdl: Mean,
-    pairs: CorrelationSums,
-}
-
-impl GroupMetrics {
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.loss.merge(&other.loss);
-        self.error.merge(&other.error);
-        self.sign.merge(&other.sign);
-        self.wdl.merge(&other.wdl);
-        self.pairs.merge(&other.pairs);
-    }
-
-    /// Number of positions in the group, with and without labels.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Mean training loss of the positions that have a target; the checkpoint with the lowest validation loss
-    /// is the best.
-    pub fn loss(&self) -> Option<f64> {
-        self.loss.value()
-    }
-
-    /// Mean absolute error of the network's scores against the labels' scores, in centipawns. Labels beyond
-    /// [`MAX_LABEL_CENTIPAWNS`] are left out.
-    pub fn mae(&self) -> Option<f64> {
-        self.error.value()
-    }
-
-    /// Fraction of decisive games in which the sign of the score favours the winner; a score of exactly zero
-    /// counts half.
-    pub fn sign_accuracy(&self) -> Option<f64> {
-        self.sign.value()
-    }
-
-    /// Fraction of games that ended as [`likely_outcome`] predicts from the network's score.
-    pub fn wdl_accuracy(&self) -> Option<f64> {
-        self.wdl.value()
-    }
-
-    /// Pearson correlation of the network's scores with the labels', both in centipawns. Labels beyond
-    /// [`MAX_LABEL_CENTIPAWNS`] are left out.
-    pub fn correlation(&self) -> Option<f64> {
-        self.pairs.correlation()
-    }
-}
-
 /// Number of bins of the calibration, the comparison of predicted with actual results: equal steps of the
 /// predicted win probability.
 pub const BINS: usize = 20;
@@ -210,116 +103,218 @@ pub struct Bin {
     pub actual: f64,
 }
 
+/// Metrics that a line for people shows, after the loss, as far as the network has them.
+const SUMMARY: [Metric; 6] = [
+    Metric::Mae,
+    Metric::SignAccuracy,
+    Metric::PolicyTop1,
+    Metric::ValueError,
+    Metric::BucketTop1,
+    Metric::ActionAccuracy,
+];
+
+/// Numbers of a group: its positions, sum and count of every metric, and for the correlation the sums of both
+/// values, of their squares and of their product.
+const GROUP_LEN: usize = 1 + 2 * NUM_METRICS + 5;
+/// Groups: all positions, those of each phase, and those of each number of pieces.
+const GROUPS: usize = 1 + Phase::ALL.len() + PIECE_GROUPS.len();
+/// Numbers of a bin of the calibration: the sums of predictions and of points, and their count.
+const BIN_LEN: usize = 3;
+
+/// Metrics of a group of positions. Each covers the positions that have the labels and outputs it needs, and is
+/// `None` if there are none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MetricGroup<'a>(&'a [f64]);
+
+impl MetricGroup<'_> {
+    /// Number of positions in the group, with and without labels.
+    pub fn positions(&self) -> u64 {
+        self.0[0] as u64
+    }
+
+    /// Value of a metric over the group; `None` if no position has the labels and outputs that it needs, or if
+    /// it is undefined.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        let [sum, count] = self.sum_and_count(metric);
+        match metric {
+            Metric::Correlation => self.correlation(count),
+            _ => (count > 0.0).then(|| sum / count),
+        }
+    }
+
+    /// Number of positions, or of samples, in a metric.
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.sum_and_count(metric)[1] as u64
+    }
+
+    /// Weighted sum of the losses of a transformer's heads; `None` if no head with a positive weight has a loss.
+    pub fn weighted_loss(&self, weights: &HeadWeights) -> Option<f64> {
+        let losses = Head::ALL.iter().filter_map(|&head| {
+            let weight = head.weight(weights);
+            self.get(Metric::Loss(head)).filter(|_| weight > 0.0).map(|loss| weight * loss)
+        });
+        losses.reduce(|sum, loss| sum + loss)
+    }
+
+    fn sum_and_count(&self, metric: Metric) -> [f64; 2] {
+        let at = 1 + 2 * metric.index();
+        [self.0[at], self.0[at + 1]]
+    }
+
+    fn correlation(&self, count: f64) -> Option<f64> {
+        let &[x, y, xx, yy, xy] = self.0.last_chunk()?;
+        let spread = ((count * xx - x * x) * (count * yy - y * y)).max(0.0).sqrt();
+        let correlation = (count * xy - x * y) / spread;
+        correlation.is_finite().then_some(correlation)
+    }
+}
+
 /// Metrics over all positions, by phase and by number of pieces, with the calibration.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Metrics {
-    whole: GroupMetrics,
-    phases: [GroupMetrics; 3],
-    pieces: [GroupMetrics; 4],
-    /// Predicted win probabilities and points scored, for each bin of the calibration.
-    bins: [(Mean, Mean); BINS],
+    /// All groups, then the bins. Metrics of several threads or processes are added number by number.
+    sums: Vec<f64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { sums: vec![0.0; GROUPS * GROUP_LEN + BINS * BIN_LEN] }
+    }
+}
+
+/// Index of the group of all positions.
+pub(crate) const WHOLE: usize = 0;
+
+/// Index of the group of a phase.
+pub(crate) fn phase_group(phase: Phase) -> usize {
+    1 + phase as usize
 }
 
 impl Metrics {
     /// Adds one prediction to all groups that it belongs to.
     pub fn add(&mut self, prediction: &LabelledPrediction) {
-        let &LabelledPrediction { centipawns, win_probability, score, loss, result, pieces, phase, .. } =
+        let &LabelledPrediction { centipawns, win_probability, score, loss, result, pieces, phase } =
             prediction;
-        let mut one = GroupMetrics { count: 1, ..GroupMetrics::default() };
+        let pieces_group = 1 + Phase::ALL.len() + (pieces.saturating_sub(1) / 8).min(3);
+        let groups = [WHOLE, phase_group(phase), pieces_group];
+        self.add_position(&groups);
         if let Some(loss) = loss {
-            one.loss.add(loss);
+            self.add_value(&groups, Metric::TargetLoss, loss);
         }
         if let Some(score) = score.filter(|score| score.abs() <= MAX_LABEL_CENTIPAWNS) {
-            one.error.add((centipawns - score).abs());
-            one.pairs.add(centipawns, score);
+            self.add_value(&groups, Metric::Mae, (centipawns - score).abs());
+            self.add_pair(&groups, centipawns, score);
         }
         if let Some(result) = result {
             if result != Outcome::Draw {
                 let side = centipawns * f64::from(result.sign());
-                one.sign.add(if side == 0.0 { 0.5 } else { f64::from(u8::from(side > 0.0)) });
+                let value = if side == 0.0 { 0.5 } else { f64::from(u8::from(side > 0.0)) };
+                self.add_value(&groups, Metric::SignAccuracy, value);
             }
-            one.wdl.add(f64::from(u8::from(likely_outcome(centipawns) == result)));
+            let is_likely = f64::from(u8::from(likely_outcome(centipawns) == result));
+            self.add_value(&groups, Metric::WdlAccuracy, is_likely);
             // NaN goes to the first bin, where it shows.
-            let (predicted, actual) =
-                &mut self.bins[((win_probability * BINS as f64) as usize).min(BINS - 1)];
-            predicted.add(win_probability);
-            actual.add(f64::from(result.points()));
+            let bin = ((win_probability * BINS as f64) as usize).min(BINS - 1);
+            let numbers = &mut self.sums[GROUPS * GROUP_LEN + bin * BIN_LEN..][..BIN_LEN];
+            for (sum, value) in numbers.iter_mut().zip([win_probability, f64::from(result.points()), 1.0]) {
+                *sum += value;
+            }
         }
-        self.whole.merge(&one);
-        self.phases[phase as usize].merge(&one);
-        self.pieces[(pieces.saturating_sub(1) / 8).min(3)].merge(&one);
+    }
+
+    /// Counts a position in some groups.
+    pub(crate) fn add_position(&mut self, groups: &[usize]) {
+        groups.iter().for_each(|group| self.sums[group * GROUP_LEN] += 1.0);
+    }
+
+    /// Adds a value to the mean of a metric in some groups.
+    pub(crate) fn add_value(&mut self, groups: &[usize], metric: Metric, value: f64) {
+        for group in groups {
+            let at = group * GROUP_LEN + 1 + 2 * metric.index();
+            self.sums[at] += value;
+            self.sums[at + 1] += 1.0;
+        }
+    }
+
+    fn add_pair(&mut self, groups: &[usize], x: f64, y: f64) {
+        self.add_value(groups, Metric::Correlation, 0.0);
+        for group in groups {
+            let end = (group + 1) * GROUP_LEN;
+            for (sum, value) in self.sums[end - 5..end].iter_mut().zip([x, y, x * x, y * y, x * y]) {
+                *sum += value;
+            }
+        }
     }
 
     /// Adds everything that another instance has counted. Floating-point sums depend on the order of merging,
     /// so merge in a fixed order to get the same metrics whatever the number of threads.
     pub fn merge(&mut self, other: &Self) {
-        self.whole.merge(&other.whole);
-        self.phases.iter_mut().zip(&other.phases).for_each(|(own, more)| own.merge(more));
-        self.pieces.iter_mut().zip(&other.pieces).for_each(|(own, more)| own.merge(more));
-        for ((predicted, actual), more) in self.bins.iter_mut().zip(&other.bins) {
-            predicted.merge(&more.0);
-            actual.merge(&more.1);
-        }
+        self.sums.iter_mut().zip(&other.sums).for_each(|(own, more)| *own += more);
+    }
+
+    /// All sums and counts, which several processes can add up number by number.
+    pub(crate) fn sums_mut(&mut self) -> &mut [f64] {
+        &mut self.sums
+    }
+
+    /// True if nothing was counted.
+    pub fn is_empty(&self) -> bool {
+        self.sums.iter().all(|&sum| sum == 0.0)
+    }
+
+    fn group(&self, group: usize) -> MetricGroup<'_> {
+        MetricGroup(&self.sums[group * GROUP_LEN..][..GROUP_LEN])
     }
 
     /// Metrics over all positions, without grouping by phase or number of pieces.
-    pub fn overall(&self) -> &GroupMetrics {
-        &self.whole
+    pub fn overall(&self) -> MetricGroup<'_> {
+        self.group(WHOLE)
     }
 
     /// Metrics of each phase, in the order of [`Phase::ALL`].
-    pub fn phases(&self) -> &[GroupMetrics; 3] {
-        &self.phases
+    pub fn phases(&self) -> [MetricGroup<'_>; 3] {
+        Phase::ALL.map(|phase| self.group(phase_group(phase)))
     }
 
-    /// Metrics by number of pieces, in the order of [`PIECE_GROUPS`].
-    pub fn pieces(&self) -> &[GroupMetrics; 4] {
-        &self.pieces
+    /// Metrics by number of pieces, in the order of [`PIECE_GROUPS`]; empty for transformers.
+    pub fn pieces(&self) -> [MetricGroup<'_>; 4] {
+        std::array::from_fn(|at| self.group(1 + Phase::ALL.len() + at))
     }
 
-    /// Number of positions counted so far, over all groups.
-    pub fn count(&self) -> u64 {
-        self.whole.count()
+    /// All metrics that are known, over all positions and by phase, with their tags, such as `mae` and
+    /// `opening/mae`.
+    pub(crate) fn scalars(&self) -> impl Iterator<Item = (String, f64)> {
+        let phases = Phase::ALL.map(|phase| format!("{}/", phase.name()));
+        let groups =
+            [String::new()].into_iter().chain(phases).zip([self.overall()].into_iter().chain(self.phases()));
+        groups.flat_map(|(prefix, group)| {
+            Metric::all()
+                .filter_map(move |metric| Some((format!("{prefix}{}", metric.tag()), group.get(metric)?)))
+        })
     }
 
-    /// Mean training loss of all positions that have a target; `None` if there are none.
-    pub fn loss(&self) -> Option<f64> {
-        self.whole.loss()
-    }
-
-    /// Mean absolute difference between the network's scores and the labels' scores, in centipawns, over all
-    /// positions. Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out; `None` if no label remains.
-    pub fn mae(&self) -> Option<f64> {
-        self.whole.mae()
-    }
-
-    /// Fraction of all positions from decisive games in which the sign of the network's score favours the
-    /// winner (a score of exactly zero counts half); `None` if there are none.
-    pub fn sign_accuracy(&self) -> Option<f64> {
-        self.whole.sign_accuracy()
-    }
-
-    /// Fraction of all positions with a known result whose game ended with the win, draw or loss that
-    /// [`likely_outcome`] predicts from the network's score; `None` if there are none.
-    pub fn wdl_accuracy(&self) -> Option<f64> {
-        self.whole.wdl_accuracy()
-    }
-
-    /// Pearson correlation of the network's scores with the labels' scores over all positions, from -1 to 1.
-    /// Labels beyond [`MAX_LABEL_CENTIPAWNS`] are left out; `None` if it is undefined.
-    pub fn correlation(&self) -> Option<f64> {
-        self.whole.correlation()
+    /// The main metrics in one line, after the validation loss by which checkpoints are compared.
+    pub fn summary(&self, loss: Option<f64>) -> String {
+        let mut line = format!("validation loss {}", Metric::TargetLoss.cell(loss));
+        for metric in SUMMARY {
+            if let Some(value) = self.overall().get(metric) {
+                line += &format!(", {} {}", metric.label(), metric.text(value));
+            }
+        }
+        line
     }
 
     /// Calibration of the predicted win probabilities: [`BINS`] equal steps from 0 to 1, without the empty
     /// ones.
     pub fn calibration(&self) -> Vec<Bin> {
-        let bin = |(predicted, actual): &(Mean, Mean)| {
-            let (predicted, actual) = (predicted.value()?, actual.value()?);
-            Some((predicted, actual))
-        };
-        let bins = self.bins.iter().filter_map(|means| Some((means.0.count, bin(means)?)));
-        bins.map(|(count, (predicted, actual))| Bin { count, predicted, actual }).collect()
+        let bins = self.sums[GROUPS * GROUP_LEN..].as_chunks::<BIN_LEN>().0.iter();
+        bins.filter(|[.., count]| *count > 0.0)
+            .map(|[predicted, actual, count]| Bin {
+                count: *count as u64,
+                predicted: predicted / count,
+                actual: actual / count,
+            })
+            .collect()
     }
 }
 
@@ -356,10 +351,11 @@ mod tests {
         ] {
             metrics.add(&prediction);
         }
-        assert_eq!((metrics.count(), metrics.mae()), (5, Some((50.0 + 30.0 + 10.0 + 10.0) / 4.0)));
-        assert_eq!(metrics.sign_accuracy(), Some(2.5 / 4.0));
+        let whole = metrics.overall();
+        assert_eq!((whole.positions(), whole.get(Metric::Mae)), (5, Some((50.0 + 30.0 + 10.0 + 10.0) / 4.0)));
+        assert_eq!(whole.get(Metric::SignAccuracy), Some(2.5 / 4.0));
         // A small advantage is most likely a draw: correct once, and for the won game.
-        assert_eq!(metrics.wdl_accuracy(), Some(2.0 / 5.0));
+        assert_eq!(whole.get(Metric::WdlAccuracy), Some(2.0 / 5.0));
         let (x, y) = ([100.0, -50.0, 0.0, 10.0], [150.0, -20.0, 10.0, 0.0]);
         let mean = |values: [f64; 4]| values.iter().sum::<f64>() / 4.0;
         let (mx, my) = (mean(x), mean(y));
@@ -367,23 +363,23 @@ mod tests {
             a.iter().zip(b).map(|(a, b)| (a - ma) * (b - mb)).sum()
         };
         let expected = product(x, mx, y, my) / (product(x, mx, x, mx) * product(y, my, y, my)).sqrt();
-        assert!((metrics.correlation().unwrap() - expected).abs() < 1e-12);
-        assert_eq!(metrics.pieces().map(|group| group.count()), [2, 1, 1, 1]);
-        assert_eq!(metrics.phases().map(|group| group.count()), [1, 1, 3]);
+        assert!((whole.get(Metric::Correlation).unwrap() - expected).abs() < 1e-12);
+        assert_eq!(metrics.pieces().map(|group| group.positions()), [2, 1, 1, 1]);
+        assert_eq!(metrics.phases().map(|group| group.positions()), [1, 1, 3]);
         assert_eq!(metrics.calibration().iter().map(|bin| bin.count).sum::<u64>(), 5);
     }
 
     #[test]
     fn without_labels_there_are_no_metrics() {
         let metrics = Metrics::default();
-        assert_eq!((metrics.loss(), metrics.mae(), metrics.correlation()), (None, None, None));
-        assert_eq!((metrics.sign_accuracy(), metrics.wdl_accuracy()), (None, None));
-        assert!(metrics.calibration().is_empty());
+        assert!(Metric::all().all(|metric| metrics.overall().get(metric).is_none()));
+        assert!(metrics.calibration().is_empty() && metrics.is_empty());
         // One position has no correlation.
         let mut metrics = Metrics::default();
         metrics.add(&prediction(5.0, 5.0, Outcome::Draw, 32));
-        assert_eq!((metrics.correlation(), metrics.mae()), (None, Some(0.0)));
-        assert_eq!((metrics.sign_accuracy(), metrics.wdl_accuracy()), (None, Some(1.0)));
+        let get = |metric| metrics.overall().get(metric);
+        assert_eq!((get(Metric::Correlation), get(Metric::Mae)), (None, Some(0.0)));
+        assert_eq!((get(Metric::SignAccuracy), get(Metric::WdlAccuracy)), (None, Some(1.0)));
     }
 
     #[test]
@@ -399,15 +395,12 @@ mod tests {
         predictions[..77].iter().for_each(|prediction| left.add(prediction));
         predictions[77..].iter().for_each(|prediction| right.add(prediction));
         left.merge(&right);
-        assert_eq!(left.count(), whole.count());
-        for (a, b) in [
-            (left.loss(), whole.loss()),
-            (left.mae(), whole.mae()),
-            (left.sign_accuracy(), whole.sign_accuracy()),
-            (left.wdl_accuracy(), whole.wdl_accuracy()),
-            (left.correlation(), whole.correlation()),
-        ] {
-            assert!((a.unwrap() - b.unwrap()).abs() < 1e-12);
+        assert_eq!(left.overall().positions(), whole.overall().positions());
+        for metric in
+            [Metric::TargetLoss, Metric::Mae, Metric::SignAccuracy, Metric::WdlAccuracy, Metric::Correlation]
+        {
+            let [a, b] = [&left, &whole].map(|metrics| metrics.overall().get(metric).unwrap());
+            assert!((a - b).abs() < 1e-12, "{metric:?}");
         }
         let bins = left.calibration();
         assert_eq!(bins.iter().map(|bin| bin.count).sum::<u64>(), 200);
@@ -426,5 +419,21 @@ mod tests {
         ] {
             assert_eq!(likely_outcome(centipawns), outcome, "{centipawns}");
         }
+    }
+
+    /// Each metric is declared once, so lines, tags and tables agree.
+    #[test]
+    fn lines_and_tags_derive_from_the_registry() {
+        let mut metrics = Metrics::default();
+        metrics.add(&prediction(100.0, 150.0, Outcome::Win, 32));
+        assert_eq!(
+            metrics.summary(Some(0.25)),
+            "validation loss 0.250000, MAE 50.0 cp, sign accuracy 100.00 %"
+        );
+        let scalars: Vec<(String, f64)> = metrics.scalars().collect();
+        assert!(scalars.contains(&("mae".into(), 50.0)) && scalars.contains(&("opening/mae".into(), 50.0)));
+        let tags: std::collections::HashSet<String> = Metric::all().map(Metric::tag).collect();
+        assert_eq!(tags.len(), NUM_METRICS);
+        assert!(Metric::all().enumerate().all(|(at, metric)| metric.index() == at));
     }
 }

@@ -181,6 +181,36 @@ pub(crate) trait BatchBuilder: Send + Sync + 'static {
     ) -> Result<(), LoadDataError>;
 }
 
+/// Rank of a process among those that train together.
+///
+/// All of them read the same records in the same order, which is cheap compared with training; each builds
+/// its own rows of every batch. So together they see exactly the data of a run with one process, for any
+/// number of processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessRank {
+    /// Index of this process among all, from 0; the process with index 0 writes the files.
+    pub rank: usize,
+    /// Number of processes that train together, at least 1 (PyTorch's world size).
+    pub world_size: usize,
+}
+
+impl ProcessRank {
+    /// A single process, which builds every row of each batch by itself.
+    pub const SINGLE: Self = Self { rank: 0, world_size: 1 };
+
+    /// True for the process that writes files.
+    pub fn is_first(self) -> bool {
+        self.rank == 0
+    }
+
+    /// Rows of a batch that this process builds: contiguous, and of equal size up to rounding.
+    pub fn rows(self, batch: usize) -> Range<usize> {
+        let world_size = self.world_size.max(1);
+        let start = |rank: usize| rank.min(world_size) * batch / world_size;
+        start(self.rank)..start(self.rank + 1)
+    }
+}
+
 /// Sizes and seeds by which pools are filled and cut into batches.
 #[derive(Clone, Debug)]
 pub(crate) struct PoolPlan {
@@ -198,20 +228,24 @@ pub(crate) struct PoolPlan {
     pub(crate) first_step: u64,
 }
 
-/// An endless queue of batches and the threads that fill it.
-pub(crate) struct BatchQueue<B> {
+/// An endless sequence of batches, made by background threads. The same recipe gives the same batches, whatever
+/// the number of threads and processes.
+pub struct Loader<B> {
     batches: Receiver<Result<LoadedBatch<B>, LoadDataError>>,
     used: SyncSender<B>,
     waited: Duration,
+    skipped: Arc<Skipped>,
 }
 
-impl<B: Default + Send + 'static> BatchQueue<B> {
-    /// Starts the threads, with the pool at a cursor. Sources are opened in the reading thread.
-    pub(crate) fn new<M: BatchBuilder<Batch = B>>(
+impl<B: Default + Send + 'static> Loader<B> {
+    /// Starts the threads, with the pool at a cursor. Sources are opened in the reading thread, and count
+    /// skipped records in `skipped`.
+    pub(crate) fn from_sources<M: BatchBuilder<Batch = B>>(
         plan: PoolPlan,
         open_sources: impl FnOnce() -> Result<Vec<OpenSource>, LoadDataError> + Send + 'static,
         maker: M,
         start: DataCursor,
+        skipped: Arc<Skipped>,
     ) -> Self {
         let (pools, waiting) = sync_channel(1);
         let (sender, batches) = sync_channel(plan.ahead);
@@ -231,26 +265,48 @@ impl<B: Default + Send + 'static> BatchQueue<B> {
                 let _ = sender.send(Err(error));
             }
         });
-        Self { batches, used, waited: Duration::ZERO }
+        Self { batches, used, waited: Duration::ZERO, skipped }
+    }
+
+    /// Starts a thread that hands out the batches of an endless iterator, for data that is in memory.
+    pub(crate) fn from_batches(ahead: usize, made: impl Iterator<Item = B> + Send + 'static) -> Self {
+        let (sender, batches) = sync_channel(ahead);
+        let cursor = Arc::<DataCursor>::default();
+        std::thread::spawn(move || {
+            // Ends when the receiver is gone.
+            let _ = made
+                .map(|batch| LoadedBatch { batch, cursor: Arc::clone(&cursor) })
+                .try_for_each(|loaded| sender.send(Ok(loaded)));
+        });
+        Self { batches, used: sync_channel(1).0, waited: Duration::ZERO, skipped: Arc::default() }
     }
 
     /// Returns a used batch, whose memory the next one reuses.
-    pub(crate) fn recycle(&mut self, batch: B) {
+    pub fn recycle(&mut self, batch: B) {
         // If the queue is full, the batch is simply dropped.
         let _ = self.used.try_send(batch);
     }
 
-    /// The next batch, waiting for it if necessary; an error ends the queue.
-    pub(crate) fn next_batch(&mut self) -> Result<LoadedBatch<B>, LoadDataError> {
+    /// The next batch in the order of the run, waiting for it if necessary; an error ends the sequence.
+    ///
+    /// # Errors
+    ///
+    /// If a source cannot be read, has no usable record, or has scores that look meaningless.
+    pub fn next_batch(&mut self) -> Result<LoadedBatch<B>, LoadDataError> {
         let since = Instant::now();
         let next = self.batches.recv().unwrap_or(Err(LoadDataError::Stopped));
         self.waited += since.elapsed();
         next
     }
 
-    /// Total time that the trainer spent in waiting for batches.
-    pub(crate) fn waited(&self) -> Duration {
+    /// Total time spent in waiting for batches, which shows whether loading is the bottleneck.
+    pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Broken records skipped so far, in training and validation data, with the first few as examples.
+    pub fn skipped(&self) -> &Arc<Skipped> {
+        &self.skipped
     }
 }
 

@@ -6,7 +6,8 @@
 //! - [`SelectorReport`]: precision, recall and value error on cases, compared with simple rules;
 //! - [`EvaluatorPair`]: both networks, for evaluating records, and for measuring a selector that was trained before.
 //!
-//! No training framework is needed: 3,457 parameters and some 100,000 cases take a minute on a CPU.
+//! No training framework is needed: 3,457 parameters and some 100,000 cases take a minute on a CPU. Most of the
+//! time goes into the evaluation of the cases, which a resumed run repeats.
 
 mod cases;
 mod evaluation;
@@ -17,46 +18,17 @@ pub use cases::{Case, EvaluatorPair, LabelledCase};
 pub use evaluation::{ErrorCurve, FRACTIONS, Rule, SelectorReport};
 pub use recipe::{CaseData, DEFAULT_MARGIN, NetworkPair, SelectorRecipe, SelectorTraining};
 
-use crate::pool::LoadDataError;
-use crate::recipe::RecipeError;
+use crate::checkpoint::Checkpoint;
+use crate::metric::Metric;
+use crate::metrics::{Metrics, WHOLE};
+use crate::pool::{DataCursor, Loader};
+use crate::run::{Event, RunError, RunOptions, RunOutcome, RunPlan, Task, run_task};
+use crate::state::State;
+use crate::trainer::Trainer;
 use learner::Learner;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tandem_hybrid::{Hybrid, IncompatibleNetworks, Selector, threshold_for};
+use std::sync::Arc;
+use tandem_hybrid::{Hybrid, Selector, threshold_for};
 use tandem_util::random::SplitMix;
-use thiserror::Error;
-
-/// Reason for which a selector was not trained, or not evaluated.
-#[derive(Debug, Error)]
-pub enum SelectorError {
-    /// The recipe is not valid, or a file that it names cannot be loaded.
-    #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    /// The data cannot be read, or has no usable records.
-    #[error(transparent)]
-    Data(#[from] LoadDataError),
-    /// The networks do not fit together, for example because the hybrid names other files.
-    #[error(transparent)]
-    HybridNetworks(#[from] IncompatibleNetworks),
-    /// No record could be evaluated by both networks, the hybrid has no selector to measure, or no loss of
-    /// the training was finite.
-    #[error("{0}")]
-    Cases(String),
-    /// The caller set `stop` before training was done; it has to start again, because a selector's training
-    /// writes no checkpoints.
-    #[error("stopped; nothing was written")]
-    Stopped,
-}
-
-/// Progress of a selector's training, passed to the caller for display.
-#[derive(Clone, Copy, Debug)]
-pub enum SelectorEvent {
-    /// Number of records handled so far of those that both networks are to evaluate, and their total number,
-    /// training and validation together.
-    Cases(usize, usize),
-    /// An epoch is over: its number, counted from 1, its mean training loss, and its mean loss on the
-    /// validation positions. Losses are cross-entropies in nats.
-    Epoch(u64, f64, f64),
-}
 
 /// Result of a selector's training: the contents of a hybrid file, and the selector's metrics on validation
 /// data.
@@ -68,107 +40,255 @@ pub struct TrainedSelector {
     /// Metrics on the validation positions. The epoch was chosen by their loss, so the metrics are slightly
     /// optimistic; [`EvaluatorPair::evaluate_selector`] measures the selector on other data.
     pub report: SelectorReport,
-    /// The epoch with the lowest validation loss, counted from 1.
-    pub epoch: u64,
 }
 
 /// Trains a selector as the recipe describes: evaluates the data with both networks, trains all epochs on the
-/// CPU and keeps the one with the lowest validation loss. `threads` reads the data; `watch` receives every
-/// event, for example to print progress.
+/// CPU and keeps the one with the lowest validation loss. `watch` is called with every event.
 ///
 /// # Errors
-/// If the recipe, the networks or the data cannot be used, if no record can be evaluated, if no loss is
-/// finite, or after `stop`.
+/// If the recipe, the networks, the data or the folder cannot be used, if no record can be evaluated, if a loss
+/// is not finite, or if the run is stopped before the first step.
 pub fn train_selector(
     recipe: &SelectorRecipe,
-    threads: usize,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(SelectorEvent),
-) -> Result<TrainedSelector, SelectorError> {
+    options: &RunOptions<'_>,
+    watch: &mut dyn FnMut(Event<'_>),
+) -> Result<RunOutcome<TrainedSelector>, RunError> {
     let evaluators = EvaluatorPair::of(&recipe.selector)?;
-    let data = &recipe.data;
-    let (train, validation) = data.records(recipe.seed, threads)?;
-    let all = train.len() + validation.len();
-    let mut done = 0;
-    let mut evaluate = |records: &[_], seed: u64| {
-        evaluators.cases(records, seed, stop, &mut |count| {
-            done += count;
-            watch(SelectorEvent::Cases(done, all));
-        })
-    };
-    let train = evaluate(&train, recipe.seed)?;
-    let validation = evaluate(&validation, recipe.seed ^ 1)?;
-    if train.is_empty() || validation.is_empty() {
-        return Err(SelectorError::Cases(
-            "there are no cases to train on, or none for validation: `tandem-lab data head` shows what the data has".into(),
-        ));
-    }
-    let scale = cases::fitted_scale(&train);
-    let [train, validation] = [train, validation].map(|cases| {
-        cases
-            .into_iter()
-            .map(|case| LabelledCase::new(case, scale, recipe.selector.margin))
-            .collect::<Vec<_>>()
-    });
-    let (selector, epoch) = train_epochs(recipe, &train, &validation, stop, watch)?;
-    let probabilities = |cases: &[LabelledCase]| -> Vec<f32> {
-        cases.iter().map(|case| selector.probability(&case.features)).collect()
-    };
-    let train_probabilities = probabilities(&train);
-    let threshold = threshold_for(&train_probabilities, recipe.selector.usage).probability();
-    let queried: Vec<&LabelledCase> = train
-        .iter()
-        .zip(&train_probabilities)
-        .filter(|&(_, &p)| p >= threshold)
-        .map(|(case, _)| case)
-        .collect();
-    let blend = evaluation::fitted_blend(&queried).unwrap_or(f64::from(evaluators.hybrid().blend));
-    let report = SelectorReport::of(&validation, &probabilities(&validation), threshold, blend, scale);
-    let hybrid = Hybrid {
-        selector: Some(selector),
-        threshold,
-        blend: blend as f32,
-        scale: scale as f32,
-        description: recipe.name.clone(),
-        ..evaluators.hybrid().clone()
-    };
-    Ok(TrainedSelector { hybrid, report, epoch })
+    let task = SelectorTask { recipe, evaluators, scale: 0.0, train: Arc::default(), validation: Vec::new() };
+    run_task(task, options, watch)
 }
 
-/// Trains all epochs and returns the selector of the one with the lowest validation loss.
-fn train_epochs(
-    recipe: &SelectorRecipe,
-    train: &[LabelledCase],
-    validation: &[LabelledCase],
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(SelectorEvent),
-) -> Result<(Selector, u64), SelectorError> {
-    let training = &recipe.training;
-    let mut order: Vec<usize> = (0..train.len()).collect();
-    let mut random = SplitMix::new(recipe.seed);
-    let mut learner = Learner::new(&Selector::random(recipe.seed), training, recipe.seed);
-    let batches = train.len().div_ceil(training.batch) as u64;
-    let steps = batches * training.epochs;
-    let mut best: Option<(f64, Selector, u64)> = None;
-    for epoch in 1..=training.epochs {
-        random.shuffle(&mut order);
-        let mut sum = 0.0;
-        for batch in order.chunks(training.batch) {
-            let cases: Vec<&LabelledCase> = batch.iter().map(|&at| &train[at]).collect();
-            sum += learner.train_step(&cases, training.lr.at(learner.steps(), steps)) * batch.len() as f64;
+struct SelectorTask<'a> {
+    recipe: &'a SelectorRecipe,
+    evaluators: EvaluatorPair,
+    /// Centipawns that an NNUE score is divided by before the sigmoid, fitted to the training cases.
+    scale: f64,
+    train: Arc<[LabelledCase]>,
+    validation: Vec<LabelledCase>,
+}
+
+impl SelectorTask<'_> {
+    /// Steps of an epoch, the last of which may have fewer cases.
+    fn steps_per_epoch(&self) -> u64 {
+        self.train.len().div_ceil(self.recipe.training.batch) as u64
+    }
+}
+
+impl Task for SelectorTask<'_> {
+    type Recipe = SelectorRecipe;
+    type Batch = Vec<LabelledCase>;
+    type Trainer = Learner;
+    type Network = TrainedSelector;
+
+    fn recipe(&self) -> &SelectorRecipe {
+        self.recipe
+    }
+
+    /// Evaluates the data with both networks.
+    fn open(&mut self, options: &RunOptions<'_>, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
+        let SelectorRecipe { seed, data, selector, .. } = self.recipe;
+        let (train, validation) = data.records(*seed, options.threads)?;
+        let all = train.len() + validation.len();
+        let mut done = 0;
+        let mut evaluate = |records: &[_], seed: u64| {
+            self.evaluators.cases(records, seed, options.stop, &mut |count| {
+                done += count;
+                watch(Event::Preparing { done, all });
+            })
+        };
+        let train = evaluate(&train, *seed)?;
+        let validation = evaluate(&validation, seed ^ 1)?;
+        if train.is_empty() || validation.is_empty() {
+            return Err(RunError::Cases(
+                "there are no cases to train on, or none for validation: `tandem-lab data head` shows what the data has".into(),
+            ));
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(SelectorError::Stopped);
-        }
-        let selector = learner.selector();
-        let loss = evaluation::loss(&selector, validation, training.by_gain);
-        watch(SelectorEvent::Epoch(epoch, sum / train.len() as f64, loss));
-        if loss.is_finite() && best.as_ref().is_none_or(|(lowest, ..)| loss < *lowest) {
-            best = Some((loss, selector, epoch));
+        self.scale = cases::fitted_scale(&train);
+        let label = |case| LabelledCase::new(case, self.scale, selector.margin);
+        self.train = train.into_iter().map(label).collect();
+        self.validation = validation.into_iter().map(label).collect();
+        Ok(())
+    }
+
+    fn plan(&self) -> RunPlan {
+        let training = &self.recipe.training;
+        let epoch = self.steps_per_epoch();
+        RunPlan {
+            steps: epoch * training.epochs,
+            batch: training.batch,
+            lr: training.lr.clone(),
+            validate_every: epoch,
+            log_every: epoch,
+            stops_at_once: true,
+            patience: 0,
+            returns_best: true,
+            keep: 1,
         }
     }
-    let (_, selector, epoch) = best.ok_or_else(|| {
-        SelectorError::Cases("no loss was finite: the learning rate may be too high".into())
-    })?;
-    Ok((selector, epoch))
+
+    fn bases(&self) -> Option<[String; 2]> {
+        let hybrid = self.evaluators.hybrid();
+        Some([hybrid.nnue, hybrid.transformer].map(|file| file.to_string()))
+    }
+
+    fn difference(&self, checkpoint: &Checkpoint<SelectorRecipe>) -> Option<String> {
+        let State { parameters, exp_avg, exp_avg_sq, .. } = &checkpoint.state;
+        let expected: usize = Selector::random(0).tensors().iter().map(|(_, _, values)| values.len()).sum();
+        let fits = [parameters, exp_avg, exp_avg_sq].iter().all(|buffer| buffer.len() == expected);
+        (!fits).then(|| format!("a selector has {expected} parameters"))
+    }
+
+    fn load(
+        &mut self,
+        _threads: usize,
+        first_step: u64,
+        _cursor: Option<DataCursor>,
+    ) -> Result<Loader<Vec<LabelledCase>>, RunError> {
+        let batches = batches(Arc::clone(&self.train), self.recipe.training.batch, self.recipe.seed);
+        Ok(Loader::from_batches(64, batches.skip(first_step as usize)))
+    }
+
+    fn trainer(&self, state: Option<State>) -> Result<Box<Learner>, RunError> {
+        let SelectorRecipe { seed, training, .. } = self.recipe;
+        let learner = Learner::new(&Selector::random(*seed), training, *seed);
+        Ok(Box::new(match state {
+            Some(state) => learner.resume(state),
+            None => learner,
+        }))
+    }
+
+    fn positions(&self, step: u64) -> u64 {
+        let (epochs, rest) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
+        epochs * self.train.len() as u64 + rest * self.recipe.training.batch as u64
+    }
+
+    fn evaluate(&self, learner: &mut Learner) -> Result<Option<Metrics>, RunError> {
+        let loss = evaluation::loss(&learner.selector(), &self.validation, self.recipe.training.by_gain);
+        let mut metrics = Metrics::default();
+        metrics.add_value(&[WHOLE], Metric::TargetLoss, loss);
+        Ok(Some(metrics))
+    }
+
+    fn loss(&self, metrics: &Metrics) -> Option<f64> {
+        metrics.overall().get(Metric::TargetLoss)
+    }
+
+    fn network(&self, learner: &mut Learner) -> Result<TrainedSelector, RunError> {
+        let train_probabilities = learner.predict(&self.train.to_vec(), true)?;
+        let probabilities = learner.predict(&self.validation, true)?;
+        let threshold = threshold_for(&train_probabilities, self.recipe.selector.usage).probability();
+        let queried: Vec<&LabelledCase> = self
+            .train
+            .iter()
+            .zip(&train_probabilities)
+            .filter(|&(_, &p)| p >= threshold)
+            .map(|(case, _)| case)
+            .collect();
+        let start = self.evaluators.hybrid();
+        let blend = evaluation::fitted_blend(&queried).unwrap_or(f64::from(start.blend));
+        let report = SelectorReport::of(&self.validation, &probabilities, threshold, blend, self.scale);
+        let hybrid = Hybrid {
+            selector: Some(learner.selector()),
+            threshold,
+            blend: blend as f32,
+            scale: self.scale as f32,
+            description: self.recipe.name.clone(),
+            ..start.clone()
+        };
+        Ok(TrainedSelector { hybrid, report })
+    }
+}
+
+/// Batches of an endless sequence of epochs, in each of which the cases are shuffled again.
+fn batches(cases: Arc<[LabelledCase]>, size: usize, seed: u64) -> impl Iterator<Item = Vec<LabelledCase>> {
+    let mut random = SplitMix::new(seed);
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    let epochs = std::iter::repeat_with(move || {
+        random.shuffle(&mut order);
+        order.clone()
+    });
+    epochs.flat_map(move |order| {
+        let batch = |batch: &[usize]| batch.iter().map(|&at| cases[at].clone()).collect();
+        order.chunks(size).map(batch).collect::<Vec<Vec<LabelledCase>>>()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::Recipe;
+    use crate::trainer::Job;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use tandem_chess::Position;
+    use tandem_transformer::{Architecture, Storage, Weights};
+
+    /// Writes an NNUE, a transformer and scored positions; returns a recipe with them.
+    fn prepare(folder: &Path) -> SelectorRecipe {
+        std::fs::create_dir_all(folder).unwrap();
+        let path = |name: &str| folder.join(name).display().to_string();
+        let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";
+        let job = Job::of(&Recipe::parse(text).unwrap()).unwrap();
+        let network = job.network(&job.layout.random_parameters(5), "");
+        let (network, _) = network.quantise(job.quantisation).unwrap();
+        std::fs::write(path("x.tnn"), network.to_bytes()).unwrap();
+        let board = include_str!("../../transformer/tests/architectures/board.toml");
+        let weights = Weights::random(Architecture::from_toml(board).unwrap(), 4);
+        std::fs::write(path("x.ttn"), weights.to_bytes(Storage::F32, "")).unwrap();
+        let mut random = SplitMix::new(9);
+        let mut rows = "fen,score\n".to_owned();
+        for _ in 0..150 {
+            let mut position = Position::startpos();
+            for _ in 0..random.below(40) {
+                let moves = position.legal_moves();
+                if moves.is_empty() {
+                    break;
+                }
+                position.play(moves[random.below(moves.len() as u32) as usize]);
+            }
+            rows += &format!("{},{}\n", position.fen(), f64::from(random.below(600)) - 300.0);
+        }
+        std::fs::write(path("x.csv"), rows).unwrap();
+        let recipe = format!(
+            "name = \"x\"\n[selector]\nnnue = {{ path = {:?} }}\ntransformer = {{ path = {:?} }}\n[data]\n\
+             train = [{{ path = {:?} }}]\nvalidation = [{{ path = {:?} }}]\n[training]\nepochs = 5\nbatch = 16\n",
+            path("x.tnn"),
+            path("x.ttn"),
+            path("x.csv"),
+            path("x.csv")
+        );
+        SelectorRecipe::parse(&recipe).unwrap()
+    }
+
+    #[test]
+    fn a_selector_goes_through_the_loop_and_resumes_to_the_same_bits() {
+        let folder = std::env::temp_dir().join(format!("tandem-selector-{}", std::process::id()));
+        let recipe = prepare(&folder);
+        // Stops in the step after `last`, which is within an epoch.
+        let run = |name: &str, resume: bool, last: u64| {
+            let stop = AtomicBool::new(false);
+            let mut losses = Vec::new();
+            let run_folder = folder.join(name);
+            let options = RunOptions { folder: &run_folder, resume, threads: 1, stop: &stop };
+            let outcome = train_selector(&recipe, &options, &mut |event| {
+                if let Event::Validated { step, loss, .. } = event {
+                    losses.push((step, loss));
+                    stop.store(step >= last, Ordering::Relaxed);
+                }
+            });
+            (outcome.unwrap(), losses)
+        };
+        let (whole, losses) = run("whole", false, u64::MAX);
+        assert!(whole.finished && losses.len() == 5 && whole.best.is_some());
+        for name in ["log.jsonl", "recipe.toml", "best.checkpoint"] {
+            assert!(folder.join("whole").join(name).exists(), "{name}");
+        }
+        let (first, early) = run("parts", false, 20);
+        assert!(!first.finished && first.steps == 21);
+        let (second, late) = run("parts", true, u64::MAX);
+        assert_eq!(early.into_iter().chain(late).collect::<Vec<_>>(), losses);
+        assert_eq!(second.network.hybrid.selector, whole.network.hybrid.selector);
+        assert_eq!((second.best, second.network.report), (whole.best, whole.network.report));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -2,8 +2,8 @@
 //! run.
 //!
 //! - [`TransformerRecipe`]: a run described in one TOML file;
-//! - [`SampleLoader`]: an endless stream of batches, as [`Samples`]: plain arrays, small enough to be copied to a GPU;
-//! - [`HeadOutputs`] and [`TransformerMetrics`]: the outputs of a network for samples, and its losses and accuracies on them;
+//! - [`Loader::of_samples`](crate::Loader::of_samples): an endless stream of batches, as [`Samples`]: plain arrays, small enough to be copied to a GPU;
+//! - [`HeadOutputs`] and [`Metrics::add_samples`]: the outputs of a network for samples, and its losses and accuracies;
 //!   [`predict_samples`] computes the outputs on the CPU with our own inference;
 //! - [`BridgeSetup`]: a bridge from an NNUE, which is trained while both networks stay frozen;
 //! - [`run_transformer`]: the training loop with validation and checkpoints, over any [`TransformerTrainer`].
@@ -18,7 +18,6 @@ mod bridge_setup;
 mod difference;
 mod game_context;
 mod loader;
-mod metric;
 mod metrics;
 mod optimiser;
 mod predict;
@@ -30,22 +29,18 @@ mod selection;
 mod targets;
 mod trainer;
 
+pub use crate::metric::{Head, Metric};
+pub use crate::metrics::Metrics;
+pub use crate::pool::ProcessRank;
 pub use any_recipe::AnyRecipe;
 pub use bridge_setup::{BridgeRecipe, BridgeSetup, InitialNetworks, SampleSpec};
 pub(crate) use loader::first_records;
-pub use loader::{ProcessRank, SampleLoader, load_samples};
-pub use metric::{Head, Metric};
-pub use metrics::{
-    HeadOutputs, MOVES_LEFT_HUBER_DELTA, MOVES_LEFT_UNIT, MetricMeans, SOFT_TEMPERATURE, TransformerMetrics,
-    ValueHeadOutputs,
-};
+pub use loader::load_samples;
+pub use metrics::{HeadOutputs, MOVES_LEFT_HUBER_DELTA, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, ValueHeadOutputs};
 pub use optimiser::TransformerOptimiser;
 pub use predict::{predict_samples, predict_samples_with_bridge};
 pub use recipe::*;
-pub use run::{
-    MakeTransformerTrainer, TransformerEvent, TransformerOptions, TransformerOutcome, head_outputs,
-    run_transformer,
-};
+pub use run::{MakeTransformerTrainer, TrainedTransformer, head_outputs, run_transformer};
 pub use samples::{Augmentation, LabelConfig, NO_MOVE, SampleShape, Samples};
 pub use targets::{BucketTarget, HeadWeights, Targets};
 pub use trainer::{OutputsByHead, TransformerTrainer};

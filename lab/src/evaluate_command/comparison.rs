@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 use std::ops::Range;
 use tandem_data::{Filter, RecordReader};
 use tandem_train::transformer::LabelConfig;
-use tandem_train::{Phase, Target, sigmoid};
+use tandem_train::{Metric, Phase, Target, sigmoid};
 
 /// Units that are read before the threads evaluate them.
 const UNITS_PER_BLOCK: usize = 128;
@@ -210,7 +210,7 @@ impl Comparison {
     }
 
     fn heading(&self, first: &[&str], columns: &[usize], last: &[&str]) -> Table {
-        let shown = columns.iter().map(|&metric| METRICS[metric].1);
+        let shown = columns.iter().map(|&metric| METRICS[metric].label());
         Table::new(&first.iter().copied().chain(shown).chain(last.iter().copied()).collect::<Vec<_>>())
     }
 
@@ -219,7 +219,7 @@ impl Comparison {
         let mut table = self.heading(&["network", "positions"], &columns, &["fitted scale"]);
         for network in &self.networks {
             let mut row = vec![network.name.clone(), network.positions(0).to_string()];
-            row.extend(columns.iter().map(|&metric| cell(network.estimate(0, metric), METRICS[metric].2)));
+            row.extend(columns.iter().map(|&metric| cell(network.estimate(0, metric), METRICS[metric])));
             row.push(decimal(network.fitted_scale, 3));
             table.push(row);
         }
@@ -233,10 +233,8 @@ impl Comparison {
         for network in &self.networks {
             let estimates: Vec<_> = columns.iter().map(|&metric| network.estimate(0, metric)).collect();
             if estimates.iter().any(Option::is_some) {
-                let cells = estimates
-                    .into_iter()
-                    .zip(&columns)
-                    .map(|(found, &metric)| cell(found, METRICS[metric].2));
+                let cells =
+                    estimates.into_iter().zip(&columns).map(|(found, &metric)| cell(found, METRICS[metric]));
                 table.push([network.name.clone()].into_iter().chain(cells).collect());
             }
         }
@@ -251,7 +249,7 @@ impl Comparison {
                 let mut row =
                     vec![phase.name().into(), network.name.clone(), network.positions(group).to_string()];
                 row.extend(
-                    columns.iter().map(|&metric| cell(network.estimate(group, metric), METRICS[metric].2)),
+                    columns.iter().map(|&metric| cell(network.estimate(group, metric), METRICS[metric])),
                 );
                 table.push(row);
             }
@@ -276,8 +274,7 @@ impl Comparison {
         for (other, differences) in self.networks.iter().skip(1).zip(differences.chunks(columns.len().max(1)))
         {
             let cells = differences.iter().zip(&columns).map(|(&difference, &metric)| {
-                let unit = if METRICS[metric].2 { 100.0 } else { 1.0 };
-                let places = if METRICS[metric].2 { 2 } else { 4 };
+                let (unit, places) = METRICS[metric].scale();
                 difference.map_or_else(
                     || "-".into(),
                     |found| {
@@ -339,7 +336,7 @@ impl Comparison {
         {
             let named = columns.iter().zip(differences).filter_map(|(&metric, difference)| {
                 let Difference { value, low, high } = (*difference)?;
-                Some((METRICS[metric].0.name(), json!({"difference": value, "low": low, "high": high})))
+                Some((METRICS[metric].tag(), json!({"difference": value, "low": low, "high": high})))
             });
             network["against_first"] = Value::Object(named.collect());
         }
@@ -393,7 +390,7 @@ impl NetworkResults {
             let estimates = columns.iter().filter_map(|&metric| {
                 let Estimate { value, error, count } = self.estimate(group, metric)?;
                 let facts = json!({"value": value, "standard_error": error, "positions": count});
-                Some((METRICS[metric].0.name(), facts))
+                Some((METRICS[metric].tag(), facts))
             });
             estimates.collect()
         };
@@ -406,9 +403,9 @@ impl NetworkResults {
     }
 }
 
-/// A metric with its standard error; fractions are shown as percentages.
-fn cell(estimate: Option<Estimate>, is_fraction: bool) -> String {
-    let (unit, places) = if is_fraction { (100.0, 2) } else { (1.0, 4) };
+/// A metric with its standard error.
+fn cell(estimate: Option<Estimate>, metric: Metric) -> String {
+    let (unit, places) = metric.scale();
     let Some(Estimate { value, error, .. }) = estimate else { return "-".into() };
     let value = unit * value;
     error.map_or_else(

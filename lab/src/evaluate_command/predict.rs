@@ -13,26 +13,25 @@ use tandem_train::transformer::*;
 use tandem_transformer::legal::{Temperature, probabilities};
 use tandem_transformer::{Network, Scratch};
 
-/// The metrics of the tables in their order, with their column names; `true` for fractions, which are shown
-/// as percentages.
-pub(super) const METRICS: [(Metric, &str, bool); 17] = [
-    (Metric::PolicyTop1, "top 1", true),
-    (Metric::PolicyTop3, "top 3", true),
-    (Metric::PolicyTop5, "top 5", true),
-    (Metric::Loss(Head::Policy), "policy loss", false),
-    (Metric::ValueError, "value MSE", false),
-    (Metric::Loss(Head::ActionValue), "bucket loss", false),
-    (Metric::BucketTop1, "bucket top 1", true),
-    (Metric::BucketTop5, "bucket top 5", true),
-    (Metric::ActionAccuracy, "best action", true),
-    (Metric::KendallTau, "Kendall tau", false),
-    (Metric::PolicyAbove1, "above 1 %", true),
-    (Metric::PolicyAbove2, "above 2 %", true),
-    (Metric::PolicyAbove5, "above 5 %", true),
-    (Metric::PolicyAbove10, "above 10 %", true),
-    (Metric::ReduciblePolicyLoss, "reducible loss", false),
-    (Metric::SearchPolicyLoss, "search loss", false),
-    (Metric::ValueAccuracy, "WDL accuracy", true),
+/// The metrics of the tables in their order.
+pub(super) const METRICS: [Metric; 17] = [
+    Metric::PolicyTop1,
+    Metric::PolicyTop3,
+    Metric::PolicyTop5,
+    Metric::Loss(Head::Policy),
+    Metric::ValueError,
+    Metric::Loss(Head::ActionValue),
+    Metric::BucketTop1,
+    Metric::BucketTop5,
+    Metric::ActionAccuracy,
+    Metric::KendallTau,
+    Metric::PolicyAbove1,
+    Metric::PolicyAbove2,
+    Metric::PolicyAbove5,
+    Metric::PolicyAbove10,
+    Metric::ReduciblePolicyLoss,
+    Metric::SearchPolicyLoss,
+    Metric::ValueAccuracy,
 ];
 /// The metrics from this index on have a table of their own.
 pub(super) const FIRST_FURTHER: usize = 10;
@@ -156,12 +155,12 @@ fn predict_unit(
         kept.filter(|&(_, &at)| push(&mut samples, at)).map(|(place, &at)| (place, at)).collect();
     let outputs = scorer.forward(&samples)?;
     let heads = head_outputs(&outputs);
-    let mut measured = TransformerMetrics::default();
-    measured.add(&samples, &shape, &Targets::default(), &heads);
+    let mut measured = Metrics::default();
+    measured.add_samples(&samples, &shape, &Targets::default(), &heads);
     let groups = [measured.overall()].into_iter().chain(measured.phases());
     let mut metrics = MetricGroups::default();
     for (parts, group) in metrics.iter_mut().zip(groups) {
-        for (place, (part, (metric, ..))) in parts.iter_mut().zip(METRICS).enumerate() {
+        for (place, (part, metric)) in parts.iter_mut().zip(METRICS).enumerate() {
             if place != VALUE_ERROR {
                 *part = UnitSum::of_mean(group.get(metric), group.count(metric));
             }

@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
+use tandem_train::Event;
 
 pub(super) struct Display {
     bar: Option<ProgressBar>,
@@ -19,8 +20,38 @@ impl Display {
         Self { bar: None, batch, steps: 0, last_line: Instant::now() }
     }
 
+    /// Shows what has happened in a run.
+    pub(super) fn show(&mut self, event: Event<'_>) {
+        match event {
+            Event::Preparing { .. } => {}
+            Event::Begin { step, steps, baseline } => {
+                for (head, loss) in baseline {
+                    outln!("{head}: baseline cross-entropy (label entropy): {loss:.4}");
+                }
+                self.begin(step, steps);
+            }
+            Event::Steps { step, metrics, lr, positions_per_second, data_wait } => {
+                let line = format!(
+                    "loss {:.6}, lr {lr:.2e}, {} positions a second",
+                    metrics.loss,
+                    thousands(positions_per_second)
+                );
+                self.steps(step, line, positions_per_second, data_wait);
+            }
+            Event::Skipped { count, examples } => {
+                errln!("{count} broken records were skipped so far; the first of them:");
+                for example in examples {
+                    errln!("  {example}");
+                }
+            }
+            Event::Validated { step, metrics, loss, is_best } => {
+                self.validated(step, &metrics.summary(Some(loss)), is_best);
+            }
+        }
+    }
+
     /// Starts the display of a new or resumed run, at `step` of `steps`.
-    pub(super) fn begin(&mut self, step: u64, steps: u64) {
+    fn begin(&mut self, step: u64, steps: u64) {
         self.steps = steps;
         if step > 0 {
             outln!("resuming at step {step}");
@@ -35,10 +66,9 @@ impl Display {
         }
     }
 
-    /// Shows losses, learning rate and speed after some steps. `data_wait` is the fraction of the time, from
-    /// 0 to 1, that training spent waiting for data.
-    pub(super) fn steps(&mut self, step: u64, losses: &str, lr: f64, speed: f64, data_wait: f64) {
-        let line = format!("{losses}, lr {lr:.2e}, {} positions a second", thousands(speed));
+    /// Shows a line after some steps. `data_wait` is the fraction of the time, from 0 to 1, that training spent
+    /// waiting for data.
+    fn steps(&mut self, step: u64, line: String, speed: f64, data_wait: f64) {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(step);
@@ -58,7 +88,7 @@ impl Display {
     }
 
     /// Prints the metrics of a validation pass.
-    pub(super) fn validated(&mut self, step: u64, metrics: &str, is_best: bool) {
+    fn validated(&mut self, step: u64, metrics: &str, is_best: bool) {
         let best = if is_best { ", the best so far" } else { "" };
         let line = format!("step {step}: {metrics}{best}");
         match &self.bar {

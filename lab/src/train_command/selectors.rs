@@ -1,6 +1,6 @@
 //! Training of selectors, which runs on the CPU and needs no libtorch.
 
-use super::{TrainArgs, hybrids};
+use super::{TrainArgs, finished, hybrids};
 use crate::error::LabError;
 use crate::interrupt;
 use crate::model_card::ModelCard;
@@ -9,42 +9,49 @@ use crate::selector_report::{
     ERROR_HEADING, THRESHOLD_HEADING, error_table, metrics_table, threshold_table, to_json,
 };
 use tandem_train::selector::*;
+use tandem_train::{Event, RunOptions};
 use tandem_util::output;
 
 /// Trains a selector and writes the hybrid with it, its model card, and all metrics as JSON.
 ///
 /// # Errors
 ///
-/// When the recipe or the data is unusable, `--resume` is given, the output exists already, or the run is
-/// interrupted.
+/// When the recipe, the data or the folder is unusable, the output exists already, or the run is interrupted.
 pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), LabError> {
-    if args.resume {
-        let problem = "training a selector takes minutes and cannot be resumed: leave out --resume";
-        return Err(LabError::Usage(problem.into()));
-    }
     let threads = args.threads();
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let folder = args.folder(&recipe.name);
-    std::fs::create_dir_all(&folder).map_err(LabError::file(&folder))?;
     let path = folder.join(format!("{}.hybrid", recipe.name));
     if path.exists() {
         let path = path.display();
         return Err(LabError::Usage(format!("{path} exists already: name another folder with --run")));
     }
     let stop = interrupt::flag();
+    let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
     let mut progress = None;
-    let trained = train_selector(recipe, threads, &stop, &mut |event| match event {
-        SelectorEvent::Cases(done, all) => {
+    let (mut train_loss, mut steps_per_epoch) = (f64::NAN, 1);
+    let outcome = train_selector(recipe, &options, &mut |event| match event {
+        Event::Preparing { done, all } => {
             progress.get_or_insert_with(|| Progress::new("cases", Some(all as u64))).set(done as u64);
         }
-        SelectorEvent::Epoch(epoch, train_loss, validation_loss) => {
+        Event::Begin { step, steps, .. } => {
             if let Some(progress) = progress.take() {
                 errln!("{}", progress.finish());
             }
-            outln!("epoch {epoch}: loss {train_loss:.4}, validation loss {validation_loss:.4}");
+            steps_per_epoch = steps / recipe.training.epochs;
+            if step > 0 {
+                outln!("resuming at step {step}");
+            }
         }
+        Event::Steps { metrics, .. } => train_loss = metrics.loss,
+        Event::Validated { step, loss, .. } => {
+            outln!("epoch {}: loss {train_loss:.4}, validation loss {loss:.4}", step / steps_per_epoch);
+        }
+        Event::Skipped { .. } => {}
     })?;
-    let TrainedSelector { hybrid, report, epoch } = &trained;
+    finished(&outcome)?;
+    let TrainedSelector { hybrid, report } = &outcome.network;
+    let epoch = outcome.best.unwrap_or(outcome.steps) / steps_per_epoch;
     let (metrics, errors, thresholds) = (metrics_table(report), error_table(report), threshold_table(report));
     outln!("\nbest epoch: {epoch}\n\n{}\n{}\n{}", metrics.text(), errors.text(), thresholds.text());
     let bases = [&recipe.selector.nnue.path, &recipe.selector.transformer.path];
@@ -56,7 +63,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
     model_card.tables.push((THRESHOLD_HEADING.into(), thresholds));
     let json_path = folder.join(format!("{}.json", recipe.name));
     let mut facts = to_json(report);
-    facts["epoch"] = (*epoch).into();
+    facts["epoch"] = epoch.into();
     let text = format!("{facts:#}\n");
     output::write_atomically(&json_path, text.as_bytes()).map_err(LabError::file(&json_path))?;
     hybrids::write(&folder, &recipe.name, hybrid, model_card)?;

@@ -1,7 +1,7 @@
 //! Training of transformers and bridges, with libtorch.
 
 use super::display::Display;
-use super::{TrainArgs, hybrids};
+use super::{TrainArgs, finished, hybrids};
 use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use tandem_hybrid::Hybrid;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
-use tandem_train::{State, Trainer};
+use tandem_train::{Loader, RunOptions, RunOutcome, State, Trainer};
 use tandem_transformer::{Storage, Weights};
 use tandem_util::output;
 
@@ -54,7 +54,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
         );
     }
     let stop = interrupt::flag();
-    let options = TransformerOptions { folder: &folder, resume: args.resume, threads, process, stop: &stop };
+    let options = RunOptions { folder: &folder, resume: args.resume, threads, stop: &stop };
     let mut display = Display::new(recipe.training.batch as u64);
     let processes = std::cell::RefCell::new(Some(processes));
     let make = |recipe: &TransformerRecipe, start: InitialNetworks<'_>, state: Option<&State>| {
@@ -64,42 +64,17 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
         let trainer = TorchTrainer::new(recipe, start, state, compute, processes)?;
         Ok(Box::new(trainer) as Box<dyn TransformerTrainer>)
     };
-    let outcome = run_transformer(recipe, &options, &make, &mut |event| {
-        if !is_first {
-            return;
-        }
-        match event {
-            TransformerEvent::Begin { step, steps, baseline } => {
-                for (head, loss) in baseline {
-                    outln!("{}: baseline cross-entropy (label entropy): {loss:.4}", head.name());
-                }
-                display.begin(step, steps);
-            }
-            TransformerEvent::Steps { step, metrics, lr, speed, data_wait } => {
-                display.steps(step, &format!("loss {:.4}", metrics.loss), lr, speed, data_wait);
-            }
-            TransformerEvent::Skipped { count, examples } => {
-                errln!("{count} broken records were skipped so far; the first of them:");
-                for example in examples {
-                    errln!("  {example}");
-                }
-            }
-            TransformerEvent::Validated { step, metrics, loss, is_best } => {
-                display.validated(step, &metrics_line(metrics, Some(loss)), is_best);
-            }
+    let outcome = run_transformer(recipe, process, &options, &make, &mut |event| {
+        if is_first {
+            display.show(event);
         }
     })?;
     display.finish();
-    if !outcome.finished {
-        return Err(LabError::Interrupted(format!(
-            "stopped after step {}; --resume continues",
-            outcome.steps
-        )));
-    }
+    finished(&outcome)?;
     if !is_first {
         return Ok(());
     }
-    match &outcome.hybrid {
+    match &outcome.network.hybrid {
         Some(hybrid) => write_hybrid(recipe, &folder, &outcome, hybrid),
         None => write_network(recipe, &folder, &outcome),
     }
@@ -109,14 +84,16 @@ pub(super) fn train(args: &TrainArgs, recipe: &TransformerRecipe) -> Result<(), 
 fn write_hybrid(
     recipe: &TransformerRecipe,
     folder: &Path,
-    outcome: &TransformerOutcome,
+    outcome: &RunOutcome<TrainedTransformer>,
     hybrid: &Hybrid,
 ) -> Result<(), LabError> {
     let mut model_card = ModelCard { recipe: Some(recipe.explain()), ..ModelCard::default() };
     model_card.property("positions", positions(recipe, outcome));
     if let Some(metrics) = &outcome.metrics {
-        model_card
-            .property("validation", metrics_line(metrics, metrics.overall().loss(&recipe.targets.weights)));
+        model_card.property(
+            "validation",
+            metrics.summary(metrics.overall().weighted_loss(&recipe.targets.weights)),
+        );
     }
     // The recipe of a bridge always names both networks.
     let nnue = recipe.bridge.as_ref().map_or("", |bridge| &bridge.nnue.path);
@@ -126,7 +103,7 @@ fn write_hybrid(
 }
 
 /// The number of positions trained on, and at how many of them the network that is kept was best.
-fn positions(recipe: &TransformerRecipe, outcome: &TransformerOutcome) -> String {
+fn positions(recipe: &TransformerRecipe, outcome: &RunOutcome<TrainedTransformer>) -> String {
     let batch = recipe.training.batch as u64;
     let trained = outcome.steps * batch;
     match outcome.best {
@@ -179,7 +156,7 @@ pub(crate) fn measure(
         compute.name()
     );
     let spec = SampleSpec::of(weights.architecture(), bridge_setup.as_ref());
-    let mut loader = SampleLoader::new(recipe, spec, ProcessRank::SINGLE, threads, 0, None);
+    let mut loader = Loader::of_samples(recipe, spec, ProcessRank::SINGLE, threads, 0, None);
     let mut batches = Vec::new();
     for _ in 0..BATCHES {
         batches.push(loader.next_batch()?.batch);
@@ -213,11 +190,11 @@ pub(crate) fn measure(
 fn write_network(
     recipe: &TransformerRecipe,
     folder: &Path,
-    outcome: &TransformerOutcome,
+    outcome: &RunOutcome<TrainedTransformer>,
 ) -> Result<(), LabError> {
     let write =
         |path: &Path, bytes: &[u8]| output::write_atomically(path, bytes).map_err(LabError::file(path));
-    let weights = &outcome.weights;
+    let weights = &outcome.network.weights;
     let own = folder.join(format!("{}.ttn", recipe.name));
     let bytes = weights.to_bytes(Storage::F32, &recipe.name);
     let open = folder.join(format!("{}.safetensors", recipe.name));
@@ -231,8 +208,10 @@ fn write_network(
     let paths: Vec<&str> = recipe.data.train.iter().map(|source| source.path.as_str()).collect();
     model_card.property("data", paths.join(", "));
     if let Some(metrics) = &outcome.metrics {
-        model_card
-            .property("validation", metrics_line(metrics, metrics.overall().loss(&recipe.targets.weights)));
+        model_card.property(
+            "validation",
+            metrics.summary(metrics.overall().weighted_loss(&recipe.targets.weights)),
+        );
     }
     let path = ModelCard::path(&own);
     write(&path, model_card.markdown().as_bytes())?;
@@ -240,14 +219,4 @@ fn write_network(
     write(&own, &bytes)?;
     outln!("{}, {} and {}", own.display(), open.display(), path.display());
     Ok(())
-}
-
-/// The main validation metrics in one line; all of them are in the log.
-fn metrics_line(metrics: &TransformerMetrics, loss: Option<f64>) -> String {
-    let loss = loss.map_or("-".into(), |loss| format!("{loss:.4}"));
-    let shown =
-        [Metric::PolicyTop1, Metric::ValueError, Metric::BucketTop1, Metric::ActionAccuracy].into_iter();
-    let others =
-        shown.filter_map(|metric| Some(format!(", {} {:.4}", metric.name(), metrics.overall().get(metric)?)));
-    format!("validation loss {loss}{}", others.collect::<String>())
 }

@@ -47,7 +47,7 @@ fn bridged_outputs_match_the_hybrid_crate() {
         let (weights, mut bridge_setup) = load_networks(&recipe);
         bridge_setup.bridge = with_random_parameters(&bridge_setup.bridge);
         let sample_spec = SampleSpec::of(weights.architecture(), Some(&bridge_setup));
-        let samples = SampleLoader::new(&recipe, sample_spec, ProcessRank::SINGLE, 1, 0, None)
+        let samples = Loader::of_samples(&recipe, sample_spec, ProcessRank::SINGLE, 1, 0, None)
             .next_batch()
             .unwrap()
             .batch;
@@ -84,8 +84,8 @@ fn a_bridge_is_trained_and_the_networks_stay() {
     let (weights, bridge_setup) = load_networks(&recipe);
     let (uninterrupted, losses) = run(&recipe, &folder.0.join("whole"), false, |_| false);
     assert!(uninterrupted.finished);
-    assert_eq!(uninterrupted.weights, weights);
-    let hybrid = uninterrupted.hybrid.unwrap();
+    assert_eq!(uninterrupted.network.weights, weights);
+    let hybrid = uninterrupted.network.hybrid.unwrap();
     let nnue = Fingerprint::of_file(shipped_nnue()).unwrap();
     let transformer = Fingerprint::of_file(recipe.network.init_from.as_ref().unwrap()).unwrap();
     assert_eq!(hybrid.check(Some(nnue), Some(transformer)), Ok(()));
@@ -101,7 +101,7 @@ fn a_bridge_is_trained_and_the_networks_stay() {
     assert!(!first.finished);
     let (second, _) = run(&recipe, &parts, true, |_| false);
     assert!(second.finished);
-    assert_eq!(second.hybrid.unwrap().bridge, Some(bridge));
+    assert_eq!(second.network.hybrid.unwrap().bridge, Some(bridge));
 }
 
 #[test]
@@ -111,14 +111,10 @@ fn networks_with_other_hashes_are_refused() {
     let error_of = |recipe: &TransformerRecipe| {
         let stop = AtomicBool::new(false);
         let folder = folder.0.join("run");
-        let options = TransformerOptions {
-            folder: &folder,
-            resume: false,
-            threads: 1,
-            process: ProcessRank::SINGLE,
-            stop: &stop,
-        };
-        run_transformer(recipe, &options, &single_process, &mut |_| {}).unwrap_err().to_string()
+        let options = RunOptions { folder: &folder, resume: false, threads: 1, stop: &stop };
+        run_transformer(recipe, ProcessRank::SINGLE, &options, &single_process, &mut |_| {})
+            .unwrap_err()
+            .to_string()
     };
     let other_hash = Fingerprint::of(b"another").to_string();
     let mut initial = valid.clone();

@@ -25,9 +25,10 @@ pub struct Entry {
 
 impl Entry {
     /// Creates an entry; values that are not finite become `None`.
-    pub fn new(step: u64, positions: u64, seconds: f64, scalars: &[(&str, f64)]) -> Self {
+    pub fn new<S: AsRef<str>>(step: u64, positions: u64, seconds: f64, scalars: &[(S, f64)]) -> Self {
         let finite = |value: f64| value.is_finite().then_some(value);
-        let scalars = scalars.iter().map(|&(name, value)| (name.into(), finite(value))).collect();
+        let scalars =
+            scalars.iter().map(|(name, value)| (name.as_ref().to_owned(), finite(*value))).collect();
         Self { step, positions, seconds, scalars }
     }
 
@@ -155,7 +156,7 @@ mod tests {
             assert_eq!(read(&path).unwrap().len(), 5, "{end}");
             let (mut lines, seconds) = JsonLines::resume(&path, 3).unwrap();
             assert_eq!(seconds, 3.25);
-            lines.add(&Entry::new(4, 2, 9.0, &[])).unwrap();
+            lines.add(&Entry::new::<&str>(4, 2, 9.0, &[])).unwrap();
             let text = fs::read_to_string(&path).unwrap();
             let kept: String = (1..=3).map(line).collect();
             assert_eq!(text, format!("{kept}{{\"step\":4,\"positions\":2,\"seconds\":9.0}}\n"));

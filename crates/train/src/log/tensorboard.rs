@@ -53,9 +53,10 @@ impl EventWriter {
     }
 
     /// Writes scalars by their tags, all in one event of a step.
-    pub(super) fn scalars(&mut self, step: u64, scalars: &[(&str, f64)]) -> io::Result<()> {
+    pub(super) fn scalars<S: AsRef<str>>(&mut self, step: u64, scalars: &[(S, f64)]) -> io::Result<()> {
         let mut summary = Message::default();
-        for &(tag, number) in scalars {
+        for (tag, number) in scalars {
+            let (tag, number) = (tag.as_ref(), *number);
             let mut value = Message::default();
             value.text(1, tag);
             value.float(2, number as f32);

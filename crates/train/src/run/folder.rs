@@ -10,7 +10,7 @@ use tandem_util::output;
 const RECIPE: &str = "recipe.toml";
 
 /// Error text for resuming with a recipe that differs from the checkpoint's.
-pub(crate) const RECIPE_CHANGED: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
+pub(super) const RECIPE_CHANGED: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
                                        another folder, and begin with its network by `network.init_from` if that is what is wanted";
 
 /// Creates and locks a run's folder, because two runs in one folder would overwrite each other's files. The
@@ -19,7 +19,7 @@ pub(crate) const RECIPE_CHANGED: &str = "the run in this folder has another reci
 /// # Errors
 ///
 /// If the folder cannot be created, or if another process holds the lock.
-pub(crate) fn lock_folder(folder: &Path) -> Result<File, RunError> {
+pub(super) fn lock_folder(folder: &Path) -> Result<File, RunError> {
     let folder_error = |problem: String| RunError::Folder { path: folder.into(), problem };
     std::fs::create_dir_all(folder).map_err(|error| folder_error(error.to_string()))?;
     let lock = File::create(folder.join("lock")).map_err(|error| folder_error(error.to_string()))?;
@@ -38,12 +38,11 @@ pub(crate) fn lock_folder(folder: &Path) -> Result<File, RunError> {
 /// # Errors
 ///
 /// If there is a checkpoint but the run was not asked to resume, or if no checkpoint can be read.
-pub(crate) fn resume_point<R: RunRecipe>(
+pub(super) fn resume_point<R: RunRecipe>(
     folder: &Path,
-    checkpoints: &Checkpoints,
     resume: bool,
 ) -> Result<Option<Checkpoint<R>>, RunError> {
-    let newest = checkpoints.newest()?;
+    let newest = Checkpoints::new(folder, 1).newest()?;
     if newest.is_some() && !resume {
         let problem = "there is a run in this folder: --resume goes on with it, --run names another folder";
         return Err(RunError::Folder { path: folder.into(), problem: problem.into() });
@@ -56,8 +55,8 @@ pub(crate) fn resume_point<R: RunRecipe>(
 /// # Errors
 ///
 /// If the file cannot be written.
-pub(crate) fn write_recipe(folder: &Path, explained: &str) -> Result<(), RunError> {
+pub(super) fn write_recipe(folder: &Path, recipe: &impl RunRecipe) -> Result<(), RunError> {
     let path = folder.join(RECIPE);
-    output::write_atomically(&path, explained.as_bytes())
+    output::write_atomically(&path, recipe.to_text().as_bytes())
         .map_err(|error| RunError::Folder { path, problem: error.to_string() })
 }

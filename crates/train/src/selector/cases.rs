@@ -1,11 +1,11 @@
 //! Cases: positions evaluated by both networks, with the value of a deep search as the label.
 
-use super::SelectorError;
 use super::evaluation::{self, SelectorReport};
 use super::recipe::NetworkPair;
 use crate::loss::sigmoid;
 use crate::metrics::Phase;
 use crate::recipe::RecipeError;
+use crate::run::RunError;
 use crate::transformer::LabelConfig;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -116,7 +116,7 @@ impl EvaluatorPair {
     }
 
     /// Loads and checks the networks that a recipe names, and its hybrid file if it has one.
-    pub(super) fn of(pair: &NetworkPair) -> Result<Self, SelectorError> {
+    pub(super) fn of(pair: &NetworkPair) -> Result<Self, RunError> {
         let invalid = |key, problem: String| RecipeError::Invalid { key, problem };
         let (bytes, nnue_file) = pair.nnue.read("selector.nnue")?;
         let nnue = tandem_nnue::Network::from_bytes(&bytes)
@@ -125,7 +125,7 @@ impl EvaluatorPair {
         let network = Network::from_bytes(&bytes, Isa::best()).map_err(|error| {
             invalid("selector.transformer", format!("{}: {error}", pair.transformer.path))
         })?;
-        let unsupported = |problem: String| SelectorError::from(invalid("selector.hybrid", problem));
+        let unsupported = |problem: String| RunError::from(invalid("selector.hybrid", problem));
         let hybrid = match &pair.hybrid {
             None => Hybrid::new(nnue_file, transformer_file),
             Some(path) => Hybrid::load(path).map_err(|error| unsupported(error.to_string()))?,
@@ -149,17 +149,17 @@ impl EvaluatorPair {
         margin: f64,
         stop: &AtomicBool,
         done: &mut dyn FnMut(usize),
-    ) -> Result<SelectorReport, SelectorError> {
+    ) -> Result<SelectorReport, RunError> {
         let Hybrid { selector, threshold, blend, scale, .. } = &self.hybrid;
         let selector = selector.as_ref().ok_or_else(|| {
-            SelectorError::Cases("the hybrid has no selector: recipes/hybrid-phase2.toml trains one".into())
+            RunError::Cases("the hybrid has no selector: recipes/hybrid-phase2.toml trains one".into())
         })?;
         let scale = f64::from(*scale);
         let cases = self.cases(records, 0, stop, done)?;
         if cases.is_empty() {
             let problem = "there are no cases: positions need a score and a legal move, and the transformer a head for \
                            the win probability. `tandem-lab data head` shows what the data has";
-            return Err(SelectorError::Cases(problem.into()));
+            return Err(RunError::Cases(problem.into()));
         }
         let cases: Vec<LabelledCase> =
             cases.into_iter().map(|case| LabelledCase::new(case, scale, margin)).collect();
@@ -180,7 +180,7 @@ impl EvaluatorPair {
         seed: u64,
         stop: &AtomicBool,
         done: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Case>, SelectorError> {
+    ) -> Result<Vec<Case>, RunError> {
         let mut cases = Vec::with_capacity(records.len());
         for (block, records) in records.chunks(BLOCK).enumerate() {
             let workers =
@@ -193,7 +193,7 @@ impl EvaluatorPair {
             let evaluated: Vec<Option<Case>> =
                 records.par_iter().enumerate().map_init(workers, evaluate).collect();
             if stop.load(Ordering::Relaxed) {
-                return Err(SelectorError::Stopped);
+                return Err(RunError::Stopped);
             }
             cases.extend(evaluated.into_iter().flatten());
             done(records.len());

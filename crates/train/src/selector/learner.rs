@@ -6,6 +6,8 @@ use super::evaluation::weight;
 use super::recipe::SelectorTraining;
 use crate::loss::sigmoid;
 use crate::optimiser::{ClampRange, Optimiser};
+use crate::state::State;
+use crate::trainer::{StepMetrics, TrainError, Trainer};
 use tandem_hybrid::Selector;
 use tandem_util::random::SplitMix;
 
@@ -70,6 +72,7 @@ pub(super) struct Learner {
     max_grad_norm: f64,
     by_gain: bool,
     random: SplitMix,
+    pending_metrics: Vec<StepMetrics>,
 }
 
 /// Hidden activations of a case, and the factor of each after ReLU and dropout.
@@ -104,12 +107,15 @@ impl Learner {
             max_grad_norm: training.max_grad_norm,
             by_gain: training.by_gain,
             random: SplitMix::new(seed),
+            pending_metrics: Vec::new(),
         }
     }
 
-    /// Steps done.
-    pub(super) fn steps(&self) -> u64 {
-        self.steps
+    /// Continues from the state of a checkpoint, which has the right size.
+    pub(super) fn resume(self, state: State) -> Self {
+        let State { step, parameters, exp_avg, exp_avg_sq, dropout, .. } = state;
+        let random = SplitMix::new(dropout);
+        Self { steps: step, parameters, exp_avg, exp_avg_sq, random, ..self }
     }
 
     /// The selector with its current weights.
@@ -124,8 +130,8 @@ impl Learner {
         selector
     }
 
-    /// Trains on a batch; returns the mean loss before the step.
-    pub(super) fn train_step(&mut self, cases: &[&LabelledCase], lr: f64) -> f64 {
+    /// Trains on a batch; returns the metrics before the step.
+    fn step(&mut self, cases: &[LabelledCase], lr: f64) -> StepMetrics {
         let loss = self.compute_gradients(cases);
         let norm = self.gradients.iter().map(|gradient| f64::from(gradient * gradient)).sum::<f64>().sqrt();
         let scale = if self.max_grad_norm > 0.0 && norm > self.max_grad_norm {
@@ -137,11 +143,11 @@ impl Learner {
         let Self { parameters, gradients, exp_avg, exp_avg_sq, .. } = self;
         update.apply(parameters, gradients, exp_avg, exp_avg_sq, &mut [], ClampRange::UNBOUNDED);
         self.steps += 1;
-        loss
+        StepMetrics { loss, grad_norm: norm, ..StepMetrics::default() }
     }
 
     /// Computes the mean loss of some cases and its gradients.
-    fn compute_gradients(&mut self, cases: &[&LabelledCase]) -> f64 {
+    fn compute_gradients(&mut self, cases: &[LabelledCase]) -> f64 {
         self.gradients.fill(0.0);
         let weights: f64 = cases.iter().map(|case| weight(case, self.by_gain)).sum();
         let mut loss = 0.0;
@@ -200,6 +206,37 @@ impl Learner {
     }
 }
 
+impl Trainer for Learner {
+    type Batch = Vec<LabelledCase>;
+    type Outputs = Vec<f32>;
+
+    fn train_step(&mut self, batch: &Vec<LabelledCase>, lr: f64) -> Result<(), TrainError> {
+        let metrics = self.step(batch, lr);
+        self.pending_metrics.push(metrics);
+        Ok(())
+    }
+
+    fn take_metrics(&mut self) -> Result<Vec<StepMetrics>, TrainError> {
+        Ok(std::mem::take(&mut self.pending_metrics))
+    }
+
+    fn predict(&mut self, batch: &Vec<LabelledCase>, _averaged: bool) -> Result<Vec<f32>, TrainError> {
+        let selector = self.selector();
+        Ok(batch.iter().map(|case| selector.probability(&case.features)).collect())
+    }
+
+    fn state(&mut self) -> Result<State, TrainError> {
+        Ok(State {
+            step: self.steps,
+            parameters: self.parameters.clone(),
+            exp_avg: self.exp_avg.clone(),
+            exp_avg_sq: self.exp_avg_sq.clone(),
+            dropout: self.random.state(),
+            ..State::default()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::cases::Case;
@@ -231,11 +268,10 @@ mod tests {
     #[test]
     fn gradients_match_finite_differences() {
         let cases = cases(12);
-        let all: Vec<&LabelledCase> = cases.iter().collect();
         for by_gain in [false, true] {
             let mut learner = Learner::new(&Selector::random(3), &plain(0.0, by_gain), 1);
             assert!(
-                (learner.compute_gradients(&all) - loss(&learner.selector(), &cases, by_gain)).abs() < 1e-5
+                (learner.compute_gradients(&cases) - loss(&learner.selector(), &cases, by_gain)).abs() < 1e-5
             );
             let gradients = learner.gradients.clone();
             let mut seen = 0;
@@ -243,7 +279,7 @@ mod tests {
                 let mut moved = |by: f32| {
                     let before = learner.parameters[at];
                     learner.parameters[at] += by;
-                    let loss = learner.compute_gradients(&all);
+                    let loss = learner.compute_gradients(&cases);
                     learner.parameters[at] = before;
                     loss
                 };
@@ -267,7 +303,7 @@ mod tests {
         let before = loss(&learner.selector(), &others, false);
         for _ in 0..40 {
             for batch in train.chunks(60) {
-                learner.train_step(&batch.iter().collect::<Vec<_>>(), 3e-3);
+                learner.step(batch, 3e-3);
             }
         }
         let after = loss(&learner.selector(), &others, false);
@@ -277,17 +313,30 @@ mod tests {
     #[test]
     fn gradients_are_clipped_and_equal_seeds_give_equal_selectors() {
         let cases = cases(50);
-        let all: Vec<&LabelledCase> = cases.iter().collect();
         let training = SelectorTraining { max_grad_norm: 1e-3, ..plain(0.5, false) };
         let trained = |seed: u64| {
             let mut learner = Learner::new(&Selector::random(1), &training, seed);
             for _ in 0..5 {
-                learner.train_step(&all, 0.01);
+                learner.step(&cases, 0.01);
             }
             assert!(learner.exp_avg.iter().map(|gradient| gradient * gradient).sum::<f32>().sqrt() <= 1e-3);
             learner.selector()
         };
         assert_eq!(trained(1), trained(1));
         assert_ne!(trained(1), trained(2));
+    }
+
+    #[test]
+    fn a_learner_continues_from_its_state_to_the_bit() {
+        let (cases, training) = (cases(60), plain(0.3, true));
+        let new = || Learner::new(&Selector::random(1), &training, 5);
+        let mut whole = new();
+        let steps =
+            |learner: &mut Learner| cases.chunks(20).for_each(|batch| drop(learner.step(batch, 0.01)));
+        steps(&mut whole);
+        let mut resumed = new().resume(whole.state().unwrap());
+        steps(&mut whole);
+        steps(&mut resumed);
+        assert_eq!(whole.state().unwrap(), resumed.state().unwrap());
     }
 }

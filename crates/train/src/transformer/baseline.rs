@@ -1,9 +1,9 @@
 //! Baseline losses: the cross-entropy of a network that gives every position the same output, which is the
 //! entropy of the labels' mean. A network has learnt something about chess only if its loss is below this.
 
-use super::metric::Head;
 use super::samples::Samples;
 use super::targets::{BucketTarget, Targets};
+use crate::metric::Head;
 use tandem_transformer::Architecture;
 use tandem_transformer::encoding::buckets::Buckets;
 
@@ -86,7 +86,7 @@ mod tests {
     use super::super::samples::test_games::games;
     use super::super::samples::{Augmentation, LabelConfig, SampleShape};
     use super::*;
-    use crate::transformer::{HeadOutputs, Metric, TransformerMetrics, ValueHeadOutputs};
+    use crate::transformer::{HeadOutputs, Metric, Metrics, ValueHeadOutputs};
     use tandem_transformer::Preset;
 
     /// A network that always outputs the mean of the targets has exactly these losses.
@@ -127,8 +127,8 @@ mod tests {
                     },
                     _ => HeadOutputs { action_value: &output, ..Default::default() },
                 };
-                let mut metrics = TransformerMetrics::default();
-                metrics.add(&samples, &shape, &targets, &outputs);
+                let mut metrics = Metrics::default();
+                metrics.add_samples(&samples, &shape, &targets, &outputs);
                 metrics.overall().get(Metric::Loss(head)).unwrap()
             };
             assert!(

@@ -6,7 +6,7 @@ use super::recipe::{OnInvalid, TransformerRecipe};
 use super::samples::{Augmentation, LabelConfig, SampleShape, Samples};
 use super::selection::Selection;
 use crate::pool::{
-    BatchBuilder, BatchQueue, BlockSlice, DataCursor, LoadDataError, LoadedBatch, OpenSource, PoolPlan,
+    BatchBuilder, BlockSlice, DataCursor, LoadDataError, Loader, OpenSource, PoolPlan, ProcessRank,
     RecordAddress, SampledRecord, Skipped, Streams,
 };
 use crate::recipe::SourceRecipe;
@@ -15,35 +15,9 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 use tandem_data::{Record, Split, Subset};
 use tandem_hybrid::AccumulatorReader;
 use tandem_util::random::SplitMix;
-
-/// Rank of a process among those that train together.
-///
-/// All of them read the same records in the same order, which is cheap compared with training; each builds
-/// its own rows of every batch. So together they see exactly the data of a run with one process, for any
-/// number of processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessRank {
-    /// Index of this process among all, from 0; the process with index 0 writes the files.
-    pub rank: usize,
-    /// Number of processes that train together, at least 1 (PyTorch's world size).
-    pub world_size: usize,
-}
-
-impl ProcessRank {
-    /// A single process, which builds every row of each batch by itself.
-    pub const SINGLE: Self = Self { rank: 0, world_size: 1 };
-
-    /// Rows of a batch that this process builds: contiguous, and of equal size up to rounding.
-    pub fn rows(self, batch: usize) -> Range<usize> {
-        let world_size = self.world_size.max(1);
-        let start = |rank: usize| rank.min(world_size) * batch / world_size;
-        start(self.rank)..start(self.rank + 1)
-    }
-}
 
 /// Sources that are read, and the part of their games that is used.
 #[derive(Clone)]
@@ -214,17 +188,10 @@ impl BatchBuilder for SampleMaker {
     }
 }
 
-/// An endless stream of samples. The same recipe gives the same samples for any number of threads and
-/// processes.
-pub struct SampleLoader {
-    batches: BatchQueue<Samples>,
-    skipped: Arc<Skipped>,
-}
-
-impl SampleLoader {
-    /// Starts with the batch of a step: reads from the place `cursor` that a checkpoint of the same run has
-    /// saved, or from the beginning of the data if there is none.
-    pub fn new(
+impl Loader<Samples> {
+    /// Loads samples from the batch of a step on: reads from the place `cursor` that a checkpoint of the same run
+    /// has saved, or from the beginning of the data if there is none.
+    pub fn of_samples(
         recipe: &TransformerRecipe,
         spec: impl Into<SampleSpec>,
         process: ProcessRank,
@@ -249,31 +216,7 @@ impl SampleLoader {
         let skipped = Arc::<Skipped>::default();
         let (broken, counted) = (recipe.data.on_invalid, Arc::clone(&skipped));
         let open_sources = move || data.open_sources(broken, shape, &counted);
-        Self { batches: BatchQueue::new(plan, open_sources, maker, cursor.unwrap_or_default()), skipped }
-    }
-
-    /// Returns samples that are no longer needed; their memory is used for later batches.
-    pub fn recycle(&mut self, samples: Samples) {
-        self.batches.recycle(samples);
-    }
-
-    /// The next batch, waiting for it if necessary, with the place in the data from which a resumed run can
-    /// produce it again.
-    ///
-    /// # Errors
-    /// If a source cannot be read, has no usable record, or has scores that look meaningless.
-    pub fn next_batch(&mut self) -> Result<LoadedBatch<Samples>, LoadDataError> {
-        self.batches.next_batch()
-    }
-
-    /// Total time that the trainer spent waiting for samples, which shows whether loading is the bottleneck.
-    pub fn waited(&self) -> Duration {
-        self.batches.waited()
-    }
-
-    /// Broken records skipped so far, in training and validation data, with the first few as examples.
-    pub fn skipped(&self) -> &Arc<Skipped> {
-        &self.skipped
+        Self::from_sources(plan, open_sources, maker, cursor.unwrap_or_default(), skipped)
     }
 }
 
@@ -350,6 +293,7 @@ fn cut_between(keys: &[u64], size: usize) -> Vec<Range<usize>> {
 mod tests {
     use super::super::samples::test_games::games;
     use super::*;
+    use crate::pool::LoadedBatch;
     use crate::schedule::Schedule;
     use std::collections::{HashMap, HashSet};
     use std::path::{Path, PathBuf};
@@ -406,7 +350,7 @@ mod tests {
         first: u64,
         cursor: Option<DataCursor>,
     ) -> Found {
-        let mut loader = SampleLoader::new(recipe, shape(recipe), process, threads, first, cursor);
+        let mut loader = Loader::of_samples(recipe, shape(recipe), process, threads, first, cursor);
         (first..40).map(|_| loader.next_batch().unwrap()).collect()
     }
 
@@ -559,7 +503,7 @@ mod tests {
         let validation =
             load_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, &Arc::default()).unwrap();
         assert_eq!(validation.iter().map(Samples::len).sum::<usize>(), 2000);
-        let mut loader = SampleLoader::new(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
+        let mut loader = Loader::of_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
         for samples in validation.into_iter().chain((0..30).map(|_| loader.next_batch().unwrap().batch)) {
             for (row, &index) in samples.policy.iter().enumerate() {
                 assert!(samples.legal[30 * row + usize::from(index) / 64] >> (index % 64) & 1 == 1);
@@ -577,7 +521,7 @@ mod tests {
         let rows = "4k3/8/8/8/8/8/8/4K3 w - - 0 1\n".repeat(30);
         std::fs::write(&path, format!("fen\n{rows}")).unwrap();
         let message_of = |recipe: &TransformerRecipe| {
-            let mut loader = SampleLoader::new(recipe, shape(recipe), ProcessRank::SINGLE, 1, 0, None);
+            let mut loader = Loader::of_samples(recipe, shape(recipe), ProcessRank::SINGLE, 1, 0, None);
             let error = loader.next_batch().unwrap_err();
             (error.to_string(), loader.skipped().count())
         };
@@ -588,7 +532,7 @@ mod tests {
         let (message, _) = message_of(&recipe(&path, Preset::Byte, ""));
         assert!(message.contains("x.csv: record ") && !message.contains("none of"), "{message}");
         let recipe = recipe(&path, Preset::Byte, "broken = \"skip\"\n");
-        let mut loader = SampleLoader::new(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
+        let mut loader = Loader::of_samples(&recipe, shape(&recipe), ProcessRank::SINGLE, 1, 0, None);
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
         assert_eq!(loader.skipped().count(), 2);
         assert_eq!(loader.skipped().examples().len(), 2);
@@ -611,7 +555,7 @@ mod tests {
         let (message, _) = message_of(&recipe);
         assert!(message.contains("set `targets.wdl` to 1"), "{message}");
         let mut loader =
-            SampleLoader::new(&of_outcomes, shape(&of_outcomes), ProcessRank::SINGLE, 1, 0, None);
+            Loader::of_samples(&of_outcomes, shape(&of_outcomes), ProcessRank::SINGLE, 1, 0, None);
         assert_eq!(loader.next_batch().unwrap().batch.len(), 60);
         of_outcomes.targets.value_wdl = 0.5;
         let (message, _) = message_of(&of_outcomes);

@@ -1,11 +1,11 @@
 //! Metrics of a network's outputs against the labels of samples. They are computed in double precision on the
 //! CPU, independently of the trainer's loss, so that each checks the other.
 
-use super::metric::{Head, Metric, NUM_METRICS};
 use super::rank_correlation::{argmax, kendall, searchless_kendall};
 use super::samples::{NO_MOVE, SampleShape, Samples};
-use super::targets::{BucketTarget, HeadWeights, Targets};
-use crate::metrics::{Mean, Phase};
+use super::targets::{BucketTarget, Targets};
+use crate::metric::{Head, Metric};
+use crate::metrics::{Metrics, WHOLE, phase_group};
 use tandem_transformer::encoding::buckets::Buckets;
 
 /// Temperature of the soft policy target: probabilities are raised to the power 1/4.
@@ -63,58 +63,12 @@ pub struct HeadOutputs<'a> {
     pub move_value: &'a [f32],
 }
 
-/// Means of all metrics over a group of samples. A sample counts only in the metrics whose labels and outputs
-/// it has, so each mean has its own number of samples.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MetricMeans {
-    means: [Mean; NUM_METRICS],
-}
-
-impl Default for MetricMeans {
-    fn default() -> Self {
-        Self { means: [Mean::default(); NUM_METRICS] }
-    }
-}
-
-impl MetricMeans {
-    /// The mean of a metric over the group; `None` if no sample has the label and the output that it needs.
-    pub fn get(&self, metric: Metric) -> Option<f64> {
-        self.means[metric.index()].value()
-    }
-
-    /// Number of samples in the mean of a metric, or of positions for metrics that rank the moves of a
-    /// position; 0 if none has the label and the output that it needs.
-    pub fn count(&self, metric: Metric) -> u64 {
-        self.means[metric.index()].count
-    }
-
-    /// Weighted sum of the heads' losses; `None` if no head with a positive weight has a loss.
-    pub fn loss(&self, weights: &HeadWeights) -> Option<f64> {
-        let losses = Head::ALL.into_iter().filter_map(|head| {
-            let weight = head.weight(weights);
-            self.get(Metric::Loss(head)).filter(|_| weight > 0.0).map(|loss| weight * loss)
-        });
-        losses.reduce(|sum, loss| sum + loss)
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.means.iter_mut().zip(&other.means).for_each(|(own, more)| own.merge(more));
-    }
-}
-
-/// Metrics over all samples, and separately for each phase of the game.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TransformerMetrics {
-    whole: MetricMeans,
-    phases: [MetricMeans; 3],
-}
-
-impl TransformerMetrics {
-    /// Adds the network's outputs for a batch of samples to the running metrics.
+impl Metrics {
+    /// Adds a transformer's outputs for a batch of samples to the running metrics.
     ///
     /// # Panics
     /// If the length of an output is not a multiple of the number of samples.
-    pub fn add(
+    pub fn add_samples(
         &mut self,
         samples: &Samples,
         shape: &SampleShape,
@@ -123,6 +77,7 @@ impl TransformerMetrics {
     ) {
         let mut batch = BatchMetrics { metrics: self, samples, shape, targets };
         for row in 0..samples.len() {
+            batch.metrics.add_position(&batch.groups(row));
             batch.add_buckets(row, outputs);
             batch.add_policies(row, outputs);
             batch.add_values(row, outputs);
@@ -130,55 +85,24 @@ impl TransformerMetrics {
         }
         batch.add_rankings(outputs);
     }
-
-    /// Adds the sums and counts of another set of metrics, as if its samples had been added here.
-    pub fn merge(&mut self, other: &Self) {
-        self.whole.merge(&other.whole);
-        self.phases.iter_mut().zip(&other.phases).for_each(|(own, more)| own.merge(more));
-    }
-
-    /// All sums and counts as a flat array. Arrays of several processes can be added element by element.
-    pub fn sums(&self) -> Vec<f64> {
-        let groups = [&self.whole].into_iter().chain(&self.phases);
-        groups.flat_map(|group| &group.means).flat_map(|mean| [mean.sum, mean.count as f64]).collect()
-    }
-
-    /// Restores metrics from the array that [`sums`](Self::sums) returns; `None` if its length is wrong.
-    pub fn from_sums(sums: &[f64]) -> Option<Self> {
-        let mut metrics = Self::default();
-        let groups = [&mut metrics.whole].into_iter().chain(&mut metrics.phases);
-        let means = groups.flat_map(|group| &mut group.means);
-        let (pairs, rest) = sums.as_chunks::<2>();
-        if pairs.len() != NUM_METRICS * (1 + Phase::ALL.len()) || !rest.is_empty() {
-            return None;
-        }
-        means.zip(pairs).for_each(|(mean, &[sum, count])| *mean = Mean { sum, count: count as u64 });
-        Some(metrics)
-    }
-
-    /// Metrics over all samples, of whichever phase of the game.
-    pub fn overall(&self) -> &MetricMeans {
-        &self.whole
-    }
-
-    /// Metrics of each phase separately, in the order of [`Phase::ALL`].
-    pub fn phases(&self) -> &[MetricMeans; 3] {
-        &self.phases
-    }
 }
 
 /// A batch whose outputs are being added to the metrics, sample by sample.
 struct BatchMetrics<'a> {
-    metrics: &'a mut TransformerMetrics,
+    metrics: &'a mut Metrics,
     samples: &'a Samples,
     shape: &'a SampleShape,
     targets: &'a Targets,
 }
 
 impl<'a> BatchMetrics<'a> {
+    /// Groups to which a sample belongs.
+    fn groups(&self, row: usize) -> [usize; 2] {
+        [WHOLE, phase_group(self.samples.phases[row])]
+    }
+
     fn count(&mut self, row: usize, metric: Metric, value: f64) {
-        self.metrics.whole.means[metric.index()].add(value);
-        self.metrics.phases[self.samples.phases[row] as usize].means[metric.index()].add(value);
+        self.metrics.add_value(&self.groups(row), metric, value);
     }
 
     fn count_if(&mut self, row: usize, metric: Metric, is_hit: bool) {
@@ -431,6 +355,7 @@ fn rank_of(logits: impl Iterator<Item = (usize, f32)> + Clone, index: usize) -> 
 mod tests {
     use super::super::samples::test_games::games;
     use super::super::samples::{Augmentation, LabelConfig};
+    use super::super::targets::HeadWeights;
     use super::*;
     use tandem_chess::Position;
     use tandem_data::{Record, Score};
@@ -464,9 +389,14 @@ mod tests {
             logits[row * 1858..][..1858].fill(50.0);
             legal(row).iter().for_each(|&at| logits[row * 1858 + at] = 1.0);
         }
-        let mut metrics = TransformerMetrics::default();
+        let mut metrics = Metrics::default();
         let targets = Targets::default();
-        metrics.add(&samples, &shape, &targets, &HeadOutputs { policy: &logits, ..HeadOutputs::default() });
+        metrics.add_samples(
+            &samples,
+            &shape,
+            &targets,
+            &HeadOutputs { policy: &logits, ..HeadOutputs::default() },
+        );
         let mean = |of: &dyn Fn(usize) -> f64| (0..samples.len()).map(of).sum::<f64>() / samples.len() as f64;
         let count = |row: usize| legal(row).len() as f64;
         let whole = metrics.overall();
@@ -482,9 +412,14 @@ mod tests {
         for row in 0..samples.len() {
             logits[row * 1858 + usize::from(samples.policy[row])] = 20.0;
         }
-        let mut metrics = TransformerMetrics::default();
+        let mut metrics = Metrics::default();
         let smoothing = Targets { label_smoothing: 0.1, ..Targets::default() };
-        metrics.add(&samples, &shape, &smoothing, &HeadOutputs { policy: &logits, ..HeadOutputs::default() });
+        metrics.add_samples(
+            &samples,
+            &shape,
+            &smoothing,
+            &HeadOutputs { policy: &logits, ..HeadOutputs::default() },
+        );
         for metric in [Metric::PolicyTop1, Metric::PolicyTop5, Metric::PolicyAbove10] {
             near(metrics.overall().get(metric), 1.0);
         }
@@ -492,7 +427,7 @@ mod tests {
             .map(|metric| metrics.overall().get(metric).unwrap());
         assert!(0.0 < reducible && reducible < loss);
         assert_eq!(metrics.overall().get(Metric::Loss(Head::Value)), None);
-        let phases = metrics.phases().each_ref().map(|phase| phase.count(Metric::PolicyTop1));
+        let phases = metrics.phases().map(|phase| phase.count(Metric::PolicyTop1));
         assert_eq!(phases.iter().sum::<u64>(), samples.len() as u64);
     }
 
@@ -502,29 +437,30 @@ mod tests {
         let (samples, shape) = samples(Preset::Byte, &records);
         let mut logits = vec![0.0f32; 128 * samples.len()];
         let metrics_of = |logits: &[f32], buckets: BucketTarget| {
-            let mut metrics = TransformerMetrics::default();
+            let mut metrics = Metrics::default();
             let targets = Targets { buckets, ..Targets::default() };
-            metrics.add(
+            metrics.add_samples(
                 &samples,
                 &shape,
                 &targets,
                 &HeadOutputs { action_value: logits, ..HeadOutputs::default() },
             );
-            metrics.overall().clone()
+            metrics
         };
         for buckets in [BucketTarget::CrossEntropy, BucketTarget::HlGauss { sigma: 0.75 }] {
-            near(metrics_of(&logits, buckets).get(Metric::Loss(Head::ActionValue)), 128f64.ln());
+            near(metrics_of(&logits, buckets).overall().get(Metric::Loss(Head::ActionValue)), 128f64.ln());
         }
         for row in 0..samples.len() {
             let bucket = Buckets::SEARCHLESS.bucket(samples.win_probability[row].into());
             logits[row * 128 + bucket] = 100.0;
         }
         let sure = metrics_of(&logits, BucketTarget::CrossEntropy);
-        near(sure.get(Metric::Loss(Head::ActionValue)), 0.0);
-        near(sure.get(Metric::BucketTop1), 1.0);
-        assert!(sure.get(Metric::ValueError).unwrap() < 1e-4);
+        near(sure.overall().get(Metric::Loss(Head::ActionValue)), 0.0);
+        near(sure.overall().get(Metric::BucketTop1), 1.0);
+        assert!(sure.overall().get(Metric::ValueError).unwrap() < 1e-4);
         assert!(
             metrics_of(&logits, BucketTarget::HlGauss { sigma: 0.75 })
+                .overall()
                 .get(Metric::Loss(Head::ActionValue))
                 .unwrap()
                 > 1.0
@@ -535,8 +471,8 @@ mod tests {
         let left: Vec<f32> = samples.moves_left.iter().map(|left| left + 20.0).collect();
         let error = vec![0.25; samples.len()];
         let value = ValueHeadOutputs { wdl: &wdl, error: &error, buckets: &[] };
-        let mut metrics = TransformerMetrics::default();
-        metrics.add(
+        let mut metrics = Metrics::default();
+        metrics.add_samples(
             &samples,
             &shape,
             &Targets::default(),
@@ -546,10 +482,10 @@ mod tests {
         near(metrics.overall().get(Metric::ValueError), 0.0);
         near(metrics.overall().get(Metric::Loss(Head::Error)), 0.0625);
         // Error predictions of several value heads are summed.
-        let mut two_heads = TransformerMetrics::default();
+        let mut two_heads = Metrics::default();
         let searched = Samples { search: samples.wdl.clone(), ..samples.clone() };
         let outputs = HeadOutputs { value, search_value: value, ..HeadOutputs::default() };
-        two_heads.add(&searched, &shape, &Targets::default(), &outputs);
+        two_heads.add_samples(&searched, &shape, &Targets::default(), &outputs);
         near(two_heads.overall().get(Metric::Loss(Head::Error)), 0.125);
         assert_eq!(two_heads.overall().count(Metric::Loss(Head::Error)), samples.len() as u64);
         if shape.moves_left {
@@ -557,8 +493,8 @@ mod tests {
             near(metrics.overall().get(Metric::Loss(Head::MovesLeft)), 0.375);
         }
         let weights = HeadWeights { value: 2.0, error: 4.0, moves_left: 0.0, ..HeadWeights::default() };
-        near(metrics.overall().loss(&weights), 0.25);
-        assert_eq!(TransformerMetrics::default().overall().loss(&weights), None);
+        near(metrics.overall().weighted_loss(&weights), 0.25);
+        assert_eq!(Metrics::default().overall().weighted_loss(&weights), None);
     }
 
     #[test]
@@ -579,24 +515,27 @@ mod tests {
             for row in 0..samples.len() {
                 logits[2 * row + 1] = label(samples.win_probability[row].into()) as f32;
             }
-            let mut metrics = TransformerMetrics::default();
-            metrics.add(
+            let mut metrics = Metrics::default();
+            metrics.add_samples(
                 &samples,
                 &shape,
                 &Targets::default(),
                 &HeadOutputs { action_value: &logits, ..HeadOutputs::default() },
             );
-            metrics.overall().clone()
+            metrics
         };
         let right = metrics_of(&|label| label);
         let positions = games(3, 5).len().div_ceil(9) as u64;
-        assert!(right.count(Metric::ActionAccuracy) <= positions && right.count(Metric::ActionAccuracy) > 5);
+        assert!(
+            right.overall().count(Metric::ActionAccuracy) <= positions
+                && right.overall().count(Metric::ActionAccuracy) > 5
+        );
         for metric in [Metric::ActionAccuracy, Metric::KendallTau, Metric::SearchlessTau] {
-            near(right.get(metric), 1.0);
+            near(right.overall().get(metric), 1.0);
         }
         let wrong = metrics_of(&|label| -label);
-        near(wrong.get(Metric::ActionAccuracy), 0.0);
-        near(wrong.get(Metric::KendallTau), -1.0);
+        near(wrong.overall().get(Metric::ActionAccuracy), 0.0);
+        near(wrong.overall().get(Metric::KendallTau), -1.0);
     }
 
     #[test]
@@ -610,8 +549,8 @@ mod tests {
         let wdl = values(3 * samples.len());
         let value = ValueHeadOutputs { wdl: &wdl, ..ValueHeadOutputs::default() };
         let targets = Targets::default();
-        let mut whole = TransformerMetrics::default();
-        whole.add(
+        let mut whole = Metrics::default();
+        whole.add_samples(
             &samples,
             &shape,
             &targets,
@@ -625,17 +564,18 @@ mod tests {
             }
             let value =
                 ValueHeadOutputs { wdl: &wdl[3 * rows.start..3 * rows.end], ..ValueHeadOutputs::default() };
-            let mut metrics = TransformerMetrics::default();
+            let mut metrics = Metrics::default();
             let policy = &policy[1858 * rows.start..1858 * rows.end];
-            metrics.add(&part, &shape, &targets, &HeadOutputs { policy, value, ..HeadOutputs::default() });
+            metrics.add_samples(
+                &part,
+                &shape,
+                &targets,
+                &HeadOutputs { policy, value, ..HeadOutputs::default() },
+            );
             metrics
         });
         let mut merged = parts[0].clone();
         merged.merge(&parts[1]);
-        let added: Vec<f64> =
-            parts[0].sums().iter().zip(parts[1].sums()).map(|(one, other)| one + other).collect();
-        assert_eq!(TransformerMetrics::from_sums(&added), Some(merged.clone()));
-        assert_eq!(TransformerMetrics::from_sums(&added[1..]), None);
         for metric in Metric::all() {
             assert_eq!(merged.overall().count(metric), whole.overall().count(metric));
             match whole.overall().get(metric) {
@@ -643,16 +583,14 @@ mod tests {
                 None => assert_eq!(merged.overall().get(metric), None),
             }
         }
-        let names: std::collections::HashSet<String> = Metric::all().map(Metric::name).collect();
-        assert_eq!(names.len(), NUM_METRICS);
     }
 
     #[test]
     fn nan_outputs_count_as_misses() {
         let (samples, shape) = samples(Preset::BtSmall, &games(1, 1));
         let logits = vec![f32::NAN; 1858 * samples.len()];
-        let mut metrics = TransformerMetrics::default();
-        metrics.add(
+        let mut metrics = Metrics::default();
+        metrics.add_samples(
             &samples,
             &shape,
             &Targets::default(),
