@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use tandem_chess::Board;
-use tandem_train::{CpuTrainer, Event, Recipe, RunOptions, run};
+use tandem_train::{CpuTrainer, Event, Job, Recipe, RunOptions, run};
 use tandem_util::output::write_atomically;
 
 /// All keys have defaults, except for the name, the data and the network; `Recipe::explain` prints them.
@@ -48,13 +48,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         &options,
         &|job, state| Ok(Box::new(CpuTrainer::new(job.clone(), state))),
         &mut |event| {
-            if let Event::Steps { step, loss, positions_per_second, .. } = event {
-                println!("step {step:4}  loss {loss:.5}  {positions_per_second:.0} positions/s");
+            if let Event::Steps { step, metrics, positions_per_second, .. } = event {
+                println!("step {step:4}  loss {:.5}  {positions_per_second:.0} positions/s", metrics.loss);
             }
         },
     )?;
 
-    let (network, errors) = outcome.network.quantise(outcome.job.quantisation)?;
+    let (network, errors) = outcome.network.quantise(Job::of(&recipe)?.quantisation)?;
     for error in errors {
         println!("{}: the largest rounding error is {:.5}", error.name, error.max_error);
     }
