@@ -12,7 +12,7 @@ use std::time::Duration;
 use tandem_arena::{
     Analyst, EngineLimits, StartError, TimeLimit,
     puzzles::{PuzzleResult, RatingBand, bands, performance_rating, read_puzzles, run_puzzles, wilson},
-    report::{BarChart, bar_chart, simple_page},
+    report::{bar_chart, simple_page},
 };
 use tandem_transformer::Method;
 use tandem_util::{output::write_atomically, random::SplitMix};
@@ -121,7 +121,7 @@ pub(crate) fn run(args: &PuzzlesArgs) -> Result<(), LabError> {
             let name = format!("{}-{} ({})", band.from, band.to - 1, band.puzzles);
             (name, (1000.0 * band.accuracy()).round() / 10.0)
         });
-        let chart = bar_chart("Solved by rating, in %", &BarChart { bars: bars.collect() });
+        let chart = bar_chart("Solved by rating, in %", &bars.collect::<Vec<_>>());
         write_atomically(path, simple_page(&title, &chart).as_bytes()).map_err(LabError::file(path))?;
     }
     Ok(())

@@ -10,6 +10,7 @@ use chart::LineChart;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tandem_util::markup::escape;
+use tandem_util::plot;
 
 /// Builds the report of a match: ratings, one section for each meeting with charts, reasons for the ends of
 /// games, and the cost of the runner. The chart of the test appears only if there is a single meeting.
@@ -47,8 +48,9 @@ fn meeting_section(standings: &Standings, meeting: Meeting, sprt: Option<&Sprt>)
     }
     let pairs = standings.pairs(a, b);
     let kinds = ["0", "½", "1", "1½", "2"].iter().zip(pairs.0);
-    let bars = kinds.map(|(kind, count)| (format!("{kind} points"), count as f64)).collect();
-    content += &chart::bar_chart("Pairs of games by points", &BarChart { bars });
+    let bars: Vec<(String, f64)> =
+        kinds.map(|(kind, count)| (format!("{kind} points"), count as f64)).collect();
+    content += &chart::bar_chart("Pairs of games by points", &bars);
     content += &openings(standings, meeting);
     section(&names, &content)
 }
@@ -108,8 +110,9 @@ fn openings(standings: &Standings, (a, b): Meeting) -> String {
 
 fn terminations(standings: &Standings) -> String {
     let counts = standings.terminations();
-    let bars = counts.iter().map(|(kind, &count)| (kind.to_string(), count as f64)).collect();
-    let mut content = chart::bar_chart("Games by reason for their end", &BarChart { bars });
+    let bars: Vec<(String, f64)> =
+        counts.iter().map(|(kind, &count)| (kind.to_string(), count as f64)).collect();
+    let mut content = chart::bar_chart("Games by reason for their end", &bars);
     let forfeits: Vec<String> = standings
         .results()
         .filter(|game| game.termination.is_forfeit())
@@ -147,23 +150,22 @@ pub fn simple_page(title: &str, content: &str) -> String {
 fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}</style></head>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n<style>{STYLE}{}</style></head>\n\
          <body>\n{body}</body></html>\n",
-        escape(title)
+        escape(title),
+        plot::STYLE
     )
 }
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --faint: #8884; --accent: #2563eb; --band: #2563eb33 }
-@media (prefers-color-scheme: dark) { :root { --ink: #ddd; --paper: #16181d; --accent: #7aa2ff; --band: #7aa2ff33 } }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --faint: #8884 }
+@media (prefers-color-scheme: dark) { :root { --ink: #ddd; --paper: #16181d } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 56rem;
        margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem; border-bottom: 1px solid var(--faint) }
 pre { overflow-x: auto; font-size: 13px } figure { margin: 1rem 0 } figcaption { font-weight: 600 }
 table { border-collapse: collapse } td, th { padding: .1rem .8rem .1rem 0; text-align: left }
-svg { width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: var(--ink) }
-.axis { stroke: var(--faint) } .line { stroke: var(--accent); fill: none; stroke-width: 1.5 }
-.band { fill: var(--band) } .bar { fill: var(--accent) } .guide { stroke: var(--ink); stroke-dasharray: 4 4 }
+svg { width: 100%; height: auto }
 ";
 
-pub use chart::{BarChart, bar_chart, ticks};
+pub use chart::bar_chart;

@@ -8,6 +8,7 @@ use crate::record::{Outcome, Record};
 use std::fmt::Write;
 use tandem_chess::{Color, Piece};
 use tandem_util::markup::escape;
+use tandem_util::plot;
 
 /// Counts by bin, with a label for each bin; values beyond the last bin are counted in it.
 #[derive(Clone, Debug)]
@@ -30,6 +31,11 @@ impl Histogram {
 
     fn total(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    fn svg(&self) -> String {
+        let bins: Vec<(String, u64)> = self.labels.iter().cloned().zip(self.counts.iter().copied()).collect();
+        plot::histogram(self.name, &bins)
     }
 }
 
@@ -178,13 +184,17 @@ impl Stats {
         let title = escape(title);
         let mut page = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
-             <style>body{{font:15px sans-serif;max-width:60em;margin:2em auto}}svg{{max-width:100%}}\
-             rect{{fill:#47a}}td{{text-align:center;width:3em;height:2.4em;font-size:12px}}</style>\
+             <style>:root{{color-scheme:light dark}}body{{font:15px sans-serif;max-width:60em;margin:2em auto}}\
+             svg{{max-width:100%}}td{{text-align:center;width:3em;height:2.4em;font-size:12px}}{}</style>\
              <h1>{title}</h1><p>{} records, {} with a move, {} with a score ({} mates)</p>",
-            self.records, self.moved, self.scored, self.mates
+            plot::STYLE,
+            self.records,
+            self.moved,
+            self.scored,
+            self.mates
         );
         for histogram in [&self.results, &self.phases, &self.pieces, &self.plies, &self.scores] {
-            let _ = write!(page, "<h2>{}</h2>{}", escape(histogram.name), svg(histogram));
+            let _ = write!(page, "<h2>{}</h2>{}", escape(histogram.name), histogram.svg());
         }
         for color in Color::ALL {
             let _ = write!(page, "<h2>squares of {}'s king</h2><table>", name_of_color(color));
@@ -211,28 +221,6 @@ impl Stats {
 
 fn name_of_color(color: Color) -> &'static str {
     if color == Color::White { "White" } else { "Black" }
-}
-
-fn svg(histogram: &Histogram) -> String {
-    const WIDTH: usize = 22;
-    const HEIGHT: f64 = 160.0;
-    let most = histogram.counts.iter().copied().max().unwrap_or(1).max(1) as f64;
-    let width = WIDTH * histogram.counts.len() + 10;
-    let mut svg = format!("<svg width=\"{width}\" height=\"230\" xmlns=\"http://www.w3.org/2000/svg\">");
-    for (at, (label, &count)) in histogram.labels.iter().zip(&histogram.counts).enumerate() {
-        let height = HEIGHT * count as f64 / most;
-        let (x, label) = (5 + at * WIDTH, escape(label));
-        let _ = write!(
-            svg,
-            "<rect x=\"{x}\" y=\"{:.1}\" width=\"{}\" height=\"{height:.1}\"><title>{label}: {count}</title></rect>\
-             <text font-size=\"10\" transform=\"translate({},{}) rotate(60)\">{label}</text>",
-            HEIGHT + 5.0 - height,
-            WIDTH - 4,
-            x + 4,
-            HEIGHT + 16.0,
-        );
-    }
-    svg + "</svg>"
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! - [`isa`]: [`isa::Isa`], the instruction sets that kernels are compiled for, detected at run time;
 //! - [`journal`]: append-only files from which killed work resumes;
 //! - [`markup`]: text within XML, HTML and SVG;
+//! - [`plot`]: charts as SVG;
 //! - [`protobuf`]: protocol buffers, for lc0's networks, ONNX and TensorBoard;
 //! - [`test_data`]: files outside the repository that tests read.
 //!
@@ -30,6 +31,7 @@ pub mod isa;
 pub mod journal;
 pub mod markup;
 pub mod output;
+pub mod plot;
 pub mod protobuf;
 pub mod random;
 pub mod test_data;

@@ -10,9 +10,10 @@ use std::time::Instant;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_protein::*;
 use tandem_study::{
-    FitQuality, LinearModel, MeanWithError, Plot, Sample, Series, TrainConfig, f1_score, fastest, predict,
-    train_network, write_atomically,
+    FitQuality, LinearModel, MeanWithError, PlotLabels, Sample, TrainConfig, f1_score, fastest, log_plot,
+    predict, scatter_plot, train_network, write_atomically,
 };
+use tandem_util::plot::Series;
 use tandem_util::random::SplitMix;
 
 /// Energies of lattice proteins by an efficiently updatable network.
@@ -221,18 +222,13 @@ fn evaluate(
             let all = predictions.iter().zip(&test).step_by((test.len() / 1000).max(1));
             all.map(|(&predicted, sample)| (sample.value, predicted - sample.value)).collect()
         };
-        let plot = Plot {
-            title: format!("{energy:?} energy of unseen sequences: errors"),
-            x_label: "true energy, RT".into(),
-            y_label: "error, RT".into(),
-            log_y: false,
-            diagonal: false,
-            series: vec![
-                Series { name: "network".into(), points: points(&by_network), connected: false },
-                Series { name: "best sum".into(), points: points(&by_linear), connected: false },
-            ],
-        };
-        write_atomically(path, plot.to_svg().as_bytes())?;
+        let title = format!("{energy:?} energy of unseen sequences: errors");
+        let labels = PlotLabels { title: &title, x: "true energy, RT", y: "error, RT" };
+        let series = vec![
+            Series::scatter("network", points(&by_network)),
+            Series::scatter("best sum", points(&by_linear)),
+        ];
+        write_atomically(path, scatter_plot(labels, series).as_bytes())?;
     }
     match at_most {
         // A comparison with NaN fails as well.
@@ -339,7 +335,7 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
     let network = load_network(network)?;
     let mut random = SplitMix::new(SPEED);
     let names = ["network, updated", "network, from scratch", "energy, updated", "energy, from scratch"];
-    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
+    let mut series = names.map(|name| Series::marked(name, Vec::new()));
     println!(
         "| residues | contacts | changed by a step | network, updated, ns | network, from scratch, ns | energy, updated, ns | energy, from scratch, ns | gain of updating |"
     );
@@ -360,15 +356,9 @@ fn speed(network: &Path, plot: Option<&Path>) -> Done {
         }
     }
     let Some(path) = plot else { return Ok(()) };
-    let plot = Plot {
-        title: "A step of the chain: time for the energy".into(),
-        x_label: "residues".into(),
-        y_label: "nanoseconds".into(),
-        log_y: true,
-        diagonal: false,
-        series: series.into(),
-    };
-    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
+    let title = "A step of the chain: time for the energy";
+    let plot = log_plot(PlotLabels { title, x: "residues", y: "nanoseconds" }, series.into());
+    Ok(write_atomically(path, plot.as_bytes())?)
 }
 
 /// Maximum length of the chains for which all folds are enumerated.

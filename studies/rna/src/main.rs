@@ -9,9 +9,10 @@ use std::time::Instant;
 use tandem_nnue::{FloatNetwork, Inputs, Network, Quantisation};
 use tandem_rna::*;
 use tandem_study::{
-    FitQuality, LinearModel, MeanWithError, Plot, Sample, Series, TrainConfig, f1_score, fastest, predict,
-    read_lines, train_network, write_atomically,
+    FitQuality, LinearModel, MeanWithError, PlotLabels, Sample, TrainConfig, f1_score, fastest, log_plot,
+    predict, prediction_plot, read_lines, train_network, write_atomically,
 };
+use tandem_util::plot::Series;
 
 /// Free energies of RNA structures by an efficiently updatable network.
 #[derive(Parser)]
@@ -227,15 +228,13 @@ fn evaluate(network: &Path, data: &Path, [test, walks]: [&Path; 2], plot: Option
         let all = test.iter().zip(predictions).step_by(every);
         all.map(|(known, &predicted)| (known.sample.value, predicted)).collect()
     };
-    let plot = Plot {
-        title: "Free energy of structures of unseen sequences".into(),
-        x_label: "ViennaRNA, kcal/mol".into(),
-        y_label: "network, kcal/mol".into(),
-        log_y: false,
-        diagonal: true,
-        series: vec![Series { name: "network".into(), points: points(&by_network), connected: false }],
+    let labels = PlotLabels {
+        title: "Free energy of structures of unseen sequences",
+        x: "ViennaRNA, kcal/mol",
+        y: "network, kcal/mol",
     };
-    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
+    let plot = prediction_plot(labels, vec![Series::scatter("network", points(&by_network))]);
+    Ok(write_atomically(path, plot.as_bytes())?)
 }
 
 fn print_fits(name: &str, network: FitQuality, linear: FitQuality) {
@@ -388,7 +387,7 @@ fn time(speed: &Speed) -> Done {
     ];
     println!("| bases | {}, ns | gain of updating |", names.join(", ns | "));
     println!("|---|---|---|---|---|---|---|");
-    let mut series = names.map(|name| Series { name: name.into(), points: Vec::new(), connected: true });
+    let mut series = names.map(|name| Series::marked(name, Vec::new()));
     for bases in lengths {
         let walks: Vec<&Walk> = walks.iter().filter(|walk| walk.sequence.len() == bases).collect();
         let anew = |search: &mut Search<'_>, pair: (usize, usize)| {
@@ -415,15 +414,9 @@ fn time(speed: &Speed) -> Done {
         }
     }
     let Some(path) = &speed.plot else { return Ok(()) };
-    let plot = Plot {
-        title: "Time for the energy after adding or removing a pair".into(),
-        x_label: "bases".into(),
-        y_label: "nanoseconds".into(),
-        log_y: true,
-        diagonal: false,
-        series: series.into(),
-    };
-    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
+    let title = "Time for the energy after adding or removing a pair";
+    let plot = log_plot(PlotLabels { title, x: "bases", y: "nanoseconds" }, series.into());
+    Ok(write_atomically(path, plot.as_bytes())?)
 }
 
 fn fold(network: &Path, data: &Path, out: &Path, steps: usize) -> Done {
@@ -526,7 +519,7 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
         );
         let mut add = |name: String, value: f64| {
             let index = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
-                series.push(Series { name, points: Vec::new(), connected: true });
+                series.push(Series::marked(name, Vec::new()));
                 series.len() - 1
             });
             series[index].points.push((bases as f64, value));
@@ -535,13 +528,7 @@ fn compare(found: &Path, energies: &Path, plot: Option<&Path>) -> Done {
         add(format!("{kind}: exact, by dynamic programming"), of(&|(fold, _)| fold.exact_seconds).mean);
     }
     let Some(path) = plot else { return Ok(()) };
-    let plot = Plot {
-        title: "Time to find the structure of minimum energy".into(),
-        x_label: "bases".into(),
-        y_label: "seconds".into(),
-        log_y: true,
-        diagonal: false,
-        series,
-    };
-    Ok(write_atomically(path, plot.to_svg().as_bytes())?)
+    let title = "Time to find the structure of minimum energy";
+    let plot = log_plot(PlotLabels { title, x: "bases", y: "seconds" }, series);
+    Ok(write_atomically(path, plot.as_bytes())?)
 }

@@ -2,7 +2,7 @@
 //!
 //! A study describes each object by its active features ([`Sample`]), trains a network to predict a value of
 //! it ([`train_network`]), fits a linear model to the same data as a baseline ([`LinearModel`]), compares the
-//! errors of both ([`FitQuality`]) and draws the result ([`Plot`]). Nothing here depends on chess or on the
+//! errors of both ([`FitQuality`]) and draws the result ([`prediction_plot`]). Nothing here depends on chess or on the
 //! meaning of the features.
 
 mod file;
@@ -14,5 +14,5 @@ mod train;
 pub use file::{FileError, read_lines, write_atomically};
 pub use linear::LinearModel;
 pub use metrics::{FitQuality, MeanWithError, f1_score, fastest};
-pub use plot::{Plot, Series};
+pub use plot::{PlotLabels, log_plot, prediction_plot, scatter_plot};
 pub use train::{EpochCallback, Sample, TrainConfig, TrainError, predict, train_network};
