@@ -1,42 +1,86 @@
-//! Progress of long work: a bar on a terminal, otherwise a line every ten seconds.
+//! Progress of long work on standard error: a bar on a terminal, otherwise a line every ten seconds.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Shows progress on standard error, so that it never mixes with results on standard output.
-pub(crate) struct Progress {
+/// Time between two plain lines where standard error is not a terminal.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// A bar on a terminal, or plain lines with pauses between them.
+pub(crate) struct StatusLine {
     bar: Option<ProgressBar>,
+    last_line: Instant,
+}
+
+impl StatusLine {
+    /// Starts a display at `first` of `total` items; `template` is in the language of indicatif.
+    pub(crate) fn new(template: &str, first: u64, total: Option<u64>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            // The templates are fixed and valid; the default style is only a fallback.
+            let style =
+                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
+            let bar = bar.with_style(style).with_position(first);
+            bar.reset_eta();
+            bar
+        });
+        Self { bar, last_line: Instant::now() }
+    }
+
+    /// Shows the number of items done. `message` is part of the bar's template; `line` is the plain line.
+    pub(crate) fn show(&mut self, done: u64, message: Option<&str>, line: impl FnOnce() -> String) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(done);
+                if let Some(message) = message {
+                    bar.set_message(message.to_owned());
+                }
+            }
+            None if self.last_line.elapsed() >= PAUSE => {
+                self.last_line = Instant::now();
+                errln!("{}", line());
+            }
+            None => {}
+        }
+    }
+
+    /// Prints a line that stays, on standard output if there is no bar.
+    pub(crate) fn print(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None => outln!("{line}"),
+        }
+    }
+
+    /// Removes the bar.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Progress through a number of items, which need not be known.
+pub(crate) struct Progress {
+    status: StatusLine,
     what: &'static str,
     total: Option<u64>,
     done: u64,
     first: u64,
     started: Instant,
-    last_line: Instant,
 }
-
-/// Time between two plain lines where standard error is not a terminal.
-const PAUSE: Duration = Duration::from_secs(10);
 
 impl Progress {
     /// Starts a display of `total` items, if their number is known. `what` names them in the plural, for
     /// example "positions".
     pub(crate) fn new(what: &'static str, total: Option<u64>) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let (bar, template) = match total {
-                Some(total) => (
-                    ProgressBar::new(total),
-                    "{wide_bar} {human_pos}/{human_len} {msg}, {per_sec}, {eta} left",
-                ),
-                None => (ProgressBar::no_length(), "{spinner} {human_pos} {msg}, {per_sec}, {elapsed}"),
-            };
-            // The template is fixed and valid; the default style is only a fallback.
-            let style =
-                ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.with_style(style).with_message(what)
-        });
-        let now = Instant::now();
-        Self { bar, what, total, done: 0, first: 0, started: now, last_line: now }
+        let template = match total {
+            Some(_) => format!("{{wide_bar}} {{human_pos}}/{{human_len}} {what}, {{per_sec}}, {{eta}} left"),
+            None => format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}"),
+        };
+        let status = StatusLine::new(&template, 0, total);
+        Self { status, what, total, done: 0, first: 0, started: Instant::now() }
     }
 
     /// Sets the number of items done by earlier runs; they do not count towards the speed.
@@ -48,14 +92,14 @@ impl Progress {
     /// Sets the number of items done so far, those of earlier runs included.
     pub(crate) fn set(&mut self, done: u64) {
         self.done = done;
-        match &self.bar {
-            Some(bar) => bar.set_position(done),
-            None if self.last_line.elapsed() >= PAUSE => {
-                self.last_line = Instant::now();
-                errln!("{}", self.line());
+        let (rate, what, total) = (self.rate(), self.what, self.total);
+        self.status.show(done, None, || match total {
+            Some(total) => {
+                let left = total.saturating_sub(done) as f64 / rate.max(1e-9);
+                format!("{done} of {total} {what}, {rate:.0} a second, {left:.0} s left")
             }
-            None => {}
-        }
+            None => format!("{done} {what}, {rate:.0} a second"),
+        });
     }
 
     /// Adds to the number of items done so far.
@@ -63,25 +107,15 @@ impl Progress {
         self.set(self.done + more);
     }
 
-    fn line(&self) -> String {
-        let rate =
-            self.done.saturating_sub(self.first) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
-        match self.total {
-            Some(total) => {
-                let left = total.saturating_sub(self.done) as f64 / rate.max(1e-9);
-                format!("{} of {total} {}, {rate:.0} a second, {left:.0} s left", self.done, self.what)
-            }
-            None => format!("{} {}, {rate:.0} a second", self.done, self.what),
-        }
+    /// Items per second in this run.
+    fn rate(&self) -> f64 {
+        self.done.saturating_sub(self.first) as f64 / self.started.elapsed().as_secs_f64().max(1e-3)
     }
 
     /// Removes the bar and returns a summary: items, seconds, items per second.
     pub(crate) fn finish(self) -> String {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.status.finish();
         let seconds = self.started.elapsed().as_secs_f64();
-        let rate = self.done.saturating_sub(self.first) as f64 / seconds.max(1e-3);
-        format!("{} {} in {seconds:.1} s, {rate:.0} a second", self.done, self.what)
+        format!("{} {} in {seconds:.1} s, {:.0} a second", self.done, self.what, self.rate())
     }
 }

@@ -1,23 +1,18 @@
-//! Progress of a training run: a bar on a terminal, otherwise a line every ten seconds.
+//! Progress of a training run: steps, losses and speed.
 
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
-use std::time::{Duration, Instant};
+use crate::progress::StatusLine;
 use tandem_train::Event;
 
 pub(super) struct Display {
-    bar: Option<ProgressBar>,
+    /// `None` until the run begins.
+    status: Option<StatusLine>,
     batch: u64,
     steps: u64,
-    last_line: Instant,
 }
-
-/// Time between two plain lines where standard error is not a terminal.
-const PAUSE: Duration = Duration::from_secs(10);
 
 impl Display {
     pub(super) fn new(batch: u64) -> Self {
-        Self { bar: None, batch, steps: 0, last_line: Instant::now() }
+        Self { status: None, batch, steps: 0 }
     }
 
     /// Shows what has happened in a run.
@@ -36,7 +31,7 @@ impl Display {
                     metrics.loss,
                     thousands(positions_per_second)
                 );
-                self.steps(step, line, positions_per_second, data_wait);
+                self.steps(step, &line, positions_per_second, data_wait);
             }
             Event::Skipped { count, examples } => {
                 errln!("{count} broken records were skipped so far; the first of them:");
@@ -56,50 +51,36 @@ impl Display {
         if step > 0 {
             outln!("resuming at step {step}");
         }
-        if std::io::stderr().is_terminal() {
-            let style = ProgressStyle::with_template("{wide_bar} {percent}% {msg}, {eta} left");
-            // The template is fixed and valid; the default style is only a fallback.
-            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-            let bar = ProgressBar::new(steps).with_style(style).with_position(step);
-            bar.reset_eta();
-            self.bar = Some(bar);
-        }
+        self.status = Some(StatusLine::new("{wide_bar} {percent}% {msg}, {eta} left", step, Some(steps)));
     }
 
     /// Shows a line after some steps. `data_wait` is the fraction of the time, from 0 to 1, that training spent
     /// waiting for data.
-    fn steps(&mut self, step: u64, line: String, speed: f64, data_wait: f64) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_position(step);
-                bar.set_message(line);
-            }
-            None if self.last_line.elapsed() >= PAUSE => {
-                self.last_line = Instant::now();
-                let left = (self.steps - step) as f64 * self.batch as f64 / speed.max(1.0);
-                errln!(
-                    "step {step} of {}: {line}, {:.0} % of the time waiting for data, {left:.0} s left",
-                    self.steps,
-                    data_wait * 100.0
-                );
-            }
-            None => {}
-        }
+    fn steps(&mut self, step: u64, line: &str, speed: f64, data_wait: f64) {
+        let Some(status) = &mut self.status else { return };
+        status.show(step, Some(line), || {
+            let left = (self.steps - step) as f64 * self.batch as f64 / speed.max(1.0);
+            let wait = data_wait * 100.0;
+            let steps = self.steps;
+            format!(
+                "step {step} of {steps}: {line}, {wait:.0} % of the time waiting for data, {left:.0} s left"
+            )
+        });
     }
 
     /// Prints the metrics of a validation pass.
     fn validated(&mut self, step: u64, metrics: &str, is_best: bool) {
         let best = if is_best { ", the best so far" } else { "" };
         let line = format!("step {step}: {metrics}{best}");
-        match &self.bar {
-            Some(bar) => bar.println(line),
+        match &self.status {
+            Some(status) => status.print(&line),
             None => outln!("{line}"),
         }
     }
 
     pub(super) fn finish(self) {
-        if let Some(bar) = self.bar {
-            bar.finish_and_clear();
+        if let Some(status) = self.status {
+            status.finish();
         }
     }
 }
