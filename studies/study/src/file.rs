@@ -2,6 +2,7 @@
 //! all.
 
 use std::path::{Path, PathBuf};
+use tandem_util::output;
 use thiserror::Error;
 
 /// Error for a file that cannot be read, parsed or written.
@@ -36,21 +37,13 @@ pub fn read_lines<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> 
         .collect()
 }
 
-/// Writes a file under a temporary name (`.part`) and renames it once it is complete.
+/// Writes a whole file or nothing, with an error that names the file.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be written or renamed; nothing is left behind then.
+/// Fails if the file cannot be written; nothing is left behind then.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
-    written.map_err(|error| {
-        // A partial file is of no use.
-        std::fs::remove_file(&part).ok();
-        FileError::new(path, error)
-    })
+    output::write_atomically(path, bytes).map_err(|error| FileError::new(path, error))
 }
 
 #[cfg(test)]
