@@ -5,26 +5,16 @@
 //! bucket or mirroring, the side is refreshed instead, from the last position seen with the same king bucket
 //! (a cache known as Finny tables).
 
-use crate::architecture::PSQT_BUCKETS;
 use crate::features::{FeatureSet, KingView};
+use crate::first_layer::Accumulator;
 use crate::inputs::Inputs;
-use crate::kernels::WeightRows;
 use crate::network::{Evaluation, Network, Scratch};
 use tandem_chess::{BitBoard, Board, Changes, Color, Piece};
-use tandem_memory::AlignedArray;
-
-/// The first layer's sums for one side's view: the bias plus the weight rows of all active inputs, for any
-/// kind of inputs.
-#[derive(Clone, Debug)]
-pub struct Accumulator {
-    pub(crate) hidden: AlignedArray<i16>,
-    pub(crate) psqt: [i32; PSQT_BUCKETS],
-}
 
 impl Accumulator {
     /// The accumulator with no active inputs, which is the bias alone.
     pub fn new<I: Inputs>(network: &Network<I>) -> Self {
-        Self { hidden: network.first.bias.clone(), psqt: [0; PSQT_BUCKETS] }
+        network.first.empty()
     }
 
     /// Sets this accumulator to `from` plus the rows `added` minus the rows `removed`, in one pass. Undoing a
@@ -43,25 +33,7 @@ impl Accumulator {
         added: &[u32],
         removed: &[u32],
     ) {
-        let first = &network.first;
-        let all = WeightRows { weights: &first.weights, width: first.width };
-        network.kernels.update(&mut self.hidden, &from.hidden, all, added, removed);
-        if let Some(psqt) = &first.psqt {
-            let row = |index: u32| &psqt[index as usize * PSQT_BUCKETS..][..PSQT_BUCKETS];
-            self.psqt = from.psqt;
-            for &index in added {
-                self.psqt
-                    .iter_mut()
-                    .zip(row(index))
-                    .for_each(|(sum, weight)| *sum = sum.wrapping_add(*weight));
-            }
-            for &index in removed {
-                self.psqt
-                    .iter_mut()
-                    .zip(row(index))
-                    .for_each(|(sum, weight)| *sum = sum.wrapping_sub(*weight));
-            }
-        }
+        network.first.update(&network.kernels, self, from, added, removed);
     }
 }
 
@@ -241,6 +213,16 @@ impl Accumulators {
         cached.values.hidden.copy_from_slice(&values.hidden);
         cached.values.psqt = values.psqt;
         entry.ready[side as usize] = true;
+    }
+}
+
+impl Network {
+    /// Evaluates a position without earlier results, by adding about 30 weight rows per side. Use
+    /// [`Accumulators`] for many positions of one line of play, because they update only what changed.
+    pub fn evaluate(&self, board: &Board) -> Evaluation {
+        let mut accumulators = Accumulators::new(self);
+        accumulators.reset(self, board);
+        accumulators.evaluate(self, board)
     }
 }
 

@@ -4,9 +4,9 @@
 //! Loading a file and quantising a network run [`Architecture::check`] first, so that the kernels can rely on the
 //! limits here.
 
+use crate::activation::Activation;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
-use crate::kernels::Activation;
 use std::fmt;
 use thiserror::Error;
 

@@ -10,7 +10,6 @@ pub use quantise::{LayerReport, Quantisation, QuantiseError, Scales};
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
-use crate::kernels::Activation;
 use tandem_chess::Board;
 
 /// Weights and biases of a dense layer, in floating point.
@@ -169,11 +168,7 @@ impl<I: Inputs> FloatNetwork<I> {
         let stack = &self.stacks[bucket];
         match self.architecture.head {
             HeadShape::Flat { activation, .. } => {
-                let activate = |value: &f64| match activation {
-                    Activation::Relu => value.max(0.0),
-                    Activation::Crelu => one(*value),
-                    Activation::Screlu => one(*value).powi(2),
-                };
+                let activate = |value: &f64| activation.value_and_derivative(*value).0;
                 let values: Vec<f64> = accumulators.iter().flatten().map(activate).collect();
                 stack[0].forward(&values)[0]
             }

@@ -27,28 +27,6 @@ impl<'a> WeightRows<'a> {
     }
 }
 
-/// The activation function of the accumulators before a single output layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `max(0, x)`, without an upper bound.
-    Relu,
-    /// Clipped ReLU: `x` clamped to 0..=1.
-    Crelu,
-    /// Squared clipped ReLU: `x` clamped to 0..=1, then squared.
-    Screlu,
-}
-
-impl Activation {
-    /// The name in file headers and recipes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Relu => "relu",
-            Self::Crelu => "crelu",
-            Self::Screlu => "screlu",
-        }
-    }
-}
-
 /// Arguments: `out`, `from`, all weight rows, indices to add, indices to subtract.
 type Update = unsafe fn(&mut [i16], &[i16], WeightRows<'_>, &[u32], &[u32]);
 
@@ -85,7 +63,7 @@ pub(crate) struct Kernels {
     clip: unsafe fn(&mut [u8], &[i16]),
     pairwise: unsafe fn(&mut [u8], &[i16], &[i16], i16, u32),
     affine: unsafe fn(&mut [i32], &[u8], &[i8]),
-    dot: unsafe fn(Activation, Products, &[i16], &[i16], i16) -> i32,
+    dot: unsafe fn(bool, Products, &[i16], &[i16], i16) -> i32,
 }
 
 impl Kernels {
@@ -144,19 +122,20 @@ impl Kernels {
         unsafe { (self.affine)(out, input, weights) }
     }
 
-    /// Dot product of activated values and weights, in 32 bits. The loader has checked that the sum fits;
-    /// `products` bounds a single product and `one` is the quantised 1.0 at which values are clipped.
+    /// Dot product of weights and values, which are clipped to `0..=max` and optionally squared, in 32 bits.
+    /// The loader has checked that the sum fits; `products` bounds a single product of a clipped value and a
+    /// weight.
     #[inline]
     pub(crate) fn dot(
         &self,
-        activation: Activation,
+        is_squared: bool,
         products: Products,
         values: &[i16],
         weights: &[i16],
-        one: i16,
+        max: i16,
     ) -> i32 {
         // SAFETY: as above.
-        unsafe { (self.dot)(activation, products, values, weights, one) }
+        unsafe { (self.dot)(is_squared, products, values, weights, max) }
     }
 }
 
@@ -292,24 +271,20 @@ mod tests {
         fn dot_products_agree(seed in any::<u64>(), width in prop::sample::select(&WIDTHS[..])) {
             // Weight limits that keep all sums within 32 bits: 1,024 values, squared up to 255 or plain up to
             // 32,767.
-            const ACTIVATIONS: [(Activation, i16); 3] =
-                [(Activation::Relu, 60), (Activation::Crelu, 128), (Activation::Screlu, 30)];
+            const SHAPES: [(bool, i16, i16); 3] = [(false, i16::MAX, 60), (false, 255, 128), (true, 255, 30)];
             let values = i16s(seed, width);
-            for (activation, limit) in ACTIVATIONS {
+            for (is_squared, max, limit) in SHAPES {
                 let weights = numbers(!seed, width, |number| (number as i16).clamp(-limit, limit));
                 let mut expected = 0i64;
                 for (&value, &weight) in values.iter().zip(&weights) {
-                    let value = i64::from(match activation {
-                        Activation::Relu => value.max(0),
-                        _ => value.clamp(0, 255),
-                    });
-                    let power = if activation == Activation::Screlu { value * value } else { value };
+                    let value = i64::from(value.clamp(0, max));
+                    let power = if is_squared { value * value } else { value };
                     expected += power * i64::from(weight);
                 }
                 for kernels in available_kernels() {
                     for products in [Products::Narrow, Products::Split, Products::Any] {
-                        let sum = kernels.dot(activation, products, &values, &weights, 255);
-                        prop_assert_eq!(i64::from(sum), expected, "{:?} {:?}", kernels, activation);
+                        let sum = kernels.dot(is_squared, products, &values, &weights, max);
+                        prop_assert_eq!(i64::from(sum), expected, "{:?} {} {}", kernels, is_squared, max);
                     }
                 }
             }
@@ -334,7 +309,7 @@ mod tests {
                 let clipped = i32::from(value.min(255));
                 let expected = clipped * clipped * i32::from(weight) + 200 * 200 * 3;
                 for kernels in available_kernels() {
-                    let sum = kernels.dot(Activation::Screlu, Products::Split, &values, &weights, 255);
+                    let sum = kernels.dot(true, Products::Split, &values, &weights, 255);
                     assert_eq!(sum, expected, "{kernels:?} {weight} {value}");
                 }
             }

@@ -35,9 +35,11 @@
 //! ```
 
 mod accumulator;
+pub mod activation;
 mod architecture;
 mod features;
 mod files;
+mod first_layer;
 mod float;
 mod inputs;
 mod kernels;
@@ -46,7 +48,8 @@ mod network;
 #[cfg(test)]
 mod test_nets;
 
-pub use accumulator::{Accumulator, Accumulators};
+pub use accumulator::Accumulators;
+pub use activation::{Activation, UnknownActivation};
 pub use architecture::{
     Architecture, ArchitectureError, HeadShape, InputActivation, MAX_LAYER_OUTPUTS, OutputBuckets,
     PSQT_BUCKETS, StackShape,
@@ -57,8 +60,8 @@ pub use files::reseal;
 #[cfg(feature = "safetensors")]
 pub use files::with_sorted_header;
 pub use files::{BulletLayout, Format, LoadError, NetworkError, UnsupportedArchitecture};
+pub use first_layer::Accumulator;
 pub use float::{FloatLayer, FloatNetwork, LayerReport, Quantisation, QuantiseError, Scales, tensor_shapes};
 pub use inputs::Inputs;
-pub use kernels::Activation;
 pub use network::{Evaluation, Network, Scratch};
 pub use tandem_util::isa::{Isa, IsaError};

@@ -3,8 +3,8 @@
 //! They are checked once, when a network is loaded or quantised, so that the kernels can use narrow integers
 //! without checks.
 
+use crate::first_layer::FirstLayer;
 use crate::inputs::Inputs;
-use crate::network::FirstLayer;
 use thiserror::Error;
 
 /// Weights with which the sums of some position could overflow, as a message.

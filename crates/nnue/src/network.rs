@@ -4,39 +4,14 @@
 //! All arithmetic is in integers. Sums cannot overflow, because every constructor has checked the weights
 //! (see `limits.rs`).
 
-use crate::accumulator::Accumulator;
+use crate::activation::Activation;
 use crate::architecture::*;
 use crate::features::FeatureSet;
+use crate::first_layer::{Accumulator, FirstLayer};
 use crate::inputs::Inputs;
-use crate::kernels::{Activation, Kernels, Products};
-use tandem_chess::Board;
+use crate::kernels::{Kernels, Products};
 use tandem_memory::AlignedArray;
 use tandem_util::isa::Isa;
-
-/// The first layer, from the sparse inputs to the accumulators.
-#[derive(Clone, Debug)]
-pub(crate) struct FirstLayer {
-    /// Accumulator width of one side, as the head reads it.
-    pub(crate) outputs: usize,
-    /// Sums kept for each side: twice `outputs` if the perspectives have weights of their own, because each
-    /// side is both the side to move and the opponent in turn.
-    pub(crate) width: usize,
-    pub(crate) bias: AlignedArray<i16>,
-    /// One weight row of `width` values for each input.
-    pub(crate) weights: AlignedArray<i16>,
-    /// One row of [`PSQT_BUCKETS`] piece-square values for each input, if the network has them.
-    pub(crate) psqt: Option<AlignedArray<i32>>,
-    /// The accumulators are defined modulo 2^16, as in Stockfish, so weights that could leave 16 bits are
-    /// allowed.
-    pub(crate) wraps: bool,
-}
-
-impl FirstLayer {
-    /// True if both perspectives share their weights.
-    pub(crate) fn is_tied(&self) -> bool {
-        self.width == self.outputs
-    }
-}
 
 /// A head of one output layer: activated accumulators times output weights.
 #[derive(Clone, Debug)]
@@ -361,14 +336,6 @@ impl<I: Inputs> Network<I> {
 }
 
 impl Network {
-    /// Evaluates a position without earlier results, by adding about 30 weight rows per side. Use
-    /// [`crate::Accumulators`] for many positions of one line of play, because they update only what changed.
-    pub fn evaluate(&self, board: &Board) -> Evaluation {
-        let mut accumulators = crate::Accumulators::new(self);
-        accumulators.reset(self, board);
-        accumulators.evaluate(self, board)
-    }
-
     /// The index of the output or stack for a position with this number of pieces.
     #[inline]
     pub(crate) fn bucket(&self, pieces: usize) -> usize {
@@ -388,8 +355,8 @@ impl Flat {
         weights: AlignedArray<i16>,
         bias: Vec<i32>,
     ) -> Self {
-        let one = if activation == Activation::Relu { i16::MAX } else { qa };
-        let greatest = i64::from(one).pow(if activation == Activation::Screlu { 2 } else { 1 });
+        let one = activation.greatest_input(qa);
+        let greatest = i64::from(one).pow(if activation.is_squared() { 2 } else { 1 });
         let sums_of = |weights: &[i16]| {
             let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
             // The two sides are summed separately, so each sum must fit by itself.
@@ -412,13 +379,15 @@ impl Flat {
         let sum = match self.sums[bucket] {
             Sums::Wide => self.wide_sum(own, own_weights) + self.wide_sum(other, other_weights),
             Sums::Fit(products) => {
-                let dot = |values, weights| kernels.dot(self.activation, products, values, weights, self.qa);
+                let (is_squared, max) =
+                    (self.activation.is_squared(), self.activation.greatest_input(self.qa));
+                let dot = |values, weights| kernels.dot(is_squared, products, values, weights, max);
                 i64::from(dot(own, own_weights)) + i64::from(dot(other, other_weights))
             }
         };
         let (qa, qb) = (i64::from(self.qa), i64::from(self.qb));
         // Squared values carry the factor `qa` twice.
-        let sum = if self.activation == Activation::Screlu { sum / qa } else { sum };
+        let sum = if self.activation.is_squared() { sum / qa } else { sum };
         // A product that does not fit into 64 bits does not fit into 32 after the division either.
         let product = (sum + i64::from(self.bias[bucket])).saturating_mul(i64::from(self.scale));
         within_i32(product / (qa * qb))
@@ -426,13 +395,10 @@ impl Flat {
 
     /// Sum in 64 bits, for weights so large that the fast kernels could overflow.
     fn wide_sum(&self, values: &[i16], weights: &[i16]) -> i64 {
-        let one = match self.activation {
-            Activation::Relu => i16::MAX,
-            _ => self.qa,
-        };
+        let one = self.activation.greatest_input(self.qa);
         let terms = values.iter().zip(weights).map(|(&value, &weight)| {
             let value = i64::from(value.clamp(0, one));
-            let power = if self.activation == Activation::Screlu { value * value } else { value };
+            let power = if self.activation.is_squared() { value * value } else { value };
             power * i64::from(weight)
         });
         terms.sum()

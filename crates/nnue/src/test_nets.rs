@@ -1,8 +1,10 @@
 //! Networks with random weights, for the tests of this crate.
 
+use crate::activation::Activation;
 use crate::architecture::*;
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Kernels};
+use crate::first_layer::FirstLayer;
+use crate::kernels::Kernels;
 use crate::network::*;
 use tandem_memory::AlignedArray;
 use tandem_util::isa::Isa;

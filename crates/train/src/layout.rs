@@ -6,7 +6,7 @@
 
 use crate::optimiser::ClampRange;
 use tandem_nnue::{
-    Activation, Architecture, FeatureSet, FloatNetwork, HeadShape, Inputs, PSQT_BUCKETS, Quantisation, Scales,
+    Architecture, FeatureSet, FloatNetwork, HeadShape, Inputs, PSQT_BUCKETS, Quantisation, Scales,
 };
 use tandem_util::random::SplitMix;
 
@@ -87,10 +87,10 @@ impl<I: Inputs> Layout<I> {
         let fits = (headroom / architecture.features.max_active().max(1) as f64).floor() / scales.accumulator;
         let first = FIRST_WEIGHT.min(fits.max(0.0) as f32) / if options.factoriser { 2.0 } else { 1.0 };
         let layers = architecture.layers();
-        // The output weights of a flat head have 16 bits. With SCReLU the kernels are fast only if the
+        // The output weights of a flat head have 16 bits. With a squared activation the kernels are fast only if the
         // product of a weight and an activation fits 16 bits as well. Weights of stacks have 8 bits.
         let most = |weight: f64| match architecture.head {
-            HeadShape::Flat { activation: Activation::Screlu, .. } => {
+            HeadShape::Flat { activation, .. } if activation.is_squared() => {
                 FLAT_WEIGHT.min(f32::from(i16::MAX / quantisation.qa.max(1)) / weight as f32)
             }
             HeadShape::Flat { .. } => FLAT_WEIGHT,

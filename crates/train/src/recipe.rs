@@ -361,17 +361,8 @@ impl NetworkRecipe {
         let invalid = |key, problem: String| RecipeError::Invalid { key, problem };
         let features = FeatureSet::by_name(&self.features);
         let features = features.map_err(|unknown| invalid("network.features", unknown.to_string()))?;
-        let activation = match self.activation.as_str() {
-            "relu" => Activation::Relu,
-            "crelu" => Activation::Crelu,
-            "screlu" => Activation::Screlu,
-            other => {
-                return Err(invalid(
-                    "network.activation",
-                    format!("{other:?} is not one of relu, crelu, screlu"),
-                ));
-            }
-        };
+        let activation = self.activation.parse::<Activation>();
+        let activation = activation.map_err(|unknown| invalid("network.activation", unknown.to_string()))?;
         let head = match &self.stacks {
             None => HeadShape::Flat { activation, buckets: OutputBuckets::bullet(self.buckets) },
             Some(stack) => HeadShape::Stacks(StackShape {

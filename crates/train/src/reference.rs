@@ -6,7 +6,8 @@
 
 use crate::loss::{Loss, Target};
 use tandem_chess::Board;
-use tandem_nnue::{Activation, Architecture, FloatLayer, FloatNetwork, HeadShape, PSQT_BUCKETS, StackShape};
+use tandem_nnue::activation::crelu as clip;
+use tandem_nnue::{Architecture, FloatLayer, FloatNetwork, HeadShape, PSQT_BUCKETS, StackShape};
 
 /// A position as active features of both sides, with its target.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,23 +49,6 @@ pub struct Gradients {
 
 fn zeros(count: usize) -> Vec<f64> {
     vec![0.0; count]
-}
-
-/// A value clamped to 0 and 1, and its derivative, which is zero at both bounds.
-fn clip(value: f64) -> (f64, f64) {
-    (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })
-}
-
-/// Activation of an accumulator value, and its derivative.
-fn activate(activation: Activation, value: f64) -> (f64, f64) {
-    match activation {
-        Activation::Relu => (value.max(0.0), if value > 0.0 { 1.0 } else { 0.0 }),
-        Activation::Crelu => clip(value),
-        Activation::Screlu => {
-            let (clipped, grad) = clip(value);
-            (clipped * clipped, 2.0 * clipped * grad)
-        }
-    }
 }
 
 fn forward(layer: &FloatLayer, inputs: &[f64]) -> Vec<f64> {
@@ -159,7 +143,7 @@ fn add_sample(
     let (grad, by_values) = match architecture.head {
         HeadShape::Flat { activation, .. } => {
             let both: Vec<(f64, f64)> =
-                accumulators.iter().flatten().map(|&value| activate(activation, value)).collect();
+                accumulators.iter().flatten().map(|&value| activation.value_and_derivative(value)).collect();
             let inputs: Vec<f64> = both.iter().map(|&(value, _)| value).collect();
             let (value, grad) = loss_grad(forward(&stack[0], &inputs)[0]);
             sums.loss += value;
@@ -258,7 +242,7 @@ fn through_stack(
 pub(crate) mod tests {
     use super::*;
     use tandem_chess::Position;
-    use tandem_nnue::{FeatureSet, InputActivation, OutputBuckets};
+    use tandem_nnue::{Activation, FeatureSet, InputActivation, OutputBuckets};
     use tandem_util::random::SplitMix;
 
     pub(crate) fn architectures() -> Vec<Architecture> {

@@ -3,7 +3,7 @@
 
 use crate::layout::{Layout, round_to};
 use tandem_data::Packed;
-use tandem_nnue::{Activation, HeadShape};
+use tandem_nnue::HeadShape;
 
 /// Fractions of a layer's outputs that are clipped at zero or at one, where they pass no gradient on.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,8 +102,7 @@ pub fn saturation(layout: &Layout, parameters: &[f32], positions: &[Packed]) -> 
         });
     }
     let layers = if matches!(architecture.head, HeadShape::Stacks(_)) { 3 } else { 1 };
-    if matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. }) {
-        // ReLU has no upper bound.
+    if matches!(architecture.head, HeadShape::Flat { activation, .. } if activation.upper_bound().is_none()) {
         counts[0].high = 0;
     }
     ["accumulator", "hidden", "second"]
@@ -136,7 +135,7 @@ mod tests {
             }
             let found = saturation(&layout, &parameters, &[position; 2]);
             let fraction = 1.0 / architecture.outputs as f64;
-            let open = matches!(architecture.head, HeadShape::Flat { activation: Activation::Relu, .. });
+            let open = matches!(architecture.head, HeadShape::Flat { activation, .. } if activation.upper_bound().is_none());
             let high = if open { 0.0 } else { 3.0 * fraction };
             assert_eq!((found[0].low, found[0].high), (fraction, high), "{architecture}");
             if architecture.layers().len() == 3 {

@@ -1,10 +1,10 @@
 //! Key-value pairs that describe a network: the header of `.tnn` files and the metadata of safetensors files.
 
 use super::{FieldReader, LoadError};
+use crate::activation::Activation;
 use crate::architecture::*;
 use crate::features::FeatureSet;
 use crate::inputs::Inputs;
-use crate::kernels::Activation;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -111,7 +111,8 @@ impl Header {
                 buckets: self.buckets()?,
             })
         } else {
-            HeadShape::Flat { activation: self.choice("activation", ACTIVATIONS)?, buckets: self.buckets()? }
+            let activations = Activation::ALL.map(|activation| (activation.name(), activation));
+            HeadShape::Flat { activation: self.choice("activation", &activations)?, buckets: self.buckets()? }
         };
         let architecture = Architecture { features, outputs, tied, psqt, head };
         architecture.check().map_err(|error| self.unsound(error))?;
@@ -145,11 +146,6 @@ impl Header {
 }
 
 const YES: &[(&str, bool)] = &[("yes", true), ("no", false)];
-const ACTIVATIONS: &[(&str, Activation)] = &[
-    (Activation::Relu.name(), Activation::Relu),
-    (Activation::Crelu.name(), Activation::Crelu),
-    (Activation::Screlu.name(), Activation::Screlu),
-];
 const INPUT_ACTIVATIONS: &[(&str, InputActivation)] = &[
     ("clip", InputActivation::Clipped),
     ("pairwise-127", InputActivation::PairwiseMul127),
@@ -172,7 +168,7 @@ pub(super) fn header_lines<I: Inputs>(architecture: &Architecture<I>) -> Vec<(&'
     match &architecture.head {
         HeadShape::Flat { activation, .. } => {
             lines.push(("head", "flat".into()));
-            lines.push(("activation", name_of(ACTIVATIONS, activation)));
+            lines.push(("activation", activation.name().into()));
         }
         HeadShape::Stacks(stack) => lines.extend([
             ("head", "stacks".into()),

@@ -6,6 +6,7 @@ use super::reader::bounded;
 use super::stacks::{put_stack, read_stack};
 use super::{FieldReader, LoadError, extend};
 use crate::architecture::*;
+use crate::first_layer::FirstLayer;
 use crate::kernels::Kernels;
 use crate::limits::{check_accumulators, check_psqt};
 use crate::network::*;

@@ -5,11 +5,13 @@
 
 use super::reader::bounded;
 use super::{FieldReader, LoadError, UnsupportedArchitecture, extend};
+use crate::activation::Activation;
 use crate::architecture::{Architecture, HeadShape, OutputBuckets};
 use crate::features::FeatureSet;
-use crate::kernels::{Activation, Kernels};
+use crate::first_layer::FirstLayer;
+use crate::kernels::Kernels;
 use crate::limits::check_accumulators;
-use crate::network::{FirstLayer, Flat, Head, Network};
+use crate::network::{Flat, Head, Network};
 use tandem_memory::AlignedArray;
 use tandem_util::isa::Isa;
 

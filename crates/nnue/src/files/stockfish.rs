@@ -12,9 +12,10 @@ use crate::architecture::{
     Architecture, HeadShape, InputActivation, OutputBuckets, PSQT_BUCKETS, StackShape,
 };
 use crate::features::FeatureSet;
+use crate::first_layer::FirstLayer;
 use crate::kernels::Kernels;
 use crate::limits::check_psqt;
-use crate::network::{Dense, FirstLayer, Head, Network, Stack, Stacks};
+use crate::network::{Dense, Head, Network, Stack, Stacks};
 use tandem_util::isa::Isa;
 
 /// File version of Stockfish 12 and 13.

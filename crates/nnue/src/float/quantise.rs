@@ -2,6 +2,7 @@
 
 use super::{FloatLayer, FloatNetwork};
 use crate::architecture::*;
+use crate::first_layer::FirstLayer;
 use crate::inputs::Inputs;
 use crate::kernels::Kernels;
 use crate::limits::{OverflowError, check_accumulators, check_bias, check_psqt};
@@ -310,8 +311,8 @@ impl<I: Inputs> Network<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activation::Activation;
     use crate::features::FeatureSet;
-    use crate::kernels::Activation;
     use crate::test_nets;
 
     #[test]

@@ -1,7 +1,7 @@
 //! Kernels in plain Rust, inlined into their callers so that each is compiled with the caller's instruction
 //! set.
 
-use super::{Activation, Isa, Kernels, Products, WeightRows};
+use super::{Isa, Kernels, Products, WeightRows};
 
 pub(super) const KERNELS: Kernels = Kernels { isa: Isa::Portable, update, clip, pairwise, affine, dot };
 
@@ -101,22 +101,15 @@ pub(super) fn affine(out: &mut [i32], input: &[u8], weights: &[i8]) {
 }
 
 #[inline(always)]
-pub(super) fn dot(
-    activation: Activation,
-    products: Products,
-    values: &[i16],
-    weights: &[i16],
-    one: i16,
-) -> i32 {
-    let clipped = |value: i16| value.clamp(0, one);
+pub(super) fn dot(is_squared: bool, products: Products, values: &[i16], weights: &[i16], max: i16) -> i32 {
+    let clipped = |value: i16| value.clamp(0, max);
     // Products of two 16-bit integers summed in 32 bits, for which there are instructions (`pmaddwd`).
-    match activation {
-        Activation::Relu => sum(values, weights, |value, weight| (value.max(0), weight)),
-        Activation::Crelu => sum(values, weights, |value, weight| (clipped(value), weight)),
-        Activation::Screlu if products == Products::Narrow => {
+    match (is_squared, products) {
+        (false, _) => sum(values, weights, |value, weight| (clipped(value), weight)),
+        (true, Products::Narrow) => {
             sum(values, weights, |value, weight| (clipped(value), clipped(value).wrapping_mul(weight)))
         }
-        Activation::Screlu => values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
+        (true, _) => values.iter().zip(weights).fold(0i32, |sum, (&value, &weight)| {
             let value = i32::from(clipped(value));
             sum.wrapping_add(value * value * i32::from(weight))
         }),

@@ -1,7 +1,7 @@
 //! Kernels for x86-64 with SSE 4.1, AVX2 and AVX-512. Macros generate the three variants of `dot` and
 //! `affine`.
 
-use super::{Activation, Isa, Kernels, Products, WeightRows, portable};
+use super::{Isa, Kernels, Products, WeightRows, portable};
 use std::arch::x86_64::*;
 
 /// Compiles the portable kernels again for an instruction set.
@@ -197,21 +197,12 @@ macro_rules! dot {
         $store:ident, $min:ident, $max:ident, $mullo:ident, $add:ident, $sub:ident, $shl:ident, $shr:ident, |$sum:ident, $left:ident, $right:ident| $product:expr
     ) => {
         #[target_feature(enable = $features)]
-        fn $name(
-            activation: Activation,
-            products: Products,
-            values: &[i16],
-            weights: &[i16],
-            one: i16,
-        ) -> i32 {
-            match (activation, products) {
-                (Activation::Screlu, Products::Narrow) => $sums::<true, false>(values, weights, one),
-                (Activation::Screlu, Products::Split) => $sums::<true, true>(values, weights, one),
-                (Activation::Screlu, Products::Any) => {
-                    portable::dot(activation, products, values, weights, one)
-                }
-                (Activation::Crelu, _) => $sums::<false, false>(values, weights, one),
-                (Activation::Relu, _) => $sums::<false, false>(values, weights, i16::MAX),
+        fn $name(is_squared: bool, products: Products, values: &[i16], weights: &[i16], max: i16) -> i32 {
+            match (is_squared, products) {
+                (true, Products::Narrow) => $sums::<true, false>(values, weights, max),
+                (true, Products::Split) => $sums::<true, true>(values, weights, max),
+                (true, Products::Any) => portable::dot(is_squared, products, values, weights, max),
+                (false, _) => $sums::<false, false>(values, weights, max),
             }
         }
 

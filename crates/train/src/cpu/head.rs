@@ -4,7 +4,8 @@ use crate::batch::ActiveFeatures;
 use crate::layout::Layout;
 use crate::loss::{Loss, Target};
 use std::borrow::Cow;
-use tandem_nnue::{Activation, HeadShape, Inputs, PSQT_BUCKETS, StackShape};
+use tandem_nnue::activation::crelu as clip;
+use tandem_nnue::{HeadShape, Inputs, PSQT_BUCKETS, StackShape, with_activation};
 
 /// Lanes of a sum; fixed, so that the result does not depend on the instruction set.
 const LANES: usize = 16;
@@ -50,23 +51,6 @@ pub(super) struct Scratch {
     grad_first: Vec<f32>,
     grad_hidden: Vec<f32>,
     grad_second: Vec<f32>,
-}
-
-/// CReLU: a value clamped to 0 and 1, and its derivative, which is zero at both bounds.
-#[inline(always)]
-fn clip(value: f32) -> (f32, f32) {
-    (value.clamp(0.0, 1.0), if value > 0.0 && value < 1.0 { 1.0 } else { 0.0 })
-}
-
-#[inline(always)]
-fn relu(value: f32) -> (f32, f32) {
-    (value.max(0.0), if value > 0.0 { 1.0 } else { 0.0 })
-}
-
-#[inline(always)]
-fn screlu(value: f32) -> (f32, f32) {
-    let (clipped, grad) = clip(value);
-    (clipped * clipped, 2.0 * clipped * grad)
 }
 
 #[inline(always)]
@@ -194,16 +178,12 @@ impl<'a> Head<'a> {
         let stack = self.stack(bucket);
         match self.shape {
             HeadShape::Flat { activation, .. } => {
-                let activation_value = match activation {
-                    Activation::Relu => |value| relu(value).0,
-                    Activation::Crelu => |value| clip(value).0,
-                    Activation::Screlu => |value| screlu(value).0,
-                };
                 let weights = &stack[..self.sides * self.outputs];
                 let (own, other) = weights.split_at(self.outputs);
-                dot(values[0], own, activation_value)
-                    + dot(values[1], other, activation_value)
-                    + stack[self.layers[0].bias]
+                with_activation!(activation, |activate| {
+                    let value = |x: f32| activate(x).0;
+                    dot(values[0], own, value) + dot(values[1], other, value) + stack[self.layers[0].bias]
+                })
             }
             HeadShape::Stacks(shape) => self.forward_stack(stack, shape, values, scratch),
         }
@@ -224,15 +204,9 @@ impl<'a> Head<'a> {
     ) -> f32 {
         let stack = self.stack(bucket);
         match self.shape {
-            HeadShape::Flat { activation: Activation::Relu, .. } => {
-                self.forward_backward_flat(relu, stack, values, grads, sums, loss_grad)
-            }
-            HeadShape::Flat { activation: Activation::Crelu, .. } => {
-                self.forward_backward_flat(clip, stack, values, grads, sums, loss_grad)
-            }
-            HeadShape::Flat { activation: Activation::Screlu, .. } => {
-                self.forward_backward_flat(screlu, stack, values, grads, sums, loss_grad)
-            }
+            HeadShape::Flat { activation, .. } => with_activation!(activation, |activate| {
+                self.forward_backward_flat(activate, stack, values, grads, sums, loss_grad)
+            }),
             HeadShape::Stacks(shape) => {
                 self.forward_backward_stack(shape, stack, values, grads, scratch, sums, loss_grad)
             }

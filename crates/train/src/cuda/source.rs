@@ -4,7 +4,7 @@ use crate::loss::Loss;
 use crate::optimiser::Optimiser;
 use crate::trainer::Job;
 use std::fmt::Write as _;
-use tandem_nnue::{Activation, HeadShape, PSQT_BUCKETS};
+use tandem_nnue::{HeadShape, PSQT_BUCKETS};
 
 const PROGRAM: &str = include_str!("step.cu");
 
@@ -92,14 +92,9 @@ pub(super) fn source(job: &Job) -> String {
         HeadShape::Flat { activation, .. } => {
             integer("STACKS", 0);
             integer("FLAT_THREADS", flat_threads(job) as usize);
-            integer(
-                "ACTIVATION",
-                match activation {
-                    Activation::Relu => 0,
-                    Activation::Crelu => 1,
-                    Activation::Screlu => 2,
-                },
-            );
+            let (value, derivative) = activation.cuda_source("value");
+            define("ACTIVATION_VALUE", value);
+            define("ACTIVATION_DERIVATIVE", derivative);
         }
         HeadShape::Stacks(stack) => {
             integer("STACKS", 1);

@@ -149,19 +149,8 @@ static __device__ void add_to(float* sum, float part) {
 // Groups of four columns for each thread.
 #define EACH ((QUADS + HALF - 1) / HALF)
 
-// Activation of an accumulator, by ACTIVATION: 0 is ReLU, 1 CReLU, 2 SCReLU; and its derivative.
-static __device__ float2 activate(float value) {
-#if ACTIVATION == 0
-    return make_float2(fmaxf(value, 0.f), value > 0.f ? 1.f : 0.f);
-#else
-    float clipped = fminf(fmaxf(value, 0.f), 1.f), derivative = value > 0.f && value < 1.f ? 1.f : 0.f;
-#if ACTIVATION == 1
-    return make_float2(clipped, derivative);
-#else
-    return make_float2(clipped * clipped, 2.f * clipped * derivative);
-#endif
-#endif
-}
+// Activation of an accumulator, and its derivative.
+static __device__ float2 activate(float value) { return make_float2(ACTIVATION_VALUE, ACTIVATION_DERIVATIVE); }
 
 extern "C" __global__ void __launch_bounds__(FLAT_THREADS)
 flat_step(const float* __restrict__ parameters, const u32* __restrict__ features, const u32* __restrict__ counts,
