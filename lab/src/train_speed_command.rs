@@ -55,6 +55,10 @@ pub(crate) struct TrainSpeedArgs {
     /// formats` lists, and make --steps batches of it with --threads threads
     #[arg(long, value_name = "PATH")]
     load: Option<String>,
+    /// Train the NNUE quantisation-aware: the weights are rounded in each step, as the recipe key
+    /// `training.qat` does
+    #[arg(long)]
+    qat: bool,
     /// Instead of a single output layer, give the NNUE stacks of three dense layers after the accumulators,
     /// one stack for each of the --buckets, and PSQT outputs (weights from the inputs directly to the
     /// evaluation), as in Stockfish 15
@@ -90,13 +94,14 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
     let stacks = "stacks = { hidden = 16, second = 32, pairwise = true, squared_clipped = true, skip = true }\npsqt = true\n";
     let text = format!(
         "name = \"speed\"\n[data]\ntrain = [{{ path = {:?} }}]\nany_scores = true\n[network]\nfeatures = {:?}\naccumulator = {}\n\
-         buckets = {}\n{}[training]\nbatch = {}\n",
+         buckets = {}\n{}[training]\nbatch = {}\nqat = {}\n",
         args.load.as_deref().unwrap_or("none"),
         args.features,
         args.accumulator,
         args.buckets,
         if args.stacks { stacks } else { "" },
-        args.batch
+        args.batch,
+        args.qat
     );
     let recipe = Recipe::parse(&text)?;
     if args.load.is_some() {
@@ -107,7 +112,8 @@ pub(crate) fn run(args: &TrainSpeedArgs) -> Result<(), LabError> {
         return Err(LabError::Usage("--active is for the CPU; on a GPU, use --pieces".into()));
     }
     let (device, name) = args.device.choose()?;
-    outln!("{}, batch {}, AdamW, on {name}", job.layout.architecture(), args.batch);
+    let qat = if args.qat { ", qat" } else { "" };
+    outln!("{}, batch {}, AdamW{qat}, on {name}", job.layout.architecture(), args.batch);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads).build()?;
     pool.install(|| match args.active {
         Some(active) => time_features(args, &job, active),

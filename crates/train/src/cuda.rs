@@ -129,6 +129,8 @@ pub struct CudaTrainer {
     max_values: CudaSlice<f32>,
     /// Parameters, `exp_avg`, `exp_avg_sq`, slow weights and moving average, one value long if unused.
     state: [CudaSlice<f32>; 5],
+    /// First layer rounded for quantisation-aware training, one value long if unused.
+    rounded_first: CudaSlice<f32>,
     rest: CudaSlice<f32>,
     /// Loss and squared gradient norm of each step that is not fetched yet.
     metrics: CudaSlice<f32>,
@@ -218,8 +220,9 @@ impl CudaTrainer {
             min_values[place.clone()].fill(tensor.clamp.min);
             max_values[place].fill(tensor.clamp.max);
         }
+        // A kernel argument needs a valid pointer even if the buffer is not used.
+        let rounded = if layout.options().qat { layout.bias().start + layout.bias().len } else { 1 };
         let upload = |values: &Vec<f32>| match values.is_empty() {
-            // A kernel argument needs a valid pointer even if the buffer is not used.
             true => stream.alloc_zeros(1),
             false => stream.clone_htod(values),
         };
@@ -231,6 +234,7 @@ impl CudaTrainer {
             min_values: stream.clone_htod(&min_values)?,
             max_values: stream.clone_htod(&max_values)?,
             state: [parameters?, exp_avg?, exp_avg_sq?, slow_weights?, ema?],
+            rounded_first: stream.alloc_zeros(rounded)?,
             rest: stream.alloc_zeros(rest)?,
             metrics: stream.alloc_zeros(2 * RING)?,
             pending_steps: 0,
@@ -305,6 +309,18 @@ impl CudaTrainer {
         // SAFETY: the arguments are those of the program, and every buffer has the capacity for as many
         // positions.
         unsafe { launch.launch(grid(32 * count as usize))? };
+        let parameters = &self.state[if averaged { 4 } else { 0 }];
+        let first_layer = match &self.program.quantise_first {
+            Some(quantise) => {
+                let values = self.rounded_first.len();
+                let mut launch = self.stream.launch_builder(quantise);
+                launch.arg(parameters).arg(&buffers.uses).arg(&mut self.rounded_first);
+                // SAFETY: as above; the buffer ends with the biases of the first layer.
+                unsafe { launch.launch(grid(values / 4))? };
+                &self.rounded_first
+            }
+            None => parameters,
+        };
 
         let flat = matches!(self.job.layout.architecture().head, HeadShape::Flat { .. });
         let config = match flat {
@@ -323,7 +339,8 @@ impl CudaTrainer {
         let mut metrics = self.metrics.slice_mut(2 * self.pending_steps..2 * self.pending_steps + 2);
         let mut launch = self.stream.launch_builder(&self.program.step);
         launch
-            .arg(&self.state[if averaged { 4 } else { 0 }])
+            .arg(parameters)
+            .arg(first_layer)
             .arg(&buffers.features)
             .arg(&buffers.counts)
             .arg(&buffers.buckets);
@@ -506,11 +523,13 @@ mod tests {
     use super::*;
     use crate::cpu::CpuTrainer;
     use crate::cpu::tests::{job, positions};
-    use crate::layout::LayoutOptions;
+    use crate::layout::{Layout, LayoutOptions, round_to};
     use crate::optimiser::tests::ALL;
     use crate::recipe::Averaging;
     use crate::reference::tests::architectures;
-    use tandem_nnue::{Activation, Architecture, FeatureSet, InputActivation, OutputBuckets, StackShape};
+    use tandem_nnue::{
+        Activation, Architecture, FeatureSet, InputActivation, OutputBuckets, Quantisation, StackShape,
+    };
     use tandem_util::random::SplitMix;
 
     /// One job for each architecture, so that every optimiser, loss and option occurs among them.
@@ -590,6 +609,71 @@ mod tests {
                 if let Err(error) = compile(&job, generation) {
                     panic!("{}: {error}", job.layout.architecture());
                 }
+            }
+        }
+    }
+
+    /// Jobs with rounding of the weights, for both kinds of heads and of weights, and a factoriser.
+    fn qat_jobs() -> impl Iterator<Item = Job> {
+        architectures().into_iter().enumerate().map(|(number, architecture)| {
+            let shape = LayoutOptions { factoriser: number % 2 == 0, clip_weights: true, qat: true };
+            let mut job = job(architecture, ALL[2], Loss::Power { power: 2.0 }, shape);
+            job.averaging = Averaging::Ema { decay: 0.5, every: 1 };
+            job
+        })
+    }
+
+    /// The weights are rounded once a step. The outputs are exactly those of a trainer without rounding whose
+    /// weights were rounded on the CPU, for the parameters and for their moving average.
+    #[test]
+    #[ignore = "needs a GPU"]
+    fn a_gpu_computes_with_rounded_weights() {
+        let mut random = SplitMix::new(53);
+        for qat in qat_jobs() {
+            let architecture = qat.layout.architecture().clone();
+            let (batch, _) = positions(&architecture, 2000, &mut random);
+            let mut trainer = CudaTrainer::new(qat.clone(), qat.initial_state(5), 0, 4096).unwrap();
+            for _ in 0..3 {
+                trainer.train_step(&positions(&architecture, 2000, &mut random).0, 1e-2).unwrap();
+            }
+            let mut state = trainer.state().unwrap();
+            for tensor in qat.layout.tensors() {
+                for values in [&mut state.parameters, &mut state.ema] {
+                    let place = tensor.start..tensor.start + tensor.len;
+                    values[place].iter_mut().for_each(|value| *value = round_to(*value, tensor.quant_scale));
+                }
+            }
+            let mut plain = qat.clone();
+            plain.layout = Layout::new(
+                architecture.clone(),
+                Quantisation::default(),
+                LayoutOptions { qat: false, ..qat.layout.options() },
+            );
+            let mut rounded = CudaTrainer::new(plain, state, 0, 4096).unwrap();
+            for averaged in [false, true] {
+                let (left, right) = (trainer.predict(&batch, averaged), rounded.predict(&batch, averaged));
+                assert_eq!(left.unwrap(), right.unwrap(), "{architecture} averaged: {averaged}");
+            }
+        }
+    }
+
+    /// The GPU and the CPU round the same weights in every step of quantisation-aware training.
+    #[test]
+    #[ignore = "needs a GPU"]
+    fn quantisation_aware_training_on_a_gpu_equals_that_on_the_cpu() {
+        let mut random = SplitMix::new(57);
+        for job in qat_jobs() {
+            let architecture = job.layout.architecture().clone();
+            let mut cpu = CpuTrainer::new(job.clone(), job.initial_state(3));
+            let mut gpu = CudaTrainer::new(job.clone(), job.initial_state(3), 0, 4096).unwrap();
+            for _ in 0..8 {
+                let (batch, _) = positions(&architecture, 2000, &mut random);
+                cpu.train_step(&batch, 1e-3).unwrap();
+                gpu.train_step(&batch, 1e-3).unwrap();
+            }
+            for (left, right) in cpu.take_metrics().unwrap().iter().zip(gpu.take_metrics().unwrap()) {
+                let size = left.loss.abs().max(1e-3);
+                assert!((left.loss - right.loss).abs() < 1e-3 * size, "{architecture}: {left:?} {right:?}");
             }
         }
     }

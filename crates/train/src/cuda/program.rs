@@ -11,6 +11,8 @@ use tandem_nnue::HeadShape;
 /// Functions of the compiled program, by their names in `step.cu`.
 pub(super) struct Program {
     pub(super) find_features: CudaFunction,
+    /// Rounds the first layer; `None` unless training is quantisation-aware.
+    pub(super) quantise_first: Option<CudaFunction>,
     pub(super) step: CudaFunction,
     pub(super) place_rows: CudaFunction,
     pub(super) list_users: CudaFunction,
@@ -88,6 +90,7 @@ impl Program {
         }
         Ok(Self {
             find_features: get("find_features")?,
+            quantise_first: job.layout.options().qat.then(|| get("quantise_first")).transpose()?,
             step,
             place_rows: get("place_rows")?,
             list_users: get("list_users")?,

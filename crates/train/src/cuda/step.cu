@@ -2,6 +2,7 @@
 // that are not defined here are defined by cuda/source.rs.
 //
 // find_features     active features of each side of each position, and for how many sides each feature is active
+// quantise_first   first layer rounded for quantisation-aware training, where a feature is active
 // flat_step     accumulators, the layers after them forward and backward, and the gradients of the accumulators;
 // stack_step    one of the two, by the shape of the network
 // place_rows    gives each weight row a range in the list of its users, the sides for which its feature is active
@@ -133,10 +134,20 @@ extern "C" __global__ void find_features(const Position* __restrict__ positions,
 
 static __device__ float4 add(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
+#if QAT
 static __device__ float4 fake_quant4(float4 a) {
     return make_float4(FAKE_QUANT(a.x, FIRST_SCALE), FAKE_QUANT(a.y, FIRST_SCALE), FAKE_QUANT(a.z, FIRST_SCALE),
                        FAKE_QUANT(a.w, FIRST_SCALE));
 }
+
+// Rounds the weight rows that are in use, and the biases, once a step, because many positions use each row.
+extern "C" __global__ void quantise_first(const float* __restrict__ parameters, const u32* __restrict__ uses, float* first) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= (BIAS + WIDTH) / 4) return;
+    if (at < ROWS * (WIDTH / 4) && !uses[at / (WIDTH / 4)]) return;
+    ((float4*)first)[at] = fake_quant4(((const float4*)parameters)[at]);
+}
+#endif
 
 static __device__ void add_to(float* sum, float part) {
     if (part != 0.f) atomicAdd(sum, part);
@@ -153,20 +164,20 @@ static __device__ void add_to(float* sum, float part) {
 static __device__ float2 activate(float value) { return make_float2(ACTIVATION_VALUE, ACTIVATION_DERIVATIVE); }
 
 extern "C" __global__ void __launch_bounds__(FLAT_THREADS)
-flat_step(const float* __restrict__ parameters, const u32* __restrict__ features, const u32* __restrict__ counts,
-          const u8* __restrict__ buckets, const Position* __restrict__ positions, float* grads, float* rest, float* metrics,
-          float* outputs, int count, int training) {
+flat_step(const float* __restrict__ parameters, const float* __restrict__ first_layer, const u32* __restrict__ features,
+          const u32* __restrict__ counts, const u8* __restrict__ buckets, const Position* __restrict__ positions,
+          float* grads, float* rest, float* metrics, float* outputs, int count, int training) {
     __shared__ u32 lists[2][2 * STRIDE];
     __shared__ float sums[2][FLAT_THREADS / WARP];
     int side = threadIdx.x / HALF, lane = threadIdx.x % HALF;
     int each = (count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each, last = min(first + each, count);
-    const float4* weights = (const float4*)parameters;
+    const float4* weights = (const float4*)first_layer;
     int start = side * (WIDTH - OUTPUTS);
     float4 bias[EACH], grad_bias[EACH], out[EACH], grad_out[EACH];
     for (int i = 0; i < EACH; i++) {
         int quad = lane + i * HALF;
         grad_bias[i] = grad_out[i] = out[i] = bias[i] = make_float4(0, 0, 0, 0);
-        if (quad < QUADS) bias[i] = fake_quant4(((const float4*)(parameters + BIAS + start))[quad]);
+        if (quad < QUADS) bias[i] = ((const float4*)(first_layer + BIAS + start))[quad];
     }
     float grad_out_bias = 0, loss = 0, out_bias = 0, inv_count = 1.f / count;
     int bucket = -1;
@@ -214,7 +225,7 @@ flat_step(const float* __restrict__ parameters, const u32* __restrict__ features
             const float4* row = weights + ((size_t)list[k] * WIDTH + start) / 4;
             for (int i = 0; i < EACH; i++) {
                 int quad = lane + i * HALF;
-                if (EACH * HALF == QUADS || quad < QUADS) values[i] = add(values[i], fake_quant4(__ldg(row + quad)));
+                if (EACH * HALF == QUADS || quad < QUADS) values[i] = add(values[i], __ldg(row + quad));
             }
         }
         float sum = 0;
@@ -279,9 +290,9 @@ static __device__ float square_grad(float value) {
 }
 
 extern "C" __global__ void __launch_bounds__(STACK_THREADS)
-stack_step(const float* __restrict__ parameters, const u32* __restrict__ features, const u32* __restrict__ counts,
-           const u8* __restrict__ buckets, const Position* __restrict__ positions, float* grads, float* rest, float* metrics,
-           float* outputs, int count, int training) {
+stack_step(const float* __restrict__ parameters, const float* __restrict__ first_layer, const u32* __restrict__ features,
+           const u32* __restrict__ counts, const u8* __restrict__ buckets, const Position* __restrict__ positions,
+           float* grads, float* rest, float* metrics, float* outputs, int count, int training) {
     // First dense layer of the current stack.
     extern __shared__ float dense[];
     __shared__ u32 lists[2 * STRIDE];
@@ -293,7 +304,7 @@ stack_step(const float* __restrict__ parameters, const u32* __restrict__ feature
     __shared__ float grad_output_shared, bias3;
     int t = threadIdx.x, lane = t % WARP, warp = t / WARP;
     int each = (count + gridDim.x - 1) / gridDim.x, first = blockIdx.x * each, last = min(first + each, count);
-    const float4* weights = (const float4*)parameters;
+    const float4* weights = (const float4*)first_layer;
     float grad_dense[EACH][HIDDEN], grad_dense2[EACH_SECOND], grad_bias[EACH][2];
     float grad_dense3 = 0, grad_bias1 = 0, grad_bias2 = 0, grad_bias3 = 0, loss = 0, inv_count = 1.f / count;
     for (int i = 0; i < EACH; i++) {
@@ -348,11 +359,11 @@ stack_step(const float* __restrict__ parameters, const u32* __restrict__ feature
         // Accumulators.
         for (int quad = t; quad < OUTPUTS / 2; quad += STACK_THREADS) {
             int side = quad / (OUTPUTS / 4), column = quad % (OUTPUTS / 4) * 4, start = side * (WIDTH - OUTPUTS) + column;
-            float4 sum = fake_quant4(*(const float4*)(parameters + BIAS + start));
+            float4 sum = *(const float4*)(first_layer + BIAS + start);
             int on = counts[2 * at + side];
             const u32* list = lists + side * STRIDE;
 #pragma unroll 8
-            for (int k = 0; k < on; k++) sum = add(sum, fake_quant4(__ldg(weights + ((size_t)list[k] * WIDTH + start) / 4)));
+            for (int k = 0; k < on; k++) sum = add(sum, __ldg(weights + ((size_t)list[k] * WIDTH + start) / 4));
             *(float4*)(values + side * OUTPUTS + column) = sum;
         }
         __syncthreads();
