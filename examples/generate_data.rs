@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The second argument is the number of games. The games depend on the seed alone, so that everybody gets the
-//! same file. For many games use `tandem-lab play`, which uses all cores and can be interrupted.
+//! same file. For many games use `tandem-lab data selfplay`, which uses all cores and can be interrupted.
 
 use std::error::Error;
 use std::sync::Arc;

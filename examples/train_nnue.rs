@@ -39,10 +39,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [data, output] = &arguments[..] else { return Err("usage: train_nnue DATA NETWORK".into()) };
     let recipe = Recipe::parse(&RECIPE.replace("FILE", data))?;
 
-    // Checkpoints and logs go to this folder. A run that was interrupted goes on with `resume: true`.
+    // Checkpoints and logs go to this folder. An interrupted run goes on from there.
     let folder = Path::new(output).with_extension("run");
     let stop = AtomicBool::new(false);
-    let options = RunOptions { folder: &folder, resume: false, threads: 2, stop: &stop };
+    let options = RunOptions { folder: &folder, resume: true, threads: 2, stop: &stop };
     let outcome = run(
         &recipe,
         &options,
