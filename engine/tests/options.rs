@@ -4,6 +4,7 @@ mod common;
 
 use common::{Engine, NetworkFile, after};
 use tandem_hybrid::{Fingerprint, Hybrid, Selector};
+use tandem_nnue::Isa;
 use tandem_transformer::Preset;
 
 /// An option with a value that is not the default, and how a GUI sees the difference.
@@ -159,6 +160,10 @@ fn every_option_changes_something_that_a_gui_sees() {
     assert_eq!(named, names, "a new option needs a proof that it does something");
 
     for Proof { option, value, setup, observe } in &proofs {
+        if *option == "SIMD" && Isa::best() == Isa::Portable {
+            // The only value of this machine is also the default.
+            continue;
+        }
         let observed = |set: bool| {
             let mut engine = Engine::start();
             for line in setup {
