@@ -1,4 +1,4 @@
-//! The moves at the root, with what the search has found out about them.
+//! The moves at the root, with their scores, lines and node counts.
 
 use crate::value::{INFINITE, NONE, Value};
 use tandem_chess::Move;

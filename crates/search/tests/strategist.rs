@@ -1,4 +1,4 @@
-//! The search with a strategist: what it asks, and that each use of the answers changes the search.
+//! The search with a strategist: its queries, and that each use of the answers changes the search.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

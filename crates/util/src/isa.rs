@@ -1,4 +1,4 @@
-//! Instruction sets of CPUs: which there are, which this machine has, and their names in options.
+//! Instruction sets of CPUs: their names in options, and detection at run time.
 //!
 //! Crates with kernels (`tandem-nnue`, `tandem-transformer`, `tandem-train`) choose among their own variants by
 //! an [`Isa`]; the order of the values is by speed, so a crate without kernels for one takes the best below it.

@@ -1,7 +1,7 @@
 //! Append-only journals, from which work that was killed resumes: it loses no more than the entry that it was
 //! writing.
 //!
-//! The first entry of a journal is its header, which says what work the others belong to. Entries are either lines
+//! The first entry of a journal is its header, which identifies the work that the others belong to. Entries are either lines
 //! of text or blocks of bytes with a checksum ([`JournalFormat`]). A journal is locked as long as it is open, and
 //! nothing in it is removed before its user has accepted the header:
 //!
@@ -267,7 +267,8 @@ impl Journal {
     /// Fails as [`Self::append`] does, and if the disk reports an error.
     pub fn append_synced(&mut self, entry: &[u8]) -> Result<(), JournalError> {
         self.append(entry)?;
-        self.file.sync()
+        // A failure has cut the entry off again.
+        self.file.sync().inspect_err(|_| self.entries -= 1)
     }
 
     /// Passes all entries after the header to `sink`, in order.
