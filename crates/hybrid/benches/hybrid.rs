@@ -1,4 +1,4 @@
-//! Benchmark of what a search pays for the hybrid besides the transformer itself: `cargo bench -p tandem-hybrid`.
+//! Cost of the hybrid in a search, without the transformer: `cargo bench -p tandem-hybrid`.
 //!
 //! The selector's features, the selector, and the look-up of a position are on the search's path. One feature
 //! comes from the NNUE's later layers, whose accumulators a search has at hand.

@@ -304,7 +304,7 @@ impl StrategistHandle for ClientHandle {
                 if !shared.queue.start(position.key()) {
                     return None;
                 }
-                shared.tally.asked.add(1);
+                shared.tally.queried.add(1);
                 self.next_query = context.nodes.saturating_add(nodes);
                 let start = Instant::now();
                 let eval = shared.answer(strategist, position, shared.tally.search());
@@ -317,7 +317,7 @@ impl StrategistHandle for ClientHandle {
                 let query =
                     || Query::new(position, shared.tally.search(), priority, shared.networks.reads_history());
                 if shared.queue.push(position.key(), priority, query) {
-                    shared.tally.asked.add(1);
+                    shared.tally.queried.add(1);
                 }
                 None
             }

@@ -7,7 +7,7 @@
 //! `tandem-transformer` alone.
 //!
 //! - [`HybridNetworks`]: both networks, bridge and selector; a [`StrategistEvaluator`] evaluates positions with them;
-//! - [`StrategistOutput`]: its output for a position: value, policy and entropy in a few hundred bytes;
+//! - [`StrategistOutput`]: its output for a position: the evaluation that the search uses, and the value as the head gives it;
 //! - [`StrategistClient`]: the [`Strategist`](tandem_search::Strategist) of a search: it answers queries on threads of its
 //!   own or within the search, and all search threads share its cache of evaluations;
 //! - [`Bridge`]: a projection of the NNUE's accumulators, read by an [`AccumulatorReader`], into the transformer's input;

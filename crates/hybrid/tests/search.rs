@@ -58,12 +58,12 @@ fn queried_from_the_search_it_always_searches_the_same_nodes() {
     assert_ne!(nodes(&first), nodes(&without), "a random network must change the search");
     let (counted, again) = (counted.unwrap(), again.unwrap());
     let counts = |statistics: Statistics| {
-        let Statistics { evaluations, considered, queried: asked, answered, hits, .. } = statistics;
-        [evaluations, considered, asked, answered, hits]
+        let Statistics { evaluations, considered, queried, answered, hits, .. } = statistics;
+        [evaluations, considered, queried, answered, hits]
     };
     assert_eq!(counts(counted), counts(again));
-    let Statistics { evaluations, queried: asked, answered, hits, .. } = counted;
-    assert!(asked > 3 && asked == answered && hits > answered, "{counted}");
+    let Statistics { evaluations, queried, answered, hits, .. } = counted;
+    assert!(queried > 3 && queried == answered && hits > answered, "{counted}");
     assert!(answered * 500 <= first[1].nodes + 500, "{counted}");
     assert!(evaluations > 1000 && counted.fraction() < 0.01, "{counted}");
 }

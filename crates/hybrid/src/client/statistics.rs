@@ -37,10 +37,10 @@ impl Statistics {
 
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { evaluations, considered, queried: asked, answered, hits, .. } = self;
+        let Self { evaluations, considered, queried, answered, hits, .. } = self;
         write!(
             f,
-            "considered {considered}, asked {asked}, answered {answered} in {:.1} ms each, {hits} hits, {:.3} % of {} \
+            "considered {considered}, asked {queried}, answered {answered} in {:.1} ms each, {hits} hits, {:.3} % of {} \
              evaluations",
             1e3 * self.mean_time().as_secs_f64(),
             100.0 * self.fraction(),
@@ -69,7 +69,7 @@ impl Counter {
 pub(super) struct Tally {
     pub(super) evaluations: Counter,
     pub(super) considered: Counter,
-    pub(super) asked: Counter,
+    pub(super) queried: Counter,
     pub(super) hits: Counter,
     answered: Counter,
     nanoseconds: Counter,
@@ -121,8 +121,8 @@ impl Tally {
         self.longest_answer
             .store((longest_answer - longest_answer / 4).max(self.usual_answer.load(Relaxed)), Relaxed);
         self.search.add(1);
-        let Self { evaluations, considered, asked, hits, answered, nanoseconds, .. } = self;
-        for counter in [evaluations, considered, asked, hits, answered, nanoseconds] {
+        let Self { evaluations, considered, queried, hits, answered, nanoseconds, .. } = self;
+        for counter in [evaluations, considered, queried, hits, answered, nanoseconds] {
             counter.0.store(0, Relaxed);
         }
     }
@@ -131,7 +131,7 @@ impl Tally {
         Statistics {
             evaluations: self.evaluations.get(),
             considered: self.considered.get(),
-            queried: self.asked.get(),
+            queried: self.queried.get(),
             answered: self.answered.get(),
             hits: self.hits.get(),
             time: Duration::from_nanos(self.nanoseconds.get()),
