@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use tandem_chess::{Move, Position};
 use tandem_nets::EvaluatorChoice;
 use tandem_search::options::{self, UciOption};
+use tandem_search::params;
 use tandem_search::{Evaluator, STACK_SIZE, SearchResult, Searcher};
 
 /// Value of `cmd` that selects the built-in search.
@@ -44,7 +45,8 @@ const EVALUATOR: &[UciOption<EvaluatorChoice>] =
 /// Fails on an option that is in none of the tables, and on a value that the option does not accept.
 fn set_options<T>(spec: &EngineSpec, tables: &[&[UciOption<T>]], target: &mut T) -> Result<(), String> {
     for (name, value) in &spec.options {
-        let Some(option) = tables.iter().find_map(|table| options::find(table, name)) else {
+        let current = params::current_name(name);
+        let Some(option) = tables.iter().find_map(|table| options::find(table, current)) else {
             let known: Vec<&str> = tables.iter().copied().flatten().map(UciOption::name).collect();
             return Err(format!("it has no option '{name}'; it has {}", known.join(", ")));
         };
