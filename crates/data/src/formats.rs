@@ -363,6 +363,17 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_the_extensions_of_every_format() {
+        let docs = include_str!("../../../docs/data.md");
+        let section = docs.split("## Reference: formats\n").nth(1).unwrap();
+        let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
+        for extension in Format::ALL.iter().flat_map(|format| format.info().extensions) {
+            let is_listed = |row: &&str| row.split('|').nth(1).unwrap().contains(&format!("`{extension}`"));
+            assert!(rows.iter().any(is_listed), "{extension} is missing in docs/data.md");
+        }
+    }
+
+    #[test]
     fn formats_are_known_by_name_and_by_path() {
         for &format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
