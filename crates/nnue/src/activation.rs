@@ -214,6 +214,21 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_activation() {
+        let formats = include_str!("../../../docs/formats.md");
+        let training = include_str!("../../../docs/training-nnue.md");
+        for (file, text) in [("formats.md", formats), ("training-nnue.md", training)] {
+            let row = text.lines().find(|line| line.starts_with("| `activation` |")).unwrap();
+            for activation in Activation::ALL {
+                assert!(
+                    row.contains(&format!("`{activation}`")),
+                    "{activation} is missing in docs/{file}: {row}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn derivatives_equal_differences_away_from_the_bounds() {
         let step = 1e-6;
         for activation in Activation::ALL {

@@ -267,14 +267,16 @@ pub(crate) mod tests {
                 buckets: OutputBuckets::STOCKFISH,
             }),
         };
-        vec![
-            flat(Activation::Relu, true),
-            flat(Activation::Crelu, false),
-            flat(Activation::Screlu, true),
+        let flat = Activation::ALL
+            .into_iter()
+            .enumerate()
+            .map(|(index, activation)| flat(activation, index % 2 == 0));
+        let stacks = [
             stacks(InputActivation::Clipped, false, false, false),
             stacks(InputActivation::PairwiseMul127, true, true, true),
             stacks(InputActivation::PairwiseMul255, true, false, true),
-        ]
+        ];
+        flat.chain(stacks).collect()
     }
 
     pub(crate) fn random_network(architecture: Architecture, random: &mut SplitMix) -> FloatNetwork {
