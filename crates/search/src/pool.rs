@@ -253,7 +253,7 @@ impl Searcher {
 
     /// Prepares all threads for a search of the position.
     fn prepare(&mut self, start: Instant, position: &Position, limits: &Limits) {
-        let time = TimeManager::new(start, limits, self.settings.move_overhead);
+        let time = TimeManager::new(start, limits, &self.settings);
         let root_moves = self.root_moves(position, limits);
         self.table.new_search();
         if let Some(strategist) = &self.strategist {

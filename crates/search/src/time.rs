@@ -2,6 +2,7 @@
 
 use crate::limits::Limits;
 use crate::params::*;
+use crate::settings::Settings;
 use crate::strategist::SearchClock;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ pub(crate) struct StabilityStats {
 }
 
 impl TimeManager {
-    pub(crate) fn new(start: Instant, limits: &Limits, overhead: Duration) -> Self {
+    pub(crate) fn new(start: Instant, limits: &Limits, settings: &Settings) -> Self {
+        let overhead = settings.move_overhead;
         let mut manager = Self { start, soft: None, hard: None, fixed: false };
         if let Some(time) = limits.move_time {
             let time = time.saturating_sub(overhead).max(Duration::from_millis(1));
@@ -118,7 +120,7 @@ mod tests {
             moves_to_go,
         };
         let limits = Limits { clock: Some(clock), ..Limits::default() };
-        TimeManager::new(Instant::now(), &limits, Duration::from_millis(10))
+        TimeManager::new(Instant::now(), &limits, &Settings::default())
     }
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn a_fixed_time_is_taken_as_it_is() {
         let limits = Limits { move_time: Some(Duration::from_millis(500)), ..Limits::default() };
-        let manager = TimeManager::new(Instant::now(), &limits, Duration::from_millis(10));
+        let manager = TimeManager::new(Instant::now(), &limits, &Settings::default());
         assert_eq!(manager.hard, Some(Duration::from_millis(490)));
         assert_eq!(manager.soft, manager.hard);
     }
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn without_a_clock_there_is_no_end() {
-        let manager = TimeManager::new(Instant::now(), &Limits::default(), Duration::ZERO);
+        let manager = TimeManager::new(Instant::now(), &Limits::default(), &Settings::default());
         let stable = StabilityStats {
             best_move_fraction: 1.0,
             stable_for: 100,

@@ -7,6 +7,7 @@ use crate::movepick::is_noisy;
 use crate::params::*;
 use crate::reduction::Logarithms;
 use crate::root_move::RootMove;
+use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::strategist::StrategistHandle;
 use crate::time::TimeManager;
@@ -124,7 +125,7 @@ impl Worker {
             stopped: false,
             ponder_done: false,
             limits: Limits::default(),
-            time: TimeManager::new(std::time::Instant::now(), &Limits::default(), std::time::Duration::ZERO),
+            time: TimeManager::new(std::time::Instant::now(), &Limits::default(), &Settings::default()),
             draw_for_white: DRAW,
             max_nodes: None,
         }
