@@ -6,19 +6,21 @@ mod bridge;
 mod embedding;
 mod feed_forward;
 mod heads;
+mod tensors;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use feed_forward::{Routing, uses_batched_experts};
 
 use crate::fused::FusedKernels;
-use crate::parameters::ParameterViews;
+use crate::parameters::{ParameterLayout, ParameterViews, TensorId};
 use crate::shim::{NormParameters, NormedSum};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tandem_hybrid::BridgeForm;
 use tandem_transformer::{Activation, Architecture, Input, NormKind, NormPlace};
 use tch::{Device, Kind, Tensor};
+use tensors::{EmbeddingTensors, LayerTensors, Linear, ModelTensors, Norm};
 
 pub(crate) const SQUARES: i64 = 64;
 
@@ -40,6 +42,7 @@ pub(crate) struct ModelOutput {
 /// Architecture of a network, and constant tensors that every forward pass needs.
 pub(crate) struct Model {
     architecture: Architecture,
+    tensors: ModelTensors,
     kind: Kind,
     /// Indices of the squares, 0 to 63, by which bit masks are shifted.
     squares: Tensor,
@@ -54,8 +57,16 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(architecture: &Architecture, kind: Kind, device: Device) -> Self {
+    /// A model that reads tensors from the places of a layout, which has those of the architecture and possibly
+    /// of a bridge.
+    pub(crate) fn new(
+        architecture: &Architecture,
+        layout: &ParameterLayout,
+        kind: Kind,
+        device: Device,
+    ) -> Self {
         Self {
+            tensors: ModelTensors::of(layout, architecture),
             architecture: architecture.clone(),
             kind,
             squares: Tensor::arange(SQUARES, (Kind::Int64, device)),
@@ -96,14 +107,20 @@ impl Model {
         dropout: f64,
     ) -> ModelOutput {
         let pass = Pass { model: self, parameters, routing: RefCell::default() };
-        let x = match inputs {
-            ModelInputs::Text(tokens) => pass.embed_text(tokens),
-            ModelInputs::Squares { masks, levels, bridge_inputs } => {
-                let bridge_code = bridge_inputs.as_ref().zip(self.bridge);
-                let bridge_code =
-                    bridge_code.map(|(bridge_inputs, form)| (form, pass.bridge_code(bridge_inputs, dropout)));
-                pass.embed_squares(&self.expand(masks, levels), bridge_code)
+        let x = match (inputs, &self.tensors.embedding) {
+            (ModelInputs::Text(tokens), EmbeddingTensors::Text(tensors)) => pass.embed_text(tokens, tensors),
+            (ModelInputs::Squares { masks, levels, .. }, EmbeddingTensors::Squares(tensors)) => {
+                pass.embed_squares(&self.expand(masks, levels), tensors)
             }
+            (ModelInputs::Squares { masks, levels, bridge_inputs }, EmbeddingTensors::Board(tensors)) => {
+                let bridge = self.bridge.zip(self.tensors.bridge.as_ref());
+                let bridge_code = bridge_inputs
+                    .as_ref()
+                    .zip(bridge)
+                    .map(|(inputs, (form, tensors))| (form, pass.bridge_code(inputs, tensors, dropout)));
+                pass.embed_board(&self.expand(masks, levels), tensors, bridge_code)
+            }
+            _ => unreachable!("inputs of another architecture"),
         };
         let x = pass.blocks(x);
         let heads = match self.architecture.input {
@@ -132,17 +149,17 @@ impl Pass<'_> {
         &self.model.architecture
     }
 
-    fn linear(&self, x: &Tensor, name: &str) -> Tensor {
-        x.linear(
-            self.parameters.get(&format!("{name}.weight")),
-            self.parameters.find(&format!("{name}.bias")),
-        )
+    fn tensor(&self, id: TensorId) -> &Tensor {
+        self.parameters.get(id)
+    }
+
+    fn linear(&self, x: &Tensor, layer: &Linear) -> Tensor {
+        x.linear(self.tensor(layer.weight), layer.bias.map(|bias| self.tensor(bias)))
     }
 
     /// A linear layer followed by the network's activation.
-    fn linear_activation(&self, x: &Tensor, name: &str) -> Tensor {
-        let bias = self.parameters.find(&format!("{name}.bias"));
-        self.matmul_activation(x, self.parameters.get(&format!("{name}.weight")), bias)
+    fn linear_activation(&self, x: &Tensor, layer: &Linear) -> Tensor {
+        self.matmul_activation(x, self.tensor(layer.weight), layer.bias.map(|bias| self.tensor(bias)))
     }
 
     fn matmul_activation(&self, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Tensor {
@@ -157,16 +174,16 @@ impl Pass<'_> {
         })
     }
 
-    fn norm(&self, x: &Tensor, name: &str) -> Tensor {
-        self.add_norm(x, None, 1.0, name).normed
+    fn norm(&self, x: &Tensor, tensors: &Norm) -> Tensor {
+        self.add_norm(x, None, 1.0, tensors).normed
     }
 
     /// Adds a branch, multiplied by a factor, to the residual stream and normalises the sum.
-    fn add_norm(&self, x: &Tensor, branch: Option<&Tensor>, factor: f64, name: &str) -> NormedSum {
+    fn add_norm(&self, x: &Tensor, branch: Option<&Tensor>, factor: f64, tensors: &Norm) -> NormedSum {
         let norm = &self.architecture().body.norm;
         let norm_parameters = NormParameters {
-            scale: self.parameters.get(&format!("{name}.scale")),
-            offset: self.parameters.find(&format!("{name}.offset")),
+            scale: self.tensor(tensors.scale),
+            offset: tensors.offset.map(|offset| self.tensor(offset)),
             epsilon: f64::from(norm.epsilon),
             centred: norm.kind == NormKind::Layer,
         };
@@ -177,16 +194,16 @@ impl Pass<'_> {
                 Some(branch) => x + branch * factor,
                 None => x.shallow_clone(),
             };
-            let normed = self.plain_norm(&sum, name, norm.kind, norm.epsilon);
+            let normed = self.plain_norm(&sum, tensors, norm.kind, norm.epsilon);
             NormedSum { sum, normed }
         })
     }
 
-    fn plain_norm(&self, x: &Tensor, name: &str, kind: NormKind, epsilon: f32) -> Tensor {
-        let (scale, epsilon) = (self.parameters.get(&format!("{name}.scale")), f64::from(epsilon));
+    fn plain_norm(&self, x: &Tensor, tensors: &Norm, kind: NormKind, epsilon: f32) -> Tensor {
+        let (scale, epsilon) = (self.tensor(tensors.scale), f64::from(epsilon));
         match kind {
             NormKind::Layer => {
-                let offset = self.parameters.find(&format!("{name}.offset"));
+                let offset = tensors.offset.map(|offset| self.tensor(offset));
                 x.layer_norm(scale.size(), Some(scale), offset, epsilon, true)
             }
             NormKind::Rms => {
@@ -210,35 +227,32 @@ impl Pass<'_> {
         // A branch is added together with the next norm, so that one kernel does both.
         let mut branch_output: Option<Tensor> = None;
         for (layer, branch) in self.branches() {
-            let added = self.add_norm(&x, branch_output.as_ref(), 1.0, &branch.norm(&layer));
-            branch_output = Some(self.branch(branch, &added.normed, &layer));
+            let added = self.add_norm(&x, branch_output.as_ref(), 1.0, branch.norm(layer));
+            branch_output = Some(self.branch(branch, &added.normed, layer));
             x = added.sum;
         }
-        match branch_output {
-            branch_output if self.architecture().body.norm.last => {
-                self.add_norm(&x, branch_output.as_ref(), 1.0, "last_norm").normed
-            }
-            Some(branch_output) => x + branch_output,
-            None => x,
+        match (branch_output, &self.model.tensors.last_norm) {
+            (branch_output, Some(norm)) => self.add_norm(&x, branch_output.as_ref(), 1.0, norm).normed,
+            (Some(branch_output), None) => x + branch_output,
+            (None, None) => x,
         }
     }
 
     fn post_norm_blocks(&self, mut x: Tensor) -> Tensor {
         let factor = f64::from(self.architecture().branch_factor());
         for (layer, branch) in self.branches() {
-            let branch_output = self.branch(branch, &x, &layer);
-            x = self.add_norm(&x, Some(&branch_output), factor, &branch.norm(&layer)).normed;
+            let branch_output = self.branch(branch, &x, layer);
+            x = self.add_norm(&x, Some(&branch_output), factor, branch.norm(layer)).normed;
         }
-        if self.architecture().body.norm.last { self.norm(&x, "last_norm") } else { x }
+        self.model.tensors.last_norm.as_ref().map(|norm| self.norm(&x, norm)).unwrap_or(x)
     }
 
-    /// All branches in their order, with the name of their layer.
-    fn branches(&self) -> impl Iterator<Item = (String, Branch)> {
-        let layers = 0..self.architecture().body.layers;
-        layers.flat_map(|layer| Branch::ALL.map(|branch| (format!("layers.{layer}"), branch)))
+    /// All branches in their order, with their layer.
+    fn branches(&self) -> impl Iterator<Item = (&LayerTensors, Branch)> {
+        self.model.tensors.layers.iter().flat_map(|layer| Branch::ALL.map(|branch| (layer, branch)))
     }
 
-    fn branch(&self, branch: Branch, x: &Tensor, layer: &str) -> Tensor {
+    fn branch(&self, branch: Branch, x: &Tensor, layer: &LayerTensors) -> Tensor {
         match branch {
             Branch::Attention => self.attention(x, layer),
             Branch::FeedForward => self.feed_forward_branch(x, layer),
@@ -256,10 +270,10 @@ enum Branch {
 impl Branch {
     const ALL: [Self; 2] = [Self::Attention, Self::FeedForward];
 
-    fn norm(self, layer: &str) -> String {
+    fn norm(self, layer: &LayerTensors) -> &Norm {
         match self {
-            Self::Attention => format!("{layer}.attention_norm"),
-            Self::FeedForward => format!("{layer}.feed_forward_norm"),
+            Self::Attention => &layer.attention_norm,
+            Self::FeedForward => &layer.feed_forward_norm,
         }
     }
 }

@@ -6,23 +6,21 @@
 
 use crate::shim::TorchError;
 use crate::sparsity::two_four_mask;
-use std::collections::HashMap;
 use tandem_hybrid::Bridge;
 use tandem_transformer::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use tch::{Device, Kind, Tensor};
 
-/// The tensors of a network by name.
-pub(crate) struct ParameterViews(HashMap<String, Tensor>);
+/// Place of a tensor in its layout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TensorId(usize);
+
+/// The tensors of a network, in the order of its layout.
+pub(crate) struct ParameterViews(Vec<Tensor>);
 
 impl ParameterViews {
-    /// A tensor that the architecture always has.
-    pub(crate) fn get(&self, name: &str) -> &Tensor {
-        self.find(name).unwrap_or_else(|| unreachable!("the architecture has no {name}"))
-    }
-
-    /// A tensor that the architecture may have, for example a bias.
-    pub(crate) fn find(&self, name: &str) -> Option<&Tensor> {
-        self.0.get(name)
+    /// The tensor at a place of the layout.
+    pub(crate) fn get(&self, id: TensorId) -> &Tensor {
+        &self.0[id.0]
     }
 }
 
@@ -68,13 +66,18 @@ impl ParameterLayout {
         &self.specs
     }
 
-    /// Views of a flat tensor, by name and with their shapes.
+    /// Place of the tensor with a name; `None` if the network has none, for example no bias.
+    pub(crate) fn find(&self, name: &str) -> Option<TensorId> {
+        self.specs.iter().position(|spec| spec.name == name).map(TensorId)
+    }
+
+    /// Views of a flat tensor, with their shapes.
     pub(crate) fn views(&self, flat: &Tensor) -> ParameterViews {
         let sizes: Vec<i64> = self.specs.iter().map(|spec| spec.len() as i64).collect();
         let parts = flat.split_with_sizes(sizes, 0);
         let shaped = self.specs.iter().zip(parts).map(|(spec, part)| {
             let shape: Vec<i64> = spec.shape.iter().map(|&size| size as i64).collect();
-            (spec.name.clone(), part.view(shape.as_slice()))
+            part.view(shape.as_slice())
         });
         ParameterViews(shaped.collect())
     }

@@ -113,7 +113,7 @@ impl Worker {
             let (layout, kind) = (ParameterLayout::new(architecture, None), tensor_kind(precision));
             Ok(Self {
                 shape: SampleShape::of(architecture),
-                model: Model::new(architecture, kind, compute.device()),
+                model: Model::new(architecture, &layout, kind, compute.device()),
                 parameters: layout.views(&layout.flatten(weights, None, compute.device()).to_kind(kind)),
                 compute,
             })

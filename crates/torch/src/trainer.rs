@@ -133,7 +133,7 @@ impl TorchTrainer {
             && processes.is_single();
         Ok(Self {
             shape: SampleSpec::of(&architecture, bridge_setup).shape,
-            model: Model::new(&architecture, kind, device).with_bridge(bridge.map(Bridge::form)),
+            model: Model::new(&architecture, &layout, kind, device).with_bridge(bridge.map(Bridge::form)),
             bridge_setup: bridge_setup.cloned(),
             parameters: ParameterBuffer::new(master, kind, sparsity),
             optimiser,

@@ -1,5 +1,6 @@
 //! Self-attention, with an optional bias for each pair of squares.
 
+use super::tensors::{AttentionTensors, LayerTensors, Linear, Norm, SmolgenTensors};
 use super::{Pass, SQUARES, activate};
 use tandem_transformer::{Architecture, Attention, Mask, NormKind, SMOLGEN_EPSILON, Smolgen};
 use tch::{Device, Kind, Tensor};
@@ -17,31 +18,29 @@ pub(super) fn mask(architecture: &Architecture, kind: Kind, device: Device) -> O
 }
 
 impl Pass<'_> {
-    pub(super) fn attention(&self, x: &Tensor, name: &str) -> Tensor {
-        let qkv = self.project_qkv(x, name);
-        let bias = match &self.architecture().body.attention {
-            Attention::Plain { .. } => None,
-            Attention::Bias { .. } => {
-                Some(self.parameters.get(&format!("{name}.attention.pairs")).shallow_clone())
+    pub(super) fn attention(&self, x: &Tensor, layer: &LayerTensors) -> Tensor {
+        let qkv = self.project_qkv(x, &layer.attention);
+        let pairs = layer.attention.pairs.map(|pairs| self.tensor(pairs).shallow_clone());
+        let bias = match (&self.architecture().body.attention, &layer.smolgen, &self.model.tensors.generator)
+        {
+            (Attention::Smolgen(sizes), Some(tensors), Some(generator)) => {
+                Some(self.smolgen(x, sizes, tensors, generator))
             }
-            Attention::Smolgen(sizes) => Some(self.smolgen(x, sizes, &format!("{name}.smolgen"))),
+            _ => pairs,
         };
         let fused = self.model.fused.as_ref().filter(|_| self.model.mask.is_none());
         let attended = fused.and_then(|fused| fused.attend(&qkv, bias.as_ref()));
         let attended = attended.unwrap_or_else(|| self.attend(&qkv, bias));
-        self.linear(&attended, &format!("{name}.attention.out"))
+        self.linear(&attended, &layer.attention.output)
     }
 
     /// Queries, keys and values side by side, computed as one product: `[batch, tokens, 3 * width]`.
-    fn project_qkv(&self, x: &Tensor, name: &str) -> Tensor {
-        let concatenated = |kind: &str| {
-            let parts = ["query", "key", "value"];
-            let tensors = parts.map(|part| self.parameters.find(&format!("{name}.attention.{part}.{kind}")));
-            let tensors: Option<Vec<&Tensor>> = tensors.into_iter().collect();
-            tensors.map(|parts| Tensor::cat(&parts, 0))
-        };
-        let weights = concatenated("weight").unwrap_or_else(|| unreachable!("{name} has no attention"));
-        x.linear(&weights, concatenated("bias"))
+    fn project_qkv(&self, x: &Tensor, tensors: &AttentionTensors) -> Tensor {
+        let parts = [&tensors.query, &tensors.key, &tensors.value];
+        let weights = Tensor::cat(&parts.map(|part| self.tensor(part.weight)), 0);
+        let biases: Option<Vec<&Tensor>> =
+            parts.iter().map(|part| part.bias.map(|bias| self.tensor(bias))).collect();
+        x.linear(&weights, biases.map(|biases| Tensor::cat(&biases, 0)))
     }
 
     /// Scaled dot-product attention with a bias `[heads, tokens, tokens]` or `[batch, heads, tokens,
@@ -67,15 +66,16 @@ impl Pass<'_> {
     }
 
     /// Smolgen of lc0: a bias for each pair of squares, generated from the position.
-    fn smolgen(&self, x: &Tensor, sizes: &Smolgen, name: &str) -> Tensor {
+    fn smolgen(&self, x: &Tensor, sizes: &Smolgen, tensors: &SmolgenTensors, generator: &Linear) -> Tensor {
         let (batch, num_heads) = (x.size()[0], self.architecture().body.heads as i64);
-        let layer = |hidden: &Tensor, part: &str| {
-            let hidden = activate(&self.linear(hidden, &format!("{name}.{part}")), sizes.activation);
-            self.plain_norm(&hidden, &format!("{name}.{part}_norm"), NormKind::Layer, SMOLGEN_EPSILON)
+        let layer = |hidden: &Tensor, linear: &Linear, norm: &Norm| {
+            let hidden = activate(&self.linear(hidden, linear), sizes.activation);
+            self.plain_norm(&hidden, norm, NormKind::Layer, SMOLGEN_EPSILON)
         };
-        let squares = self.linear(x, &format!("{name}.squares")).reshape([batch, -1]);
-        let generated = layer(&layer(&squares, "board"), "heads");
+        let squares = self.linear(x, &tensors.squares).reshape([batch, -1]);
+        let board = layer(&squares, &tensors.board, &tensors.board_norm);
+        let generated = layer(&board, &tensors.heads, &tensors.heads_norm);
         let generated = generated.view([batch, num_heads, sizes.generated as i64]);
-        self.linear(&generated, "smolgen.generator").view([batch, num_heads, SQUARES, SQUARES])
+        self.linear(&generated, generator).view([batch, num_heads, SQUARES, SQUARES])
     }
 }

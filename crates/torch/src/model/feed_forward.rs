@@ -1,5 +1,6 @@
 //! Feed-forward layers: dense, gated, and mixtures of experts.
 
+use super::tensors::{FeedForwardTensors, LayerTensors, Linear};
 use super::{Pass, accumulation_kind};
 use tandem_transformer::{Experts, FeedForward};
 use tch::{Device, Kind, Tensor};
@@ -13,29 +14,35 @@ pub(crate) struct Routing {
 }
 
 impl Pass<'_> {
-    pub(super) fn feed_forward_branch(&self, x: &Tensor, name: &str) -> Tensor {
-        match &self.architecture().body.feed_forward {
-            FeedForward::Dense { .. } | FeedForward::Gated { .. } => {
-                self.feed_forward(x, &format!("{name}.feed_forward"))
+    pub(super) fn feed_forward_branch(&self, x: &Tensor, layer: &LayerTensors) -> Tensor {
+        match (&self.architecture().body.feed_forward, &layer.router) {
+            (FeedForward::Experts(experts), Some(router)) => {
+                self.experts(x, experts, router, &layer.feed_forward)
             }
-            FeedForward::Experts(experts) => self.experts(x, experts, name),
+            _ => self.feed_forward(x, &layer.feed_forward[0]),
         }
     }
 
-    pub(super) fn feed_forward(&self, x: &Tensor, name: &str) -> Tensor {
-        let activated = self.linear_activation(x, &format!("{name}.in"));
-        let hidden = match self.parameters.find(&format!("{name}.gate.weight")) {
-            Some(_) => activated * self.linear(x, &format!("{name}.gate")),
+    pub(super) fn feed_forward(&self, x: &Tensor, tensors: &FeedForwardTensors) -> Tensor {
+        let activated = self.linear_activation(x, &tensors.input);
+        let hidden = match &tensors.gate {
+            Some(gate) => activated * self.linear(x, gate),
             None => activated,
         };
-        self.linear(&hidden, &format!("{name}.out"))
+        self.linear(&hidden, &tensors.output)
     }
 
     /// Top-k routing: each token passes through the `chosen` experts with the highest logits, weighted by the
     /// softmax over those alone.
-    fn experts(&self, x: &Tensor, experts: &Experts, name: &str) -> Tensor {
+    fn experts(
+        &self,
+        x: &Tensor,
+        experts: &Experts,
+        router: &Linear,
+        tensors: &[FeedForwardTensors],
+    ) -> Tensor {
         let tokens = x.reshape([-1, self.architecture().body.width as i64]);
-        let logits = self.linear(&tokens, &format!("{name}.router"));
+        let logits = self.linear(&tokens, router);
         let logits = logits.to_kind(accumulation_kind(logits.kind()));
         let (top_logits, top_experts) = logits.topk(experts.chosen as i64, -1, true, true);
         let zeros = logits.zeros_like();
@@ -44,9 +51,9 @@ impl Pass<'_> {
         let chosen = zeros.scatter_value(1, &top_experts, 1.0);
         let load = chosen.mean_dim(&[0i64][..], false, Kind::Float) / experts.chosen as f64;
         let output = if uses_batched_experts(experts, x.device()) {
-            self.experts_batched(&tokens, &gates, name)
+            self.experts_batched(&tokens, &gates, tensors)
         } else {
-            self.experts_sequential(&tokens, &gates, &chosen, name)
+            self.experts_sequential(&tokens, &gates, &chosen, tensors)
         };
         self.routing.borrow_mut().push(Routing { logits, load });
         output.view_as(x)
@@ -58,16 +65,16 @@ impl Pass<'_> {
         x: &Tensor,
         gates: &Tensor,
         chosen: &Tensor,
-        name: &str,
+        tensors: &[FeedForwardTensors],
     ) -> Tensor {
         let mut output = x.zeros_like();
-        for expert in 0..gates.size()[1] {
+        for (expert, tensors) in (0..).zip(tensors) {
             let tokens = chosen.select(1, expert).nonzero().squeeze_dim(1);
             if tokens.size()[0] == 0 {
                 continue;
             }
             let gate = gates.select(1, expert).index_select(0, &tokens).unsqueeze(1);
-            let out = self.feed_forward(&x.index_select(0, &tokens), &format!("{name}.experts.{expert}"));
+            let out = self.feed_forward(&x.index_select(0, &tokens), tensors);
             output = output.index_add(0, &tokens, &(out * gate));
         }
         output
@@ -75,31 +82,37 @@ impl Pass<'_> {
 
     /// Runs all experts on all tokens, as one wide layer in which most weights of a token are zero: more
     /// arithmetic, but no synchronisation with the CPU.
-    pub(super) fn experts_batched(&self, tokens: &Tensor, gates: &Tensor, name: &str) -> Tensor {
-        let num_experts = gates.size()[1];
-        let tensor_name = |expert: i64, part: &str| format!("{name}.experts.{expert}.{part}");
-        let weights = |part: &str, dim: i64| {
-            let parts: Vec<&Tensor> =
-                (0..num_experts).map(|expert| self.parameters.get(&tensor_name(expert, part))).collect();
+    pub(super) fn experts_batched(
+        &self,
+        tokens: &Tensor,
+        gates: &Tensor,
+        tensors: &[FeedForwardTensors],
+    ) -> Tensor {
+        let weights = |part: fn(&FeedForwardTensors) -> &Linear, dim: i64| {
+            let parts: Vec<&Tensor> = tensors.iter().map(|expert| self.tensor(part(expert).weight)).collect();
             Tensor::cat(&parts, dim)
         };
-        let biases = |part: &str| {
+        let biases = |part: fn(&FeedForwardTensors) -> Option<&Linear>| {
             let parts: Option<Vec<&Tensor>> =
-                (0..num_experts).map(|expert| self.parameters.find(&tensor_name(expert, part))).collect();
+                tensors.iter().map(|expert| part(expert)?.bias.map(|bias| self.tensor(bias))).collect();
             parts.map(|parts| Tensor::stack(&parts, 0))
         };
-        let in_bias = biases("in.bias").map(|biases| biases.flatten(0, 1));
-        let activated = self.matmul_activation(tokens, &weights("in.weight", 0), in_bias.as_ref());
-        let hidden = match self.parameters.find(&tensor_name(0, "gate.weight")) {
-            Some(_) => {
-                let bias = biases("gate.bias").map(|biases| biases.flatten(0, 1));
-                activated * tokens.linear(&weights("gate.weight", 0), bias)
+        let in_bias = biases(|expert| Some(&expert.input)).map(|biases| biases.flatten(0, 1));
+        let in_weights = weights(|expert| &expert.input, 0);
+        let activated = self.matmul_activation(tokens, &in_weights, in_bias.as_ref());
+        let gate_weights: Option<Vec<&Tensor>> =
+            tensors.iter().map(|expert| expert.gate.as_ref().map(|gate| self.tensor(gate.weight))).collect();
+        let hidden = match gate_weights {
+            Some(gate_weights) => {
+                let bias = biases(|expert| expert.gate.as_ref()).map(|biases| biases.flatten(0, 1));
+                activated * tokens.linear(&Tensor::cat(&gate_weights, 0), bias)
             }
             None => activated,
         };
-        let hidden = hidden.view([tokens.size()[0], num_experts, -1]) * gates.unsqueeze(2);
-        let output = hidden.flatten(1, 2).linear(&weights("out.weight", 1), None::<&Tensor>);
-        match biases("out.bias") {
+        let hidden = hidden.view([tokens.size()[0], tensors.len() as i64, -1]) * gates.unsqueeze(2);
+        let out_weights = weights(|expert| &expert.output, 1);
+        let output = hidden.flatten(1, 2).linear(&out_weights, None::<&Tensor>);
+        match biases(|expert| Some(&expert.output)) {
             Some(biases) => output + gates.matmul(&biases),
             None => output,
         }

@@ -107,7 +107,7 @@ fn outputs_match_our_own_inference() {
         let mut scratch = Scratch::default();
         let expected = network.run(&inputs, &mut scratch).unwrap();
         let layout = ParameterLayout::new(&architecture, None);
-        let model = Model::new(&architecture, Kind::Float, Device::Cpu);
+        let model = Model::new(&architecture, &layout, Kind::Float, Device::Cpu);
         let outputs =
             model.forward(&layout.views(&layout.flatten(&weights, None, Device::Cpu)), &random.model);
         for (position, expected) in expected.iter().enumerate() {
@@ -138,7 +138,7 @@ fn batched_experts_match_sequential_ones() {
         architecture.body.feed_forward = tandem_transformer::FeedForward::Experts(experts);
         let layout = ParameterLayout::new(&architecture, None);
         let values = layout.flatten(&Weights::random(architecture.clone(), 3), None, Device::Cpu);
-        let model = Model::new(&architecture, Kind::Double, Device::Cpu);
+        let model = Model::new(&architecture, &layout, Kind::Double, Device::Cpu);
         let double = (Kind::Double, Device::Cpu);
         let width = architecture.body.width as i64;
         let tokens = (Tensor::arange(11 * width, double) * 0.37).sin().view([11, width]);
@@ -152,9 +152,10 @@ fn batched_experts_match_sequential_ones() {
             let gates = (&chosen * 0.3 * (Tensor::arange(5, double) + 1.0)).set_requires_grad(true);
             let tensors = layout.views(&values);
             let pass = Pass { model: &model, parameters: &tensors, routing: RefCell::default() };
+            let experts = &model.tensors.layers[1].feed_forward;
             let output = match is_batched {
-                true => pass.experts_batched(&tokens, &gates, "layers.1"),
-                false => pass.experts_sequential(&tokens, &gates, &chosen, "layers.1"),
+                true => pass.experts_batched(&tokens, &gates, experts),
+                false => pass.experts_sequential(&tokens, &gates, &chosen, experts),
             };
             output.square().sum(Kind::Double).backward();
             // Gradients of gates count only for chosen experts.
@@ -206,7 +207,7 @@ fn gradients_match_finite_differences() {
                 .g_add_scalar_(0.03);
         }
         let values = values.set_requires_grad(true);
-        let mut model = Model::new(&architecture, Kind::Double, Device::Cpu).with_bridge(form);
+        let mut model = Model::new(&architecture, &layout, Kind::Double, Device::Cpu).with_bridge(form);
         model.mask = attention::mask(&architecture, Kind::Double, Device::Cpu);
         let mut random = random_inputs(&architecture, 2, 21);
         if let ModelInputs::Squares { bridge_inputs, .. } = &mut random.model {
