@@ -7,7 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
 use tandem_train::transformer::AnyRecipe;
-use tandem_train::{CpuTrainer, Job, Loader, Recipe, StepMetrics, Trainer, speed};
+use tandem_train::{CpuTrainer, Job, Loader, NnueTrainer, Recipe, StepMetrics, TrainError, Trainer, speed};
 
 /// Measure how many positions per second training processes
 ///
@@ -69,8 +69,9 @@ pub(crate) struct TrainSpeedArgs {
 /// Number of different batches that are used in turn.
 const BATCHES: u64 = 4;
 
-/// Steps before the clock starts, in which memory is touched for the first time.
-const WARM_UP: usize = 4;
+/// Steps before the clock starts, in which memory is touched for the first time, libtorch chooses its algorithms
+/// and a CUDA graph is recorded.
+const WARM_UP: usize = 8;
 
 /// Runs the command.
 ///
@@ -143,14 +144,11 @@ fn time_features(args: &TrainSpeedArgs, job: &Job, active: usize) -> Result<(), 
     let features: Vec<_> =
         (0..BATCHES).map(|seed| speed::random_features(job, args.batch, active, seed)).collect();
     let mut trainer = CpuTrainer::new(job.clone(), job.initial_state(1));
-    for step in 0..WARM_UP {
-        trainer.train_step_features(&features[step % features.len()], 1e-3);
-    }
-    let since = Instant::now();
-    for step in 0..args.steps {
-        trainer.train_step_features(&features[step % features.len()], 1e-3);
-    }
-    print_speed(args, since, &trainer.take_metrics()?);
+    let step = |trainer: &mut CpuTrainer, at: usize| {
+        trainer.train_step_features(&features[at % features.len()], 1e-3);
+        Ok(())
+    };
+    outln!("{}", time_steps(&mut trainer, step, args.batch, args.steps)?);
     Ok(())
 }
 
@@ -159,27 +157,35 @@ fn time_positions(args: &TrainSpeedArgs, job: &Job, device: Device) -> Result<()
     let batches: Vec<_> =
         (0..BATCHES).map(|seed| speed::random_batch(args.batch, args.pieces, seed)).collect();
     let mut trainer = device.trainer(job, job.initial_state(1), args.batch)?;
-    for step in 0..WARM_UP {
-        trainer.train_step(&batches[step % batches.len()], 1e-3)?;
-    }
-    trainer.take_metrics()?;
-    let since = Instant::now();
-    for step in 0..args.steps {
-        trainer.train_step(&batches[step % batches.len()], 1e-3)?;
-    }
-    let metrics = trainer.take_metrics()?;
-    print_speed(args, since, &metrics);
+    let step = |trainer: &mut NnueTrainer, at: usize| trainer.train_step(&batches[at % batches.len()], 1e-3);
+    outln!("{}", time_steps(&mut *trainer, step, args.batch, args.steps)?);
     Ok(())
 }
 
-fn print_speed(args: &TrainSpeedArgs, since: Instant, metrics: &[StepMetrics]) {
+/// Times training steps of any network, after a few that are not timed; `step` makes the step of a number.
+/// Returns the speed as text.
+///
+/// # Errors
+///
+/// When the device fails.
+pub(crate) fn time_steps<T: Trainer + ?Sized>(
+    trainer: &mut T,
+    step: impl Fn(&mut T, usize) -> Result<(), TrainError>,
+    batch: usize,
+    steps: usize,
+) -> Result<String, LabError> {
+    (0..WARM_UP).try_for_each(|at| step(trainer, at))?;
+    trainer.take_metrics()?;
+    let since = Instant::now();
+    (0..steps).try_for_each(|at| step(trainer, at))?;
+    let metrics = trainer.take_metrics()?;
     let seconds = since.elapsed().as_secs_f64();
     let loss = |step: Option<&StepMetrics>| step.map_or(0.0, |step| step.loss);
-    outln!(
+    Ok(format!(
         "{:.0} positions a second, {:.1} microseconds a step; loss {:.5} -> {:.5}",
-        (args.batch * args.steps) as f64 / seconds,
-        seconds * 1e6 / args.steps as f64,
+        (batch * steps) as f64 / seconds,
+        seconds * 1e6 / steps as f64,
         loss(metrics.first()),
         loss(metrics.last())
-    );
+    ))
 }

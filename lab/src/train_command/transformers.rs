@@ -6,8 +6,8 @@ use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
 use crate::model_card::{ModelCard, sha256};
+use crate::train_speed_command::time_steps;
 use std::path::Path;
-use std::time::Instant;
 use tandem_hybrid::Hybrid;
 use tandem_torch::{Compute, Processes, TorchTrainer};
 use tandem_train::transformer::*;
@@ -141,8 +141,6 @@ pub(crate) fn measure(
     steps: usize,
 ) -> Result<(), LabError> {
     const BATCHES: usize = 4;
-    // Steps before the clock starts, in which libtorch chooses its algorithms and a CUDA graph is recorded.
-    const WARM_UP: usize = 8;
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
     let compute = compute_of(device)?;
     compute.set_num_threads(threads);
@@ -164,25 +162,12 @@ pub(crate) fn measure(
     drop(loader);
     let start = InitialNetworks { weights: &weights, bridge_setup: bridge_setup.as_ref() };
     let mut trainer = TorchTrainer::new(recipe, start, None, compute, Processes::single())?;
-    for step in 0..WARM_UP {
-        trainer.train_step(&batches[step % BATCHES], 1e-3)?;
-    }
-    trainer.take_metrics()?;
-    let since = Instant::now();
-    for step in 0..steps {
-        trainer.train_step(&batches[step % BATCHES], 1e-3)?;
-    }
-    let metrics = trainer.take_metrics()?;
-    let seconds = since.elapsed().as_secs_f64();
+    let step = |trainer: &mut TorchTrainer, at: usize| trainer.train_step(&batches[at % BATCHES], 1e-3);
+    let speed = time_steps(&mut trainer, step, recipe.training.batch, steps)?;
     let memory = trainer
         .peak_memory()
         .map_or_else(String::new, |bytes| format!("; peak GPU memory {:.2} GB", bytes as f64 / 1e9));
-    outln!(
-        "{:.0} positions a second, {:.2} ms a step; loss {:.4}{memory}",
-        (recipe.training.batch * steps) as f64 / seconds,
-        seconds * 1e3 / steps as f64,
-        metrics.last().map_or(f64::NAN, |step| step.loss)
-    );
+    outln!("{speed}{memory}");
     Ok(())
 }
 
