@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Speed of our transformers and of onnxruntime, on one core, in one run.
 
-    scripts/transformer_speed.py SPEED LAB [--rounds N] [--activation NAME]
+    scripts/transformer_speed.py LAB [--rounds N] [--activation NAME]
 
-SPEED is the example `speed` of `tandem-transformer` and LAB is `tandem-lab`, both
-built for release. The network of `examples/speed.toml`, with another activation
-if one is named, is exported to ONNX, and onnxruntime runs it with one thread, in
-f32 and with 8-bit weights as `quantize_dynamic` makes them. All take turns for
-several rounds, and the best CPU time of each counts, so that other load on the
-machine matters little.
+LAB is `tandem-lab`, built for release; our own times are those of `cargo bench -p
+tandem-transformer --bench forward`. The network of `benches/speed.toml`, with
+another activation if one is named, is exported to ONNX, and onnxruntime runs it
+with one thread, in f32 and with 8-bit weights as `quantize_dynamic` makes them.
+All take turns for several rounds, and the best time of each counts, so that other
+load on the machine matters little.
 
 It prints a table in Markdown: milliseconds a position for batches of 1 and of
 16, the speedup of a position in a batch of 16, and our speedup over onnxruntime
@@ -16,7 +16,9 @@ in the same precision. It needs numpy, onnx and onnxruntime.
 """
 
 import argparse
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,8 @@ import numpy as np
 import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-ARCHITECTURE = pathlib.Path(__file__).parent.parent / "crates/transformer/examples/speed.toml"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ARCHITECTURE = ROOT / "crates/transformer/benches/speed.toml"
 CHANNELS = 19
 BATCHES = (1, 16)
 # CPU time of each measurement in a round.
@@ -58,20 +61,25 @@ def milliseconds(session, batch):
     return 1e3 * best
 
 
-def ours(speed, architecture):
-    """Our own times, by instruction set and precision."""
-    arguments = [speed, architecture, "avx2", "avx512", "amx"] + [str(batch) for batch in BATCHES]
-    lines = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.splitlines()
+# A line of the benchmark: instruction set, precision, batch, and the fastest run.
+LINE = re.compile(r"(avx2|avx512|amx) (\w+) batch (\d+) +([\d.]+) (ns|µs|ms|s) ")
+MILLISECONDS = {"ns": 1e-6, "µs": 1e-3, "ms": 1, "s": 1e3}
+
+
+def ours(architecture):
+    """Our own times of a position in milliseconds for each of BATCHES, by instruction set and precision."""
+    command = ["cargo", "bench", "-q", "-p", "tandem-transformer", "--bench", "forward"]
+    environment = os.environ | {"TANDEM_ARCHITECTURE": str(architecture)}
+    run = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd=ROOT)
     found = {}
-    for line in lines[1:]:
-        isa, precision, *times = line.split()
-        found[isa, precision] = [float(number) for number in times]
+    for isa, precision, batch, time, unit in LINE.findall(run.stdout):
+        times = found.setdefault((isa, precision), [float("inf")] * len(BATCHES))
+        times[BATCHES.index(int(batch))] = float(time) * MILLISECONDS[unit] / int(batch)
     return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("speed")
     parser.add_argument("lab")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--activation", default="mish")
@@ -89,7 +97,7 @@ def main():
         for _ in range(options.rounds):
             for name, session in peers.items():
                 take(("onnxruntime", name), [milliseconds(session, batch) for batch in BATCHES])
-            for name, times in ours(options.speed, architecture).items():
+            for name, times in ours(architecture).items():
                 take(name, times)
 
     print(f"onnxruntime {onnxruntime.__version__}, {options.activation}, best of {options.rounds} rounds")
