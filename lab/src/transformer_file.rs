@@ -4,8 +4,8 @@ use crate::error::LabError;
 use crate::model_card::sha256;
 use std::path::{Path, PathBuf};
 use tandem_transformer::{
-    Architecture, ArchitectureError, Attention, Embedding, FeedForward, FileDescription, FileError, Format,
-    Input, Mask, NormKind, NormPlace, PolicyKind, Preset, Weights,
+    Architecture, ArchitectureError, Embedding, FileDescription, FileError, Format, Input, Mask, NormKind,
+    NormPlace, PolicyKind, Preset, Weights,
 };
 
 /// A transformer file that was read into memory.
@@ -159,37 +159,14 @@ pub(crate) fn facts(architecture: &Architecture) -> Vec<(&'static str, String)> 
     for (there, word) in [(body.norm.deepnorm, ", deepnorm"), (body.norm.last, ", and a final one")] {
         norm += if there { word } else { "" };
     }
-    let with = |biases: bool| if biases { ", biases" } else { "" };
-    let biases = with(body.attention.biases());
-    let attention = match &body.attention {
-        Attention::Plain { .. } => format!("plain{biases}"),
-        Attention::Bias { .. } => format!("a learned bias for each pair of squares{biases}"),
-        Attention::Smolgen(smolgen) => format!(
-            "smolgen {}/{}/{}, {:?}{biases}",
-            smolgen.compressed, smolgen.hidden, smolgen.generated, smolgen.activation
-        )
-        .to_lowercase(),
-    };
-    let feed_forward = match &body.feed_forward {
-        FeedForward::Dense { width, biases } => format!("dense {width}{}", with(*biases)),
-        FeedForward::Gated { width, biases } => format!("gated {width}{}", with(*biases)),
-        FeedForward::Experts(experts) => format!(
-            "{} of {} experts, {} {}{}",
-            experts.chosen,
-            experts.count,
-            if experts.gated { "gated" } else { "dense" },
-            experts.width,
-            with(experts.biases)
-        ),
-    };
     let outputs = heads(architecture).into_iter().map(|(name, sizes)| format!("{name} ({sizes})"));
     vec![
         ("input", input),
         ("embedding", embedding),
         ("layers", layers),
         ("attention heads", body.heads.to_string()),
-        ("attention", attention),
-        ("feed-forward", feed_forward),
+        ("attention", body.attention.to_string()),
+        ("feed-forward", body.feed_forward.to_string()),
         ("activation", format!("{:?}", body.activation).to_lowercase()),
         ("norm", norm),
         ("heads", outputs.collect::<Vec<_>>().join(", ")),

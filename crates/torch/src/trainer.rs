@@ -124,7 +124,7 @@ impl TorchTrainer {
         let sparsity = training.sparsity.map(|Sparsity::TwoOfFour| layout.clone());
         let has_fixed_shapes = match &architecture.body.feed_forward {
             FeedForward::Experts(experts) => uses_batched_experts(experts, device),
-            FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
+            _ => true,
         };
         let captures = training.cuda_graph
             && compute.supports_graphs()

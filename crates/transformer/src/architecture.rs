@@ -8,9 +8,12 @@ mod check;
 mod presets;
 mod tensors;
 
+pub(crate) use check::{MAX_COUNT, impossible, sized, within};
 pub use presets::Preset;
+pub(crate) use tensors::List;
 pub use tensors::TensorSpec;
 
+use crate::blocks::{Attention, FeedForward};
 use crate::encoding::{planes, squares};
 use serde::{Deserialize, Serialize};
 use tandem_chess::move_map::searchless;
@@ -21,8 +24,6 @@ pub(crate) const SQUARES: usize = 64;
 /// Number of leading channels (input values) of a square that encode its piece; the dense-board embedding
 /// reads only these.
 pub const PIECE_CHANNELS: usize = 12;
-/// Epsilon that smolgen's layer norms add to the variance, fixed as in lc0.
-pub const SMOLGEN_EPSILON: f32 = 1e-3;
 /// Tokens of a position as text: 77 characters of the FEN after a leading zero token.
 pub(crate) const TEXT_TOKENS: usize = 78;
 /// Entries of the embedding table that text tokens, actions and buckets share.
@@ -188,98 +189,6 @@ pub enum NormPlace {
     Pre,
     /// Post-norm: after the branch has been added to the residual stream.
     Post,
-}
-
-/// Multi-head attention. The variants differ in the logits that are added to the products of queries and keys
-/// before the softmax.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum Attention {
-    /// Scaled dot products of queries and keys, without a bias of the logits. The only kind for text.
-    Plain {
-        /// Adds biases to the query, key, value and output projections.
-        biases: bool,
-    },
-    /// With a learned logit for each pair of squares and each head, added to the products.
-    Bias {
-        /// Adds biases to the query, key, value and output projections.
-        biases: bool,
-    },
-    /// With smolgen: logits for each pair of squares and each head, which small layers generate from the
-    /// position itself.
-    Smolgen(Smolgen),
-}
-
-/// Sizes of smolgen, lc0's generator of position-dependent attention logits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Smolgen {
-    /// Adds biases to the query, key, value and output projections of attention.
-    pub biases: bool,
-    /// Number of values that each square is compressed to, by a layer without biases.
-    pub compressed: usize,
-    /// Number of values that the compressed squares of the whole board are projected to.
-    pub hidden: usize,
-    /// Number of values for each head, from which one layer that all blocks share generates 64 × 64 logits.
-    pub generated: usize,
-    /// Activation function of smolgen's layers; SiLU by default.
-    #[serde(default = "default_smolgen_activation")]
-    pub activation: Activation,
-}
-
-fn default_smolgen_activation() -> Activation {
-    Activation::Silu
-}
-
-impl Attention {
-    /// True if the query, key, value and output projections have biases.
-    pub fn biases(&self) -> bool {
-        match self {
-            Self::Plain { biases } | Self::Bias { biases } => *biases,
-            Self::Smolgen(smolgen) => smolgen.biases,
-        }
-    }
-}
-
-/// Feed-forward layer of a block, applied to each token separately.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum FeedForward {
-    /// Two linear layers with an activation between them.
-    Dense {
-        /// Hidden width: values between the two layers. Usually two to four times the model width.
-        width: usize,
-        /// Adds biases to both layers, as lc0's networks have them.
-        biases: bool,
-    },
-    /// Gated linear unit: two layers side by side, the activated one times the other, and an output layer.
-    Gated {
-        /// Hidden width: values of the gate, and between the layers.
-        width: usize,
-        /// Adds biases to all three layers; searchless chess has none.
-        biases: bool,
-    },
-    /// Mixture of experts: a router chooses a few feed-forward layers for each token.
-    Experts(Experts),
-}
-
-/// Sizes of a mixture of experts: several feed-forward layers, of which a router (a small linear layer)
-/// chooses a few for each token. Only these are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Experts {
-    /// Number of experts (parallel feed-forward layers) in each block, from 1 to 256.
-    pub count: usize,
-    /// Experts that a token passes through (top-k routing), from 1 to `count`.
-    pub chosen: usize,
-    /// Hidden width of one expert: values between its two layers.
-    pub width: usize,
-    /// Makes each expert a gated linear unit; a dense pair of layers by default.
-    #[serde(default)]
-    pub gated: bool,
-    /// Adds biases to the experts' layers; the router never has any.
-    #[serde(default)]
-    pub biases: bool,
 }
 
 /// Output heads of a network. Heads that are absent from the TOML are not built; at least one must be

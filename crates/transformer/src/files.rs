@@ -2,7 +2,7 @@
 
 mod description;
 mod lc0;
-mod onnx;
+pub(crate) mod onnx;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ttn;
@@ -265,10 +265,6 @@ fn difference(own: &Architecture, given: &Architecture) -> String {
 impl Architecture {
     /// Lower bound of the number of tensors, found without building their list.
     fn min_tensors(&self) -> usize {
-        let experts = match &self.body.feed_forward {
-            crate::FeedForward::Experts(experts) => 2 * experts.count,
-            _ => 2,
-        };
-        self.body.layers.saturating_mul(4 + experts)
+        self.body.layers.saturating_mul(4 + self.body.feed_forward.min_tensors())
     }
 }

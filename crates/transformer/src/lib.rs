@@ -30,6 +30,7 @@
 mod aligned;
 mod architecture;
 mod batch;
+mod blocks;
 pub mod encoding;
 mod files;
 mod floats;
@@ -46,11 +47,12 @@ mod test_nets;
 mod weights;
 
 pub use architecture::{
-    Activation, Architecture, ArchitectureError, Attention, Body, BucketHead, DenseBoard, Embedding, Experts,
-    FeedForward, Heads, Input, Mask, MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PIECE_CHANNELS,
-    PolicyHead, PolicyKind, PolicyTarget, Preset, SMOLGEN_EPSILON, Smolgen, TensorSpec, ValueHead,
+    Activation, Architecture, ArchitectureError, Body, BucketHead, DenseBoard, Embedding, Heads, Input, Mask,
+    MoveValueHead, MovesLeftHead, Norm, NormKind, NormPlace, PIECE_CHANNELS, PolicyHead, PolicyKind,
+    PolicyTarget, Preset, TensorSpec, ValueHead,
 };
 pub use batch::PositionBatch;
+pub use blocks::{Attention, Experts, FeedForward, SMOLGEN_EPSILON, Smolgen};
 pub use files::{
     FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnsupportedNetwork, reseal,
 };

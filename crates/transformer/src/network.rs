@@ -1,9 +1,7 @@
 //! Networks for inference: weights packed for an instruction set, and the forward pass through all blocks.
 
-mod attention;
 mod builder;
 mod embedding;
-mod feed_forward;
 mod heads;
 mod inputs;
 mod norm;
@@ -14,17 +12,18 @@ pub use inputs::{InputError, Inputs};
 pub use observer::{AttentionObserver, AttentionView};
 pub use scratch::Scratch;
 
+pub(crate) use builder::Builder;
+pub(crate) use norm::NormLayer;
+pub(crate) use scratch::{Sequence, TokenBatch};
+
 use crate::aligned::Aligned;
+use crate::blocks::{AttentionLayer, FeedForwardLayer};
 use crate::kernels::{Epilogue, Kernels};
 use crate::linear::Precision;
 use crate::{Architecture, Isa, NormPlace, Outputs, Weights};
-use attention::AttentionLayer;
-use builder::Builder;
 use embedding::EmbeddingLayer;
-use feed_forward::FeedForwardLayer;
 use heads::HeadLayers;
-use norm::NormLayer;
-use scratch::{Cursor, TokenBatch};
+use scratch::Cursor;
 
 /// A network for inference on CPUs.
 ///
@@ -171,7 +170,7 @@ impl Network {
 
 /// Input of a residual branch: the stream itself (post-norm), or its normalised copy (pre-norm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+pub(crate) enum Source {
     Stream,
     Normed,
 }

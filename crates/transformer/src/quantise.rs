@@ -1,5 +1,6 @@
 //! Quantisation of weights to int8: a scale for each output of a layer, and the error that this makes.
 
+use crate::blocks::feed_forward;
 use crate::{TensorSpec, Weights};
 
 /// Largest int8 value in use; -128 is left out so that the range is symmetric.
@@ -63,9 +64,8 @@ pub struct QuantisationLoss {
 /// and the outputs are sensitive to them: the layer that reads the input, whose clock channel is far larger
 /// than the others, routers, and the last layers of heads.
 pub(crate) fn is_exact(layer: &str) -> bool {
-    const EXACT: [&str; 10] = [
+    const EXACT: [&str; 9] = [
         "embedding.squares",
-        "router",
         "promotion",
         "wdl",
         "error",
@@ -75,7 +75,10 @@ pub(crate) fn is_exact(layer: &str) -> bool {
         "state_value",
         "policy",
     ];
-    EXACT.iter().any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
+    EXACT
+        .iter()
+        .chain(&feed_forward::EXACT)
+        .any(|exact| layer == *exact || layer.ends_with(&format!(".{exact}")))
 }
 
 /// True for int8 layers that read their input as two bytes, the second one for the residual of the first. Of
@@ -83,8 +86,7 @@ pub(crate) fn is_exact(layer: &str) -> bool {
 /// and values, and a third from the input of the first layer after attention. A policy's queries and keys
 /// choose the move, and cost little.
 pub(crate) fn reads_residual(layer: &str) -> bool {
-    let is_mixed = layer.contains("feed_forward.") || layer.contains(".experts.");
-    layer.ends_with(".query") || (is_mixed && (layer.ends_with(".in") || layer.ends_with(".gate")))
+    layer.ends_with(".query") || feed_forward::reads_residual(layer)
 }
 
 /// True if a tensor is stored as int8 in quantised networks: weights of linear layers are, except the few

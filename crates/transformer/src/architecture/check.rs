@@ -7,7 +7,7 @@ use super::*;
 /// cannot overflow.
 const MAX_SIZE: usize = 1 << 16;
 /// Largest number of layers, and of experts in each: a hostile description must not list billions of tensors.
-const MAX_COUNT: usize = 256;
+pub(crate) const MAX_COUNT: usize = 256;
 /// Largest number of tensors that a file's header can describe.
 const MAX_TENSORS: usize = 100_000;
 /// Largest number of parameters, ten times as many as the largest known chess transformer has.
@@ -19,9 +19,6 @@ impl Architecture {
     /// # Errors
     /// Names the first key whose value is out of range or does not fit the others, with the reason.
     pub fn check(&self) -> Result<(), ArchitectureError> {
-        let impossible =
-            |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
-        let sized = |key: &'static str, size: usize| within(key, size, MAX_SIZE);
         let Self { input, embedding, body, heads } = self;
         let text = *input == Input::Text;
         sized("body.width", body.width)?;
@@ -46,30 +43,8 @@ impl Architecture {
             sized("embedding.channels", board.channels)?;
             sized("embedding.feed_forward", board.feed_forward)?;
         }
-        match &body.attention {
-            Attention::Plain { .. } => {}
-            _ if text => {
-                return impossible("body.attention.kind", "pairs of squares need a token for each square");
-            }
-            Attention::Bias { .. } => {}
-            Attention::Smolgen(smolgen) => {
-                sized("body.attention.compressed", smolgen.compressed)?;
-                sized("body.attention.hidden", smolgen.hidden)?;
-                sized("body.attention.generated", smolgen.generated)?;
-            }
-        }
-        match &body.feed_forward {
-            FeedForward::Dense { width, .. } | FeedForward::Gated { width, .. } => {
-                sized("body.feed_forward.width", *width)?;
-            }
-            FeedForward::Experts(experts) => {
-                sized("body.feed_forward.width", experts.width)?;
-                within("body.feed_forward.count", experts.count, MAX_COUNT)?;
-                if !(1..=experts.count).contains(&experts.chosen) {
-                    return impossible("body.feed_forward.chosen", "must be from 1 to count");
-                }
-            }
-        }
+        body.attention.check(text)?;
+        body.feed_forward.check()?;
         self.check_heads(text)?;
         let tensors = self.tensors();
         if tensors.len() > MAX_TENSORS {
@@ -86,8 +61,6 @@ impl Architecture {
     }
 
     fn check_heads(&self, text: bool) -> Result<(), ArchitectureError> {
-        let impossible =
-            |key, problem: &str| Err(ArchitectureError::Impossible { key, problem: problem.into() });
         let Heads { action_value, state_value, policy, moves_left, move_value, .. } = &self.heads;
         let values = self.heads.values();
         let of_text = [("heads.action_value", action_value), ("heads.state_value", state_value)];
@@ -170,7 +143,18 @@ const VALUE_KEYS: [[&str; 3]; 3] = [
     ["heads.short_term.channels", "heads.short_term.hidden", "heads.short_term.buckets"],
 ];
 
-fn within(key: &'static str, size: usize, most: usize) -> Result<(), ArchitectureError> {
+/// Error for the value of a key.
+pub(crate) fn impossible(key: &'static str, problem: &str) -> Result<(), ArchitectureError> {
+    Err(ArchitectureError::Impossible { key, problem: problem.into() })
+}
+
+/// Returns an error unless the size is from 1 to the largest one.
+pub(crate) fn sized(key: &'static str, size: usize) -> Result<(), ArchitectureError> {
+    within(key, size, MAX_SIZE)
+}
+
+/// Returns an error unless the size is from 1 to `most`.
+pub(crate) fn within(key: &'static str, size: usize, most: usize) -> Result<(), ArchitectureError> {
     if (1..=most).contains(&size) {
         return Ok(());
     }
@@ -180,6 +164,7 @@ fn within(key: &'static str, size: usize, most: usize) -> Result<(), Architectur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FeedForward;
 
     fn changed(preset: Preset, from: &str, to: &str) -> String {
         let text = preset.architecture().to_toml();

@@ -26,21 +26,21 @@ impl TensorSpec {
 
 /// Tensors collected so far, in order of use.
 #[derive(Default)]
-struct List(Vec<TensorSpec>);
+pub(crate) struct List(Vec<TensorSpec>);
 
 impl List {
-    fn add(&mut self, name: String, shape: &[usize]) {
+    pub(crate) fn add(&mut self, name: String, shape: &[usize]) {
         self.0.push(TensorSpec { name, shape: shape.to_vec() });
     }
 
-    fn layer(&mut self, name: &str, inputs: usize, outputs: usize, biases: bool) {
+    pub(crate) fn layer(&mut self, name: &str, inputs: usize, outputs: usize, biases: bool) {
         self.add(format!("{name}.weight"), &[outputs, inputs]);
         if biases {
             self.add(format!("{name}.bias"), &[outputs]);
         }
     }
 
-    fn norm(&mut self, name: &str, kind: NormKind, width: usize) {
+    pub(crate) fn norm(&mut self, name: &str, kind: NormKind, width: usize) {
         self.add(format!("{name}.scale"), &[width]);
         if kind == NormKind::Layer {
             self.add(format!("{name}.offset"), &[width]);
@@ -48,7 +48,7 @@ impl List {
     }
 
     /// Two or three linear layers that map a width to itself through a hidden width.
-    fn feed_forward(&mut self, name: &str, width: usize, inner: usize, gated: bool, biases: bool) {
+    pub(crate) fn feed_forward(&mut self, name: &str, width: usize, inner: usize, gated: bool, biases: bool) {
         self.layer(&format!("{name}.in"), width, inner, biases);
         if gated {
             self.layer(&format!("{name}.gate"), width, inner, biases);
@@ -72,9 +72,7 @@ impl Architecture {
             self.list_block(&mut list, &format!("layers.{layer}"));
         }
         let width = self.body.width;
-        if let Attention::Smolgen(smolgen) = &self.body.attention {
-            list.layer("smolgen.generator", smolgen.generated, SQUARES * SQUARES, false);
-        }
+        self.body.attention.list_shared(&mut list);
         if self.body.norm.last {
             list.norm("last_norm", self.body.norm.kind, width);
         }
@@ -111,46 +109,10 @@ impl Architecture {
     }
 
     fn list_block(&self, list: &mut List, name: &str) {
-        let Body { width, heads, norm, attention, feed_forward, .. } = &self.body;
-        for part in ["query", "key", "value", "out"] {
-            list.layer(&format!("{name}.attention.{part}"), *width, *width, attention.biases());
-        }
-        match attention {
-            Attention::Plain { .. } => {}
-            Attention::Bias { .. } => {
-                list.add(format!("{name}.attention.pairs"), &[*heads, SQUARES, SQUARES]);
-            }
-            Attention::Smolgen(smolgen) => {
-                let made = heads * smolgen.generated;
-                list.layer(&format!("{name}.smolgen.squares"), *width, smolgen.compressed, false);
-                list.layer(
-                    &format!("{name}.smolgen.board"),
-                    SQUARES * smolgen.compressed,
-                    smolgen.hidden,
-                    true,
-                );
-                list.norm(&format!("{name}.smolgen.board_norm"), NormKind::Layer, smolgen.hidden);
-                list.layer(&format!("{name}.smolgen.heads"), smolgen.hidden, made, true);
-                list.norm(&format!("{name}.smolgen.heads_norm"), NormKind::Layer, made);
-            }
-        }
+        let Body { norm, width, attention, feed_forward, .. } = &self.body;
+        attention.list(&self.body, name, list);
         list.norm(&format!("{name}.attention_norm"), norm.kind, *width);
-        let inner = format!("{name}.feed_forward");
-        match feed_forward {
-            FeedForward::Dense { width: hidden, biases } => {
-                list.feed_forward(&inner, *width, *hidden, false, *biases);
-            }
-            FeedForward::Gated { width: hidden, biases } => {
-                list.feed_forward(&inner, *width, *hidden, true, *biases);
-            }
-            FeedForward::Experts(experts) => {
-                list.layer(&format!("{name}.router"), *width, experts.count, false);
-                for expert in 0..experts.count {
-                    let inner = format!("{name}.experts.{expert}");
-                    list.feed_forward(&inner, *width, experts.width, experts.gated, experts.biases);
-                }
-            }
-        }
+        feed_forward.list(&self.body, name, list);
         list.norm(&format!("{name}.feed_forward_norm"), norm.kind, *width);
     }
 

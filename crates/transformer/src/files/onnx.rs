@@ -5,7 +5,7 @@
 //! of the heads; those of a value head are `value.wdl`, `value.error` and `value.buckets`.
 
 mod blocks;
-mod graph;
+pub(crate) mod graph;
 mod heads;
 
 use crate::Weights;

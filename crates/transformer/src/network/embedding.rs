@@ -1,12 +1,12 @@
 //! Embedding layers: from the input to one vector for each token.
 
 use super::builder::Builder;
-use super::feed_forward::Layers;
 use super::norm::NormLayer;
 use super::scratch::TokenBatch;
 use super::{Inputs, copied};
 use crate::aligned::Aligned;
 use crate::architecture::{PIECE_CHANNELS, SQUARES, TEXT_TOKENS};
+use crate::blocks::Layers;
 use crate::kernels::{Epilogue, Kernels};
 use crate::linear::Linear;
 use crate::{Activation, Embedding};

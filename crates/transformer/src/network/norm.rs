@@ -5,16 +5,16 @@ use crate::aligned::Aligned;
 use crate::kernels::Kernels;
 
 #[derive(Debug)]
-pub(super) struct NormLayer {
-    pub(super) kind: NormKind,
-    pub(super) epsilon: f32,
-    pub(super) scale: Aligned<f32>,
+pub(crate) struct NormLayer {
+    pub(crate) kind: NormKind,
+    pub(crate) epsilon: f32,
+    pub(crate) scale: Aligned<f32>,
     /// Zeros for RMS norm, which has none.
-    pub(super) offset: Aligned<f32>,
+    pub(crate) offset: Aligned<f32>,
 }
 
 impl NormLayer {
-    pub(super) fn apply(&self, kernels: &Kernels, rows: &mut [f32]) {
+    pub(crate) fn apply(&self, kernels: &Kernels, rows: &mut [f32]) {
         kernels.norm(rows, self.kind, self.epsilon, &self.scale, &self.offset);
     }
 }

@@ -30,11 +30,11 @@ pub struct AttentionView<'a> {
     /// last of them.
     pub num_keys: usize,
     /// Unnormalised weights: a row of `columns` values for each query, of which the first `num_keys` count.
-    pub(super) scores: &'a [f32],
-    pub(super) columns: usize,
+    pub(crate) scores: &'a [f32],
+    pub(crate) columns: usize,
     /// Factor that normalises each row.
-    pub(super) factors: &'a [f32],
-    pub(super) added: Option<&'a [f32]>,
+    pub(crate) factors: &'a [f32],
+    pub(crate) added: Option<&'a [f32]>,
 }
 
 impl AttentionView<'_> {

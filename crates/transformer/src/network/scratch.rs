@@ -4,6 +4,7 @@ use super::norm::NormLayer;
 use super::{Inputs, Source};
 use crate::aligned::Aligned;
 use crate::architecture::{SQUARES, TEXT_TOKENS};
+use crate::blocks::{AttentionScratch, FeedForwardScratch};
 use crate::kernels::Kernels;
 use crate::linear::LinearScratch;
 use crate::{Architecture, Mask, Outputs};
@@ -25,35 +26,35 @@ fn max_tokens(width: usize) -> usize {
 
 /// The tokens of a pass and all their activations.
 #[derive(Debug, Default)]
-pub(super) struct TokenBatch {
-    pub(super) width: usize,
-    pub(super) count: usize,
-    pub(super) sequences: Vec<Sequence>,
+pub(crate) struct TokenBatch {
+    pub(crate) width: usize,
+    pub(crate) count: usize,
+    pub(crate) sequences: Vec<Sequence>,
     /// Tokens that heads read, in output order, if they are not all of them.
     read: Vec<usize>,
     /// True for networks that read text, whose heads read only the last token of each sequence, or only the
     /// moves.
-    pub(super) text: bool,
-    pub(super) x: Aligned<f32>,
-    pub(super) normed: Aligned<f32>,
-    pub(super) prepared: LinearScratch,
+    pub(crate) text: bool,
+    pub(crate) x: Aligned<f32>,
+    pub(crate) normed: Aligned<f32>,
+    pub(crate) prepared: LinearScratch,
     pub(super) embedding: EmbeddingScratch,
-    pub(super) attention: AttentionScratch,
-    pub(super) feed_forward: FeedForwardScratch,
+    pub(crate) attention: AttentionScratch,
+    pub(crate) feed_forward: FeedForwardScratch,
     pub(super) heads: HeadScratch,
 }
 
 /// Tokens that attend to each other.
 #[derive(Clone, Debug)]
-pub(super) struct Sequence {
-    pub(super) tokens: Range<usize>,
+pub(crate) struct Sequence {
+    pub(crate) tokens: Range<usize>,
     /// Tokens of its moves: each attends to the position and itself, and no other token attends to it.
-    pub(super) moves: Range<usize>,
+    pub(crate) moves: Range<usize>,
     /// Tokens of the position that heads read.
-    pub(super) read: Range<usize>,
+    pub(crate) read: Range<usize>,
     /// Index of the position, and of the move if the sequence is that of a single move.
-    pub(super) position: usize,
-    pub(super) action: Option<usize>,
+    pub(crate) position: usize,
+    pub(crate) action: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -61,32 +62,6 @@ pub(super) struct EmbeddingScratch {
     pub(super) pieces: Aligned<f32>,
     pub(super) board: Aligned<f32>,
     pub(super) joined: Aligned<f32>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct AttentionScratch {
-    pub(super) projected: Aligned<f32>,
-    pub(super) attended: Aligned<f32>,
-    pub(super) keys: Aligned<f32>,
-    pub(super) values: Aligned<f32>,
-    pub(super) scores: Aligned<f32>,
-    pub(super) sums: Aligned<f32>,
-    pub(super) factors: Aligned<f32>,
-    pub(super) compressed: Aligned<f32>,
-    pub(super) board: Aligned<f32>,
-    pub(super) generated: Aligned<f32>,
-    pub(super) logits: Aligned<f32>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct FeedForwardScratch {
-    pub(super) hidden: Aligned<f32>,
-    pub(super) gates: Aligned<f32>,
-    pub(super) gathered: Aligned<f32>,
-    pub(super) out: Aligned<f32>,
-    /// For each expert the tokens that are routed to it, with their weights.
-    pub(super) chosen: Vec<Vec<(usize, f32)>>,
-    pub(super) order: Vec<usize>,
 }
 
 #[derive(Debug, Default)]

@@ -12,16 +12,16 @@ const IR_VERSION: u64 = 8;
 const OPSET: u64 = 17;
 
 #[derive(Clone, Debug)]
-pub(super) struct Value(String);
+pub(crate) struct Value(String);
 
-pub(super) enum Attribute<'a> {
+pub(crate) enum Attribute<'a> {
     Int(&'static str, i64),
     Ints(&'static str, &'a [i64]),
     Float(&'static str, f32),
 }
 
-pub(super) struct Graph<'a> {
-    pub(super) weights: &'a Weights,
+pub(crate) struct Graph<'a> {
+    pub(crate) weights: &'a Weights,
     shapes: HashMap<String, Vec<usize>>,
     graph: Message,
     /// Number of values with a generated name.
@@ -31,7 +31,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn new(weights: &'a Weights) -> Self {
+    pub(crate) fn new(weights: &'a Weights) -> Self {
         let mut graph = Message::default();
         graph.text(2, "tandem");
         let shapes =
@@ -40,7 +40,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The whole file, with the architecture in its metadata.
-    pub(super) fn into_model(self) -> Vec<u8> {
+    pub(crate) fn into_model(self) -> Vec<u8> {
         let mut operators = Message::default();
         operators.text(1, "");
         operators.varint(2, OPSET);
@@ -90,13 +90,13 @@ impl<'a> Graph<'a> {
         self.graph.message(1, &node);
     }
 
-    pub(super) fn op(&mut self, operator: &str, inputs: &[&Value], attributes: &[Attribute<'_>]) -> Value {
+    pub(crate) fn op(&mut self, operator: &str, inputs: &[&Value], attributes: &[Attribute<'_>]) -> Value {
         let output = self.fresh();
         self.node(operator, inputs, &[&output], attributes);
         output
     }
 
-    pub(super) fn op_with_two_outputs(
+    pub(crate) fn op_with_two_outputs(
         &mut self,
         operator: &str,
         inputs: &[&Value],
@@ -118,20 +118,20 @@ impl<'a> Graph<'a> {
     }
 
     /// Adds a constant tensor of f32.
-    pub(super) fn floats(&mut self, shape: &[usize], values: &[f32]) -> Value {
+    pub(crate) fn floats(&mut self, shape: &[usize], values: &[f32]) -> Value {
         let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         let name = self.fresh();
         self.put_tensor(name, FLOAT, shape, &data)
     }
 
     /// Adds a constant list of integers.
-    pub(super) fn ints(&mut self, values: &[i64]) -> Value {
+    pub(crate) fn ints(&mut self, values: &[i64]) -> Value {
         let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         let name = self.fresh();
         self.put_tensor(name, INT64, &[values.len()], &data)
     }
 
-    pub(super) fn int(&mut self, number: i64) -> Value {
+    pub(crate) fn int(&mut self, number: i64) -> Value {
         let name = self.fresh();
         self.put_tensor(name, INT64, &[], &number.to_le_bytes())
     }
@@ -158,39 +158,39 @@ impl<'a> Graph<'a> {
     }
 
     /// Declares an f32 input, with the sizes of one position.
-    pub(super) fn float_input(&mut self, name: &str, sizes: &[usize]) -> Value {
+    pub(crate) fn float_input(&mut self, name: &str, sizes: &[usize]) -> Value {
         self.graph.message(11, &Self::described(name, FLOAT, sizes));
         Value(name.into())
     }
 
     /// Declares an integer input, with the sizes of one position.
-    pub(super) fn int_input(&mut self, name: &str, sizes: &[usize]) -> Value {
+    pub(crate) fn int_input(&mut self, name: &str, sizes: &[usize]) -> Value {
         self.graph.message(11, &Self::described(name, INT64, sizes));
         Value(name.into())
     }
 
     /// Declares a value as an output of `size` elements for each position.
-    pub(super) fn output(&mut self, name: &str, value: &Value, size: usize) {
+    pub(crate) fn output(&mut self, name: &str, value: &Value, size: usize) {
         self.node("Identity", &[value], &[&Value(name.into())], &[]);
         self.graph.message(12, &Self::described(name, FLOAT, &[size]));
     }
 
     /// Adds a tensor of the network, under its own name.
-    pub(super) fn tensor(&mut self, name: &str) -> Value {
+    pub(crate) fn tensor(&mut self, name: &str) -> Value {
         let (shape, values) = self.stored(name);
         let data: Vec<u8> = values.iter().flat_map(|number| number.to_le_bytes()).collect();
         self.put_tensor(Value(name.into()), FLOAT, &shape, &data)
     }
 
     /// Shape and elements of a tensor of the network.
-    pub(super) fn stored(&self, name: &str) -> (Vec<usize>, &'a [f32]) {
+    pub(crate) fn stored(&self, name: &str) -> (Vec<usize>, &'a [f32]) {
         let shape = self.shapes.get(name).cloned().unwrap_or_default();
         (shape, self.weights.get(name).unwrap_or_default())
     }
 
     /// A linear layer on the last dimension. Its weights are transposed, because MatMul expects [inputs,
     /// outputs].
-    pub(super) fn linear(&mut self, x: &Value, name: &str) -> Value {
+    pub(crate) fn linear(&mut self, x: &Value, name: &str) -> Value {
         let weight = Value(format!("{name}.weight"));
         if self.stored_weights.insert(weight.0.clone()) {
             let (shape, values) = self.stored(&weight.0);
@@ -207,12 +207,12 @@ impl<'a> Graph<'a> {
         self.op("Add", &[&product, &bias], &[])
     }
 
-    pub(super) fn norm(&mut self, x: &Value, name: &str) -> Value {
+    pub(crate) fn norm(&mut self, x: &Value, name: &str) -> Value {
         let norm = self.weights.architecture().body.norm;
         self.norm_of(x, name, norm.kind, norm.epsilon)
     }
 
-    pub(super) fn norm_of(&mut self, x: &Value, name: &str, kind: NormKind, epsilon: f32) -> Value {
+    pub(crate) fn norm_of(&mut self, x: &Value, name: &str, kind: NormKind, epsilon: f32) -> Value {
         let scale = self.tensor(&format!("{name}.scale"));
         match kind {
             NormKind::Layer => {
@@ -232,7 +232,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    pub(super) fn activate(&mut self, x: &Value, activation: Activation) -> Value {
+    pub(crate) fn activate(&mut self, x: &Value, activation: Activation) -> Value {
         match activation {
             Activation::Silu => {
                 let factor = self.op("Sigmoid", &[x], &[]);
@@ -260,35 +260,35 @@ impl<'a> Graph<'a> {
     }
 
     /// A linear layer followed by the network's activation function.
-    pub(super) fn linear_activated(&mut self, x: &Value, name: &str) -> Value {
+    pub(crate) fn linear_activated(&mut self, x: &Value, name: &str) -> Value {
         let y = self.linear(x, name);
         self.activate(&y, self.weights.architecture().body.activation)
     }
 
-    pub(super) fn scale(&mut self, x: &Value, factor: f32) -> Value {
+    pub(crate) fn scale(&mut self, x: &Value, factor: f32) -> Value {
         let factor = self.floats(&[], &[factor]);
         self.op("Mul", &[x, &factor], &[])
     }
 
     /// Reshapes each position; the batch dimension stays.
-    pub(super) fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
+    pub(crate) fn reshape(&mut self, x: &Value, sizes: &[usize]) -> Value {
         let shape: Vec<i64> = std::iter::once(0).chain(sizes.iter().map(|&size| size as i64)).collect();
         let shape = self.ints(&shape);
         self.op("Reshape", &[x, &shape], &[])
     }
 
-    pub(super) fn transpose(&mut self, x: &Value, order: &[i64]) -> Value {
+    pub(crate) fn transpose(&mut self, x: &Value, order: &[i64]) -> Value {
         self.op("Transpose", &[x], &[Attribute::Ints("perm", order)])
     }
 
-    pub(super) fn slice(&mut self, x: &Value, axis: i64, range: std::ops::Range<usize>) -> Value {
+    pub(crate) fn slice(&mut self, x: &Value, axis: i64, range: std::ops::Range<usize>) -> Value {
         let begin = self.ints(&[range.start as i64]);
         let end = self.ints(&[range.end as i64]);
         let axis = self.ints(&[axis]);
         self.op("Slice", &[x, &begin, &end, &axis], &[])
     }
 
-    pub(super) fn unsqueeze(&mut self, x: &Value, axis: i64) -> Value {
+    pub(crate) fn unsqueeze(&mut self, x: &Value, axis: i64) -> Value {
         let axis = self.ints(&[axis]);
         self.op("Unsqueeze", &[x, &axis], &[])
     }

@@ -1,23 +1,143 @@
-//! Multi-head attention, with optional logit biases for pairs of squares.
+//! The attention layer of a block, with optional logit biases for pairs of squares: its description, checks,
+//! tensors, forward pass and ONNX operators.
 
-use super::builder::Builder;
-use super::norm::NormLayer;
-use super::observer::{AttentionObserver, AttentionView};
-use super::scratch::{AttentionScratch, Sequence, TokenBatch};
-use super::{Source, copied};
+use super::smolgen::{Smolgen, SmolgenLayer};
+use crate::Mask;
 use crate::aligned::Aligned;
-use crate::architecture::{SMOLGEN_EPSILON, SQUARES};
+use crate::architecture::{ArchitectureError, Body, List, SQUARES, impossible};
+use crate::files::onnx::graph::{Attribute, Graph, Value};
 use crate::kernels::{Epilogue, Kernels, PANEL};
-use crate::linear::{Linear, LinearScratch};
-use crate::{Activation, Attention, NormKind};
+use crate::linear::Linear;
+use crate::network::{AttentionObserver, AttentionView, Builder, Sequence, Source, TokenBatch};
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Multi-head attention. The variants differ in the logits that are added to the products of queries and keys
+/// before the softmax.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Attention {
+    /// Scaled dot products of queries and keys, without a bias of the logits. The only kind for text.
+    Plain {
+        /// Adds biases to the query, key, value and output projections.
+        biases: bool,
+    },
+    /// With a learned logit for each pair of squares and each head, added to the products.
+    Bias {
+        /// Adds biases to the query, key, value and output projections.
+        biases: bool,
+    },
+    /// With smolgen: logits for each pair of squares and each head, which small layers generate from the
+    /// position itself.
+    Smolgen(Smolgen),
+}
+
+impl Attention {
+    /// True if the query, key, value and output projections have biases.
+    pub fn biases(&self) -> bool {
+        match self {
+            Self::Plain { biases } | Self::Bias { biases } => *biases,
+            Self::Smolgen(smolgen) => smolgen.biases,
+        }
+    }
+
+    /// Checks the sizes, and that a network of text has no logits for pairs of squares.
+    pub(crate) fn check(&self, text: bool) -> Result<(), ArchitectureError> {
+        match self {
+            Self::Plain { .. } => Ok(()),
+            _ if text => impossible("body.attention.kind", "pairs of squares need a token for each square"),
+            Self::Bias { .. } => Ok(()),
+            Self::Smolgen(smolgen) => smolgen.check(),
+        }
+    }
+
+    /// Lists the tensors of the block with this name.
+    pub(crate) fn list(&self, body: &Body, block: &str, list: &mut List) {
+        for part in ["query", "key", "value", "out"] {
+            list.layer(&format!("{block}.attention.{part}"), body.width, body.width, self.biases());
+        }
+        match self {
+            Self::Plain { .. } => {}
+            Self::Bias { .. } => {
+                list.add(format!("{block}.attention.pairs"), &[body.heads, SQUARES, SQUARES]);
+            }
+            Self::Smolgen(smolgen) => smolgen.list(body, &format!("{block}.smolgen"), list),
+        }
+    }
+
+    /// Lists the tensors that all blocks share.
+    pub(crate) fn list_shared(&self, list: &mut List) {
+        if let Self::Smolgen(smolgen) = self {
+            list.layer("smolgen.generator", smolgen.generated, SQUARES * SQUARES, false);
+        }
+    }
+
+    /// Adds the operators of the block with this name to an ONNX graph.
+    pub(crate) fn onnx(&self, graph: &mut Graph<'_>, rows: &Value, name: &str) -> Value {
+        let architecture = graph.weights.architecture();
+        let (body, tokens) = (&architecture.body, architecture.tokens());
+        let depth = body.width / body.heads;
+        let mut of_heads = |part: &str, order: &[i64]| {
+            let made = graph.linear(rows, &format!("{name}.attention.{part}"));
+            let made = graph.reshape(&made, &[tokens, body.heads, depth]);
+            graph.transpose(&made, order)
+        };
+        let query = of_heads("query", &[0, 2, 1, 3]);
+        let key = of_heads("key", &[0, 2, 3, 1]);
+        let value = of_heads("value", &[0, 2, 1, 3]);
+        let query = graph.scale(&query, 1.0 / (depth as f32).sqrt());
+        let mut logits = graph.op("MatMul", &[&query, &key], &[]);
+        let added = match self {
+            Self::Plain { .. } => None,
+            Self::Bias { .. } => Some(graph.tensor(&format!("{name}.attention.pairs"))),
+            Self::Smolgen(smolgen) => Some(smolgen.onnx(graph, rows, &format!("{name}.smolgen"))),
+        };
+        let attention_mask = (body.mask == Mask::Prefix).then(|| graph.attention_mask(tokens));
+        for more in added.iter().chain(&attention_mask) {
+            logits = graph.op("Add", &[&logits, more], &[]);
+        }
+        let weights = graph.op("Softmax", &[&logits], &[Attribute::Int("axis", -1)]);
+        let attended = graph.op("MatMul", &[&weights, &value], &[]);
+        let attended = graph.transpose(&attended, &[0, 2, 1, 3]);
+        let attended = graph.reshape(&attended, &[tokens, body.width]);
+        graph.linear(&attended, &format!("{name}.attention.out"))
+    }
+}
+
+/// Kind and sizes in words, for example `plain, biases`.
+impl fmt::Display for Attention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain { .. } => f.write_str("plain")?,
+            Self::Bias { .. } => f.write_str("a learned bias for each pair of squares")?,
+            Self::Smolgen(smolgen) => write!(f, "smolgen {smolgen}")?,
+        }
+        f.write_str(if self.biases() { ", biases" } else { "" })
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct AttentionScratch {
+    pub(crate) projected: Aligned<f32>,
+    pub(crate) attended: Aligned<f32>,
+    pub(crate) keys: Aligned<f32>,
+    pub(crate) values: Aligned<f32>,
+    pub(crate) scores: Aligned<f32>,
+    pub(crate) sums: Aligned<f32>,
+    pub(crate) factors: Aligned<f32>,
+    pub(crate) compressed: Aligned<f32>,
+    pub(crate) board: Aligned<f32>,
+    pub(crate) generated: Aligned<f32>,
+    pub(crate) logits: Aligned<f32>,
+}
 
 /// Queries that are processed at a time, so that their scores stay in cache.
 const QUERIES: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct AttentionLayer {
+pub(crate) struct AttentionLayer {
     /// Joined projections: queries, already divided by the square root of a head's width; keys; values.
     project: Linear,
     out: Linear,
@@ -33,19 +153,8 @@ enum LogitBias {
     Smolgen(Box<SmolgenLayer>),
 }
 
-#[derive(Debug)]
-struct SmolgenLayer {
-    squares: Linear,
-    board: Linear,
-    board_norm: NormLayer,
-    heads: Linear,
-    heads_norm: NormLayer,
-    generator: Arc<Linear>,
-    activation: Activation,
-}
-
 impl AttentionLayer {
-    pub(super) fn new(builder: &Builder<'_>, block: &str, generator: Option<Arc<Linear>>) -> Self {
+    pub(crate) fn new(builder: &Builder<'_>, block: &str, generator: Option<Arc<Linear>>) -> Self {
         let body = &builder.architecture().body;
         let name = format!("{block}.attention");
         let factor = 1.0 / ((body.width / body.heads) as f32).sqrt();
@@ -53,20 +162,11 @@ impl AttentionLayer {
             .map(|(part, factor)| builder.unpacked(&format!("{name}.{part}"), body.width, factor));
         let bias = match (&body.attention, generator) {
             (Attention::Smolgen(smolgen), Some(generator)) => {
-                let name = format!("{block}.smolgen");
-                let norm =
-                    |part: &str| builder.norm_of(&format!("{name}.{part}"), NormKind::Layer, SMOLGEN_EPSILON);
-                LogitBias::Smolgen(Box::new(SmolgenLayer {
-                    squares: builder.linear(&format!("{name}.squares"), body.width),
-                    board: builder.linear(&format!("{name}.board"), SQUARES * smolgen.compressed),
-                    board_norm: norm("board_norm"),
-                    heads: builder.linear(&format!("{name}.heads"), smolgen.hidden),
-                    heads_norm: norm("heads_norm"),
-                    generator,
-                    activation: smolgen.activation,
-                }))
+                LogitBias::Smolgen(Box::new(SmolgenLayer::new(builder, block, smolgen, generator)))
             }
-            (Attention::Bias { .. }, _) => LogitBias::Pairs(copied(builder.tensor(&format!("{name}.pairs")))),
+            (Attention::Bias { .. }, _) => {
+                LogitBias::Pairs(Aligned::from(builder.tensor(&format!("{name}.pairs"))))
+            }
             _ => LogitBias::None,
         };
         let out = builder.linear(&format!("{name}.out"), body.width);
@@ -75,7 +175,7 @@ impl AttentionLayer {
 
     /// Computes attention of each token over its sequence, or only of the tokens that heads read. The results
     /// stay in the scratch until [`Self::project_output`] projects them.
-    pub(super) fn attend(
+    pub(crate) fn attend(
         &self,
         kernels: &Kernels,
         batch: &mut TokenBatch,
@@ -116,38 +216,10 @@ impl AttentionLayer {
     }
 
     /// Projects the attended values and stores them to the residual stream.
-    pub(super) fn project_output(&self, kernels: &Kernels, batch: &mut TokenBatch, epilogue: Epilogue) {
+    pub(crate) fn project_output(&self, kernels: &Kernels, batch: &mut TokenBatch, epilogue: Epilogue) {
         let len = batch.count * batch.width;
         let TokenBatch { x, prepared, attention, .. } = batch;
         self.out.apply(kernels, &attention.attended[..len], prepared, epilogue, &mut x[..len]);
-    }
-}
-
-impl SmolgenLayer {
-    /// Generates the logits for each position, head and pair of squares.
-    fn apply(
-        &self,
-        kernels: &Kernels,
-        input: &[f32],
-        prepared: &mut LinearScratch,
-        scratch: &mut AttentionScratch,
-    ) {
-        let AttentionScratch { compressed, board, generated, logits, .. } = scratch;
-        let squares = input.len() / self.squares.inputs();
-        let positions = squares / SQUARES;
-        let activate = Epilogue::Activate(self.activation);
-        let compressed = compressed.buffer(squares * self.squares.outputs());
-        self.squares.apply(kernels, input, prepared, Epilogue::Assign, compressed);
-        let board = board.buffer(positions * self.board.outputs());
-        self.board.apply(kernels, compressed, prepared, activate, board);
-        self.board_norm.apply(kernels, board);
-        // One norm over all heads together, as in lc0.
-        let generated = generated.buffer(positions * self.heads.outputs());
-        self.heads.apply(kernels, board, prepared, activate, generated);
-        self.heads_norm.apply(kernels, generated);
-        let heads = generated.len() / self.generator.inputs();
-        let logits = logits.buffer(heads * SQUARES * SQUARES);
-        self.generator.apply(kernels, generated, prepared, Epilogue::Assign, logits);
     }
 }
 
