@@ -34,6 +34,7 @@ mod blocks;
 pub mod encoding;
 mod files;
 mod floats;
+mod int8;
 mod kernels;
 pub mod legal;
 mod linear;
@@ -56,10 +57,11 @@ pub use blocks::{Attention, Experts, FeedForward, SMOLGEN_EPSILON, Smolgen};
 pub use files::{
     FileDescription, FileError, Format, LoadError, NetworkFile, Storage, Stored, UnsupportedNetwork, reseal,
 };
+pub use int8::{quantise_rows, restore_rows};
 pub use linear::Precision;
 pub use network::{AttentionObserver, AttentionView, InputError, Inputs, Network, Scratch};
 pub use outputs::{Outputs, ValueOutput};
-pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses, quantise_rows, restore_rows};
+pub use quantise::{QuantisationLoss, is_quantised, quantisation_losses};
 pub use ranker::{
     Method, MoveRanker, RankedMoves, ScoredMove, UnknownMethod, UnsupportedMethod, ValueEstimate,
 };

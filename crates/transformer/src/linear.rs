@@ -2,8 +2,8 @@
 
 use crate::aligned::Aligned;
 use crate::floats::to_bf16;
+use crate::int8::{MAX_INPUTS, quantise_row};
 use crate::kernels::{Epilogue, GROUP, Kernels, PAIR, PANEL, TILE_BYTES, TILE_ROWS, quantisation_residual};
-use crate::quantise::{MAX_INPUTS, quantise_row};
 
 /// Number format in which a network computes its matrix products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The attention layer of a block, with optional logit biases for pairs of squares: its description, checks,
 //! tensors, forward pass and ONNX operators.
 
-use super::smolgen::{Smolgen, SmolgenLayer};
+use super::smolgen::{Smolgen, SmolgenLayer, SmolgenScratch};
 use crate::Mask;
 use crate::aligned::Aligned;
 use crate::architecture::{ArchitectureError, Body, List, SQUARES, impossible};
@@ -127,10 +127,7 @@ pub(crate) struct AttentionScratch {
     pub(crate) scores: Aligned<f32>,
     pub(crate) sums: Aligned<f32>,
     pub(crate) factors: Aligned<f32>,
-    pub(crate) compressed: Aligned<f32>,
-    pub(crate) board: Aligned<f32>,
-    pub(crate) generated: Aligned<f32>,
-    pub(crate) logits: Aligned<f32>,
+    pub(super) smolgen: SmolgenScratch,
 }
 
 /// Queries that are processed at a time, so that their scores stay in cache.
@@ -187,7 +184,7 @@ impl AttentionLayer {
         let TokenBatch { x, normed, prepared, attention: scratch, sequences, width, count, .. } = batch;
         let input = if source == Source::Normed { &normed[..len] } else { &x[..len] };
         if let LogitBias::Smolgen(smolgen) = &self.bias {
-            smolgen.apply(kernels, input, prepared, scratch);
+            smolgen.apply(kernels, input, prepared, &mut scratch.smolgen);
         }
         let projected = scratch.projected.buffer(*count * 3 * *width);
         self.project.apply(kernels, input, prepared, Epilogue::Assign, projected);
@@ -272,8 +269,8 @@ impl Head {
         for (first, out) in queries.clone().step_by(QUERIES).zip((out..).step_by(QUERIES)) {
             let count = QUERIES.min(queries.end - first);
             self.score(kernels, sequence, first, count, scratch);
-            let AttentionScratch { scores, factors, logits, .. } = &mut *scratch;
-            let pair_logits = pairs.unwrap_or(logits);
+            let AttentionScratch { scores, factors, smolgen, .. } = &mut *scratch;
+            let pair_logits = pairs.unwrap_or(&smolgen.logits);
             let at = (first - sequence.tokens.start) * tokens;
             let added = added.map(|table| &pair_logits[table * tokens * tokens + at..]);
             let factors = &mut factors.buffer(QUERIES)[..count];

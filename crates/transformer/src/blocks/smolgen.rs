@@ -1,7 +1,7 @@
 //! Smolgen, lc0's generator of attention logits: its description, checks, tensors, forward pass and ONNX
 //! operators.
 
-use super::attention::AttentionScratch;
+use crate::aligned::Aligned;
 use crate::architecture::{ArchitectureError, Body, List, SQUARES, sized};
 use crate::files::onnx::graph::{Graph, Value};
 use crate::kernels::{Epilogue, Kernels};
@@ -76,6 +76,15 @@ impl fmt::Display for Smolgen {
     }
 }
 
+/// Buffers of one layer, and the logits for each position, head and pair of squares.
+#[derive(Debug, Default)]
+pub(crate) struct SmolgenScratch {
+    compressed: Aligned<f32>,
+    board: Aligned<f32>,
+    generated: Aligned<f32>,
+    pub(super) logits: Aligned<f32>,
+}
+
 #[derive(Debug)]
 pub(super) struct SmolgenLayer {
     squares: Linear,
@@ -109,9 +118,9 @@ impl SmolgenLayer {
         kernels: &Kernels,
         input: &[f32],
         prepared: &mut LinearScratch,
-        scratch: &mut AttentionScratch,
+        scratch: &mut SmolgenScratch,
     ) {
-        let AttentionScratch { compressed, board, generated, logits, .. } = scratch;
+        let SmolgenScratch { compressed, board, generated, logits } = scratch;
         let squares = input.len() / self.squares.inputs();
         let positions = squares / SQUARES;
         let activate = Epilogue::Activate(self.activation);

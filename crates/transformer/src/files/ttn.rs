@@ -3,7 +3,8 @@
 
 use super::{FileDescription, FileError, Format, LoadError, check_architecture, map};
 use crate::floats::{LARGEST_BF16, from_bf16, to_bf16};
-use crate::quantise::{is_quantised, quantise_rows, restore_rows};
+use crate::int8::{quantise_rows, restore_rows};
+use crate::quantise::is_quantised;
 use crate::{Architecture, NamedTensors, TensorSpec, Weights, WeightsError};
 use bytemuck::cast_slice;
 use memmap2::Mmap;
