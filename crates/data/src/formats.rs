@@ -24,13 +24,22 @@ pub use game::GameTracker;
 
 use crate::codec::{Codec, Encode, Problem};
 use crate::error::DataError;
-use crate::source::{Options, Source};
 use std::fmt;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
+
+/// Settings for formats whose files do not say what their fields mean: CSV and bags. The defaults suit files
+/// that follow the usual naming.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Columns of a CSV file; by default they are found by the names that known data sets use.
+    pub columns: csv::Columns,
+    /// Fields of the records of a bag ([`Format::Bag`]); `None` takes them from the name of the file.
+    pub bag: Option<bag::BagKind>,
+}
 
 /// Codec for a stream whose first bytes were peeked at, with the number of bytes that were consumed.
 pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
@@ -41,7 +50,7 @@ pub(crate) enum Open {
     /// The file is read from its beginning, and may be compressed. The function may read a header.
     Stream(fn(&Options, &mut dyn BufRead) -> io::Result<Opened>),
     /// The file is read at random offsets, so the codec opens it itself.
-    File(fn(&Source) -> io::Result<Result<Arc<dyn Codec>, Problem>>),
+    File(fn(&Path, &Options) -> io::Result<Result<Arc<dyn Codec>, Problem>>),
 }
 
 /// A row of the table.
@@ -54,7 +63,7 @@ struct FormatInfo {
     cannot_carry: &'static str,
     properties: Properties,
     open: Open,
-    encoder: fn(&Source) -> Box<dyn Encode>,
+    encoder: fn(&Path, &Options) -> Box<dyn Encode>,
 }
 
 /// Properties in which most formats agree; rows state only the others.
@@ -123,7 +132,7 @@ formats! {
         cannot_carry: "where a game begins; the columns written are fen, move, score, result, ply",
         properties: Properties::USUAL,
         open: Open::Stream(|options, input| csv::open(&options.columns, input)),
-        encoder: |_| Box::new(csv::CsvEncoder::new()),
+        encoder: |_, _| Box::new(csv::CsvEncoder::new()),
     }
     /// Games in Portable Game Notation, with evaluations in comments.
     Pgn {
@@ -133,7 +142,7 @@ formats! {
                        ply, where it differs from the move number",
         properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
         open: stream!(pgn::Pgn),
-        encoder: |_| Box::new(pgn::PgnEncoder::default()),
+        encoder: |_, _| Box::new(pgn::PgnEncoder::default()),
     }
     /// Positions with EPD operations, one on a line; also bullet's `position | score | result`.
     Epd {
@@ -143,7 +152,7 @@ formats! {
                        from the move number; the game",
         properties: Properties::USUAL,
         open: stream!(epd::Epd),
-        encoder: |_| Box::new(epd::EpdEncoder),
+        encoder: |_, _| Box::new(epd::EpdEncoder),
     }
     /// Stockfish's text format, with one field on a line: `fen`, `move`, `score`, `ply`, `result`, and `e` at
     /// the end of a record.
@@ -154,7 +163,7 @@ formats! {
                        begins",
         properties: Properties { needs_moves: true, ..Properties::USUAL },
         open: stream!(plain::Plain),
-        encoder: |_| Box::new(plain::PlainEncoder),
+        encoder: |_, _| Box::new(plain::PlainEncoder),
     }
     /// Stockfish's and Jomfish's `.bin`: packed positions of 40 bytes, with move, score and result.
     Bin {
@@ -164,7 +173,7 @@ formats! {
                        half-move clocks above 127",
         properties: Properties { record_size: Some(bin::SIZE), ..Properties::USUAL },
         open: stream!(bin::Bin),
-        encoder: |_| Box::new(bin::BinEncoder),
+        encoder: |_, _| Box::new(bin::BinEncoder),
     }
     /// Stockfish's binpack: chains of positions, compressed to about 3 bytes each.
     Binpack {
@@ -174,7 +183,7 @@ formats! {
                        numbers that differ from the ply",
         properties: Properties { needs_moves: true, is_compact: true, ..Properties::USUAL },
         open: stream!(binpack::Binpack),
-        encoder: |_| Box::new(binpack::BinpackEncoder::default()),
+        encoder: |_, _| Box::new(binpack::BinpackEncoder::default()),
     }
     /// Bulletformat: packed positions of 32 bytes with score and result, without moves.
     Bullet {
@@ -184,7 +193,7 @@ formats! {
                        without a score or result",
         properties: Properties { has_moves: false, has_plies: false, record_size: Some(bullet::SIZE), ..Properties::USUAL },
         open: stream!(bullet::Bullet),
-        encoder: |_| Box::new(bullet::BulletEncoder),
+        encoder: |_, _| Box::new(bullet::BulletEncoder),
     }
     /// Viriformat, the format of the engine Viridithas: whole games, each a start position followed by a move
     /// and a score for each ply.
@@ -195,7 +204,7 @@ formats! {
                        differs from the move number",
         properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
         open: stream!(viri::Viri),
-        encoder: |_| Box::new(viri::ViriEncoder::default()),
+        encoder: |_, _| Box::new(viri::ViriEncoder::default()),
     }
     /// Leela's training chunks, versions 3 to 7; written as version 6.
     Lc0 {
@@ -205,7 +214,7 @@ formats! {
                        without a move or result; centipawns and mates as such",
         properties: Properties { needs_moves: true, ends_with_a_game: true, ..Properties::USUAL },
         open: Open::Stream(|_, input| lc0::open(input)),
-        encoder: |target| Box::new(lc0::Lc0Encoder::new(&target.path)),
+        encoder: |path, _| Box::new(lc0::Lc0Encoder::new(path)),
     }
     /// DeepMind's bag: records of any length and an index of their offsets, used by the searchless chess
     /// data.
@@ -214,8 +223,8 @@ formats! {
         extensions: &["bag"],
         cannot_carry: bag::CANNOT_CARRY,
         properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
-        open: Open::File(|source| bag::open(source, false)),
-        encoder: |target| Box::new(bag::BagEncoder::new(false, bag::kind_of(target))),
+        open: Open::File(|path, options| bag::open(path, options, false)),
+        encoder: |path, options| Box::new(bag::BagEncoder::new(false, bag::kind_of(path, options))),
     }
     /// A bag ([`Format::Bag`]) with each record compressed by Zstandard.
     Bagz {
@@ -223,8 +232,8 @@ formats! {
         extensions: &["bagz"],
         cannot_carry: bag::CANNOT_CARRY,
         properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
-        open: Open::File(|source| bag::open(source, true)),
-        encoder: |target| Box::new(bag::BagEncoder::new(true, bag::kind_of(target))),
+        open: Open::File(|path, options| bag::open(path, options, true)),
+        encoder: |path, options| Box::new(bag::BagEncoder::new(true, bag::kind_of(path, options))),
     }
 }
 
@@ -276,8 +285,8 @@ impl Format {
     }
 
     /// New encoder for a file of this format.
-    pub(crate) fn encoder(self, target: &Source) -> Box<dyn Encode> {
-        (self.info().encoder)(target)
+    pub(crate) fn encoder(self, path: &Path, options: &Options) -> Box<dyn Encode> {
+        (self.info().encoder)(path, options)
     }
 
     /// Format of a file extension; the extension of a compressor must be removed before.
@@ -330,6 +339,7 @@ pub(crate) fn is_ordinary(position: &crate::Packed) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Source;
     use crate::record::{Record, Score};
 
     /// Everything that [`Format::cannot_carry`] does not list for text formats survives a round trip.

@@ -311,8 +311,8 @@ fn cut_file(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use crate::formats::{Format, samples};
-    use crate::source::Options;
     use crate::write::RecordWriter;
 
     fn blocks(reader: &mut RecordReader) -> Vec<RecordBlock> {

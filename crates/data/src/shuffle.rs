@@ -273,8 +273,8 @@ fn shuffle_records(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use crate::formats::samples;
-    use crate::source::Options;
 
     #[test]
     fn only_compressed_files_may_grow() {

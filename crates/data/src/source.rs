@@ -3,22 +3,11 @@
 use crate::codec::{Codec, Decoded, Encode, Problem};
 use crate::error::DataError;
 use crate::formats::bag::{self, BagKind};
-use crate::formats::csv::Columns;
-use crate::formats::{Format, Open, Opened};
+use crate::formats::{Format, Open, Opened, Options};
 use crate::record::Record;
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Settings for formats whose files do not say what their fields mean: CSV and bags. The defaults suit files
-/// that follow the usual naming.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Columns of a CSV file; by default they are found by the names that known data sets use.
-    pub columns: Columns,
-    /// Fields of the records of a bag ([`Format::Bag`]); `None` takes them from the name of the file.
-    pub bag: Option<BagKind>,
-}
 
 /// A file to read or write, with its format and settings. [`Self::parse`] makes it from a path.
 #[derive(Clone, Debug)]
@@ -152,7 +141,7 @@ impl Source {
     pub(crate) fn open(&self) -> io::Result<Result<OpenFile, Problem>> {
         if let Open::File(open) = self.format.opener() {
             let stream = || Box::new(io::empty()) as Box<dyn BufRead + Send>;
-            return Ok(open(self)?.map(|codec| (stream(), codec, 0)));
+            return Ok(open(&self.path, &self.options)?.map(|codec| (stream(), codec, 0)));
         }
         let mut input = tandem_util::input::decode(std::fs::File::open(&self.path)?)?;
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
@@ -161,7 +150,7 @@ impl Source {
     /// Fields of the records if this is a bag ([`Format::Bag`] or [`Format::Bagz`]), `None` for other
     /// formats.
     pub fn kind_of_bag(&self) -> Option<BagKind> {
-        matches!(self.format, Format::Bag | Format::Bagz).then(|| bag::kind_of(self))
+        matches!(self.format, Format::Bag | Format::Bagz).then(|| bag::kind_of(&self.path, &self.options))
     }
 
     /// True if records have a field for the move.
@@ -171,7 +160,7 @@ impl Source {
 
     /// New encoder for the format.
     pub(crate) fn encoder(&self) -> Box<dyn Encode> {
-        self.format.encoder(self)
+        self.format.encoder(&self.path, &self.options)
     }
 }
 

@@ -3,11 +3,11 @@
 //! A record is a position with a move, a win probability, or both, in the coding of Apache Beam: all fields
 //! but the last are preceded by their length, and a win probability is a big-endian double.
 
+use super::Options;
 use crate::codec::*;
 use crate::error::DataError;
 use crate::packed::Packed;
 use crate::record::{Record, Score};
-use crate::source::Source;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -53,9 +53,9 @@ pub(super) const CANNOT_CARRY: &str =
 
 /// Fields of a bag's records: as the options state, or else by the beginning of the file's name, as DeepMind's
 /// files are named.
-pub(crate) fn kind_of(source: &Source) -> BagKind {
-    let name = source.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    source.options.bag.unwrap_or(match name {
+pub(crate) fn kind_of(path: &Path, options: &Options) -> BagKind {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    options.bag.unwrap_or(match name {
         _ if name.starts_with("action_value") => BagKind::ActionValue,
         _ if name.starts_with("state_value") => BagKind::StateValue,
         _ => BagKind::BehavioralCloning,
@@ -63,8 +63,12 @@ pub(crate) fn kind_of(source: &Source) -> BagKind {
 }
 
 /// Codec of a bag.
-pub(super) fn open(source: &Source, compressed: bool) -> io::Result<Result<Arc<dyn Codec>, Problem>> {
-    let bag = Bag::open(&source.path, compressed, kind_of(source))?;
+pub(super) fn open(
+    path: &Path,
+    options: &Options,
+    compressed: bool,
+) -> io::Result<Result<Arc<dyn Codec>, Problem>> {
+    let bag = Bag::open(path, compressed, kind_of(path, options))?;
     Ok(bag.map(|bag| Arc::new(bag) as Arc<dyn Codec>))
 }
 
