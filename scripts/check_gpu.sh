@@ -64,7 +64,7 @@ positions = 2_000_000
 precision = "bf16"'
 part memory "$lab" train endless.toml --device cuda --run runs/endless
 part nccl "$(command -v torchrun || echo torchrun)" --standalone --nproc-per-node 1 --no-python -- \
-    "$lab" train byte.toml --device cuda --run runs/byte-nccl --set training.positions=200_000
+    "$lab" train byte.toml --device cuda --run runs/byte-nccl --set training.positions=200_000 --set training.cuda_graph=false
 part processes bash "$root/scripts/check_torchrun.sh" "$lab" "$(command -v torchrun || echo torchrun)" "$games"
 
 echo "$ran parts ran, ${#failed[@]} failed: ${failed[*]:-none}"

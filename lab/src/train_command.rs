@@ -117,9 +117,9 @@ fn train_phases(args: &TrainArgs, recipes: &[PathBuf]) -> Result<(), LabError> {
             return Err(LabError::interrupted());
         }
         let name = match AnyRecipe::load(path)? {
-            AnyRecipe::Nnue(recipe) => recipe.name,
-            AnyRecipe::Transformer(recipe) => recipe.name,
-            AnyRecipe::Selector(recipe) => recipe.name,
+            AnyRecipe::Nnue(recipe) => recipe.core.name,
+            AnyRecipe::Transformer(recipe) => recipe.core.name,
+            AnyRecipe::Selector(recipe) => recipe.core.name,
             AnyRecipe::Phases(_) => {
                 return Err(LabError::Usage(format!("{}: a phase cannot have phases", path.display())));
             }

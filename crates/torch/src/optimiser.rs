@@ -2,14 +2,14 @@
 
 use crate::parameters::ParameterLayout;
 use crate::shim::{AdamW, AdamWTensors, TorchError};
-use tandem_train::transformer::TransformerOptimiser;
+use tandem_train::{Optimiser as OptimiserRecipe, nadam_momentum, nadam_momentum_product};
 use tch::{Device, Kind, Tensor};
 
 /// An optimiser with its state. The fields follow PyTorch's AdamW; Adadelta keeps its mean squared gradient
 /// in `exp_avg` and its mean squared update in `exp_avg_sq`, so that checkpoints of all optimisers have the
 /// same fields.
 pub(crate) struct Optimiser {
-    kind: TransformerOptimiser,
+    kind: OptimiserRecipe,
     /// Moving average of gradients.
     pub(crate) exp_avg: Tensor,
     pub(crate) exp_avg_sq: Tensor,
@@ -22,7 +22,7 @@ pub(crate) struct Optimiser {
 }
 
 impl Optimiser {
-    pub(crate) fn new(kind: TransformerOptimiser, layout: &ParameterLayout, device: Device) -> Self {
+    pub(crate) fn new(kind: OptimiserRecipe, layout: &ParameterLayout, device: Device) -> Self {
         let zeros = |shape: &[i64]| Tensor::zeros(shape, (Kind::Float, device));
         Self {
             kind,
@@ -39,15 +39,15 @@ impl Optimiser {
     pub(crate) fn load_state(&mut self, exp_avg: Tensor, exp_avg_sq: Tensor, step_count: u64) {
         (self.exp_avg, self.exp_avg_sq) = (exp_avg, exp_avg_sq);
         let _ = self.step_count.fill_(step_count as f64);
-        if let TransformerOptimiser::NAdam { beta1, .. } = self.kind {
-            self.momentum_product = (1..=step_count).map(|step| nadam_momentum(beta1, step as f64)).product();
+        if let OptimiserRecipe::NAdam { beta1, .. } = self.kind {
+            self.momentum_product = nadam_momentum_product(beta1, step_count);
         }
     }
 
     /// True if a step can be captured as a CUDA graph: the learning rate must be the only value that a step
     /// reads from the CPU.
     pub(crate) fn supports_graph_capture(&self) -> bool {
-        matches!(self.kind, TransformerOptimiser::AdamW { .. })
+        matches!(self.kind, OptimiserRecipe::AdamW { .. })
     }
 
     pub(crate) fn set_lr(&mut self, lr: f64) {
@@ -59,7 +59,7 @@ impl Optimiser {
         let _guard = tch::no_grad_guard();
         let _ = self.step_count.g_add_scalar_(1.0);
         match self.kind {
-            TransformerOptimiser::AdamW { beta1, beta2, epsilon, weight_decay } => {
+            OptimiserRecipe::AdamW { beta1, beta2, epsilon, weight_decay } => {
                 let num_params = params.size()[0];
                 let with_decay = (0, self.num_decayed, weight_decay);
                 let without_decay = (self.num_decayed, num_params - self.num_decayed, 0.0);
@@ -76,7 +76,7 @@ impl Optimiser {
                     })?;
                 }
             }
-            TransformerOptimiser::NAdam { beta1, beta2, epsilon, weight_decay } => {
+            OptimiserRecipe::NAdam { beta1, beta2, epsilon, weight_decay } => {
                 let (step, lr) = (self.step_count.double_value(&[]), self.lr.double_value(&[]));
                 let (momentum, next_momentum) =
                     (nadam_momentum(beta1, step), nadam_momentum(beta1, step + 1.0));
@@ -91,7 +91,7 @@ impl Optimiser {
                 let update = from_grads + from_average;
                 let _ = params.g_sub_(&(update / denominator * lr));
             }
-            TransformerOptimiser::Adadelta { rho, epsilon, weight_decay } => {
+            OptimiserRecipe::Adadelta { rho, epsilon, weight_decay } => {
                 let lr = self.lr.double_value(&[]);
                 let _ = params.narrow(0, 0, self.num_decayed).g_mul_scalar_(1.0 - lr * weight_decay);
                 let _ = self.exp_avg.lerp_(&grads.square(), 1.0 - rho);
@@ -99,15 +99,14 @@ impl Optimiser {
                 let _ = self.exp_avg_sq.lerp_(&step.square(), 1.0 - rho);
                 let _ = params.g_sub_(&(step * lr));
             }
+            OptimiserRecipe::Sgd { .. } | OptimiserRecipe::RAdam { .. } | OptimiserRecipe::Ranger { .. } => {
+                // A recipe with one of these is refused when it is parsed.
+                let kind = self.kind.kind();
+                return Err(TorchError::new(&format!("transformers are not trained by {kind}")));
+            }
         }
         Ok(())
     }
-}
-
-/// Momentum coefficient of a step of NAdam, which grows from beta1 / 2 to beta1 (Dozat 2016, with decay
-/// 0.004).
-fn nadam_momentum(beta1: f64, step: f64) -> f64 {
-    beta1 * (1.0 - 0.5 * 0.96f64.powf(step * 0.004))
 }
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
     }
 
     /// Parameters after four steps.
-    fn params_after_steps(kind: TransformerOptimiser) -> Vec<f32> {
+    fn params_after_steps(kind: OptimiserRecipe) -> Vec<f32> {
         let spec = |name: &str, shape: &[usize]| TensorSpec { name: name.into(), shape: shape.into() };
         let layout =
             ParameterLayout::from_specs([spec("a.bias", &[3]), spec("a.weight", &[2, 2])].into_iter());
@@ -168,7 +167,7 @@ mod tests {
             state[0] / (1.0 - beta1.powf(t)) / ((state[1] / (1.0 - beta2.powf(t))).sqrt() + epsilon)
         });
         assert_close(
-            &params_after_steps(TransformerOptimiser::AdamW { beta1, beta2, epsilon, weight_decay }),
+            &params_after_steps(OptimiserRecipe::AdamW { beta1, beta2, epsilon, weight_decay }),
             &plain,
         );
     }
@@ -186,7 +185,7 @@ mod tests {
             (from_average + from_grad) / ((state[1] / (1.0 - beta2.powf(t))).sqrt() + epsilon)
         });
         assert_close(
-            &params_after_steps(TransformerOptimiser::NAdam { beta1, beta2, epsilon, weight_decay }),
+            &params_after_steps(OptimiserRecipe::NAdam { beta1, beta2, epsilon, weight_decay }),
             &plain,
         );
     }
@@ -200,9 +199,6 @@ mod tests {
             state[1] = rho * state[1] + (1.0 - rho) * step * step;
             step
         });
-        assert_close(
-            &params_after_steps(TransformerOptimiser::Adadelta { rho, epsilon, weight_decay }),
-            &plain,
-        );
+        assert_close(&params_after_steps(OptimiserRecipe::Adadelta { rho, epsilon, weight_decay }), &plain);
     }
 }

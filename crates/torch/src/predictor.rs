@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use tandem_train::TrainError;
-use tandem_train::transformer::{OutputsByHead, SampleShape, Samples, TrainingPrecision};
+use tandem_train::TrainingPrecision;
+use tandem_train::transformer::{OutputsByHead, SampleShape, Samples};
 use tandem_transformer::Weights;
 use tch::{Device, Kind};
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 use tandem_chess::Position;
 use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
 use tandem_train::transformer::*;
-use tandem_train::{Event, Loader, RunOptions, RunOutcome, State, StepMetrics, TrainError, Trainer};
+use tandem_train::{
+    Event, Loader, RunOptions, RunOutcome, State, StepMetrics, TrainError, Trainer, TrainingPrecision,
+};
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 use tandem_util::random::SplitMix;
 
@@ -433,7 +435,9 @@ fn our_kernels_train_like_libtorch_kernels() {
         let tables = "[training]\nbatch = 64\npositions = 1280\nprecision = \"bf16\"\ncuda_graph = true\nema_decay = 0.0";
         let recipe = folder.recipe(tables, &supported_network(norm, attention));
         let weights = Weights::random(recipe.network.architecture().unwrap(), 5);
-        let (one, other) = (samples(&recipe), samples(&TransformerRecipe { seed: 9, ..recipe.clone() }));
+        let mut reseeded = recipe.clone();
+        reseeded.seed = 9;
+        let (one, other) = (samples(&recipe), samples(&reseeded));
         let uncaptured = {
             let mut recipe = recipe.clone();
             recipe.training.cuda_graph = false;

@@ -16,10 +16,10 @@ use crate::shim::{Graph, TorchError, peak_memory, synchronize};
 use crate::sparsity::two_four_mask;
 use tandem_hybrid::Bridge;
 use tandem_train::transformer::{
-    BridgeSetup, InitialNetworks, OutputsByHead, SampleShape, SampleSpec, Samples, Sparsity,
-    TransformerRecipe, TransformerTrainer,
+    BridgeSetup, InitialNetworks, OutputsByHead, SampleShape, SampleSpec, Samples, TransformerRecipe,
+    TransformerTrainer,
 };
-use tandem_train::{State, StepMetrics, TrainError, Trainer};
+use tandem_train::{Sparsity, State, StepMetrics, TrainError, Trainer};
 use tandem_transformer::{Architecture, FeedForward, Weights};
 use tandem_util::random::SplitMix;
 use tch::{Device, Kind, Tensor};
@@ -122,15 +122,13 @@ impl TorchTrainer {
         // of the network may have changed since.
         let trainable = any_frozen.then(|| (layout.mask_without(is_frozen, device), master.copy()));
         let sparsity = training.sparsity.map(|Sparsity::TwoOfFour| layout.clone());
-        let has_fixed_shapes = match &architecture.body.feed_forward {
-            FeedForward::Experts(experts) => uses_batched_experts(experts, device),
-            _ => true,
+        let graph = match training.cuda_graph {
+            true => {
+                check_graph(&architecture, &optimiser, &compute, &processes)?;
+                compute.gpu().map(Graph::new).transpose()?
+            }
+            false => None,
         };
-        let captures = training.cuda_graph
-            && compute.supports_graphs()
-            && has_fixed_shapes
-            && optimiser.supports_graph_capture()
-            && processes.is_single();
         Ok(Self {
             shape: SampleSpec::of(&architecture, bridge_setup).shape,
             model: Model::new(&architecture, &layout, kind, device).with_bridge(bridge.map(Bridge::form)),
@@ -144,7 +142,7 @@ impl TorchTrainer {
             processes,
             compute,
             captured: None,
-            graph: compute.gpu().filter(|_| captures).map(Graph::new).transpose()?,
+            graph,
             step,
             first_step: step,
             metric_names: Vec::new(),
@@ -453,6 +451,32 @@ impl TransformerTrainer for TorchTrainer {
                 .and_then(|setup| self.layout.bridge(&setup.bridge, &self.averaged_parameters())))
         })
     }
+}
+
+/// Refuses `training.cuda_graph` where a step cannot be captured: the setting would have no effect.
+fn check_graph(
+    architecture: &Architecture,
+    optimiser: &Optimiser,
+    compute: &Compute,
+    processes: &Processes,
+) -> Result<(), TorchError> {
+    let has_fixed_shapes = match &architecture.body.feed_forward {
+        FeedForward::Experts(experts) => uses_batched_experts(experts, compute.device()),
+        _ => true,
+    };
+    let reason = if !compute.supports_graphs() {
+        "it needs an NVIDIA GPU and the GPU library"
+    } else if !optimiser.supports_graph_capture() {
+        "it needs the optimiser adamw"
+    } else if !processes.is_single() {
+        "it needs a single process"
+    } else if !has_fixed_shapes {
+        "it needs experts of which each token is sent to at least an eighth"
+    } else {
+        return Ok(());
+    };
+    let remedy = "`--set training.cuda_graph=false` trains without it";
+    Err(TorchError::new(&format!("training.cuda_graph has no effect here, because {reason}: {remedy}")))
 }
 
 /// Metrics of the routing, each the mean over layers: normalised entropy of the load (1 if all experts are

@@ -112,7 +112,7 @@ impl RunRecipe for Recipe {
     }
 
     fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse(text)
+        Self::parse_stored(text)
     }
 }
 
@@ -124,7 +124,7 @@ impl RunRecipe for SelectorRecipe {
     }
 
     fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse(text)
+        Self::parse_stored(text)
     }
 }
 
@@ -136,7 +136,7 @@ impl RunRecipe for TransformerRecipe {
     }
 
     fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse(text)
+        Self::parse_stored(text)
     }
 
     fn check(checkpoint: &Checkpoint<Self>) -> Result<(), String> {
@@ -325,7 +325,7 @@ mod tests {
         let mut old = text.replace("wdl = ", "result_share = ").replace("[lr]", "[rate]");
         old = old.replace("weight_decay = ", "decay = ").replace("qat = ", "round_weights = ");
         old = old.replace("max_grad_norm = ", "clip_slopes = "); // language: old name
-        let ema = "ema_decay = 0.0\nema_every = 10\naverage_checkpoints = 0\n";
+        let ema = "ema_decay = 0.0\naverage_checkpoints = 0\n";
         assert!(old.contains(ema), "{old}");
         old = old.replace(ema, "\n[training.average]\nkind = \"none\"\n");
         let mut metadata = Metadata::new(Recipe::CHECKPOINT_KIND);

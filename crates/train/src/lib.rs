@@ -40,6 +40,7 @@ mod batch;
 mod checkpoint;
 mod cpu;
 mod cuda;
+mod kinds;
 mod layout;
 mod loader;
 pub mod log;
@@ -77,7 +78,9 @@ pub use metrics::{
     likely_outcome,
 };
 pub use nnue::{MakeTrainer, run};
-pub use optimiser::{ClampRange, Optimiser, OptimiserBuffers, Update};
+pub use optimiser::{
+    ClampRange, Optimiser, OptimiserBuffers, Update, nadam_momentum, nadam_momentum_product,
+};
 pub use pool::{DataCursor, LoadDataError, LoadedBatch, Loader, ProcessRank, Skipped};
 pub use recipe::*;
 pub use run::{Event, RunError, RunOptions, RunOutcome};

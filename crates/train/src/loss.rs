@@ -1,29 +1,27 @@
 //! Loss functions of NNUE training with their gradients, and the targets that they compare outputs with.
 
-use serde::{Deserialize, Serialize};
+use crate::kinds::{kinds, table_field};
 use tandem_data::Record;
 
-/// A loss function; the tag `kind` of a recipe names it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Loss {
-    /// Absolute difference between predicted and target win probability, raised to a power.
-    Power {
-        /// Exponent; default 2, the mean squared error. Several engines use about 2.5, so that large errors
-        /// count more.
-        #[serde(default = "default_power")]
-        power: f64,
-    },
-    /// Cross-entropy of win probabilities. Its gradient does not vanish if the network is confident and
-    /// wrong, unlike that of powers.
-    CrossEntropy,
-    /// Squared difference of scores, in units of the target's scale, without a sigmoid.
-    Score,
+kinds! {
+    /// A loss function; the key `kind` of a recipe names it.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum Loss {
+        /// Absolute difference between predicted and target win probability, raised to a power.
+        Power = "power" {
+            /// Exponent; default 2, the mean squared error. Several engines use about 2.5, so that large
+            /// errors count more.
+            power: f64 = 2.0,
+        },
+        /// Cross-entropy of win probabilities. Its gradient does not vanish if the network is confident and
+        /// wrong, unlike that of powers.
+        CrossEntropy = "cross-entropy",
+        /// Squared difference of scores, in units of the target's scale, without a sigmoid.
+        Score = "score",
+    }
 }
 
-fn default_power() -> f64 {
-    2.0
-}
+table_field!(Loss);
 
 impl Default for Loss {
     fn default() -> Self {

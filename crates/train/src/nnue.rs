@@ -17,9 +17,6 @@ use std::fmt::Write as _;
 use tandem_data::Record;
 use tandem_nnue::FloatNetwork;
 
-/// Steps between two collections of their metrics.
-const LOG_INTERVAL: u64 = 64;
-
 /// Validation positions on which saturation is measured; a few hundred give stable fractions.
 const SATURATION_POSITIONS: usize = 512;
 
@@ -75,7 +72,7 @@ impl Task for Nnue<'_> {
             batch: training.batch,
             lr: self.recipe.lr.clone(),
             validate_every: training.validate_every.div_ceil(training.batch as u64).max(1),
-            log_every: LOG_INTERVAL,
+            log_every: self.recipe.logging.every,
             stops_at_once: true,
             patience: training.patience,
             returns_best: training.patience > 0,

@@ -5,122 +5,109 @@
 //! [`Update::apply`] is called for each slice of the parameters. `cuda/step.cu` has the same formulas for
 //! GPUs.
 
-use serde::{Deserialize, Serialize};
+use crate::kinds::{Field, kinds};
+use crate::recipe::{ALMOST_ONE, RecipeError, within};
+use toml::Value;
 
-/// An optimiser with its hyperparameters; the tag `kind` of a recipe names it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Optimiser {
-    /// Stochastic gradient descent (SGD) with momentum, mostly useful for tests, because its step is easy to
-    /// compute by hand.
-    Sgd {
-        /// Momentum, from 0 to below 1; default 0, plain gradient descent.
-        #[serde(default)]
-        momentum: f64,
-    },
-    /// Adam (Kingma and Ba, 2014), and AdamW (Loshchilov and Hutter, 2017) if the weight decay is not zero.
-    Adam {
-        /// Decay of the first moment, the running mean of gradients; default 0.9.
-        #[serde(default = "beta1")]
-        beta1: f64,
-        /// Decay of the second moment, the running mean of squared gradients; default 0.999.
-        #[serde(default = "beta2")]
-        beta2: f64,
-        /// Decoupled weight decay: each step multiplies weights by 1 − lr × this; default 0.
-        #[serde(default)]
-        weight_decay: f64,
-        /// Added to the root of the second moment; default 1e-8. It damps weights whose gradients are smaller
-        /// than that, which are those of rarely active features: with little data, 1e-6 keeps them from
-        /// memorising single positions.
-        #[serde(default = "adam_epsilon")]
-        epsilon: f64,
-    },
-    /// RAdam (Liu and others, 2019): Adam whose step is corrected for the variance of its early estimates.
-    #[serde(rename = "radam")]
-    RAdam {
-        /// Decay of the first moment, the running mean of gradients; default 0.9, as in the paper.
-        #[serde(default = "beta1")]
-        beta1: f64,
-        /// Decay of the second moment, the running mean of squared gradients; default 0.999, as in the paper.
-        #[serde(default = "beta2")]
-        beta2: f64,
-        /// Decoupled weight decay as for Adam: each step multiplies weights by 1 − lr × this; default 0.
-        #[serde(default)]
-        weight_decay: f64,
-        /// Added to the root of the second moment, as for Adam; default 1e-8.
-        #[serde(default = "adam_epsilon")]
-        epsilon: f64,
-    },
-    /// Ranger: RAdam with Lookahead (Zhang and others, 2019), whose slow weights move towards the fast ones
-    /// at intervals.
-    Ranger {
-        /// Decay of the first moment; default 0.99, higher than Adam's, as in Stockfish's training.
-        #[serde(default = "ranger_beta1")]
-        beta1: f64,
-        /// Decay of the second moment, the running mean of squared gradients; default 0.999.
-        #[serde(default = "beta2")]
-        beta2: f64,
-        /// Decoupled weight decay as for Adam: each step multiplies weights by 1 − lr × this; default 0.
-        #[serde(default)]
-        weight_decay: f64,
-        /// Added to the root of the second moment, as for Adam; default 1e-8.
-        #[serde(default = "adam_epsilon")]
-        epsilon: f64,
-        /// Steps between two synchronisations of slow and fast weights (k in the paper); default 6.
-        #[serde(default = "default_lookahead_steps")]
-        lookahead_steps: u64,
-        /// Fraction of the way that the slow weights move towards the fast ones (alpha in the paper); default
-        /// 0.5.
-        #[serde(default = "default_lookahead_alpha")]
-        lookahead_alpha: f64,
-    },
-    /// Adadelta (Zeiler, 2012), whose step size follows the size of the previous steps.
-    Adadelta {
-        /// Decay of the running means of squared gradients and of squared steps; default 0.9.
-        #[serde(default = "rho")]
-        rho: f64,
-        /// Added to both means before the root, so that the first steps are not zero; default 1e-6.
-        #[serde(default = "adadelta_epsilon")]
-        epsilon: f64,
-    },
-}
-
-fn beta1() -> f64 {
-    0.9
-}
-
-fn ranger_beta1() -> f64 {
-    0.99
-}
-
-fn beta2() -> f64 {
-    0.999
-}
-
-fn default_lookahead_steps() -> u64 {
-    6
-}
-
-fn default_lookahead_alpha() -> f64 {
-    0.5
-}
-
-fn rho() -> f64 {
-    0.9
-}
-
-fn adadelta_epsilon() -> f64 {
-    1e-6
+kinds! {
+    /// An optimiser with its hyperparameters, as the table `optimiser` of a recipe gives it. The key `kind`
+    /// names it; `adam` is another name of `adamw`, whose weight decay is 0 by default.
+    ///
+    /// NNUEs and selectors can be trained with all of them, transformers with AdamW, NAdam and Adadelta.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum Optimiser {
+        /// Stochastic gradient descent (SGD) with momentum, mostly useful for tests, because its step is easy
+        /// to compute by hand.
+        Sgd = "sgd" {
+            /// Momentum, from 0 to below 1; default 0, plain gradient descent.
+            momentum: f64 = 0.0,
+        },
+        /// Adam (Kingma and Ba, 2014) with decoupled weight decay (Loshchilov and Hutter, 2017).
+        AdamW = "adamw" {
+            /// Decay of the first moment, the running mean of gradients; default 0.9.
+            beta1: f64 = 0.9,
+            /// Decay of the second moment, the running mean of squared gradients; default 0.999.
+            beta2: f64 = 0.999,
+            /// Decoupled weight decay: each step multiplies weights by 1 − lr × this; default 0.01.
+            weight_decay: f64 = 0.01,
+            /// Added to the root of the second moment; default 1e-8. It damps weights whose gradients are
+            /// smaller than that, which are those of rarely active features: with little data, 1e-6 keeps
+            /// them from memorising single positions.
+            epsilon: f64 = 1e-8,
+        },
+        /// RAdam (Liu and others, 2019): Adam whose step is corrected for the variance of its early
+        /// estimates.
+        RAdam = "radam" {
+            /// Decay of the first moment, the running mean of gradients; default 0.9, as in the paper.
+            beta1: f64 = 0.9,
+            /// Decay of the second moment, the running mean of squared gradients; default 0.999.
+            beta2: f64 = 0.999,
+            /// Decoupled weight decay as for AdamW; default 0.
+            weight_decay: f64 = 0.0,
+            /// Added to the root of the second moment, as for AdamW; default 1e-8.
+            epsilon: f64 = 1e-8,
+        },
+        /// Ranger: RAdam with Lookahead (Zhang and others, 2019), whose slow weights move towards the fast
+        /// ones at intervals.
+        Ranger = "ranger" {
+            /// Decay of the first moment; default 0.99, higher than Adam's, as in Stockfish's training.
+            beta1: f64 = 0.99,
+            /// Decay of the second moment, the running mean of squared gradients; default 0.999.
+            beta2: f64 = 0.999,
+            /// Decoupled weight decay as for AdamW; default 0.
+            weight_decay: f64 = 0.0,
+            /// Added to the root of the second moment, as for AdamW; default 1e-8.
+            epsilon: f64 = 1e-8,
+            /// Steps between two synchronisations of slow and fast weights (k in the paper); default 6.
+            lookahead_steps: u64 = 6,
+            /// Fraction of the way that the slow weights move towards the fast ones (alpha in the paper);
+            /// default 0.5.
+            lookahead_alpha: f64 = 0.5,
+        },
+        /// Adam with Nesterov momentum (Dozat, 2016), with the defaults that lc0's networks are trained with.
+        NAdam = "nadam" {
+            /// Decay of the first moment, the running mean of gradients; default 0.9.
+            beta1: f64 = 0.9,
+            /// Decay of the second moment, the running mean of squared gradients; default 0.98.
+            beta2: f64 = 0.98,
+            /// Decoupled weight decay as for AdamW; default 0.
+            weight_decay: f64 = 0.0,
+            /// Added to the root of the second moment; default 1e-7.
+            epsilon: f64 = 1e-7,
+        },
+        /// Adadelta (Zeiler, 2012), whose step size follows the size of the previous steps.
+        Adadelta = "adadelta" {
+            /// Decay of the running means of squared gradients and of squared steps; default 0.9.
+            rho: f64 = 0.9,
+            /// Added to both means before the root, so that the first steps are not zero; default 1e-6.
+            epsilon: f64 = 1e-6,
+            /// Decoupled weight decay as for AdamW; default 0.
+            weight_decay: f64 = 0.0,
+        },
+    }
 }
 
 impl Default for Optimiser {
     fn default() -> Self {
-        Self::Adam { beta1: beta1(), beta2: beta2(), weight_decay: 0.01, epsilon: adam_epsilon() }
+        Self::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.01, epsilon: 1e-8 }
     }
 }
 
-fn adam_epsilon() -> f64 {
-    1e-8
+impl Field for Optimiser {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let Value::Table(mut table) = value else {
+            return Err(format!("a table with the key `kind` is expected, not {value}"));
+        };
+        if table.get("kind").and_then(Value::as_str) == Some("adam") {
+            table.insert("kind".into(), "adamw".into());
+            table.entry("weight_decay").or_insert(Value::Float(0.0));
+        }
+        Self::from_table(table)
+    }
+
+    fn to_value(&self) -> Value {
+        self.to_table().into()
+    }
 }
 
 /// Optimiser state of each parameter: the buffers that a [`State`](crate::State) has to hold.
@@ -160,8 +147,12 @@ pub struct Update {
     pub(crate) lr: f32,
     pub(crate) beta1: f32,
     pub(crate) beta2: f32,
-    /// Factors that correct the bias of the moments towards zero, their initial value: 1 / (1 − beta^t).
-    pub(crate) bias_correction1: f32,
+    /// Factor of the first moment in the step. It corrects the bias towards zero, the initial value:
+    /// 1 / (1 − beta1^t), except in NAdam.
+    pub(crate) avg_factor: f32,
+    /// Factor of the gradient in NAdam's step; zero for other optimisers.
+    pub(crate) grad_factor: f32,
+    /// Factor that corrects the bias of the second moment: 1 / (1 − beta2^t).
     pub(crate) bias_correction2: f32,
     /// Factor that the decoupled weight decay applies to each weight.
     pub(crate) decay_factor: f32,
@@ -176,6 +167,26 @@ pub struct Update {
 }
 
 impl Optimiser {
+    /// Checks the ranges of all hyperparameters; the error names the key.
+    pub(crate) fn check(&self) -> Result<(), RecipeError> {
+        for (key, value) in self.to_table() {
+            let (key, min, max) = match key.as_str() {
+                "momentum" => ("optimiser.momentum", 0.0, ALMOST_ONE),
+                "beta1" => ("optimiser.beta1", 0.0, ALMOST_ONE),
+                "beta2" => ("optimiser.beta2", 0.0, ALMOST_ONE),
+                "rho" => ("optimiser.rho", 0.0, ALMOST_ONE),
+                "weight_decay" => ("optimiser.weight_decay", 0.0, 1e6),
+                // Zero would divide zero by zero: features that were never active have no gradient.
+                "epsilon" => ("optimiser.epsilon", 1e-30, 1.0),
+                "lookahead_steps" => ("optimiser.lookahead_steps", 1.0, u64::MAX as f64),
+                "lookahead_alpha" => ("optimiser.lookahead_alpha", 0.0, 1.0),
+                _ => continue,
+            };
+            within(key, f64::from_value(value).unwrap_or(f64::NAN), min, max)?;
+        }
+        Ok(())
+    }
+
     /// Buffers that the optimiser keeps for each parameter; plain SGD needs none of them.
     pub fn buffers(self) -> OptimiserBuffers {
         OptimiserBuffers {
@@ -190,12 +201,13 @@ impl Optimiser {
         let count = (step + 1) as f64;
         let (beta1, beta2, weight_decay, epsilon) = match self {
             Self::Sgd { momentum } => (momentum, 0.0, 0.0, 0.0),
-            Self::Adam { beta1, beta2, weight_decay, epsilon }
+            Self::AdamW { beta1, beta2, weight_decay, epsilon }
             | Self::RAdam { beta1, beta2, weight_decay, epsilon }
+            | Self::NAdam { beta1, beta2, weight_decay, epsilon }
             | Self::Ranger { beta1, beta2, weight_decay, epsilon, .. } => {
                 (beta1, beta2, weight_decay, epsilon)
             }
-            Self::Adadelta { rho, epsilon } => (rho, rho, 0.0, epsilon),
+            Self::Adadelta { rho, epsilon, weight_decay } => (rho, rho, weight_decay, epsilon),
         };
         let (beta1_power, beta2_power) = (beta1.powf(count), beta2.powf(count));
         let rectification = match self {
@@ -212,13 +224,18 @@ impl Optimiser {
             }
             _ => Some(1.0),
         };
+        let (avg_factor, grad_factor) = match self {
+            Self::NAdam { beta1, .. } => nadam_factors(beta1, step + 1),
+            _ => (1.0 / (1.0 - beta1_power), 0.0),
+        };
         let sync_slow = matches!(self, Self::Ranger { lookahead_steps, .. } if (step + 1).is_multiple_of(lookahead_steps.max(1)));
         Update {
             optimiser: self,
             lr: lr as f32,
             beta1: beta1 as f32,
             beta2: beta2 as f32,
-            bias_correction1: (1.0 / (1.0 - beta1_power)) as f32,
+            avg_factor: avg_factor as f32,
+            grad_factor: grad_factor as f32,
             bias_correction2: (1.0 / (1.0 - beta2_power)) as f32,
             decay_factor: (1.0 - lr * weight_decay) as f32,
             rectification,
@@ -227,6 +244,32 @@ impl Optimiser {
             epsilon: epsilon as f32,
         }
     }
+}
+
+/// Momentum coefficient of a step of NAdam, counted from one. It grows from beta1 / 2 to beta1 (Dozat, 2016,
+/// with a decay of 0.004).
+pub fn nadam_momentum(beta1: f64, step: f64) -> f64 {
+    beta1 * (1.0 - 0.5 * 0.96f64.powf(step * 0.004))
+}
+
+/// Product of the momentum coefficients of the first steps of NAdam.
+pub fn nadam_momentum_product(beta1: f64, steps: u64) -> f64 {
+    let mut product = 1.0;
+    for step in 1..=steps {
+        product *= nadam_momentum(beta1, step as f64);
+        if product < f64::EPSILON / 4.0 {
+            // It is subtracted from 1, which from here on gives exactly 1.
+            return 0.0;
+        }
+    }
+    product
+}
+
+/// Factors of the first moment and of the gradient in a step of NAdam, counted from one.
+fn nadam_factors(beta1: f64, step: u64) -> (f64, f64) {
+    let (momentum, next) = (nadam_momentum(beta1, step as f64), nadam_momentum(beta1, (step + 1) as f64));
+    let product = nadam_momentum_product(beta1, step);
+    (next / (1.0 - product * next), (1.0 - momentum) / (1.0 - product))
 }
 
 impl Update {
@@ -270,11 +313,23 @@ impl Update {
                     *exp_avg_sq = self.beta2 * *exp_avg_sq + (1.0 - self.beta2) * grad * grad;
                     let step = ((*exp_avg + epsilon) / (*exp_avg_sq + epsilon)).sqrt() * grad;
                     *exp_avg = self.beta1 * *exp_avg + (1.0 - self.beta1) * step * step;
-                    *weight = clamped(*weight - self.lr * step);
+                    *weight = clamped(*weight * self.decay_factor - self.lr * step);
                 }
             }
-            Optimiser::Adam { .. } | Optimiser::RAdam { .. } => {
+            Optimiser::AdamW { .. } | Optimiser::RAdam { .. } => {
                 self.adam(weights, grads, exp_avg, exp_avg_sq, clamped);
+            }
+            Optimiser::NAdam { .. } => {
+                for (((weight, grad), exp_avg), exp_avg_sq) in
+                    weights.iter_mut().zip(grads).zip(exp_avg).zip(exp_avg_sq)
+                {
+                    let grad = grad_scale * grad;
+                    *exp_avg = self.beta1 * *exp_avg + (1.0 - self.beta1) * grad;
+                    *exp_avg_sq = self.beta2 * *exp_avg_sq + (1.0 - self.beta2) * grad * grad;
+                    let step = (self.grad_factor * grad + self.avg_factor * *exp_avg)
+                        / ((*exp_avg_sq * self.bias_correction2).sqrt() + self.epsilon);
+                    *weight = clamped(*weight * self.decay_factor - self.lr * step);
+                }
             }
             Optimiser::Ranger { lookahead_alpha, .. } => {
                 self.adam(weights, grads, exp_avg, exp_avg_sq, clamped);
@@ -297,7 +352,7 @@ impl Update {
         exp_avg_sq: &mut [f32],
         clamped: impl Fn(f32) -> f32,
     ) {
-        let lr = self.lr * self.bias_correction1 * self.rectification.unwrap_or(1.0);
+        let lr = self.lr * self.avg_factor * self.rectification.unwrap_or(1.0);
         for (((weight, grad), exp_avg), exp_avg_sq) in
             weights.iter_mut().zip(grads).zip(exp_avg).zip(exp_avg_sq)
         {
@@ -319,10 +374,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::state::State;
 
-    pub(crate) const ALL: [Optimiser; 6] = [
+    pub(crate) const ALL: [Optimiser; 7] = [
         Optimiser::Sgd { momentum: 0.0 },
         Optimiser::Sgd { momentum: 0.9 },
-        Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
+        Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
         Optimiser::RAdam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
         Optimiser::Ranger {
             beta1: 0.9,
@@ -332,7 +387,8 @@ pub(crate) mod tests {
             lookahead_steps: 6,
             lookahead_alpha: 0.5,
         },
-        Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 },
+        Optimiser::NAdam { beta1: 0.9, beta2: 0.98, weight_decay: 0.0, epsilon: 1e-7 },
+        Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6, weight_decay: 0.0 },
     ];
 
     fn run(
@@ -365,6 +421,56 @@ pub(crate) mod tests {
         }
     }
 
+    #[test]
+    fn every_key_of_every_optimiser_changes_its_steps() {
+        let steps = |table: toml::Table| {
+            let mut weights = [3.0, -2.0, 0.5];
+            let optimiser = Optimiser::from_table(table).unwrap();
+            run(optimiser, 0.02, 12, &mut weights, |weight| 2.0 * (weight - 1.0), ClampRange::UNBOUNDED);
+            weights
+        };
+        for kind in Optimiser::KINDS {
+            let named = toml::Table::from_iter([("kind".to_owned(), Value::from(*kind))]);
+            let table = Optimiser::from_table(named).unwrap().to_table();
+            for (key, value) in table.iter().filter(|(key, _)| *key != "kind") {
+                let changed = match value {
+                    Value::Integer(number) => (number / 2).into(),
+                    _ if key == "epsilon" => 0.1.into(),
+                    _ => 0.75.into(),
+                };
+                let mut other = table.clone();
+                other.insert(key.clone(), changed);
+                assert_ne!(steps(table.clone()), steps(other), "{key} of {kind}");
+            }
+        }
+    }
+
+    /// The reference multiplies the coefficients of every step, as in the paper.
+    #[test]
+    fn nadam_follows_its_paper() {
+        let (beta1, beta2, weight_decay, epsilon) = (0.9, 0.98, 0.1, 1e-7);
+        let mut weights = [0.5f32];
+        let grads = [0.3, -0.2, 0.25, 0.1];
+        let optimiser = Optimiser::NAdam { beta1, beta2, weight_decay, epsilon };
+        let mut state = State::new(weights.to_vec(), optimiser, false);
+        let (mut expected, mut first, mut second, mut product) = (0.5, 0.0, 0.0, 1.0);
+        for (step, &grad) in grads.iter().enumerate() {
+            let momentum = |t: f64| beta1 * (1.0 - 0.5 * 0.96f64.powf(t / 250.0));
+            let t = (step + 1) as f64;
+            product *= momentum(t);
+            first = beta1 * first + (1.0 - beta1) * grad;
+            second = beta2 * second + (1.0 - beta2) * grad * grad;
+            let from_average = momentum(t + 1.0) * first / (1.0 - product * momentum(t + 1.0));
+            let from_grad = (1.0 - momentum(t)) * grad / (1.0 - product);
+            let root = f64::sqrt(second / (1.0 - beta2.powf(t))) + epsilon;
+            expected = expected * (1.0 - 0.1 * weight_decay) - 0.1 * (from_average + from_grad) / root;
+            let State { exp_avg, exp_avg_sq, .. } = &mut state;
+            let update = optimiser.update(step as u64, 0.1);
+            update.apply(&mut weights, &[grad as f32], exp_avg, exp_avg_sq, &mut [], ClampRange::UNBOUNDED);
+            assert!((f64::from(weights[0]) - expected).abs() < 1e-5, "{} {expected}", weights[0]);
+        }
+    }
+
     /// The first steps follow from the papers' formulas by hand.
     #[test]
     fn first_steps_are_those_of_the_papers() {
@@ -377,9 +483,12 @@ pub(crate) mod tests {
         near(first(Optimiser::Sgd { momentum: 0.9 }, 0.1), 0.03);
         // Adam's first step is the learning rate, whatever the gradient; weight decay takes its part of the
         // weight.
-        near(first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 }, 0.1), 0.1);
         near(
-            first(Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.5, epsilon: 1e-8 }, 0.1),
+            first(Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 }, 0.1),
+            0.1,
+        );
+        near(
+            first(Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.5, epsilon: 1e-8 }, 0.1),
             0.15,
         );
         // RAdam's is plain momentum.
@@ -388,7 +497,7 @@ pub(crate) mod tests {
             0.03,
         );
         let step = (1e-6f64 / (0.1 * 0.09 + 1e-6)).sqrt() * 0.3;
-        near(first(Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6 }, 1.0), step);
+        near(first(Optimiser::Adadelta { rho: 0.9, epsilon: 1e-6, weight_decay: 0.0 }, 1.0), step);
         // RAdam uses the variance from the sixth step on.
         let radam = Optimiser::RAdam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 };
         assert!(radam.update(4, 0.1).rectification.is_none() && radam.update(5, 0.1).rectification.is_some());

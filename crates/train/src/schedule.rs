@@ -3,154 +3,156 @@
 //! A schedule is written in a recipe as a plain number, or as a table with its kind: `{ kind = "cosine",
 //! start = 1e-3, end = 1e-5 }`.
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
+use crate::kinds::{Field, check_empty, kinds, take};
+use toml::Value;
 
-/// A value as a function of the step, from the first step of a run to the last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Schedule {
-    /// The same value at every step; a plain number in a recipe means this.
-    Constant {
-        /// The value, for example a learning rate of 1e-3.
-        value: f64,
-    },
-    /// Linear interpolation from start to end, with equal changes from step to step.
-    Linear {
-        /// Value at the first step of the run.
-        start: f64,
-        /// Value at the last step, which is reached exactly.
-        end: f64,
-    },
-    /// Exponential decay or growth: each step multiplies the value by the same factor.
-    Exponential {
-        /// Value at the first step, above zero since it is divided by.
-        start: f64,
-        /// Value at the last step, above zero since no factor leads to zero.
-        end: f64,
-    },
-    /// Half a cosine wave from start to end (cosine annealing), flat at both ends.
-    Cosine {
-        /// Value at the first step, usually the greatest.
-        start: f64,
-        /// Value at the last step, usually near zero.
-        end: f64,
-    },
-    /// Step decay: multiplied by a factor at regular intervals, as PyTorch's `StepLR`.
-    Step {
-        /// Value at the first step, until the first decay.
-        start: f64,
-        /// Factor of each decay, from 0 to 1, for example 0.8.
-        gamma: f64,
-        /// Steps between two decays, above zero; counted in optimiser steps and not in epochs.
-        every: u64,
-    },
-    /// One cycle (Smith, 2018), as PyTorch's `OneCycleLR`: up to a peak along half a cosine, and down to
-    /// almost zero.
-    OneCycle {
-        /// Greatest value, reached at the end of the rise, for example the greatest learning rate at which
-        /// training is stable.
-        peak: f64,
-        /// Fraction of the run that rises, from 0 to 1; default 0.25.
-        #[serde(default = "default_rise")]
-        rise: f64,
-        /// Peak divided by the first value, which is where the rise begins; default 25.
-        #[serde(default = "default_start_divisor")]
-        start_divisor: f64,
-        /// Peak divided by the last value, where the fall ends; default 10,000.
-        #[serde(default = "default_end_divisor")]
-        end_divisor: f64,
-    },
-    /// Linear warm-up from almost zero to the first value of another schedule, which takes the remaining
-    /// steps.
-    WarmUp {
-        /// Number of warm-up steps; the rest of the run belongs to `then`.
-        steps: u64,
-        /// Schedule after the warm-up, which begins at its own first value.
-        then: Box<Schedule>,
-    },
-    /// Warm-up, stable, decay (WSD): a linear rise, a constant peak for most of the run, and a linear fall.
-    Wsd {
-        /// Value during the stable part, between the rise and the fall.
-        peak: f64,
-        /// Warm-up steps; default 0, which begins at the peak.
-        #[serde(default)]
-        warm_up: u64,
-        /// Fraction of the run that falls, at its end; default 0.2.
-        #[serde(default = "default_decay")]
-        decay: f64,
-        /// Value at the last step; default 0, so that the last steps change almost nothing.
-        #[serde(default)]
-        end: f64,
-    },
-    /// Several schedules one after the other, each over its part of the run.
-    Sequence {
-        /// Parts in order; their fractions of the run add up to 1.
-        parts: Vec<SchedulePart>,
-    },
+kinds! {
+    /// A value as a function of the step, from the first step of a run to the last.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Schedule {
+        /// The same value at every step; a plain number in a recipe means this.
+        Constant = "constant" {
+            /// The value, for example a learning rate of 1e-3.
+            value: f64,
+        },
+        /// Linear interpolation from start to end, with equal changes from step to step.
+        Linear = "linear" {
+            /// Value at the first step of the run.
+            start: f64,
+            /// Value at the last step, which is reached exactly.
+            end: f64,
+        },
+        /// Exponential decay or growth: each step multiplies the value by the same factor.
+        Exponential = "exponential" {
+            /// Value at the first step, above zero since it is divided by.
+            start: f64,
+            /// Value at the last step, above zero since no factor leads to zero.
+            end: f64,
+        },
+        /// Half a cosine wave from start to end (cosine annealing), flat at both ends.
+        Cosine = "cosine" {
+            /// Value at the first step, usually the greatest.
+            start: f64,
+            /// Value at the last step, usually near zero.
+            end: f64,
+        },
+        /// Step decay: multiplied by a factor at regular intervals, as PyTorch's `StepLR`.
+        Step = "step" {
+            /// Value at the first step, until the first decay.
+            start: f64,
+            /// Factor of each decay, from 0 to 1, for example 0.8.
+            gamma: f64,
+            /// Steps between two decays, above zero; counted in optimiser steps and not in epochs.
+            every: u64,
+        },
+        /// One cycle (Smith, 2018), as PyTorch's `OneCycleLR`: up to a peak along half a cosine, and down to
+        /// almost zero.
+        OneCycle = "one-cycle" {
+            /// Greatest value, reached at the end of the rise, for example the greatest learning rate at which
+            /// training is stable.
+            peak: f64,
+            /// Fraction of the run that rises, from 0 to 1; default 0.25.
+            rise: f64 = 0.25,
+            /// Peak divided by the first value, which is where the rise begins; default 25.
+            start_divisor: f64 = 25.0,
+            /// Peak divided by the last value, where the fall ends; default 10,000.
+            end_divisor: f64 = 10_000.0,
+        },
+        /// Linear warm-up from almost zero to the first value of another schedule, which takes the remaining
+        /// steps.
+        WarmUp = "warm-up" {
+            /// Number of warm-up steps; the rest of the run belongs to `then`.
+            steps: u64,
+            /// Schedule after the warm-up, which begins at its own first value.
+            then: Box<Schedule>,
+        },
+        /// Warm-up, stable, decay (WSD): a linear rise, a constant peak for most of the run, and a linear fall.
+        Wsd = "wsd" {
+            /// Value during the stable part, between the rise and the fall.
+            peak: f64,
+            /// Warm-up steps; default 0, which begins at the peak.
+            warm_up: u64 = 0,
+            /// Fraction of the run that falls, at its end; default 0.2.
+            decay: f64 = 0.2,
+            /// Value at the last step; default 0, so that the last steps change almost nothing.
+            end: f64 = 0.0,
+        },
+        /// Several schedules one after the other, each over its part of the run.
+        Sequence = "sequence" {
+            /// Parts in order; their fractions of the run add up to 1.
+            parts: Vec<SchedulePart>,
+        },
+    }
 }
 
 /// One part of a [`Schedule::Sequence`], with a schedule of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SchedulePart {
     /// Fraction of the run that this part takes, from 0 to 1. Earlier versions called it `share`.
-    #[serde(alias = "share")]
     pub fraction: f64,
     /// Schedule within the part, from its first step to its last.
     pub schedule: Schedule,
 }
 
-fn default_rise() -> f64 {
-    0.25
-}
-
-fn default_decay() -> f64 {
-    0.2
-}
-
-fn default_start_divisor() -> f64 {
-    25.0
-}
-
-fn default_end_divisor() -> f64 {
-    10_000.0
-}
-
-/// Deserialises a schedule from a table, or a constant one from a number.
-pub(crate) fn number_or_schedule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Schedule, D::Error> {
-    struct Either;
-
-    impl<'de> Visitor<'de> for Either {
-        type Value = Schedule;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a number, or a schedule such as { kind = \"cosine\", start = 1e-3, end = 1e-5 }")
-        }
-
-        fn visit_f64<E>(self, value: f64) -> Result<Schedule, E> {
-            Ok(Schedule::Constant { value })
-        }
-
-        fn visit_i64<E>(self, value: i64) -> Result<Schedule, E> {
-            Ok(Schedule::Constant { value: value as f64 })
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Schedule, A::Error> {
-            Schedule::deserialize(MapAccessDeserializer::new(map))
+impl Field for Schedule {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Table(table) => Self::from_table(table),
+            Value::Float(_) | Value::Integer(_) => Ok(Self::Constant { value: f64::from_value(value)? }),
+            other => Err(format!(
+                "a number, or a schedule such as {{ kind = \"cosine\", start = 1e-3, end = 1e-5 }} is expected, not {other}"
+            )),
         }
     }
 
-    deserializer.deserialize_any(Either)
+    fn to_value(&self) -> Value {
+        self.to_table().into()
+    }
 }
 
-/// Deserialises an optional schedule, for fields whose key may be absent.
-pub(crate) fn optional_schedule<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Schedule>, D::Error> {
-    number_or_schedule(deserializer).map(Some)
+impl Field for Box<Schedule> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        Schedule::from_value(value).map(Self::new)
+    }
+
+    fn to_value(&self) -> Value {
+        (**self).to_value()
+    }
+}
+
+impl Field for Vec<SchedulePart> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let Value::Array(parts) = value else {
+            return Err(format!("an array of parts is expected, not {value}"));
+        };
+        parts.into_iter().map(SchedulePart::from_value).collect()
+    }
+
+    fn to_value(&self) -> Value {
+        self.iter().map(SchedulePart::to_value).collect::<Vec<_>>().into()
+    }
+}
+
+impl Field for SchedulePart {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let Value::Table(mut table) = value else {
+            return Err(format!("a table with `fraction` and `schedule` is expected, not {value}"));
+        };
+        if let Some(old) = table.remove("share") {
+            table.insert("fraction".into(), old);
+        }
+        let part = Self {
+            fraction: take(&mut table, "fraction", None)?,
+            schedule: take(&mut table, "schedule", None)?,
+        };
+        check_empty(&table, "parts", &["fraction", "schedule"])?;
+        Ok(part)
+    }
+
+    fn to_value(&self) -> Value {
+        let fields = [("fraction", self.fraction.to_value()), ("schedule", self.schedule.to_value())];
+        toml::Table::from_iter(fields.map(|(key, value)| (key.to_owned(), value))).into()
+    }
 }
 
 fn half_cosine(start: f64, end: f64, progress: f64) -> f64 {
@@ -331,6 +333,42 @@ mod tests {
         near(sequence.at(29, 100), 1.0);
         near(sequence.at(30, 100), 2.0);
         near(sequence.at(1000, 100), 2.0);
+    }
+
+    #[test]
+    fn every_key_of_every_kind_changes_the_schedule() {
+        let line = Schedule::Linear { start: 1.0, end: 0.25 };
+        let part = |fraction| SchedulePart { fraction, schedule: line.clone() };
+        let all = [
+            Schedule::Constant { value: 1.0 },
+            line.clone(),
+            Schedule::Exponential { start: 1.0, end: 0.25 },
+            Schedule::Cosine { start: 1.0, end: 0.25 },
+            Schedule::Step { start: 1.0, gamma: 0.5, every: 10 },
+            Schedule::OneCycle { peak: 1.0, rise: 0.25, start_divisor: 4.0, end_divisor: 8.0 },
+            Schedule::WarmUp { steps: 10, then: Box::new(line.clone()) },
+            Schedule::Wsd { peak: 1.0, warm_up: 10, decay: 0.25, end: 0.125 },
+            Schedule::Sequence { parts: vec![part(0.5), part(0.5)] },
+        ];
+        assert_eq!(all.each_ref().map(Schedule::kind), Schedule::KINDS);
+        for schedule in all {
+            let table = schedule.to_table();
+            assert_eq!(Schedule::from_table(table.clone()).unwrap(), schedule);
+            for (key, value) in &table {
+                let changed: Value = match value {
+                    Value::Float(number) => (number / 2.0).into(),
+                    Value::Integer(number) => (number / 2).into(),
+                    Value::Table(_) => 0.5.into(),
+                    Value::Array(parts) => vec![part(1.0).to_value(); parts.len() / 2].into(),
+                    _ => continue,
+                };
+                let mut other = table.clone();
+                other.insert(key.clone(), changed);
+                let other = Schedule::from_table(other).unwrap();
+                let differs = (0..100).any(|step| schedule.at(step, 100) != other.at(step, 100));
+                assert!(differs, "{key} of {table}");
+            }
+        }
     }
 
     #[test]

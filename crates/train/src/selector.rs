@@ -16,12 +16,13 @@ mod recipe;
 
 pub use cases::{Case, EvaluatorPair, LabelledCase};
 pub use evaluation::{ErrorCurve, FRACTIONS, Rule, SelectorReport};
-pub use recipe::{CaseData, DEFAULT_MARGIN, NetworkPair, SelectorRecipe, SelectorTraining};
+pub use recipe::{DEFAULT_MARGIN, NetworkPair, SelectorRecipe};
 
 use crate::checkpoint::Checkpoint;
 use crate::metric::Metric;
 use crate::metrics::{Metrics, WHOLE};
 use crate::pool::{DataCursor, Loader};
+use crate::recipe::RecipeCore;
 use crate::run::{Event, RunError, RunOptions, RunOutcome, RunPlan, Task, run_task};
 use crate::state::State;
 use crate::trainer::Trainer;
@@ -86,8 +87,8 @@ impl Task for SelectorTask<'_> {
 
     /// Evaluates the data with both networks.
     fn open(&mut self, options: &RunOptions<'_>, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
-        let SelectorRecipe { seed, data, selector, .. } = self.recipe;
-        let (train, validation) = data.records(*seed, options.threads)?;
+        let (seed, margin) = (self.recipe.seed, self.recipe.selector.margin);
+        let (train, validation) = recipe::load_records(&self.recipe.data, seed, options.threads)?;
         let all = train.len() + validation.len();
         let mut done = 0;
         let mut evaluate = |records: &[_], seed: u64| {
@@ -96,7 +97,7 @@ impl Task for SelectorTask<'_> {
                 watch(Event::Preparing { done, all });
             })
         };
-        let train = evaluate(&train, *seed)?;
+        let train = evaluate(&train, seed)?;
         let validation = evaluate(&validation, seed ^ 1)?;
         if train.is_empty() || validation.is_empty() {
             return Err(RunError::Cases(
@@ -104,7 +105,7 @@ impl Task for SelectorTask<'_> {
             ));
         }
         self.scale = cases::fitted_scale(&train);
-        let label = |case| LabelledCase::new(case, self.scale, selector.margin);
+        let label = |case| LabelledCase::new(case, self.scale, margin);
         self.train = train.into_iter().map(label).collect();
         self.validation = validation.into_iter().map(label).collect();
         Ok(())
@@ -116,13 +117,13 @@ impl Task for SelectorTask<'_> {
         RunPlan {
             steps: epoch * training.epochs,
             batch: training.batch,
-            lr: training.lr.clone(),
+            lr: self.recipe.lr.clone(),
             validate_every: epoch,
             log_every: epoch,
             stops_at_once: true,
-            patience: 0,
+            patience: training.patience,
             returns_best: true,
-            keep: 1,
+            keep: training.keep,
         }
     }
 
@@ -132,9 +133,10 @@ impl Task for SelectorTask<'_> {
     }
 
     fn difference(&self, checkpoint: &Checkpoint<SelectorRecipe>) -> Option<String> {
-        let State { parameters, exp_avg, exp_avg_sq, .. } = &checkpoint.state;
         let expected: usize = Selector::random(0).tensors().iter().map(|(_, _, values)| values.len()).sum();
-        let fits = [parameters, exp_avg, exp_avg_sq].iter().all(|buffer| buffer.len() == expected);
+        let fresh = State::new(vec![0.0; expected], self.recipe.optimiser, false);
+        let lengths = |state: &State| state.buffers().map(|(_, buffer)| buffer.len());
+        let fits = lengths(&checkpoint.state) == lengths(&fresh);
         (!fits).then(|| format!("a selector has {expected} parameters"))
     }
 
@@ -149,8 +151,8 @@ impl Task for SelectorTask<'_> {
     }
 
     fn trainer(&self, state: Option<State>) -> Result<Box<Learner>, RunError> {
-        let SelectorRecipe { seed, training, .. } = self.recipe;
-        let learner = Learner::new(&Selector::random(*seed), training, *seed);
+        let RecipeCore { seed, training, optimiser, .. } = &self.recipe.core;
+        let learner = Learner::new(&Selector::random(*seed), training, *optimiser, *seed);
         Ok(Box::new(match state {
             Some(state) => learner.resume(state),
             None => learner,

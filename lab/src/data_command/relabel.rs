@@ -142,7 +142,11 @@ impl Backend {
     fn on_gpu(file: &TransformerFile, device: Device, threads: usize) -> Result<Vec<Self>, LabError> {
         let compute = crate::train_command::compute_of(device)?;
         compute.set_num_threads(threads);
-        let predictor = tandem_torch::TorchPredictor::new(file.weights()?, TrainingPrecision::Bf16, compute)?;
+        let predictor = tandem_torch::TorchPredictor::new(
+            file.weights()?,
+            tandem_train::TrainingPrecision::Bf16,
+            compute,
+        )?;
         Ok((0..threads).map(|_| Self::Torch(predictor.clone(), compute.name())).collect())
     }
 

@@ -81,7 +81,7 @@ impl TrainConfig {
         let options = LayoutOptions { factoriser: false, clip_weights: true, qat: true };
         Ok(Job {
             layout: Layout::new(architecture, quantisation, options),
-            optimiser: Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
+            optimiser: Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 },
             loss: Loss::Score,
             output_scale: 1.0,
             max_grad_norm: 0.0,

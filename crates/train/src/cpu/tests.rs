@@ -58,7 +58,7 @@ fn near(name: &str, before: &[f32], after: &[f32], lr: f64, grads: &[f64]) {
 }
 
 const SGD: Optimiser = Optimiser::Sgd { momentum: 0.0 };
-const ADAM: Optimiser = Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 };
+const ADAM: Optimiser = Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 };
 
 /// One step of plain SGD moves every parameter by the reference's gradient, with each instruction set.
 #[test]

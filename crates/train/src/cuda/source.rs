@@ -128,9 +128,10 @@ pub(super) fn source(job: &Job) -> String {
     let kind = match job.optimiser {
         Optimiser::Sgd { momentum: 0.0 } => 0,
         Optimiser::Sgd { .. } => 1,
-        Optimiser::Adam { .. } | Optimiser::RAdam { .. } => 2,
+        Optimiser::AdamW { .. } | Optimiser::RAdam { .. } => 2,
         Optimiser::Adadelta { .. } => 3,
         Optimiser::Ranger { .. } => 4,
+        Optimiser::NAdam { .. } => 5,
     };
     define("OPTIMISER", kind.to_string());
     let buffers = job.optimiser.buffers();

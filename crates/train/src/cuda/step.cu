@@ -26,7 +26,7 @@ struct Position {
 };
 
 struct Update {
-    float lr, beta1, beta2, bias_correction1, bias_correction2, decay_factor, rectification, lookahead_alpha, epsilon;
+    float lr, beta1, beta2, avg_factor, grad_factor, bias_correction2, decay_factor, rectification, lookahead_alpha, epsilon;
     float max_grad_norm;
     int rectified, sync_slow;
 };
@@ -628,13 +628,20 @@ static __device__ float updated(const Update& u, float weight, float grad, float
     exp_avg_sq = u.beta2 * exp_avg_sq + (1.f - u.beta2) * grad * grad;
     float step = sqrtf((exp_avg + u.epsilon) / (exp_avg_sq + u.epsilon)) * grad;
     exp_avg = u.beta1 * exp_avg + (1.f - u.beta1) * step * step;
+    weight *= u.decay_factor;
     weight -= u.lr * step;
+#elif OPTIMISER == 5
+    // NAdam.
+    exp_avg = u.beta1 * exp_avg + (1.f - u.beta1) * grad;
+    exp_avg_sq = u.beta2 * exp_avg_sq + (1.f - u.beta2) * grad * grad;
+    float step = (u.grad_factor * grad + u.avg_factor * exp_avg) / (sqrtf(exp_avg_sq * u.bias_correction2) + u.epsilon);
+    weight = weight * u.decay_factor - u.lr * step;
 #else
     // Adam with bias correction and decoupled weight decay.
     exp_avg = u.beta1 * exp_avg + (1.f - u.beta1) * grad;
     exp_avg_sq = u.beta2 * exp_avg_sq + (1.f - u.beta2) * grad * grad;
     float scale = u.rectified ? sqrtf(exp_avg_sq * u.bias_correction2) + u.epsilon : 1.f;
-    weight = weight * u.decay_factor - u.lr * u.bias_correction1 * u.rectification * exp_avg / scale;
+    weight = weight * u.decay_factor - u.lr * u.avg_factor * u.rectification * exp_avg / scale;
 #endif
     weight = fminf(fmaxf(weight, min_value), max_value);
 #if OPTIMISER == 4

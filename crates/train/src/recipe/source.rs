@@ -3,9 +3,9 @@
 
 use super::{RecipeError, check_fraction};
 use crate::pool::LoadDataError;
-use crate::schedule::{Schedule, optional_schedule};
+use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
-use tandem_data::{Filter, Options, Source};
+use tandem_data::{Filter, Format, Options, Source};
 
 /// A source of training or validation records: one file, or a pattern or folder of files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,15 +19,15 @@ pub struct SourceRecipe {
     /// Filter of the records, for example `no-checks,max-score=2500`; default none.
     #[serde(default)]
     pub filter: String,
-    /// Meaning of the columns of a CSV file, for example `unit=pawns`; ignored by other formats.
+    /// Meaning of the columns of a CSV file, for example `unit=pawns`; refused with other formats.
     #[serde(default)]
     pub columns: Option<String>,
     /// Content of a bag file: `action-value`, `state-value` or `behavioral-cloning`; taken from its name if
-    /// absent.
+    /// absent, and refused with other formats.
     #[serde(default)]
     pub bag: Option<String>,
     /// Weight of the game result in this source's targets, instead of the weight that all targets have.
-    #[serde(default, deserialize_with = "optional_schedule", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wdl: Option<Schedule>,
 }
 
@@ -47,6 +47,20 @@ impl SourceRecipe {
         let (options, filter) = self.read()?;
         let sources = Source::parse(&self.path, &options)?;
         filter.check(&sources)?;
+        let has_any = |format| sources.iter().any(|source| source.format == format);
+        for (key, given, format) in [
+            ("data.columns", self.columns.is_some(), Format::Csv),
+            ("data.bag", self.bag.is_some(), Format::Bag),
+        ] {
+            if given && !has_any(format) {
+                let problem = format!(
+                    "it has no effect on {}, which is not in the format {}",
+                    self.path,
+                    format.name()
+                );
+                return Err(RecipeError::Invalid { key, problem }.into());
+            }
+        }
         Ok((sources, filter))
     }
 

@@ -1,11 +1,11 @@
-//! Training steps of a selector: forward pass, backward pass and an Adam step, written out for its three
+//! Training steps of a selector: forward pass, backward pass and an optimiser step, written out for its three
 //! layers.
 
 use super::cases::LabelledCase;
 use super::evaluation::weight;
-use super::recipe::SelectorTraining;
 use crate::loss::sigmoid;
 use crate::optimiser::{ClampRange, Optimiser};
+use crate::recipe::TrainingRecipe;
 use crate::state::State;
 use crate::trainer::{StepMetrics, TrainError, Trainer};
 use tandem_hybrid::Selector;
@@ -62,11 +62,9 @@ impl Layer {
 /// A selector in training, with the state of its optimiser.
 pub(super) struct Learner {
     layers: [Layer; 3],
-    parameters: Vec<f32>,
-    exp_avg: Vec<f32>,
-    exp_avg_sq: Vec<f32>,
+    /// Steps done, parameters and optimiser buffers; the state of the dropout is in `random`.
+    state: State,
     gradients: Vec<f32>,
-    steps: u64,
     optimiser: Optimiser,
     dropout: f64,
     max_grad_norm: f64,
@@ -82,7 +80,7 @@ struct Hidden {
 }
 
 impl Learner {
-    pub(super) fn new(start: &Selector, training: &SelectorTraining, seed: u64) -> Self {
+    pub(super) fn new(start: &Selector, training: &TrainingRecipe, optimiser: Optimiser, seed: u64) -> Self {
         let mut parameters = Vec::new();
         let mut layers = Vec::new();
         for (_, shape, tensor) in start.tensors() {
@@ -92,16 +90,10 @@ impl Learner {
             parameters.extend(tensor);
         }
         let Ok(layers) = <[Layer; 3]>::try_from(layers) else { unreachable!("a selector has three layers") };
-        let zeros = vec![0.0; parameters.len()];
-        let optimiser =
-            Optimiser::Adam { beta1: 0.9, beta2: 0.999, weight_decay: training.weight_decay, epsilon: 1e-8 };
         Self {
             layers,
-            exp_avg: zeros.clone(),
-            exp_avg_sq: zeros.clone(),
-            gradients: zeros,
-            parameters,
-            steps: 0,
+            gradients: vec![0.0; parameters.len()],
+            state: State::new(parameters, optimiser, false),
             optimiser,
             dropout: training.dropout,
             max_grad_norm: training.max_grad_norm,
@@ -113,14 +105,12 @@ impl Learner {
 
     /// Continues from the state of a checkpoint, which has the right size.
     pub(super) fn resume(self, state: State) -> Self {
-        let State { step, parameters, exp_avg, exp_avg_sq, dropout, .. } = state;
-        let random = SplitMix::new(dropout);
-        Self { steps: step, parameters, exp_avg, exp_avg_sq, random, ..self }
+        Self { random: SplitMix::new(state.dropout), state, ..self }
     }
 
     /// The selector with its current weights.
     pub(super) fn selector(&self) -> Selector {
-        let mut rest = self.parameters.as_slice();
+        let mut rest = self.state.parameters.as_slice();
         let made = Selector::from_tensors(|_, shape| {
             let (tensor, others) = rest.split_at(shape.iter().product());
             rest = others;
@@ -139,10 +129,10 @@ impl Learner {
         } else {
             1.0
         };
-        let update = self.optimiser.update(self.steps, lr).with_grad_scale(scale as f32);
-        let Self { parameters, gradients, exp_avg, exp_avg_sq, .. } = self;
-        update.apply(parameters, gradients, exp_avg, exp_avg_sq, &mut [], ClampRange::UNBOUNDED);
-        self.steps += 1;
+        let update = self.optimiser.update(self.state.step, lr).with_grad_scale(scale as f32);
+        let State { parameters, exp_avg, exp_avg_sq, slow_weights, .. } = &mut self.state;
+        update.apply(parameters, &self.gradients, exp_avg, exp_avg_sq, slow_weights, ClampRange::UNBOUNDED);
+        self.state.step += 1;
         StepMetrics { loss, grad_norm: norm, ..StepMetrics::default() }
     }
 
@@ -164,23 +154,35 @@ impl Learner {
         let hidden = self.hidden(inputs);
         let [first, second, last] = self.layers;
         let mut logit = [0.0];
-        last.forward(&self.parameters, &hidden.values[1], &mut logit);
+        last.forward(&self.state.parameters, &hidden.values[1], &mut logit);
         let logit = f64::from(logit[0]);
         let label = f64::from(u8::from(case.strategist_is_better));
         let loss = logit.max(0.0) - logit * label + (-logit.abs()).exp().ln_1p();
         let d_logit = [(weight * (sigmoid(logit) - label)) as f32];
 
         let mut d_second = vec![0.0; second.outputs];
-        last.backward(&self.parameters, &hidden.values[1], &d_logit, &mut self.gradients, &mut d_second);
+        last.backward(
+            &self.state.parameters,
+            &hidden.values[1],
+            &d_logit,
+            &mut self.gradients,
+            &mut d_second,
+        );
         let apply_mask = |gradients: &mut [f32], mask: &[f32]| {
             gradients.iter_mut().zip(mask).for_each(|(gradient, kept)| *gradient *= kept);
         };
         apply_mask(&mut d_second, &hidden.mask[1]);
         let mut d_first = vec![0.0; first.outputs];
-        second.backward(&self.parameters, &hidden.values[0], &d_second, &mut self.gradients, &mut d_first);
+        second.backward(
+            &self.state.parameters,
+            &hidden.values[0],
+            &d_second,
+            &mut self.gradients,
+            &mut d_first,
+        );
         apply_mask(&mut d_first, &hidden.mask[0]);
         let mut d_inputs = vec![0.0; first.inputs];
-        first.backward(&self.parameters, inputs, &d_first, &mut self.gradients, &mut d_inputs);
+        first.backward(&self.state.parameters, inputs, &d_first, &mut self.gradients, &mut d_inputs);
         loss
     }
 
@@ -191,7 +193,7 @@ impl Learner {
         for (index, layer) in [first, second].into_iter().enumerate() {
             let mut values = vec![0.0; layer.outputs];
             let layer_inputs = if index == 0 { inputs } else { hidden.values[0].as_slice() };
-            layer.forward(&self.parameters, layer_inputs, &mut values);
+            layer.forward(&self.state.parameters, layer_inputs, &mut values);
             let mut mask = vec![0.0; layer.outputs];
             for (value, kept) in values.iter_mut().zip(&mut mask) {
                 let keep = self.dropout == 0.0 || self.random.unit() >= self.dropout;
@@ -226,14 +228,7 @@ impl Trainer for Learner {
     }
 
     fn state(&mut self) -> Result<State, TrainError> {
-        Ok(State {
-            step: self.steps,
-            parameters: self.parameters.clone(),
-            exp_avg: self.exp_avg.clone(),
-            exp_avg_sq: self.exp_avg_sq.clone(),
-            dropout: self.random.state(),
-            ..State::default()
-        })
+        Ok(State { dropout: self.random.state(), ..self.state.clone() })
     }
 }
 
@@ -244,14 +239,10 @@ mod tests {
     use super::super::evaluation::tests::case;
     use super::*;
 
-    fn plain(dropout: f64, by_gain: bool) -> SelectorTraining {
-        SelectorTraining {
-            dropout,
-            by_gain,
-            weight_decay: 0.0,
-            max_grad_norm: 0.0,
-            ..SelectorTraining::default()
-        }
+    const ADAM: Optimiser = Optimiser::AdamW { beta1: 0.9, beta2: 0.999, weight_decay: 0.0, epsilon: 1e-8 };
+
+    fn plain(dropout: f64, by_gain: bool) -> TrainingRecipe {
+        TrainingRecipe { dropout, by_gain, max_grad_norm: 0.0, ..TrainingRecipe::default() }
     }
 
     /// Cases in which the strategist is better where there are captures.
@@ -269,7 +260,7 @@ mod tests {
     fn gradients_match_finite_differences() {
         let cases = cases(12);
         for by_gain in [false, true] {
-            let mut learner = Learner::new(&Selector::random(3), &plain(0.0, by_gain), 1);
+            let mut learner = Learner::new(&Selector::random(3), &plain(0.0, by_gain), ADAM, 1);
             assert!(
                 (learner.compute_gradients(&cases) - loss(&learner.selector(), &cases, by_gain)).abs() < 1e-5
             );
@@ -277,10 +268,10 @@ mod tests {
             let mut seen = 0;
             for at in (0..gradients.len()).step_by(37) {
                 let mut moved = |by: f32| {
-                    let before = learner.parameters[at];
-                    learner.parameters[at] += by;
+                    let before = learner.state.parameters[at];
+                    learner.state.parameters[at] += by;
                     let loss = learner.compute_gradients(&cases);
-                    learner.parameters[at] = before;
+                    learner.state.parameters[at] = before;
                     loss
                 };
                 let step = 1e-3;
@@ -299,7 +290,7 @@ mod tests {
     #[test]
     fn a_visible_pattern_is_learnt() {
         let (train, others) = (cases(600), cases(900).split_off(600));
-        let mut learner = Learner::new(&Selector::random(2), &plain(0.2, false), 4);
+        let mut learner = Learner::new(&Selector::random(2), &plain(0.2, false), ADAM, 4);
         let before = loss(&learner.selector(), &others, false);
         for _ in 0..40 {
             for batch in train.chunks(60) {
@@ -313,13 +304,15 @@ mod tests {
     #[test]
     fn gradients_are_clipped_and_equal_seeds_give_equal_selectors() {
         let cases = cases(50);
-        let training = SelectorTraining { max_grad_norm: 1e-3, ..plain(0.5, false) };
+        let training = TrainingRecipe { max_grad_norm: 1e-3, ..plain(0.5, false) };
         let trained = |seed: u64| {
-            let mut learner = Learner::new(&Selector::random(1), &training, seed);
+            let mut learner = Learner::new(&Selector::random(1), &training, ADAM, seed);
             for _ in 0..5 {
                 learner.step(&cases, 0.01);
             }
-            assert!(learner.exp_avg.iter().map(|gradient| gradient * gradient).sum::<f32>().sqrt() <= 1e-3);
+            assert!(
+                learner.state.exp_avg.iter().map(|gradient| gradient * gradient).sum::<f32>().sqrt() <= 1e-3
+            );
             learner.selector()
         };
         assert_eq!(trained(1), trained(1));
@@ -329,7 +322,7 @@ mod tests {
     #[test]
     fn a_learner_continues_from_its_state_to_the_bit() {
         let (cases, training) = (cases(60), plain(0.3, true));
-        let new = || Learner::new(&Selector::random(1), &training, 5);
+        let new = || Learner::new(&Selector::random(1), &training, ADAM, 5);
         let mut whole = new();
         let steps =
             |learner: &mut Learner| cases.chunks(20).for_each(|batch| drop(learner.step(batch, 0.01)));

@@ -2,8 +2,8 @@
 //! `tandem-lab train --set key=value` asks for.
 
 use super::TransformerRecipe;
-use crate::old_keys::{self, RecipeKind};
-use crate::recipe::{Recipe, RecipeError};
+use crate::old_keys;
+use crate::recipe::{Recipe, RecipeError, RecipeKind};
 use crate::selector::SelectorRecipe;
 use std::path::{Path, PathBuf};
 
@@ -272,8 +272,15 @@ mod tests {
         assert!(parameters("strategist.toml", &[positions]) < whole - 500_000);
         assert!(parameters("strategist.toml", &[&body("norm.kind=rms")]) < whole);
         let heads = "network.architecture.heads.";
-        let bare =
-            ["policy.aux_targets=", "search_value=", "moves_left="].map(|head| format!("{heads}{head}"));
+        let weights = "targets.weights.";
+        let bare = [
+            (heads, "policy.aux_targets="),
+            (heads, "search_value="),
+            (heads, "moves_left="),
+            (weights, "search_value="),
+            (weights, "moves_left="),
+        ];
+        let bare = bare.map(|(table, key)| format!("{table}{key}"));
         assert!(parameters("strategist.toml", &bare.each_ref().map(String::as_str)) < whole);
         // Experts against dense layers of the same cost, and of the same number of parameters.
         let experts = parameters("byte.toml", &[]);

@@ -93,11 +93,13 @@ mod tests {
     #[test]
     fn no_constant_output_has_a_lower_loss() {
         let records = games(4, 3);
-        for (preset, kind) in
-            [(Preset::Byte, "hl-gauss"), (Preset::Byte, "cross-entropy"), (Preset::BtSmall, "hl-gauss")]
-        {
+        for (preset, keys) in [
+            (Preset::Byte, "buckets = { kind = \"hl-gauss\" }"),
+            (Preset::Byte, "buckets = { kind = \"cross-entropy\" }"),
+            (Preset::BtSmall, "label_smoothing = 0.1"),
+        ] {
             let text = format!(
-                "name = \"x\"\n[network]\npreset = \"{}\"\n[targets]\nlabel_smoothing = 0.1\nbuckets = {{ kind = \"{kind}\" }}\n[data]\n\
+                "name = \"x\"\n[network]\npreset = \"{}\"\n[targets]\n{keys}\n[data]\n\
                  train = [{{ path = \"x.vf\" }}]\n[training]\npositions = 60",
                 preset.name()
             );
@@ -133,10 +135,10 @@ mod tests {
             };
             assert!(
                 (loss_of(0.0) - loss).abs() < 1e-5 && loss > 0.1,
-                "{preset:?} {kind}: {} {loss}",
+                "{preset:?} {keys}: {} {loss}",
                 loss_of(0.0)
             );
-            assert!(loss_of(0.1) > loss + 1e-4, "{preset:?} {kind}");
+            assert!(loss_of(0.1) > loss + 1e-4, "{preset:?} {keys}");
         }
     }
 }

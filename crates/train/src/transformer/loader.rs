@@ -2,14 +2,14 @@
 //! order of the data and for resuming.
 
 use super::bridge_setup::SampleSpec;
-use super::recipe::{OnInvalid, TransformerRecipe};
+use super::recipe::TransformerRecipe;
 use super::samples::{Augmentation, LabelConfig, SampleShape, Samples};
 use super::selection::Selection;
 use crate::pool::{
     BatchBuilder, BlockSlice, DataCursor, LoadDataError, Loader, OpenSource, PoolPlan, ProcessRank,
     RecordAddress, SampledRecord, Skipped, Streams,
 };
-use crate::recipe::SourceRecipe;
+use crate::recipe::{OnInvalid, SourceRecipe};
 use crate::scores::check_scores;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -329,12 +329,13 @@ mod tests {
 
     fn recipe(path: &Path, preset: Preset, more: &str) -> TransformerRecipe {
         let text = format!(
-            "name = \"x\"\n[network]\npreset = \"{}\"\n[training]\nbatch = 60\npositions = 3600\n\
-             validation_positions = 500\n[data]\nshuffle_buffer = 300\ntrain = [{{ path = {:?} }}]\n{more}",
+            "name = \"x\"\n[network]\npreset = \"{}\"\n[training]\nbatch = 60\npositions = 3600\n[data]\nshuffle_buffer = 300\ntrain = [{{ path = {:?} }}]\n{more}",
             preset.name(),
             path.to_str().unwrap()
         );
-        TransformerRecipe::parse(&text).unwrap()
+        let mut recipe = TransformerRecipe::parse(&text).unwrap();
+        recipe.training.validation_positions = 500;
+        recipe
     }
 
     fn shape(recipe: &TransformerRecipe) -> SampleShape {

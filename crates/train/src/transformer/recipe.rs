@@ -1,104 +1,36 @@
-//! The recipe of a transformer's run: every setting of it, in a TOML file that fits on a screen. Keys that
-//! are left out have the defaults given here, and [`TransformerRecipe::explain`] writes them all out.
+//! The recipe of a transformer's run: the network and the targets of its heads, and perhaps a bridge, besides
+//! what all recipes have.
 
 use super::bridge_setup::{BridgeRecipe, read_initial_network};
-use super::optimiser::TransformerOptimiser;
 use super::targets::Targets;
 use crate::base::check_sha256;
-use crate::old_keys::{self, RecipeKind};
-use crate::recipe::{ALMOST_ONE, RecipeError, SourceRecipe, check_lr, check_name, check_sources, within};
-use crate::schedule::{Schedule, number_or_schedule};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
-use tandem_data::OnError;
+use crate::optimiser::Optimiser;
+use crate::recipe::{
+    ALMOST_ONE, KindOfRecipe, RecipeCore, RecipeError, RecipeKind, matches, recipe_of_kind, within,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tandem_hybrid::Fingerprint;
 use tandem_transformer::{Architecture, Preset, Weights};
+use toml::Value;
 
-/// A transformer's run, as described in a TOML file. [`TransformerRecipe::parse`] reads one, and
-/// [`run_transformer`](super::run_transformer) trains it.
+/// A transformer's run, as described in a TOML file. It derefs to the keys that all recipes have.
+/// [`TransformerRecipe::parse`] reads one, and [`run_transformer`](super::run_transformer) trains it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TransformerRecipe {
-    /// Name of the network and of its files; the run's folder is `runs/NAME` unless the caller chooses
-    /// another.
-    pub name: String,
-    /// Seed of the initial weights, the order of the data and the augmentation, default 1. The same seed
-    /// gives the same run; on a GPU up to rounding.
-    #[serde(default = "default_seed")]
-    pub seed: u64,
-    /// Learning rate, as a number or a schedule. Default: 500 steps of warm-up, then a cosine from 5e-4 to
-    /// 5e-6.
-    #[serde(default = "default_lr", deserialize_with = "number_or_schedule")]
-    pub lr: Schedule,
-    /// Training and validation data, which must at least name one file to train on.
-    pub data: SampleData,
+    /// The keys that all recipes have.
+    #[serde(skip)]
+    pub core: RecipeCore,
     /// Architecture of the network, and a network file to start from instead of random weights.
     pub network: TransformerNetwork,
     /// Labels that the heads are trained on, and the weights of their losses in the total.
     #[serde(default)]
     pub targets: Targets,
-    /// Batch size, length, averaging and everything else about the steps.
-    #[serde(default)]
-    pub training: TransformerTraining,
-    /// Optimiser and its hyperparameters; AdamW with the defaults of PyTorch if the table is left out.
-    #[serde(default)]
-    pub optimiser: TransformerOptimiser,
     /// A bridge from an NNUE. If there is one, only the bridge is trained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bridge: Option<BridgeRecipe>,
 }
 
-/// Data of a transformer's run: the sources, the held-out games, the order and the augmentation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SampleData {
-    /// Sources of the training data. If there are several, each gives a fraction of the samples in proportion
-    /// to its weight.
-    pub train: Vec<SourceRecipe>,
-    /// Sources of the validation data; none by default. They should not share games with the training data.
-    #[serde(default)]
-    pub validation: Vec<SourceRecipe>,
-    /// Fraction of the training games that is held out for validation, from 0 to 0.9, if there are no
-    /// validation sources.
-    #[serde(default)]
-    pub validation_fraction: f64,
-    /// Records in the shuffle buffer, default 262,144. A larger buffer mixes more games and needs more
-    /// memory.
-    #[serde(default = "default_shuffle_buffer")]
-    pub shuffle_buffer: usize,
-    /// Augmentation: half of the positions, at random, are shown with colours swapped, and half of those
-    /// without castling rights mirrored from left to right.
-    #[serde(default)]
-    pub flip: bool,
-    /// Trains even if the scores look meaningless, for example all zero.
-    #[serde(default)]
-    pub any_scores: bool,
-    /// Treatment of broken records and illegal moves: `"stop"`, the default, or `"skip"`.
-    #[serde(default)]
-    pub on_invalid: OnInvalid,
-}
-
-/// Treatment of a record that cannot be decoded, or whose move is illegal in its position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnInvalid {
-    /// The run ends with an error that names the record.
-    #[default]
-    Stop,
-    /// The record is skipped and counted; the run reports the count and the first few examples.
-    Skip,
-}
-
-impl From<OnInvalid> for OnError {
-    fn from(broken: OnInvalid) -> Self {
-        match broken {
-            OnInvalid::Stop => Self::Stop,
-            OnInvalid::Skip => Self::Skip,
-        }
-    }
-}
+recipe_of_kind!(TransformerRecipe);
 
 /// Architecture of a transformer: one of `preset` and `architecture`, or that of the network in `init_from`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -117,8 +49,7 @@ pub struct TransformerNetwork {
 }
 
 /// An architecture as a recipe gives it, either by the path of a file or in place.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Description {
     /// Path of a TOML file, relative to the working directory.
     File(String),
@@ -126,142 +57,33 @@ pub enum Description {
     Inline(Box<Architecture>),
 }
 
+impl Serialize for Description {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::File(path) => path.serialize(serializer),
+            // The architecture is read and written as TOML by its own crate, which need not be compiled for
+            // serialisers of this one.
+            Self::Inline(architecture) => {
+                let table: toml::Table =
+                    toml::from_str(&architecture.to_toml()).map_err(serde::ser::Error::custom)?;
+                table.serialize(serializer)
+            }
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Description {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = Description;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a file, or a table with input, embedding, body and heads")
+        let described = match Value::deserialize(deserializer)? {
+            Value::String(path) => Ok(Self::File(path)),
+            Value::Table(table) => Architecture::from_toml(&table.to_string())
+                .map(|architecture| Self::Inline(Box::new(architecture)))
+                .map_err(|error| error.to_string()),
+            _ => {
+                Err("the name of a file, or a table with input, embedding, body and heads is expected".into())
             }
-
-            fn visit_str<E>(self, path: &str) -> Result<Description, E> {
-                Ok(Description::File(path.into()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Description, A::Error> {
-                let described = Architecture::deserialize(MapAccessDeserializer::new(map))?;
-                Ok(Description::Inline(Box::new(described)))
-            }
-        }
-
-        deserializer.deserialize_any(Either)
-    }
-}
-
-/// Settings of the training loop: batches, length, validation, averages and precision. All of them have
-/// defaults.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TransformerTraining {
-    /// Positions per step, summed over all processes; default 1024. It must be divisible by the processes and
-    /// by the parts of a step.
-    pub batch: usize,
-    /// Parts into which each step is split, one after the other, if a whole batch does not fit into memory;
-    /// default 1. Gradients are summed, so the step is that of the whole batch, except that the load of
-    /// experts is balanced within each part.
-    pub gradient_accumulation_steps: usize,
-    /// Positions of the whole run, default 10,000,000; the data is read again as often as needed.
-    pub positions: u64,
-    /// Positions between two validations, each of which writes a checkpoint; default 1,000,000.
-    pub validate_every: u64,
-    /// Positions per validation, default 100,000. They are the first of the validation data and the same
-    /// every time.
-    pub validation_positions: u64,
-    /// Ends the run after this many validations without a lower loss; 0, the default, disables early
-    /// stopping.
-    pub patience: u32,
-    /// Checkpoints kept in addition to the best, default 3; older ones are deleted as new ones are written.
-    pub keep: usize,
-    /// Maximum gradient norm over all parameters together, default 1; 0 disables clipping.
-    pub max_grad_norm: f64,
-    /// Decay of the exponential moving average of the weights per step, default 0.999; 0 disables the
-    /// average.
-    pub ema_decay: f64,
-    /// Stochastic weight averaging over the end of the run; none by default.
-    pub swa: Option<Swa>,
-    /// Names of tensors that are not trained; `*` matches any text.
-    pub freeze: Vec<String>,
-    /// Structured sparsity of the body's layers, for example `"2:4"`; none by default. Excluded with a
-    /// bridge.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sparsity: Option<Sparsity>,
-    /// Precision of the forward and the backward pass: `"f32"`, the default, or `"bf16"`, which is faster on
-    /// a GPU.
-    pub precision: TrainingPrecision,
-    /// Records a step as a CUDA graph and replays it, which saves up to half of the time at small batches;
-    /// false by default. Ignored on CPUs, with several processes, with optimisers other than AdamW, and for
-    /// experts without fixed shapes.
-    pub cuda_graph: bool,
-}
-
-/// Stochastic weight averaging: the plain mean of snapshots of the weights in the last part of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Swa {
-    /// Fraction of the run after which averaging starts, default 0.75.
-    pub from: f64,
-    /// Training steps between two snapshots of the weights, all of which are averaged; default 100.
-    pub every: u64,
-}
-
-/// Structured sparsity of weight matrices: a fixed pattern of zeros, which training keeps by masking the
-/// weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sparsity {
-    /// The two largest of every four consecutive weights in a row are kept, a pattern that NVIDIA's sparse
-    /// tensor cores multiply at twice the speed.
-    #[serde(rename = "2:4")]
-    TwoOfFour,
-}
-
-/// Precision of the forward and the backward pass. Weights and optimiser state are always kept in 32 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TrainingPrecision {
-    /// 32-bit floats; on a GPU products use TF32, which has 19 bits.
-    #[default]
-    F32,
-    /// bfloat16: 16 bits, with the exponent of a 32-bit float.
-    Bf16,
-}
-
-fn default_seed() -> u64 {
-    1
-}
-fn default_shuffle_buffer() -> usize {
-    1 << 18
-}
-fn default_lr() -> Schedule {
-    Schedule::WarmUp { steps: 500, then: Box::new(Schedule::Cosine { start: 5e-4, end: 5e-6 }) }
-}
-
-impl Default for TransformerTraining {
-    fn default() -> Self {
-        Self {
-            batch: 1024,
-            gradient_accumulation_steps: 1,
-            positions: 10_000_000,
-            validate_every: 1_000_000,
-            validation_positions: 100_000,
-            patience: 0,
-            keep: 3,
-            max_grad_norm: 1.0,
-            ema_decay: 0.999,
-            swa: None,
-            freeze: Vec::new(),
-            sparsity: None,
-            precision: TrainingPrecision::F32,
-            cuda_graph: false,
-        }
-    }
-}
-
-impl Default for Swa {
-    fn default() -> Self {
-        Self { from: 0.75, every: 100 }
+        };
+        described.map_err(serde::de::Error::custom)
     }
 }
 
@@ -322,22 +144,39 @@ impl TransformerNetwork {
     }
 }
 
-impl TransformerTraining {
-    /// True if a tensor is frozen, because its name matches one of the patterns in `freeze`.
-    pub fn is_frozen(&self, tensor: &str) -> bool {
-        self.freeze.iter().any(|pattern| matches(pattern, tensor))
-    }
-}
+impl KindOfRecipe for TransformerRecipe {
+    const KIND: RecipeKind = RecipeKind::Transformer;
 
-/// True if a name matches a pattern, in which every star stands for any text, including none.
-fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == name,
-        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| {
-            // Tries every length for the star, the shortest first.
-            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.into_iter().any(|at| matches(rest, &name[at..]))
-        }),
+    fn check(&self) -> Result<(), RecipeError> {
+        self.targets.check()?;
+        for (key, sha256) in [
+            ("network.init_sha256", self.network.init_sha256.as_deref()),
+            ("bridge.nnue.sha256", self.bridge.as_ref().and_then(|bridge| bridge.nnue.sha256.as_deref())),
+        ] {
+            check_sha256(key, sha256)?;
+        }
+        if let Some(bridge) = &self.bridge {
+            self.check_bridge(bridge)?;
+        }
+        self.check_optimiser()?;
+        match self.network.described()? {
+            Some(architecture) => self.check_network(&architecture),
+            None => Ok(()),
+        }
+    }
+
+    fn check_effects(&self) -> Result<(), RecipeError> {
+        if self.training.cuda_graph && !matches!(self.optimiser, Optimiser::AdamW { .. }) {
+            let kind = self.optimiser.kind();
+            let problem = format!(
+                "a step of {kind}, which computes on the CPU too, cannot be recorded: use adamw, or leave this out"
+            );
+            return Err(RecipeError::Invalid { key: "training.cuda_graph", problem });
+        }
+        match self.network.described()? {
+            Some(architecture) => self.targets.check_heads(&architecture),
+            None => Ok(()),
+        }
     }
 }
 
@@ -348,80 +187,23 @@ impl TransformerRecipe {
         notices: &mut Vec<String>,
     ) -> Result<Self, RecipeError> {
         let recipe = Self::parse_with_notices(text, notices)?;
-        recipe.check_network(&recipe.network.architecture()?)?;
+        let architecture = recipe.network.architecture()?;
+        recipe.check_network(&architecture)?;
+        recipe.targets.check_heads(&architecture)?;
         Ok(recipe)
     }
 
-    /// Parses and checks a recipe. Files that it names are not opened.
-    ///
-    /// # Errors
-    /// If the text is not TOML, has an unknown key or a value out of range, or if its settings exclude each
-    /// other; the message names the key.
-    pub fn parse(text: &str) -> Result<Self, RecipeError> {
-        Self::parse_with_notices(text, &mut Vec::new())
-    }
-
-    /// Like [`TransformerRecipe::parse`], and adds a line of text for each key that has another name now: see
-    /// [`crate::old_keys`].
-    ///
-    /// # Errors
-    /// As [`TransformerRecipe::parse`].
-    pub fn parse_with_notices(text: &str, notices: &mut Vec<String>) -> Result<Self, RecipeError> {
-        let recipe: Self = old_keys::parse(RecipeKind::Transformer, text, notices)?;
-        recipe.check()?;
-        if let Some(architecture) = recipe.network.described()? {
-            recipe.check_network(&architecture)?;
+    fn check_optimiser(&self) -> Result<(), RecipeError> {
+        match self.optimiser {
+            Optimiser::AdamW { .. } | Optimiser::NAdam { .. } | Optimiser::Adadelta { .. } => Ok(()),
+            Optimiser::Sgd { .. } | Optimiser::RAdam { .. } | Optimiser::Ranger { .. } => {
+                let kind = self.optimiser.kind();
+                let problem = format!(
+                    "{kind} is for NNUEs and selectors: a transformer is trained by adamw, nadam or adadelta"
+                );
+                Err(RecipeError::Invalid { key: "optimiser.kind", problem })
+            }
         }
-        Ok(recipe)
-    }
-
-    fn check(&self) -> Result<(), RecipeError> {
-        let Self { name, lr, data, targets, training, .. } = self;
-        check_name(name)?;
-        check_lr(lr)?;
-        check_sources(&data.train, &data.validation)?;
-        within("data.validation_fraction", data.validation_fraction, 0.0, 0.9)?;
-        within("data.shuffle_buffer", data.shuffle_buffer as f64, 0.0, f64::from(1 << 30))?;
-        if data.validation_fraction > 0.0 && !data.validation.is_empty() {
-            let problem = "there is validation data already: leave out one of the two".into();
-            return Err(RecipeError::Invalid { key: "data.validation_fraction", problem });
-        }
-        let has_validation = data.validation_fraction > 0.0 || !data.validation.is_empty();
-        if training.patience > 0 && !(has_validation && training.validation_positions > 0) {
-            let problem = "early stopping needs validation data: name some, or leave this out".into();
-            return Err(RecipeError::Invalid { key: "training.patience", problem });
-        }
-        targets.check()?;
-        let max_batch = f64::from(1 << 22);
-        within("training.batch", training.batch as f64, 1.0, max_batch)?;
-        within(
-            "training.gradient_accumulation_steps",
-            training.gradient_accumulation_steps as f64,
-            1.0,
-            max_batch,
-        )?;
-        if !training.batch.is_multiple_of(training.gradient_accumulation_steps) {
-            let problem = format!("{} positions cannot be split into equal parts", training.batch);
-            return Err(RecipeError::Invalid { key: "training.gradient_accumulation_steps", problem });
-        }
-        within("training.positions", training.positions as f64, 1.0, u64::MAX as f64)?;
-        within("training.validate_every", training.validate_every as f64, 1.0, u64::MAX as f64)?;
-        within("training.max_grad_norm", training.max_grad_norm, 0.0, f64::MAX)?;
-        within("training.ema_decay", training.ema_decay, 0.0, ALMOST_ONE)?;
-        if let Some(swa) = training.swa {
-            within("training.swa.from", swa.from, 0.0, 1.0)?;
-            within("training.swa.every", swa.every as f64, 1.0, u64::MAX as f64)?;
-        }
-        for (key, sha256) in [
-            ("network.init_sha256", self.network.init_sha256.as_deref()),
-            ("bridge.nnue.sha256", self.bridge.as_ref().and_then(|bridge| bridge.nnue.sha256.as_deref())),
-        ] {
-            check_sha256(key, sha256)?;
-        }
-        if let Some(bridge) = &self.bridge {
-            self.check_bridge(bridge)?;
-        }
-        self.optimiser.check()
     }
 
     /// With a bridge the network is frozen, so settings that would change it are errors.
@@ -482,24 +264,13 @@ impl TransformerRecipe {
         let problem = "all heads of this network have weight zero: nothing would be trained".into();
         Err(RecipeError::Invalid { key: "targets.weights", problem })
     }
-
-    /// The recipe as TOML, with every default written out and all keys by their present names. Parsing it
-    /// again gives an equal recipe.
-    pub fn explain(&self) -> String {
-        // TOML can represent everything that a recipe contains.
-        toml::to_string_pretty(self).unwrap_or_default()
-    }
-
-    /// Steps of the whole run, the last one rounded up.
-    pub fn steps(&self) -> u64 {
-        self.training.positions.div_ceil(self.training.batch as u64)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::targets::HeadWeights;
     use super::*;
+    use crate::recipe::Swa;
 
     const SHORT: &str = r#"
         name = "first"
@@ -546,9 +317,8 @@ mod tests {
             flip = true
             on_invalid = "skip"
             [targets]
-            wdl = {{ kind = "linear", start = 0.0, end = 1.0 }}
+            value_wdl = 0.5
             label_smoothing = 0.1
-            buckets = {{ kind = "cross-entropy" }}
             weights = {{ policy = 2.0, soft_policy = 0.0 }}
             [training]
             batch = 4096
@@ -559,7 +329,9 @@ mod tests {
             precision = "bf16"
             cuda_graph = true
             [optimiser]
-            kind = "nadam"
+            kind = "adamw"
+            [logging]
+            every = 5
             [network.architecture]
             {described}"#
         );
@@ -594,7 +366,17 @@ mod tests {
             ("[targets.buckets]\nkind = \"hl-gauss\"\nsigma = 0.0", "targets.buckets.sigma: "),
             ("[targets.weights]\npolicy = -1.0", "targets.weights.policy: "),
             ("[targets.weights]\naction_value = 0.0", "targets.weights: all heads"),
+            ("[targets.weights]\npolicy = 2.0", "targets.weights.policy: it has no effect"),
+            ("[targets]\nvalue_wdl = 0.5", "targets.value_wdl: it has no effect"),
             ("[optimiser]\nkind = \"nadam\"\nbeta2 = 1.0", "optimiser.beta2: "),
+            (
+                "[training]\ncuda_graph = true\n[optimiser]\nkind = \"nadam\"",
+                "training.cuda_graph: a step of nadam",
+            ),
+            ("[optimiser]\nkind = \"ranger\"", "optimiser.kind: ranger is for NNUEs"),
+            ("[training]\nqat = true", "training.qat: it has no effect on transformers"),
+            ("[training]\nvalidation_positions = 5", "training.validation_positions: it has no effect"),
+            ("[target]\nwdl = 0.5", "target: unknown key or table"),
             (
                 "[bridge]\nnnue = { path = \"x.tnn\" }",
                 "network.init_from: a bridge is trained for an existing network",
@@ -627,21 +409,5 @@ mod tests {
         let missing =
             TransformerNetwork { init_from: Some("/none.ttn".into()), ..TransformerNetwork::default() };
         assert!(missing.architecture().unwrap_err().to_string().starts_with("network.init_from: "));
-    }
-
-    #[test]
-    fn a_star_matches_any_text() {
-        for (pattern, name, expected) in [
-            ("a.b", "a.b", true),
-            ("a.b", "a.bc", false),
-            ("a*", "a", true),
-            ("*.weight", "layers.0.weight", true),
-            ("layers.*.norm.*", "layers.3.norm.scale", true),
-            ("layers.*.norm.*", "layers.3.scale", false),
-            ("*b*b", "ab", false),
-            ("*b*b", "abb", true),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
     }
 }

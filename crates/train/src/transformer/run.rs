@@ -24,9 +24,6 @@ pub struct TrainedTransformer {
     pub hybrid: Option<Hybrid>,
 }
 
-/// Steps between two collections of their metrics.
-const LOG_INTERVAL: u64 = 32;
-
 /// Creates a trainer for a recipe from the initial networks, or, if a state is given, from the state of a
 /// checkpoint.
 pub type MakeTransformerTrainer<'a> = dyn Fn(
@@ -96,7 +93,7 @@ impl Task for Transformer<'_> {
             batch: training.batch,
             lr: self.recipe.lr.clone(),
             validate_every: training.validate_every.div_ceil(training.batch as u64).max(1),
-            log_every: LOG_INTERVAL,
+            log_every: self.recipe.logging.every,
             stops_at_once: false,
             patience: training.patience,
             returns_best: training.patience > 0,

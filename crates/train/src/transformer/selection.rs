@@ -1,9 +1,9 @@
 //! Selection of the records of a block that become samples: by filters, by held-out games, and by what the
 //! network can learn from. Broken records are found here, so that later stages need not check.
 
-use super::recipe::OnInvalid;
 use super::samples::{SampleShape, board_of};
 use crate::pool::{LoadDataError, SelectRecords, SelectedRecords, Skipped};
+use crate::recipe::OnInvalid;
 use rayon::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

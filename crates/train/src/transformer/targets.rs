@@ -1,10 +1,12 @@
 //! Training targets of a transformer, and the weights of their losses.
 
+use super::samples::SampleShape;
+use crate::kinds::{kinds, table_field};
 use crate::recipe::{ALMOST_ONE, RecipeError, check_fraction, within};
-use crate::schedule::{Schedule, number_or_schedule};
+use crate::schedule::Schedule;
 use serde::{Deserialize, Serialize};
-use tandem_transformer::PolicyTarget;
 use tandem_transformer::encoding::buckets;
+use tandem_transformer::{Architecture, FeedForward, Heads, PolicyTarget};
 
 /// The table `targets` of a transformer's recipe: how labels are made of records, and how much each head
 /// counts.
@@ -13,7 +15,6 @@ use tandem_transformer::encoding::buckets;
 pub struct Targets {
     /// Weight of the game result in the target win probability, from 0 (score only) to 1 (result only);
     /// default 0. A record that has only one of the two uses that one.
-    #[serde(deserialize_with = "number_or_schedule")]
     pub wdl: Schedule,
     /// The same weight in the target of the value heads, which is win, draw and loss; default 1.
     pub value_wdl: f64,
@@ -29,20 +30,22 @@ pub struct Targets {
     pub weights: HeadWeights,
 }
 
-/// Encoding of a win probability as a target over buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum BucketTarget {
-    /// HL-Gauss: a normal distribution around the value, so that neighbouring buckets cost less than distant
-    /// ones.
-    HlGauss {
-        /// Standard deviation of the distribution in buckets, default 0.75.
-        #[serde(default = "default_sigma")]
-        sigma: f64,
-    },
-    /// One-hot: all probability in the bucket that contains the value, as in a plain classifier.
-    CrossEntropy,
+kinds! {
+    /// Encoding of a win probability as a target over buckets.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub enum BucketTarget {
+        /// HL-Gauss: a normal distribution around the value, so that neighbouring buckets cost less than
+        /// distant ones.
+        HlGauss = "hl-gauss" {
+            /// Standard deviation of the distribution in buckets, default 0.75.
+            sigma: f64 = buckets::HL_GAUSS_SIGMA,
+        },
+        /// One-hot: all probability in the bucket that contains the value, as in a plain classifier.
+        CrossEntropy = "cross-entropy",
+    }
 }
+
+table_field!(BucketTarget);
 
 /// Weights of the heads in the total loss. Heads that a network does not have are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +93,45 @@ impl HeadWeights {
         }
     }
 
+    /// Weights that no loss of a network is multiplied by, although they are neither 0 nor at their defaults;
+    /// each with the full key in a recipe.
+    fn without_head(&self, architecture: &Architecture) -> impl Iterator<Item = &'static str> {
+        let Heads {
+            action_value,
+            state_value,
+            policy,
+            value,
+            search_value,
+            short_term,
+            moves_left,
+            move_value,
+        } = &architecture.heads;
+        let aux = |target| policy.as_ref().is_some_and(|head| head.aux_targets.contains(&target));
+        let values = [value, search_value, short_term].map(Option::as_ref);
+        let experts = matches!(architecture.body.feed_forward, FeedForward::Experts(_));
+        let has_loss = [
+            action_value.is_some(),
+            state_value.is_some(),
+            policy.is_some(),
+            aux(PolicyTarget::Soft),
+            aux(PolicyTarget::Optimistic),
+            aux(PolicyTarget::Opponent),
+            value.is_some(),
+            search_value.is_some(),
+            short_term.is_some(),
+            values.iter().flatten().any(|head| head.error),
+            values.iter().flatten().any(|head| head.buckets > 0),
+            moves_left.is_some(),
+            move_value.is_some(),
+            experts,
+            experts,
+        ];
+        let (weights, defaults) = (self.with_keys(), Self::default().with_keys());
+        let all = weights.into_iter().zip(defaults).zip(has_loss);
+        all.filter(|((weight, default), has_loss)| !has_loss && weight.1 != 0.0 && weight != default)
+            .map(|((weight, _), _)| weight.0)
+    }
+
     /// All weights with their full keys in a recipe, for messages about values out of range.
     fn with_keys(&self) -> [(&'static str, f64); 15] {
         [
@@ -112,10 +154,6 @@ impl HeadWeights {
     }
 }
 
-fn default_sigma() -> f64 {
-    buckets::HL_GAUSS_SIGMA
-}
-
 impl Default for Targets {
     fn default() -> Self {
         Self {
@@ -124,7 +162,7 @@ impl Default for Targets {
             // The scale of searchless chess.
             scale: 271.6,
             label_smoothing: 0.0,
-            buckets: BucketTarget::HlGauss { sigma: default_sigma() },
+            buckets: BucketTarget::HlGauss { sigma: buckets::HL_GAUSS_SIGMA },
             weights: HeadWeights::default(),
         }
     }
@@ -165,6 +203,37 @@ impl Targets {
         }
         for (key, weight) in self.weights.with_keys() {
             within(key, weight, 0.0, 1e6)?;
+        }
+        Ok(())
+    }
+    /// Refuses values other than the defaults that have no effect on a network, because it lacks the heads
+    /// that they are about.
+    pub(super) fn check_heads(&self, architecture: &Architecture) -> Result<(), RecipeError> {
+        let invalid = |key, problem: &str| Err(RecipeError::Invalid { key, problem: problem.into() });
+        if let Some(key) = self.weights.without_head(architecture).next() {
+            return invalid(
+                key,
+                "it has no effect: the network has no such head; leave it out, or set it to 0",
+            );
+        }
+        let heads = &architecture.heads;
+        let shape = SampleShape::of(architecture);
+        let values = heads.values().map(|(_, head)| head);
+        let has_buckets = heads.action_value.is_some()
+            || heads.state_value.is_some()
+            || values.iter().flatten().any(|head| head.buckets > 0);
+        let has_classes = heads.policy.is_some() || values.iter().any(Option::is_some);
+        let default = Self::default();
+        for (key, has_effect, is_default) in [
+            ("targets.wdl", shape.win_probability, self.wdl == default.wdl),
+            ("targets.scale", shape.win_probability, self.scale == default.scale),
+            ("targets.value_wdl", shape.wdl, self.value_wdl == default.value_wdl),
+            ("targets.buckets", has_buckets, self.buckets == default.buckets),
+            ("targets.label_smoothing", has_classes, self.label_smoothing == default.label_smoothing),
+        ] {
+            if !has_effect && !is_default {
+                return invalid(key, "it has no effect: the network has no head whose target it changes");
+            }
         }
         Ok(())
     }
