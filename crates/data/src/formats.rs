@@ -44,13 +44,19 @@ pub struct Options {
 /// Codec for a stream whose first bytes were peeked at, with the number of bytes that were consumed.
 pub(crate) type Opened = Result<(Arc<dyn Codec>, u64), Problem>;
 
+/// Codec that opens its file itself, or the fault of the file.
+type OpenedFile = io::Result<Result<Arc<dyn Codec>, Problem>>;
+
+/// Function that lists files.
+pub(crate) type ListFiles = fn(&Path) -> Result<Vec<PathBuf>, DataError>;
+
 /// Function that creates the codec of a file.
 #[derive(Clone, Copy)]
 pub(crate) enum Open {
     /// The file is read from its beginning, and may be compressed. The function may read a header.
     Stream(fn(&Options, &mut dyn BufRead) -> io::Result<Opened>),
     /// The file is read at random offsets, so the codec opens it itself.
-    File(fn(&Path, &Options) -> io::Result<Result<Arc<dyn Codec>, Problem>>),
+    File(fn(&Path, &Options) -> OpenedFile),
 }
 
 /// A row of the table.
@@ -83,7 +89,7 @@ pub(crate) struct Properties {
     /// is decoded.
     pub is_compact: bool,
     /// Function that lists the files for which a path stands that is not a file.
-    pub shards: Option<fn(&Path) -> Result<Vec<PathBuf>, DataError>>,
+    pub shards: Option<ListFiles>,
 }
 
 impl Properties {

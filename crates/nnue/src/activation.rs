@@ -45,13 +45,13 @@ macro_rules! with_activation {
 /// [`Activation::Relu`]: its value, and its derivative, which is 0 at the bound.
 #[inline(always)]
 pub fn relu<R: Real>(x: R) -> (R, R) {
-    (x.clone().at_least_0(), x.is_positive())
+    (x.clone().at_least_0(), x.positive_mask())
 }
 
 /// [`Activation::Crelu`]: its value, and its derivative, which is 0 at both bounds.
 #[inline(always)]
 pub fn crelu<R: Real>(x: R) -> (R, R) {
-    (x.clone().clamped(), x.is_inside())
+    (x.clone().clamped(), x.inside_mask())
 }
 
 /// [`Activation::Screlu`]: its value, and its derivative, which is 0 at both bounds.
@@ -131,9 +131,9 @@ pub trait Real: Clone + From<f32> + Mul<Output = Self> {
     /// The number clamped to 0..=1.
     fn clamped(self) -> Self;
     /// 1 if the number is above 0, and 0 otherwise.
-    fn is_positive(self) -> Self;
+    fn positive_mask(self) -> Self;
     /// 1 if the number is above 0 and below 1, and 0 otherwise.
-    fn is_inside(self) -> Self;
+    fn inside_mask(self) -> Self;
 }
 
 macro_rules! real {
@@ -150,12 +150,12 @@ macro_rules! real {
             }
 
             #[inline(always)]
-            fn is_positive(self) -> Self {
+            fn positive_mask(self) -> Self {
                 if self > 0.0 { 1.0 } else { 0.0 }
             }
 
             #[inline(always)]
-            fn is_inside(self) -> Self {
+            fn inside_mask(self) -> Self {
                 if self > 0.0 && self < 1.0 { 1.0 } else { 0.0 }
             }
         }
@@ -191,11 +191,11 @@ impl Real for CudaExpression {
         Self(format!("fminf(fmaxf({}, 0.f), 1.f)", self.0))
     }
 
-    fn is_positive(self) -> Self {
+    fn positive_mask(self) -> Self {
         Self(format!("({} > 0.f ? 1.f : 0.f)", self.0))
     }
 
-    fn is_inside(self) -> Self {
+    fn inside_mask(self) -> Self {
         Self(format!("({0} > 0.f && {0} < 1.f ? 1.f : 0.f)", self.0))
     }
 }

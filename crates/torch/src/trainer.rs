@@ -462,7 +462,7 @@ fn check_graph(
 ) -> Result<(), TorchError> {
     let has_fixed_shapes = match &architecture.body.feed_forward {
         FeedForward::Experts(experts) => uses_batched_experts(experts, compute.device()),
-        _ => true,
+        FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
     };
     let reason = if !compute.supports_graphs() {
         "it needs an NVIDIA GPU and the GPU library"

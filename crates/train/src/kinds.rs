@@ -112,7 +112,7 @@ macro_rules! kinds {
             }
 
             /// The table that is read as this value, with every key.
-            pub(crate) fn to_table(&self) -> toml::Table {
+            pub(crate) fn table(&self) -> toml::Table {
                 let mut table = toml::Table::new();
                 table.insert("kind".into(), self.kind().into());
                 match self {
@@ -126,7 +126,7 @@ macro_rules! kinds {
 
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.to_table().serialize(serializer)
+                self.table().serialize(serializer)
             }
         }
 
@@ -154,7 +154,7 @@ macro_rules! table_field {
             }
 
             fn to_value(&self) -> toml::Value {
-                self.to_table().into()
+                self.table().into()
             }
         }
     };

@@ -106,7 +106,7 @@ impl Field for Optimiser {
     }
 
     fn to_value(&self) -> Value {
-        self.to_table().into()
+        self.table().into()
     }
 }
 
@@ -169,7 +169,7 @@ pub struct Update {
 impl Optimiser {
     /// Checks the ranges of all hyperparameters; the error names the key.
     pub(crate) fn check(&self) -> Result<(), RecipeError> {
-        for (key, value) in self.to_table() {
+        for (key, value) in self.table() {
             let (key, min, max) = match key.as_str() {
                 "momentum" => ("optimiser.momentum", 0.0, ALMOST_ONE),
                 "beta1" => ("optimiser.beta1", 0.0, ALMOST_ONE),
@@ -431,7 +431,7 @@ pub(crate) mod tests {
         };
         for kind in Optimiser::KINDS {
             let named = toml::Table::from_iter([("kind".to_owned(), Value::from(*kind))]);
-            let table = Optimiser::from_table(named).unwrap().to_table();
+            let table = Optimiser::from_table(named).unwrap().table();
             for (key, value) in table.iter().filter(|(key, _)| *key != "kind") {
                 let changed = match value {
                     Value::Integer(number) => (number / 2).into(),

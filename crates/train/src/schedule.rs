@@ -106,7 +106,7 @@ impl Field for Schedule {
     }
 
     fn to_value(&self) -> Value {
-        self.to_table().into()
+        self.table().into()
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
         ];
         assert_eq!(all.each_ref().map(Schedule::kind), Schedule::KINDS);
         for schedule in all {
-            let table = schedule.to_table();
+            let table = schedule.table();
             assert_eq!(Schedule::from_table(table.clone()).unwrap(), schedule);
             for (key, value) in &table {
                 let changed: Value = match value {

@@ -6,11 +6,14 @@ use tandem_util::plot::{Axis, Colour, Panel, Plot, Series, count, thin};
 /// Maximum number of points that are drawn of each course.
 const POINTS: usize = 160;
 
+/// Name of a parameter, and its distance from the start by the number of games.
+type Course<'a> = (&'a str, Vec<(f64, f64)>);
+
 /// Renders a self-contained SVG file: games to the right; upwards the distance of each parameter from its
 /// start, in steps of the parameter. The legend begins with those that rose most.
 pub(super) fn courses(tuning: &Tuning) -> String {
     let parameters = &tuning.plan().parameters;
-    let mut courses: Vec<(&str, Vec<(f64, f64)>)> =
+    let mut courses: Vec<Course<'_>> =
         parameters.iter().map(|parameter| (parameter.name.as_str(), Vec::new())).collect();
     for (games, values) in tuning.trajectory() {
         for ((parameter, &value), (_, course)) in parameters.iter().zip(values).zip(&mut courses) {
@@ -23,7 +26,7 @@ pub(super) fn courses(tuning: &Tuning) -> String {
     // The range is at least one step to either side, so that noise looks small.
     let values = courses.iter().flat_map(|(_, course)| course).map(|point| point.1);
     let up = Axis::over(values.chain([-1.0, 1.0])).label("steps from the start");
-    let line = |(rank, (name, course)): (usize, &(&str, Vec<(f64, f64)>))| Series {
+    let line = |(rank, (name, course)): (usize, &Course<'_>)| Series {
         line: 1.5,
         colour: Colour::Css(colour(rank)),
         ..Series::line(format!("{name} {:+.2}", last(course)), thin(course, POINTS))

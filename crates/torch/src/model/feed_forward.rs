@@ -19,7 +19,10 @@ impl Pass<'_> {
             (FeedForward::Experts(experts), Some(router)) => {
                 self.experts(x, experts, router, &layer.feed_forward)
             }
-            _ => self.feed_forward(x, &layer.feed_forward[0]),
+            (FeedForward::Experts(_), None) => unreachable!("a layer of experts has a router"),
+            (FeedForward::Dense { .. } | FeedForward::Gated { .. }, _) => {
+                self.feed_forward(x, &layer.feed_forward[0])
+            }
         }
     }
 
