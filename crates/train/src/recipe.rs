@@ -6,6 +6,8 @@
 //! nearly every key has a default; `explain` writes all of them out.
 
 mod data;
+#[cfg(test)]
+pub(crate) mod every_key;
 mod ineffective;
 mod kind;
 mod nnue;

@@ -11,6 +11,8 @@
 
 mod cases;
 mod evaluation;
+#[cfg(test)]
+mod every_key;
 mod learner;
 mod recipe;
 

@@ -65,11 +65,6 @@ const NOT_OF_SELECTORS: &[(&str, &str)] = &[
     ("training.positions", "`training.epochs` is the length of the training"),
     ("training.validate_every", "a selector is validated after every epoch"),
     ("training.validation_positions", "`data.validation_cases` is the number of validation positions"),
-    (
-        "training.patience",
-        "all epochs are trained, and the best one is kept; `training.epochs` is their number",
-    ),
-    ("training.keep", "a selector's training takes minutes and writes no checkpoints"),
     ("training.clip_weights", "a selector is not quantised"),
     ("training.qat", "a selector is not quantised"),
     ("training.ema_decay", "the best epoch is kept, and not an average"),
