@@ -1,6 +1,7 @@
 //! Whole training runs of small networks.
 
 mod bridge;
+mod every_key;
 
 use crate::errors::error_summary;
 use crate::shim::{Group, Rendezvous};
