@@ -140,10 +140,10 @@ pub trait Trainer {
     /// complete, since a GPU works asynchronously.
     fn train_step(&mut self, batch: &Self::Batch, lr: f64) -> Result<(), TrainError>;
 
-    /// Adds the current parameters to their plain mean (stochastic weight averaging). Trainers that have none
-    /// do nothing.
+    /// Adds the current parameters to their plain mean (stochastic weight averaging). Fails for trainers
+    /// that keep none.
     fn update_average(&mut self) -> Result<(), TrainError> {
-        Ok(())
+        Err(TrainError("this trainer keeps no mean of the parameters; remove `training.swa`".into()))
     }
 
     /// Waits for all queued steps and returns the metrics of those since the previous call, in order.

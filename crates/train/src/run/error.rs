@@ -41,8 +41,8 @@ pub enum RunError {
     },
     /// The loss or the gradient norm of a step is infinite or not a number.
     #[error(
-        "the loss of step {step} is {loss}: the learning rate or `training.max_grad_norm` may be too high, or a parameter of \
-         the network too large{}", batch.as_ref().map_or(String::new(), |path| format!("; its batch is in {}", path.display()))
+        "the loss of step {step} is {loss}: the learning rate may be too high, `training.max_grad_norm` too high or 0 (no \
+         clipping), or a parameter of the network too large{}", batch.as_ref().map_or(String::new(), |path| format!("; its batch is in {}", path.display()))
     )]
     NonFiniteLoss {
         /// Step whose loss it is, counted from one.

@@ -11,7 +11,7 @@ const RECIPE: &str = "recipe.toml";
 
 /// Error text for resuming with a recipe that differs from the checkpoint's.
 pub(super) const RECIPE_CHANGED: &str = "the run in this folder has another recipe (recipe.toml there has it in full): name \
-                                       another folder, and begin with its network by `network.init_from` if that is what is wanted";
+                                       another folder; a recipe with a table [network] can begin with this run's network by `network.init_from`";
 
 /// Creates and locks a run's folder, because two runs in one folder would overwrite each other's files. The
 /// lock lasts as long as the returned file.
