@@ -373,10 +373,7 @@ fn in_order(slices: &[BlockSlice]) -> Vec<RecordAddress> {
 }
 
 fn random_order(slices: &[BlockSlice], seed: u64) -> Vec<RecordAddress> {
-    let mut random = SplitMix::new(seed);
     let mut order = in_order(slices);
-    for at in (1..order.len()).rev() {
-        order.swap(at, random.below(at as u32 + 1) as usize);
-    }
+    SplitMix::new(seed).shuffle(&mut order);
     order
 }

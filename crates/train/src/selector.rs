@@ -27,7 +27,6 @@ use crate::pool::{DataCursor, Loader};
 use crate::recipe::RecipeCore;
 use crate::run::{Event, RunError, RunOptions, RunOutcome, RunPlan, Task, run_task};
 use crate::state::State;
-use crate::trainer::Trainer;
 use learner::Learner;
 use std::sync::Arc;
 use tandem_hybrid::{Hybrid, Selector, threshold_for};
@@ -114,18 +113,12 @@ impl Task for SelectorTask<'_> {
     }
 
     fn plan(&self) -> RunPlan {
-        let training = &self.recipe.training;
         let epoch = self.steps_per_epoch();
         RunPlan {
-            steps: epoch * training.epochs,
-            batch: training.batch,
-            lr: self.recipe.lr.clone(),
             validate_every: epoch,
             log_every: epoch,
-            stops_at_once: true,
-            patience: training.patience,
             returns_best: true,
-            keep: training.keep,
+            ..RunPlan::of(self.recipe, epoch * self.recipe.training.epochs)
         }
     }
 
@@ -178,8 +171,11 @@ impl Task for SelectorTask<'_> {
     }
 
     fn network(&self, learner: &mut Learner) -> Result<TrainedSelector, RunError> {
-        let train_probabilities = learner.predict(&self.train.to_vec(), true)?;
-        let probabilities = learner.predict(&self.validation, true)?;
+        let selector = learner.selector();
+        let predict = |cases: &[LabelledCase]| -> Vec<f32> {
+            cases.iter().map(|case| selector.probability(&case.features)).collect()
+        };
+        let (train_probabilities, probabilities) = (predict(&self.train), predict(&self.validation));
         let threshold = threshold_for(&train_probabilities, self.recipe.selector.usage).probability();
         let queried: Vec<&LabelledCase> = self
             .train
@@ -192,7 +188,7 @@ impl Task for SelectorTask<'_> {
         let blend = evaluation::fitted_blend(&queried).unwrap_or(f64::from(start.blend));
         let report = SelectorReport::of(&self.validation, &probabilities, threshold, blend, self.scale);
         let hybrid = Hybrid {
-            selector: Some(learner.selector()),
+            selector: Some(selector),
             threshold,
             blend: blend as f32,
             scale: self.scale as f32,

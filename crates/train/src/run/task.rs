@@ -5,6 +5,7 @@ use crate::checkpoint::{Checkpoint, Checkpoints, RunRecipe};
 use crate::log::RunLog;
 use crate::metrics::Metrics;
 use crate::pool::{DataCursor, Loader, ProcessRank};
+use crate::recipe::RecipeCore;
 use crate::schedule::Schedule;
 use crate::state::State;
 use crate::trainer::Trainer;
@@ -31,6 +32,24 @@ pub(crate) struct RunPlan {
     pub(crate) returns_best: bool,
     /// Checkpoints kept besides the best one.
     pub(crate) keep: usize,
+}
+
+impl RunPlan {
+    /// The plan of a run whose length and validation interval are given in positions; it stops after any step.
+    pub(crate) fn of(recipe: &RecipeCore, steps: u64) -> Self {
+        let training = &recipe.training;
+        Self {
+            steps,
+            batch: training.batch,
+            lr: recipe.lr.clone(),
+            validate_every: training.validate_every.div_ceil(training.batch as u64).max(1),
+            log_every: recipe.logging.every,
+            stops_at_once: true,
+            patience: training.patience,
+            returns_best: training.patience > 0,
+            keep: training.keep,
+        }
+    }
 }
 
 /// A kind of network in training, with its recipe and its data.

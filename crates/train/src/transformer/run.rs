@@ -87,18 +87,7 @@ impl Task for Transformer<'_> {
     }
 
     fn plan(&self) -> RunPlan {
-        let training = &self.recipe.training;
-        RunPlan {
-            steps: self.recipe.steps(),
-            batch: training.batch,
-            lr: self.recipe.lr.clone(),
-            validate_every: training.validate_every.div_ceil(training.batch as u64).max(1),
-            log_every: self.recipe.logging.every,
-            stops_at_once: false,
-            patience: training.patience,
-            returns_best: training.patience > 0,
-            keep: training.keep,
-        }
+        RunPlan { stops_at_once: false, ..RunPlan::of(self.recipe, self.recipe.steps()) }
     }
 
     fn process(&self) -> ProcessRank {
