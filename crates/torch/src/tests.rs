@@ -8,6 +8,7 @@ use crate::shim::{Group, Rendezvous};
 use crate::{Compute, Processes, TorchPredictor, TorchTrainer};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tandem_chess::Position;
 use tandem_data::{Options, Outcome, Packed, Record, RecordWriter, Score, Source};
@@ -17,6 +18,13 @@ use tandem_train::{
 };
 use tandem_transformer::{Isa, Network, Precision, Scratch, Weights};
 use tandem_util::random::SplitMix;
+
+/// Held by each test with dropout, because libtorch draws dropout from one random generator per process: tests
+/// that run side by side would draw from each other's sequence.
+fn lock_generator() -> MutexGuard<'static, ()> {
+    static GENERATOR: Mutex<()> = Mutex::new(());
+    GENERATOR.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A temporary folder with games, removed when the test ends.
 struct Folder(PathBuf);

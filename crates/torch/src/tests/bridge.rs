@@ -77,6 +77,7 @@ fn bridged_outputs_match_the_hybrid_crate() {
 /// Interrupts a run and resumes it: the bridge must be the same, and the networks unchanged to the bit.
 #[test]
 fn a_bridge_is_trained_and_the_networks_stay() {
+    let _generator = lock_generator();
     let folder = Folder::new("bridge-run", 6);
     let tables = "lr = 0.003\n[training]\nbatch = 60\npositions = 7200\nvalidate_every = 3600\n\
                   validation_positions = 200";

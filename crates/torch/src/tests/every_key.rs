@@ -221,6 +221,7 @@ fn every_key_of_a_transformers_recipe_changes_something_or_is_refused() {
         assert_eq!(count, usize::from(!is_exception), "{key} needs one row, or a reason to have none");
     }
     assert!(ROWS.iter().all(|(key, ..)| keys.contains(*key)), "a row is about a key that does not exist");
+    let _generator = lock_generator();
     // A network of this size is faster on one thread.
     tch::set_num_threads(1);
     let folder = Folder::new("every-key", 6);
