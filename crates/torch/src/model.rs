@@ -10,7 +10,7 @@ mod tensors;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use feed_forward::{Routing, uses_batched_experts};
+pub(crate) use feed_forward::{Routing, has_fixed_shapes};
 
 use crate::fused::FusedKernels;
 use crate::parameters::{ParameterLayout, ParameterViews, TensorId};

@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::device::{Compute, Processes};
 use crate::errors::catch_torch;
 use crate::losses::compute_losses;
-use crate::model::{Model, ModelOutput, Routing, uses_batched_experts};
+use crate::model::{Model, ModelOutput, Routing, has_fixed_shapes};
 use crate::optimiser::Optimiser;
 use crate::parameters::{ParameterBuffer, ParameterLayout, is_bridge_tensor, to_vec};
 use crate::predictor::{predict_in_batches, tensor_kind};
@@ -20,7 +20,7 @@ use tandem_train::transformer::{
     TransformerTrainer,
 };
 use tandem_train::{Sparsity, State, StepMetrics, TrainError, Trainer};
-use tandem_transformer::{Architecture, FeedForward, Weights};
+use tandem_transformer::{Architecture, Weights};
 use tandem_util::random::SplitMix;
 use tch::{Device, Kind, Tensor};
 
@@ -460,10 +460,7 @@ fn check_graph(
     compute: &Compute,
     processes: &Processes,
 ) -> Result<(), TorchError> {
-    let has_fixed_shapes = match &architecture.body.feed_forward {
-        FeedForward::Experts(experts) => uses_batched_experts(experts, compute.device()),
-        FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
-    };
+    let has_fixed_shapes = has_fixed_shapes(&architecture.body.feed_forward, compute.device());
     let reason = if !compute.supports_graphs() {
         "it needs an NVIDIA GPU and the GPU library"
     } else if !optimiser.supports_graph_capture() {

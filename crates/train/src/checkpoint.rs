@@ -11,10 +11,8 @@ pub use folder::Checkpoints;
 
 use crate::pool::DataCursor;
 use crate::recipe::{Recipe, RecipeError};
-use crate::selector::SelectorRecipe;
 use crate::state::State;
 use crate::trainer::Job;
-use crate::transformer::TransformerRecipe;
 use container::{Metadata, read_tensors, write_tensors};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -104,64 +102,6 @@ pub trait RunRecipe: Clone + PartialEq {
     }
 }
 
-impl RunRecipe for Recipe {
-    const CHECKPOINT_KIND: &'static str = "tandem checkpoint 1";
-
-    fn to_text(&self) -> String {
-        self.explain()
-    }
-
-    fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse_stored(text)
-    }
-}
-
-impl RunRecipe for SelectorRecipe {
-    const CHECKPOINT_KIND: &'static str = "tandem selector checkpoint 1";
-
-    fn to_text(&self) -> String {
-        self.explain()
-    }
-
-    fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse_stored(text)
-    }
-}
-
-impl RunRecipe for TransformerRecipe {
-    const CHECKPOINT_KIND: &'static str = "tandem transformer checkpoint 1";
-
-    fn to_text(&self) -> String {
-        self.explain()
-    }
-
-    fn from_text(text: &str) -> Result<Self, RecipeError> {
-        Self::parse_stored(text)
-    }
-
-    fn check(checkpoint: &Checkpoint<Self>) -> Result<(), String> {
-        let Checkpoint { recipe, architecture, state, .. } = checkpoint;
-        let architecture = architecture.as_ref().ok_or("it has no architecture")?;
-        // The size of a bridge depends on its NNUE, which is checked when the run is resumed.
-        let count = match &recipe.bridge {
-            None => architecture.parameters(),
-            Some(_) => state.parameters.len().max(architecture.parameters()),
-        };
-        let has_swa = state.swa_count > 0;
-        let needed = [true, true, true, false, recipe.training.ema_decay > 0.0, has_swa];
-        for ((name, buffer), needed) in state.buffers().into_iter().zip(needed) {
-            match buffer.len() {
-                0 if needed => return Err(format!("it has no {name}")),
-                len if len != count && len != 0 => {
-                    return Err(format!("{name} has {len} values, not {count}"));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A run after some step: recipe, parameters and progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint<R = Recipe> {
@@ -185,7 +125,7 @@ impl<R: RunRecipe> Checkpoint<R> {
         let mut metadata = Metadata::new(R::CHECKPOINT_KIND);
         metadata.set("step", self.state.step.to_string());
         metadata.set("averaged", self.state.swa_count.to_string());
-        metadata.set("dropout", self.state.dropout.to_string());
+        metadata.set("dropout", self.state.dropout_rng.to_string());
         metadata.set("recipe", self.recipe.to_text());
         if let Some(architecture) = &self.architecture {
             metadata.set("architecture", architecture.to_toml());
@@ -212,7 +152,7 @@ impl<R: RunRecipe> Checkpoint<R> {
         let mut state = State {
             step: metadata.integer("step")?,
             swa_count: count("averaged")?,
-            dropout: count("dropout")?,
+            dropout_rng: count("dropout")?,
             ..State::default()
         };
         // Name of the moving average in checkpoints of transformers by earlier versions.
@@ -257,6 +197,7 @@ impl Checkpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transformer::TransformerRecipe;
 
     fn checkpoint(step: u64) -> Checkpoint {
         let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";

@@ -16,7 +16,7 @@
 //! | Data loading | [`Loader`], [`Batch`], [`ActiveFeatures`], [`DataCursor`] |
 //! | Training | [`Trainer`], [`Job`], [`State`], [`Layout`], [`Optimiser`], [`Loss`] |
 //! | Runs | [`run()`], [`RunOptions`], [`Event`], [`Checkpoint`], [`RunProgress`] |
-//! | Validation metrics and logs | [`Metric`], [`Metrics`], [`Saturation`], [`log`] |
+//! | Validation metrics and logs | [`Metric`], [`Metrics`], [`log`] |
 //! | Transformers and selectors, up to the tensors | [`transformer`], [`selector`] |
 //!
 //! ```
@@ -70,7 +70,6 @@ pub use checkpoint::{Checkpoint, CheckpointError, Checkpoints, RunProgress, RunR
 pub use cpu::CpuTrainer;
 pub use cuda::{CudaTrainer, gpus};
 pub use layout::{Layout, LayoutOptions, TensorInfo};
-pub use loader::load_validation;
 pub use loss::{Loss, Target, sigmoid};
 pub use metric::{Head, Metric};
 pub use metrics::{
@@ -84,7 +83,6 @@ pub use optimiser::{
 pub use pool::{DataCursor, LoadDataError, LoadedBatch, Loader, ProcessRank, Skipped};
 pub use recipe::*;
 pub use run::{Event, RunError, RunOptions, RunOutcome};
-pub use saturation::{Saturation, saturation};
 pub use schedule::Schedule;
 pub use state::State;
 pub use trainer::{Job, NnueTrainer, StepMetrics, TrainError, Trainer};

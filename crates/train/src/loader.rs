@@ -160,7 +160,7 @@ impl Loader<Batch> {
 /// # Errors
 ///
 /// If the data cannot be read, or contains nothing to validate with.
-pub fn load_validation(
+pub(crate) fn load_validation(
     sources: &[SourceRecipe],
     recipe: &Recipe,
     threads: usize,

@@ -182,9 +182,10 @@ pub(crate) trait KindOfRecipe: Serialize + DeserializeOwned + DerefMut<Target = 
     }
 }
 
-/// Implements what all kinds of recipes have, for a struct with the core as its field `core`.
+/// Implements what all kinds of recipes have, for a struct with the core as its field `core`. Checkpoints are
+/// told apart by their kind; a function of the struct may check one further.
 macro_rules! recipe_of_kind {
-    ($name:ident) => {
+    ($name:ident, $checkpoint_kind:literal $(, $check_checkpoint:ident)?) => {
         impl std::ops::Deref for $name {
             type Target = crate::recipe::RecipeCore;
 
@@ -239,6 +240,22 @@ macro_rules! recipe_of_kind {
             pub fn explain(&self) -> String {
                 crate::recipe::explain(self)
             }
+        }
+
+        impl crate::checkpoint::RunRecipe for $name {
+            const CHECKPOINT_KIND: &'static str = $checkpoint_kind;
+
+            fn to_text(&self) -> String {
+                self.explain()
+            }
+
+            fn from_text(text: &str) -> Result<Self, crate::RecipeError> {
+                Self::parse_stored(text)
+            }
+
+            $(fn check(checkpoint: &crate::Checkpoint<Self>) -> Result<(), String> {
+                Self::$check_checkpoint(checkpoint)
+            })?
         }
     };
 }

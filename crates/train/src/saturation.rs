@@ -7,13 +7,13 @@ use tandem_nnue::HeadShape;
 
 /// Fractions of a layer's outputs that are clipped at zero or at one, where they pass no gradient on.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Saturation {
+pub(crate) struct Saturation {
     /// Name of the layer whose outputs are counted: `accumulator`, `hidden` or `second`.
-    pub layer: String,
+    pub(crate) layer: String,
     /// Fraction of activations that are clipped at zero, from 0 to 1.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Fraction of activations that are clipped at one, from 0 to 1.
-    pub high: f64,
+    pub(crate) high: f64,
 }
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Count {
 
 /// Runs the forward pass over some positions, one by one, and counts the activations at their bounds; a few
 /// hundred positions are enough. Positions that are not legal are left out.
-pub fn saturation(layout: &Layout, parameters: &[f32], positions: &[Packed]) -> Vec<Saturation> {
+pub(crate) fn saturation(layout: &Layout, parameters: &[f32], positions: &[Packed]) -> Vec<Saturation> {
     let architecture = layout.architecture();
     let (outputs, width, features) = (architecture.outputs, architecture.width(), &architecture.features);
     let quantised =

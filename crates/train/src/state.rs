@@ -26,7 +26,7 @@ pub struct State {
     /// Number of steps in the plain mean.
     pub swa_count: u64,
     /// State of the generator of random numbers for dropout, if the trainer draws them in sequence.
-    pub dropout: u64,
+    pub dropout_rng: u64,
 }
 
 impl State {

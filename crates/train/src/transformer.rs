@@ -34,7 +34,6 @@ pub use crate::pool::ProcessRank;
 pub use any_recipe::AnyRecipe;
 pub use bridge_setup::{BridgeRecipe, BridgeSetup, InitialNetworks, SampleSpec};
 pub(crate) use loader::first_records;
-pub use loader::load_samples;
 pub use metrics::{HeadOutputs, MOVES_LEFT_HUBER_DELTA, MOVES_LEFT_UNIT, SOFT_TEMPERATURE, ValueHeadOutputs};
 pub use predict::{predict_samples, predict_samples_with_bridge};
 pub use recipe::{Description, TransformerNetwork, TransformerRecipe};

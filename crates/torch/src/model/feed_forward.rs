@@ -122,6 +122,14 @@ impl Pass<'_> {
     }
 }
 
+/// True if the tensors of a step have the same shapes whatever the input, which recording it needs.
+pub(crate) fn has_fixed_shapes(layer: &FeedForward, device: Device) -> bool {
+    match layer {
+        FeedForward::Experts(experts) => uses_batched_experts(experts, device),
+        FeedForward::Dense { .. } | FeedForward::Gated { .. } => true,
+    }
+}
+
 /// True if all experts are computed for every token. Selecting the tokens of each expert would make a GPU
 /// wait for the CPU, which needs their number; on a CPU that is free, and the arithmetic is what costs.
 pub(crate) fn uses_batched_experts(experts: &Experts, device: Device) -> bool {

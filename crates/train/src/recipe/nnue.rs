@@ -21,7 +21,7 @@ pub struct Recipe {
     pub target: TargetRecipe,
 }
 
-recipe_of_kind!(Recipe);
+recipe_of_kind!(Recipe, "tandem checkpoint 1");
 
 /// Architecture of an NNUE and the scales of its quantisation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -23,8 +23,8 @@ pub(crate) struct RunPlan {
     pub(crate) validate_every: u64,
     /// Steps between two collections of their metrics, because a GPU has to be waited for each time.
     pub(crate) log_every: u64,
-    /// Ends the run after the step in which it is asked to stop, not only when metrics are collected. Several
-    /// processes can agree to stop only then.
+    /// Ends the run after the step in which it is asked to stop. If false, it ends when metrics are collected
+    /// next, because several processes can agree to stop only then.
     pub(crate) stops_at_once: bool,
     /// Validations without a lower loss after which the run ends; 0 never ends it early.
     pub(crate) patience: u32,

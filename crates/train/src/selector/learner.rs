@@ -105,7 +105,7 @@ impl Learner {
 
     /// Continues from the state of a checkpoint, which has the right size.
     pub(super) fn resume(self, state: State) -> Self {
-        Self { random: SplitMix::new(state.dropout), state, ..self }
+        Self { random: SplitMix::new(state.dropout_rng), state, ..self }
     }
 
     /// The selector with its current weights.
@@ -228,7 +228,7 @@ impl Trainer for Learner {
     }
 
     fn state(&mut self) -> Result<State, TrainError> {
-        Ok(State { dropout: self.random.state(), ..self.state.clone() })
+        Ok(State { dropout_rng: self.random.state(), ..self.state.clone() })
     }
 }
 

@@ -23,7 +23,7 @@ pub struct SelectorRecipe {
     pub selector: NetworkPair,
 }
 
-recipe_of_kind!(SelectorRecipe);
+recipe_of_kind!(SelectorRecipe, "tandem selector checkpoint 1");
 
 /// The table `selector` of a recipe: the two networks, which are not trained, the margin from which the
 /// strategist counts as better, and the fraction of positions to query.

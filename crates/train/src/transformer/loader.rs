@@ -229,7 +229,7 @@ impl Loader<Samples> {
 ///
 /// # Errors
 /// If a source cannot be read or has no usable record.
-pub fn load_samples(
+pub(super) fn load_samples(
     recipe: &TransformerRecipe,
     spec: impl Into<SampleSpec>,
     process: ProcessRank,

@@ -4,6 +4,7 @@
 use super::bridge_setup::{BridgeRecipe, read_initial_network};
 use super::targets::Targets;
 use crate::base::check_sha256;
+use crate::checkpoint::Checkpoint;
 use crate::optimiser::Optimiser;
 use crate::recipe::{
     ALMOST_ONE, KindOfRecipe, RecipeCore, RecipeError, RecipeKind, matches, recipe_of_kind, within,
@@ -30,7 +31,7 @@ pub struct TransformerRecipe {
     pub bridge: Option<BridgeRecipe>,
 }
 
-recipe_of_kind!(TransformerRecipe);
+recipe_of_kind!(TransformerRecipe, "tandem transformer checkpoint 1", check_checkpoint);
 
 /// Architecture of a transformer: one of `preset` and `architecture`, or that of the network in `init_from`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -191,6 +192,29 @@ impl TransformerRecipe {
         recipe.check_network(&architecture)?;
         recipe.targets.check_heads(&architecture)?;
         Ok(recipe)
+    }
+
+    /// Describes a buffer that a checkpoint lacks, or that has another size than the network.
+    fn check_checkpoint(checkpoint: &Checkpoint<Self>) -> Result<(), String> {
+        let Checkpoint { recipe, architecture, state, .. } = checkpoint;
+        let architecture = architecture.as_ref().ok_or("it has no architecture")?;
+        // The size of a bridge depends on its NNUE, which is checked when the run is resumed.
+        let count = match &recipe.bridge {
+            None => architecture.parameters(),
+            Some(_) => state.parameters.len().max(architecture.parameters()),
+        };
+        let has_swa = state.swa_count > 0;
+        let needed = [true, true, true, false, recipe.training.ema_decay > 0.0, has_swa];
+        for ((name, buffer), needed) in state.buffers().into_iter().zip(needed) {
+            match buffer.len() {
+                0 if needed => return Err(format!("it has no {name}")),
+                len if len != count && len != 0 => {
+                    return Err(format!("{name} has {len} values, not {count}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn check_optimiser(&self) -> Result<(), RecipeError> {

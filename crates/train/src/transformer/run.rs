@@ -1,9 +1,10 @@
 //! A transformer, or a bridge to one, as a task of the training loop.
 
 use super::difference::architecture_difference;
+use super::loader::load_samples;
 use super::{
     BridgeSetup, HeadOutputs, InitialNetworks, OutputsByHead, SampleSpec, Samples, TransformerRecipe,
-    TransformerTrainer, ValueHeadOutputs, baseline, load_samples,
+    TransformerTrainer, ValueHeadOutputs, baseline,
 };
 use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
@@ -87,7 +88,8 @@ impl Task for Transformer<'_> {
     }
 
     fn plan(&self) -> RunPlan {
-        RunPlan { stops_at_once: false, ..RunPlan::of(self.recipe, self.recipe.steps()) }
+        let stops_at_once = self.process.world_size == 1;
+        RunPlan { stops_at_once, ..RunPlan::of(self.recipe, self.recipe.steps()) }
     }
 
     fn process(&self) -> ProcessRank {
