@@ -7,7 +7,9 @@
 # Prints one row per feature: the Elo that the engine loses without it. Features of the strategist are
 # measured by scripts/protocols/hybrid.sh.
 set -euo pipefail
-book=$(realpath "${1:?"usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"}")
+usage="usage: scripts/ablation.sh BOOK [games [nodes [feature...]]]"
+[ $# -ge 1 ] || { echo "$usage" >&2; exit 2; }
+book=$(realpath "$1")
 cd "$(dirname "$0")/.."
 [ -e "$book" ] || { echo "ablation.sh: there is no $book" >&2; exit 1; }
 

@@ -4,8 +4,9 @@
 #
 #   scripts/check_c.sh NETWORK FENS
 set -euo pipefail
-network=$(realpath "${1:?"usage: scripts/check_c.sh NETWORK FENS"}")
-fens=$(realpath "${2:?"usage: scripts/check_c.sh NETWORK FENS"}")
+usage="usage: scripts/check_c.sh NETWORK FENS"
+[ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
+network=$(realpath "$1") fens=$(realpath "$2")
 cd "$(dirname "$0")/.."
 
 cargo build --release --package tandem-nnue-c

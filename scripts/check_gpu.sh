@@ -11,7 +11,9 @@
 # log to OUT, and a part that fails does not stop the others. PARTS selects parts, for example PARTS="train
 # step"; the default is all. The exit status is 1 if a part failed.
 set -uo pipefail
-lab=$(realpath "${1:?usage: scripts/check_gpu.sh LAB TESTS GAMES [OUT]}") tests=$(realpath "$2") games=$(realpath "$3")
+usage="usage: scripts/check_gpu.sh LAB TESTS GAMES [OUT]"
+[ $# -ge 3 ] || { echo "$usage" >&2; exit 2; }
+lab=$(realpath "$1") tests=$(realpath "$2") games=$(realpath "$3")
 out=$(mkdir -p "${4:-gpu}" && realpath "${4:-gpu}")
 root=$(cd "$(dirname "$0")/.." && pwd)
 torch=$(python3 -c 'import pathlib, torch; print(pathlib.Path(torch.__file__).parent / "lib")') || exit 1

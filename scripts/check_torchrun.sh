@@ -10,7 +10,8 @@
 set -euo pipefail
 
 usage="usage: scripts/check_torchrun.sh LAB TORCHRUN DATA"
-lab=$(realpath "${1:?$usage}") torchrun=$(realpath "${2:?$usage}") data=$(realpath "${3:?$usage}")
+[ $# -ge 3 ] || { echo "$usage" >&2; exit 2; }
+lab=$(realpath "$1") torchrun=$(realpath "$2") data=$(realpath "$3")
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$folder"' EXIT

@@ -31,9 +31,10 @@
 #   BOOK=               opening book of the match; none if unset
 set -euo pipefail
 usage="usage: scripts/generation.sh FOLDER RECIPE [NET]"
-folder=${1:?$usage} net=${3:-}
+[ $# -ge 2 ] || { echo "$usage" >&2; exit 2; }
+folder=$1 net=${3:-}
 existing() { [ -e "$1" ] && realpath "$1" || { echo "$1: no such file" >&2; return 1; }; }
-recipe=$(existing "${2:?$usage}")
+recipe=$(existing "$2")
 case $net in "" | bootstrap) ;; *) net=$(existing "$net") ;; esac
 from= teacher= book= roots=
 [ -z "${FROM:-}" ] || from=$(existing "$FROM")

@@ -10,7 +10,9 @@
 # Distributed training on CPUs needs Gloo's headers: Debian's libgloo-dev.
 set -euo pipefail
 
-folder=${1:?usage: scripts/libtorch.sh FOLDER [--whole]}
+usage="usage: scripts/libtorch.sh FOLDER [--whole]"
+[ $# -ge 1 ] || { echo "$usage" >&2; exit 2; }
+folder=$1
 python=${TANDEM_PYTHON:-python3}
 [ -x "$folder/bin/pip" ] || "$python" -m venv "$folder"
 folder=$(cd "$folder" && pwd)

@@ -4,7 +4,9 @@
 #
 #   scripts/protocols/nodes.sh OLD [NEW] [NAME]     NODES=20000
 source "$(dirname "$0")/common.sh"
-old=${1:?the engine to beat} new=${2:-$ENGINE}
+usage="usage: scripts/protocols/nodes.sh OLD [NEW]"
+[ $# -ge 1 ] || { echo "$usage" >&2; exit 2; }
+old=$1 new=${2:-$ENGINE}
 name=${3:-nodes-$(build "$new")-$(build "$old")}
 outputs "$name"
 exec "$LAB" sprt --elo0 0 --elo1 5 --model normalised \
