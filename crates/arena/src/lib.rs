@@ -59,6 +59,7 @@ pub use journal::{JournalError, pgn_separator};
 pub use limits::{EngineLimits, Overrun, PlayerClock, TimeControlError, TimeLimit, seconds};
 pub use outcome::{Outcome, Termination, result_by_rules};
 pub use player::{Analysis, Analyst, ChosenMove, Fault, GameSoFar, Player, Unanswered};
+pub use record::date_utc;
 pub use schedule::{Pairing, Schedule, TournamentFormat};
 pub use score::UciScore;
 pub use spec::{EngineSpec, SpecError};

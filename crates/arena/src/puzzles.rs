@@ -25,7 +25,7 @@ pub enum PuzzleError {
         source: std::io::Error,
     },
     /// The file is not valid CSV, for example because a row has too few fields.
-    #[error("puzzles {path}: {source}")]
+    #[error("puzzles {path}: {}", csv_problem(.source))]
     Csv {
         /// Path of the file as it was given.
         path: String,
@@ -53,6 +53,20 @@ pub enum PuzzleError {
     /// The file has a header, but no puzzles.
     #[error("puzzles {0} holds no puzzles")]
     Empty(String),
+}
+
+/// The fault of a file that is not CSV, without the terms of the parser.
+fn csv_problem(error: &csv::Error) -> String {
+    let line = error.position().map_or(1, csv::Position::line);
+    match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => {
+            format!("line {line} is not text: a CSV file is needed, as database.lichess.org publishes it")
+        }
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("line {line} has {len} columns, the header has {expected_len}")
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Upper bound of plausible ratings; a higher number comes from another column or a damaged file.

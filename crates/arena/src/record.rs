@@ -119,6 +119,11 @@ fn utc(now: SystemTime) -> (String, String) {
     )
 }
 
+/// The date of a moment as PGN writes it, for example 2026.11.19.
+pub fn date_utc(now: SystemTime) -> String {
+    utc(now).0
+}
+
 /// Converts days since 1970-01-01 into year, month and day. It walks years and months, which is fast enough
 /// once per game.
 fn civil(mut days: u64) -> (u64, u64, u64) {

@@ -58,15 +58,23 @@ pub struct EngineSpec {
 
 impl EngineSpec {
     /// Parses a description. Items of `common` (the `--each` of the command line) apply where `text` does not
-    /// set them. Items are separated by commas; a comma within a value is written `\,`.
+    /// set them. Items are separated by commas; a comma within a value is written `\,`. The first item may be the
+    /// program alone, as a short form of `cmd=PATH`.
     ///
     /// # Errors
     ///
-    /// Fails on an item without `=`, an unknown key, a value that does not fit, or a missing `cmd`.
+    /// Fails on another item without `=`, an unknown key, a value that does not fit, or a missing `cmd`.
     pub fn parse(text: &str, common: &str) -> Result<Self, SpecError> {
         let mut spec = Self::default();
-        for item in split_items(common).into_iter().chain(split_items(text)) {
+        for item in split_items(common) {
             spec.apply(&item)?;
+        }
+        for (number, item) in split_items(text).into_iter().enumerate() {
+            if number == 0 && !item.contains('=') {
+                spec.command = item.trim().into();
+            } else {
+                spec.apply(&item)?;
+            }
         }
         if spec.command.as_os_str().is_empty() {
             return Err(SpecError::NoCommand);

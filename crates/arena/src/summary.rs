@@ -35,6 +35,10 @@ pub fn score_lines(first: &str, second: &str, wdl: Option<&Wdl>, pairs: &Pentano
             100.0 * estimate.los,
             pairs_text(pairs),
         );
+        if !(estimate.elo.is_finite() && estimate.elo_error().is_finite()) {
+            text += "inf: the 95 % interval reaches a score of 0 or 100 %, for which no Elo is large enough; more \
+                     games make it finite\n";
+        }
     }
     text
 }
@@ -49,8 +53,8 @@ fn pairs_text(pairs: &Pentanomial) -> String {
     if pairs.pairs() == 0 {
         return String::new();
     }
-    let ratio = pairs.pair_ratio().map_or(String::new(), |ratio| format!(" ratio {ratio:.2}"));
-    format!("  pairs {pairs}{ratio}")
+    let ratio = pairs.pair_ratio().map_or(String::new(), |ratio| format!(" won/lost {ratio:.2}"));
+    format!("  pairs with 0 to 2 points {pairs}{ratio}")
 }
 
 /// Formats a value with its error as `+12.3 +- 4.5`, infinite values as `inf`.
@@ -156,7 +160,11 @@ pub fn cost_line(report: &MatchReport) -> String {
         if report.in_process { " with the engine inside" } else { "" },
         report.wall.as_secs_f64(),
         100.0 * thinking_fraction(report),
-        if report.bound { "games bound to processors" } else { "games not bound to processors" }
+        if report.bound {
+            "games bound to processors"
+        } else {
+            "games not bound to processors (too few are free, or --no-affinity)"
+        }
     )
 }
 
