@@ -4,6 +4,7 @@
 //! where blocks end and nothing else; [`Codec::decode`] knows what is in them and keeps nothing between them;
 //! an [`Encode`] writes records one after the other and may wait for the rest of a game.
 
+use crate::changes::Changes;
 use crate::record::Record;
 use std::io::{self, BufRead};
 use thiserror::Error;
@@ -33,6 +34,8 @@ pub(crate) struct Decoded {
     pub records: Vec<Record>,
     /// Faults, each with the number of records decoded before it, from which its record number follows.
     pub problems: Vec<(usize, Problem)>,
+    /// Values that were rounded or clipped.
+    pub changes: Changes,
 }
 
 impl Decoded {

@@ -172,6 +172,12 @@ fn parse_standard(text: &str) -> Option<Packed> {
     Some(Packed { occupied: occupied.0, pieces, side_and_passant: NO_SQUARE | side, halfmoves, fullmove })
 }
 
+/// True if the fifth field of a FEN is a half-move clock above 100, which is read as 100.
+pub(crate) fn clock_above_100(fen: &str) -> bool {
+    let clock = fen.split_ascii_whitespace().nth(4);
+    clock.and_then(|text| text.parse::<u32>().ok()).is_some_and(|clock| clock > 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,8 +9,10 @@ use crate::read::{Cursor, RecordFilter};
 use crate::record::{Outcome, Record, Score};
 use crate::source::Source;
 use std::collections::HashSet;
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tandem_chess::{Piece, Position, Square, generate_noisy};
 use tandem_util::random::SplitMix;
 use thiserror::Error;
@@ -105,12 +107,13 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// Fails for ply rules on formats without plies, and for `no-captures` on formats without moves.
+    /// Fails for ply rules on formats without plies, for `no-captures` on formats without moves and on CSV files
+    /// without a column for them, and if the header of a CSV file cannot be read.
     pub fn check(&self, sources: &[Source]) -> Result<(), DataError> {
         let asks_plies = self.min_ply.is_some() || self.max_ply.is_some();
         for source in sources {
             let lacks_plies = asks_plies && !source.format.properties().has_plies;
-            let problem = match (lacks_plies, self.no_captures && !source.has_moves()) {
+            let problem = match (lacks_plies, self.no_captures && !source.has_moves()?) {
                 (true, _) => {
                     format!(
                         "the format {} does not store plies: leave out min-ply and max-ply",
@@ -118,7 +121,8 @@ impl Filter {
                     )
                 }
                 (false, true) => {
-                    "its records have no moves, which no-captures asks for; quiet needs none".into()
+                    "its records have no moves, which no-captures asks for; use quiet, which needs none"
+                        .into()
                 }
                 (false, false) => continue,
             };
@@ -127,28 +131,41 @@ impl Filter {
         Ok(())
     }
 
-    /// True if a record satisfies all rules. `random`, from [`Self::block_rng`], decides which records
-    /// [`Self::skip`] drops; with a `skip` above 0 it is advanced once for every record.
+    /// True if a record satisfies all rules; see [`Self::broken_rule`].
     pub fn keeps(&self, record: &Record, random: &mut SplitMix) -> bool {
-        let pieces = record.position.piece_count();
+        self.broken_rule(record, random).is_none()
+    }
+
+    /// The first rule that a record breaks, in the order of [`Rule::ALL`]; `None` if it satisfies all of them.
+    /// `random`, from [`Self::block_rng`], decides which records [`Self::skip`] drops; with a `skip` above 0 it
+    /// is advanced once for every record.
+    pub fn broken_rule(&self, record: &Record, random: &mut SplitMix) -> Option<Rule> {
         // Drawn for every record, so that adding another rule does not change which records are dropped at
         // random.
-        let drawn = self.skip == 0.0 || random.unit() >= self.skip;
-        let mate = record.score.is_some_and(Score::is_mate);
-        let score = record.score.map(|score| score.centipawns().unsigned_abs());
-        drawn
-            && self.min_ply.is_none_or(|min| record.ply >= min)
-            && self.max_ply.is_none_or(|max| record.ply <= max)
-            && self.min_pieces.is_none_or(|min| pieces >= min)
-            && self.max_pieces.is_none_or(|max| pieces <= max)
-            && self.max_score.is_none_or(|max| score.is_none_or(|score| score <= max.unsigned_abs()))
-            && (!self.scored || record.score.is_some())
-            && (!self.decided || record.result.is_some())
-            && (!self.no_mates || !mate)
-            && (!self.no_captures || !is_capture(record))
-            && (!self.no_chess960 || crate::formats::is_ordinary(&record.position))
-            && (!self.no_checks || !in_check(record))
-            && (!self.quiet || is_quiet(record))
+        let is_drawn = self.skip == 0.0 || random.unit() >= self.skip;
+        Rule::ALL.into_iter().find(|&rule| !self.satisfies(rule, record, is_drawn))
+    }
+
+    fn satisfies(&self, rule: Rule, record: &Record, is_drawn: bool) -> bool {
+        let pieces = || record.position.piece_count();
+        let size = || record.score.map(|score| score.centipawns().unsigned_abs());
+        match rule {
+            Rule::Skip => is_drawn,
+            Rule::MinPly => self.min_ply.is_none_or(|min| record.ply >= min),
+            Rule::MaxPly => self.max_ply.is_none_or(|max| record.ply <= max),
+            Rule::MinPieces => self.min_pieces.is_none_or(|min| pieces() >= min),
+            Rule::MaxPieces => self.max_pieces.is_none_or(|max| pieces() <= max),
+            Rule::MaxScore => {
+                self.max_score.is_none_or(|max| size().is_none_or(|size| size <= max.unsigned_abs()))
+            }
+            Rule::Scored => !self.scored || record.score.is_some(),
+            Rule::Decided => !self.decided || record.result.is_some(),
+            Rule::NoMates => !self.no_mates || !record.score.is_some_and(Score::is_mate),
+            Rule::NoCaptures => !self.no_captures || !is_capture(record),
+            Rule::NoChess960 => !self.no_chess960 || crate::formats::is_ordinary(&record.position),
+            Rule::NoChecks => !self.no_checks || !in_check(record),
+            Rule::Quiet => !self.quiet || is_quiet(record),
+        }
     }
 
     /// Random generator for the records of one block, to be passed to [`Self::keeps`]. Its seed follows from
@@ -161,23 +178,133 @@ impl Filter {
     /// The filter as a function for [`crate::RecordReader::new`], which removes the records that break a rule
     /// from each decoded block; `None` if the filter has no rules.
     pub fn record_filter(&self) -> Option<RecordFilter> {
+        self.counting_filter(&Arc::default())
+    }
+
+    /// Like [`Self::record_filter`], and counts the records that it sees and drops.
+    pub fn counting_filter(&self, counts: &Arc<FilterCounts>) -> Option<RecordFilter> {
         if *self == Self::default() {
             return None;
         }
-        let filter = self.clone();
+        let (filter, counts) = (self.clone(), Arc::clone(counts));
         Some(Arc::new(move |records: &mut Vec<Record>, cursor: Cursor| {
             let mut random = filter.block_rng(cursor);
             let mut starts_game = false;
             records.retain_mut(|record| {
                 starts_game |= record.starts_game;
-                let kept = filter.keeps(record, &mut random);
-                if kept {
+                let broken = filter.broken_rule(record, &mut random);
+                counts.add(&filter, record, broken);
+                if broken.is_none() {
                     // The first record left of a game becomes the start of that game.
                     record.starts_game = std::mem::take(&mut starts_game);
                 }
-                kept
+                broken.is_none()
             });
         }))
+    }
+}
+
+/// Declares [`Rule`] from the variants and their names, in the order in which a record is tested: cheap rules
+/// first.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $rule:ident $name:literal,)*) => {
+        /// One rule of a [`Filter`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Rule {
+            $($(#[$doc])* $rule,)*
+        }
+
+        impl Rule {
+            /// All rules, in the order in which a record is tested.
+            pub const ALL: [Self; [$(Self::$rule),*].len()] = [$(Self::$rule),*];
+
+            /// Name of the rule in a filter's text, without its value.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$rule => $name,)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// [`Filter::skip`].
+    Skip "skip",
+    /// [`Filter::min_ply`].
+    MinPly "min-ply",
+    /// [`Filter::max_ply`].
+    MaxPly "max-ply",
+    /// [`Filter::min_pieces`].
+    MinPieces "min-pieces",
+    /// [`Filter::max_pieces`].
+    MaxPieces "max-pieces",
+    /// [`Filter::max_score`].
+    MaxScore "max-score",
+    /// [`Filter::scored`].
+    Scored "scored",
+    /// [`Filter::decided`].
+    Decided "decided",
+    /// [`Filter::no_mates`].
+    NoMates "no-mates",
+    /// [`Filter::no_captures`].
+    NoCaptures "no-captures",
+    /// [`Filter::no_chess960`].
+    NoChess960 "no-chess960",
+    /// [`Filter::no_checks`].
+    NoChecks "no-checks",
+    /// [`Filter::quiet`].
+    Quiet "quiet",
+}
+
+/// Counts of the records that a filter saw and dropped, by rule. Decoding threads add to them at the same time.
+#[derive(Debug, Default)]
+pub struct FilterCounts {
+    records: AtomicU64,
+    dropped: [AtomicU64; Rule::ALL.len()],
+    /// Kept records without a move, if the filter asks for [`Filter::no_captures`], which such records
+    /// pass.
+    without_move: AtomicU64,
+}
+
+impl FilterCounts {
+    /// Counts a record and the rule that it broke, if any.
+    pub fn add(&self, filter: &Filter, record: &Record, broken: Option<Rule>) {
+        self.records.fetch_add(1, Relaxed);
+        match broken {
+            Some(rule) => _ = self.dropped[rule as usize].fetch_add(1, Relaxed),
+            None if filter.no_captures && record.mv.is_none() => _ = self.without_move.fetch_add(1, Relaxed),
+            None => {}
+        }
+    }
+
+    /// Number of records that the filter saw.
+    pub fn records(&self) -> u64 {
+        self.records.load(Relaxed)
+    }
+
+    /// Number of records that were dropped because of each rule; rules that dropped none are left out. A record
+    /// that breaks several rules counts for the first of them, in the order of [`Rule::ALL`].
+    pub fn dropped(&self) -> Vec<(Rule, u64)> {
+        let counts = Rule::ALL.into_iter().map(|rule| (rule, self.dropped[rule as usize].load(Relaxed)));
+        counts.filter(|&(_, count)| count > 0).collect()
+    }
+
+    /// Number of records without a move that were kept although [`Filter::no_captures`] could not be applied to them.
+    pub fn without_move(&self) -> u64 {
+        self.without_move.load(Relaxed)
+    }
+}
+
+/// The dropped records in words: `decided dropped 57531, no-checks 12`.
+impl fmt::Display for FilterCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (rule, count)) in self.dropped().into_iter().enumerate() {
+            let verb = if number == 0 { " dropped" } else { "" };
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{}{verb} {count}", rule.name())?;
+        }
+        Ok(())
     }
 }
 
@@ -312,6 +439,37 @@ mod tests {
         let mut named = Source { format: Format::Bagz, ..bag("x.bagz") };
         named.options.bag = Some(BagKind::StateValue);
         assert!(filter.check(&[named]).is_err());
+    }
+
+    #[test]
+    fn a_csv_file_without_a_column_of_moves_is_refused() {
+        let path = std::env::temp_dir().join(format!("tandem-filter-{}.csv", std::process::id()));
+        let source = Source { path: path.clone(), format: Format::Csv, options: Default::default() };
+        let filter: Filter = "no-captures".parse().unwrap();
+        for (header, is_refused) in [("FEN,Evaluation", true), ("fen,score,move", false)] {
+            std::fs::write(&path, format!("{header}\n")).unwrap();
+            let outcome = filter.check(std::slice::from_ref(&source));
+            assert_eq!(outcome.is_err(), is_refused, "{header}");
+            assert!(!is_refused || outcome.unwrap_err().to_string().contains("use quiet"));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn dropped_records_are_counted_by_rule() {
+        let mut records = samples::games(20);
+        let all = records.len() as u64;
+        records[0].result = None;
+        records[1].score = Some(Score::Centipawns(5000));
+        records[2].mv = None;
+        let filter: Filter = "decided,max-score=3000,no-captures".parse().unwrap();
+        let counts = Arc::default();
+        filter.counting_filter(&counts).unwrap()(&mut records, Cursor::default());
+        assert_eq!((counts.records(), counts.without_move()), (all, 1));
+        let dropped = counts.dropped();
+        assert_eq!(dropped.iter().map(|(_, count)| count).sum::<u64>(), all - records.len() as u64);
+        let text = counts.to_string();
+        assert!(text.starts_with("max-score dropped 1, decided 1, no-captures "), "{text}");
     }
 
     #[test]

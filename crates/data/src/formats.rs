@@ -65,6 +65,8 @@ struct FormatInfo {
     name: &'static str,
     /// File extensions in lower case, without that of a compressor.
     extensions: &'static [&'static str],
+    /// Bytes that a record usually takes, for estimates of file sizes.
+    usual_size: f64,
     /// Fields that a record loses, and those without which it cannot be stored.
     cannot_carry: &'static str,
     properties: Properties,
@@ -78,6 +80,12 @@ pub(crate) struct Properties {
     pub needs_moves: bool,
     /// Records have a field for the move.
     pub has_moves: bool,
+    /// Positions have castling rights.
+    pub has_castling: bool,
+    /// Half-move clocks end at 100, as in FEN.
+    pub clock_ends_at_100: bool,
+    /// Kinds of scores that are stored as they are.
+    pub scores: ScoreKinds,
     /// Records have a field for the ply.
     pub has_plies: bool,
     /// Every block that the codec decodes ends with the last move of a game.
@@ -92,10 +100,22 @@ pub(crate) struct Properties {
     pub shards: Option<ListFiles>,
 }
 
+/// Kinds of scores that a format stores as they are; it converts the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScoreKinds {
+    All,
+    Centipawns,
+    CentipawnsAndMates,
+    Probabilities,
+}
+
 impl Properties {
     const USUAL: Self = Self {
         needs_moves: false,
         has_moves: true,
+        has_castling: true,
+        clock_ends_at_100: false,
+        scores: ScoreKinds::Centipawns,
         has_plies: true,
         ends_with_a_game: false,
         record_size: None,
@@ -134,19 +154,28 @@ formats! {
     /// Comma-separated values with a header line; [`crate::Columns`] says which column holds which field.
     Csv {
         name: "csv",
-        extensions: &["csv"],
+        extensions: &["csv", "tsv"],
+        usual_size: 80.0,
         cannot_carry: "where a game begins; the columns written are fen, move, score, result, ply",
-        properties: Properties::USUAL,
+        properties: Properties { clock_ends_at_100: true, scores: ScoreKinds::All, ..Properties::USUAL },
         open: Open::Stream(|options, input| csv::open(&options.columns, input)),
-        encoder: |_, _| Box::new(csv::CsvEncoder::new()),
+        encoder: |path, _| Box::new(csv::CsvEncoder::new(path)),
     }
     /// Games in Portable Game Notation, with evaluations in comments.
     Pgn {
         name: "pgn",
         extensions: &["pgn"],
+        usual_size: 12.0,
         cannot_carry: "win probabilities; scores are hundredths of a pawn; positions that are not one game's; the \
                        ply, where it differs from the move number",
-        properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
+        properties: Properties {
+            needs_moves: true,
+            clock_ends_at_100: true,
+            scores: ScoreKinds::CentipawnsAndMates,
+            ends_with_a_game: true,
+            is_compact: true,
+            ..Properties::USUAL
+        },
         open: stream!(pgn::Pgn),
         encoder: |_, _| Box::new(pgn::PgnEncoder::default()),
     }
@@ -154,9 +183,14 @@ formats! {
     Epd {
         name: "epd",
         extensions: &["epd", "fen"],
+        usual_size: 90.0,
         cannot_carry: "win probabilities, and mates against the side to move, as such; the ply, where it differs \
                        from the move number; the game",
-        properties: Properties::USUAL,
+        properties: Properties {
+            clock_ends_at_100: true,
+            scores: ScoreKinds::CentipawnsAndMates,
+            ..Properties::USUAL
+        },
         open: stream!(epd::Epd),
         encoder: |_, _| Box::new(epd::EpdEncoder),
     }
@@ -165,9 +199,10 @@ formats! {
     Plain {
         name: "plain",
         extensions: &["plain"],
+        usual_size: 120.0,
         cannot_carry: "mates and win probabilities as such; positions without a move or result; where a game \
                        begins",
-        properties: Properties { needs_moves: true, ..Properties::USUAL },
+        properties: Properties { needs_moves: true, clock_ends_at_100: true, ..Properties::USUAL },
         open: stream!(plain::Plain),
         encoder: |_, _| Box::new(plain::PlainEncoder),
     }
@@ -175,6 +210,7 @@ formats! {
     Bin {
         name: "bin",
         extensions: &["bin"],
+        usual_size: 40.0,
         cannot_carry: "Chess960; mates and win probabilities as such; positions without a result; the game; \
                        half-move clocks above 127",
         properties: Properties { record_size: Some(bin::SIZE), ..Properties::USUAL },
@@ -185,6 +221,7 @@ formats! {
     Binpack {
         name: "binpack",
         extensions: &["binpack"],
+        usual_size: 3.0,
         cannot_carry: "Chess960; mates and win probabilities as such; positions without a move or result; move \
                        numbers that differ from the ply",
         properties: Properties { needs_moves: true, is_compact: true, ..Properties::USUAL },
@@ -195,9 +232,16 @@ formats! {
     Bullet {
         name: "bullet",
         extensions: &["bf", "bullet", "data"],
+        usual_size: 32.0,
         cannot_carry: "who is to move, castling, en passant, clocks, the move, the ply, the game; positions \
                        without a score or result",
-        properties: Properties { has_moves: false, has_plies: false, record_size: Some(bullet::SIZE), ..Properties::USUAL },
+        properties: Properties {
+            has_moves: false,
+            has_castling: false,
+            has_plies: false,
+            record_size: Some(bullet::SIZE),
+            ..Properties::USUAL
+        },
         open: stream!(bullet::Bullet),
         encoder: |_, _| Box::new(bullet::BulletEncoder),
     }
@@ -206,6 +250,7 @@ formats! {
     Viri {
         name: "viri",
         extensions: &["vf", "viri", "viriformat"],
+        usual_size: 4.4,
         cannot_carry: "mates and win probabilities as such; positions without a move or result; the ply, where it \
                        differs from the move number",
         properties: Properties { needs_moves: true, ends_with_a_game: true, is_compact: true, ..Properties::USUAL },
@@ -216,9 +261,16 @@ formats! {
     Lc0 {
         name: "lc0",
         extensions: &["tar", "lc0"],
+        usual_size: 300.0,
         cannot_carry: "Chess960 castling; en passant without the position before it; move numbers; positions \
                        without a move or result; centipawns and mates as such",
-        properties: Properties { needs_moves: true, ends_with_a_game: true, ..Properties::USUAL },
+        properties: Properties {
+            needs_moves: true,
+            clock_ends_at_100: true,
+            scores: ScoreKinds::Probabilities,
+            ends_with_a_game: true,
+            ..Properties::USUAL
+        },
         open: Open::Stream(|_, input| lc0::open(input)),
         encoder: |path, _| Box::new(lc0::Lc0Encoder::new(path)),
     }
@@ -227,8 +279,14 @@ formats! {
     Bag {
         name: "bag",
         extensions: &["bag"],
+        usual_size: 90.0,
         cannot_carry: bag::CANNOT_CARRY,
-        properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
+        properties: Properties {
+            clock_ends_at_100: true,
+            scores: ScoreKinds::Probabilities,
+            shards: Some(bag::shards),
+            ..Properties::USUAL
+        },
         open: Open::File(|path, options| bag::open(path, options, false)),
         encoder: |path, options| Box::new(bag::BagEncoder::new(false, bag::kind_of(path, options))),
     }
@@ -236,8 +294,14 @@ formats! {
     Bagz {
         name: "bagz",
         extensions: &["bagz"],
+        usual_size: 60.0,
         cannot_carry: bag::CANNOT_CARRY,
-        properties: Properties { shards: Some(bag::shards), ..Properties::USUAL },
+        properties: Properties {
+            clock_ends_at_100: true,
+            scores: ScoreKinds::Probabilities,
+            shards: Some(bag::shards),
+            ..Properties::USUAL
+        },
         open: Open::File(|path, options| bag::open(path, options, true)),
         encoder: |path, options| Box::new(bag::BagEncoder::new(true, bag::kind_of(path, options))),
     }
@@ -269,6 +333,16 @@ impl Format {
     /// stored, for `--help` and for warnings before a conversion.
     pub fn cannot_carry(self) -> &'static str {
         self.info().cannot_carry
+    }
+
+    /// File extensions in lower case, without that of a compressor.
+    pub fn extensions(self) -> &'static [&'static str] {
+        self.info().extensions
+    }
+
+    /// Bytes that a record usually takes.
+    pub(crate) fn usual_size(self) -> f64 {
+        self.info().usual_size
     }
 
     /// True if the format cannot store a record without a move, which then is an error of kind

@@ -5,15 +5,20 @@
 
 use crate::error::DataError;
 use crate::formats::GameTracker;
+use crate::packed::Packed;
 use crate::record::Record;
 use std::str::FromStr;
+use tandem_chess::Position;
 use tandem_util::random::SplitMix;
 
 /// Iterator that groups records into games, each returned as a list of its records: a new one begins where a
-/// format marks it, or where a position does not follow from the previous record and its move.
+/// format marks it, or where a position does not follow from the previous record and its move. After a record
+/// without a move, any legal move may lead to the next position.
 pub struct Games<I> {
     records: I,
     tracker: GameTracker,
+    /// Position of the last record if it had no move.
+    unmoved: Option<Packed>,
     /// First record of the next game, read while looking for the end of the current one.
     next: Option<Record>,
     ended: bool,
@@ -22,7 +27,7 @@ pub struct Games<I> {
 impl<I: Iterator<Item = Result<Record, DataError>>> Games<I> {
     /// Groups a stream of records, for example that of [`crate::RecordReader::records`].
     pub fn new(records: I) -> Self {
-        Self { records, tracker: GameTracker::default(), next: None, ended: false }
+        Self { records, tracker: GameTracker::default(), unmoved: None, next: None, ended: false }
     }
 }
 
@@ -36,7 +41,10 @@ impl<I: Iterator<Item = Result<Record, DataError>>> Iterator for Games<I> {
                 None => self.ended = true,
                 Some(Err(error)) => return Some(Err(error)),
                 Some(Ok(record)) => {
-                    let continues = self.tracker.continues_game(&record);
+                    let continues = self.tracker.continues_game(&record)
+                        || !record.starts_game
+                            && self.unmoved.is_some_and(|last| is_next_position(&last, &record.position));
+                    self.unmoved = record.mv.is_none().then_some(record.position);
                     // A record without a legal position forms a game of its own.
                     let _ = self.tracker.advance(&record);
                     if !continues && !game.is_empty() {
@@ -49,6 +57,23 @@ impl<I: Iterator<Item = Result<Record, DataError>>> Iterator for Games<I> {
         }
         (!game.is_empty()).then_some(Ok(game))
     }
+}
+
+/// True if a legal move leads from one position to the other, whatever their clocks.
+fn is_next_position(last: &Packed, next: &Packed) -> bool {
+    /// Squares that a move can empty or fill: castling changes four.
+    const MAX_CHANGED: u32 = 4;
+    let is_plausible = last.side_to_move() != next.side_to_move()
+        && (last.occupied ^ next.occupied).count_ones() <= MAX_CHANGED
+        && next.piece_count() <= last.piece_count();
+    let (true, Ok(board)) = (is_plausible, last.board()) else { return false };
+    let moves = Position::from(board.clone()).legal_moves();
+    moves.into_iter().any(|mv| {
+        let mut after = board.clone();
+        after.play_unchecked(mv);
+        Packed::new(&after)
+            .is_some_and(|after| (after.occupied, after.pieces) == (next.occupied, next.pieces))
+    })
 }
 
 /// Hash of a game's positions and moves alone: it does not depend on the place in a file, the scores or the
@@ -130,6 +155,20 @@ mod tests {
         records.iter_mut().for_each(|record| record.starts_game = false);
         assert_eq!(games(&records).len(), 60);
         assert_eq!(games(&[]).len(), 0);
+    }
+
+    /// Files of positions and evaluations alone often hold games in order.
+    #[test]
+    fn games_without_moves_are_found_by_their_positions() {
+        let mut records = samples::games(30);
+        let with_moves = games(&records).len();
+        for record in &mut records {
+            (record.mv, record.starts_game) = (None, false);
+        }
+        assert_eq!(games(&records).len(), with_moves);
+        // Positions that do not follow from each other are games of their own.
+        let sparse: Vec<Record> = records.iter().copied().step_by(2).collect();
+        assert_eq!(games(&sparse).len(), sparse.len());
     }
 
     #[test]

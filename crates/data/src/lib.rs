@@ -30,6 +30,7 @@
 //! # Ok::<(), DataError>(())
 //! ```
 
+mod changes;
 mod codec;
 mod error;
 mod fen;
@@ -46,9 +47,10 @@ mod stats;
 mod validate;
 mod write;
 
+pub use changes::{Change, Changes};
 pub use codec::Unsupported;
 pub use error::DataError;
-pub use filter::{BadFilter, Filter, Unique};
+pub use filter::{BadFilter, Filter, FilterCounts, Rule, Unique};
 pub use formats::bag::BagKind;
 pub use formats::csv::Columns;
 pub use formats::{Format, GameTracker, Options, UnknownFormat};

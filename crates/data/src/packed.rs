@@ -239,6 +239,11 @@ impl Packed {
         tandem_chess::build(&builder).map_err(|error| BadPosition(error.to_string()))
     }
 
+    /// True if either side may still castle.
+    pub(crate) fn has_castling_rights(&self) -> bool {
+        self.codes().any(|(_, code)| code & 7 == CASTLING_ROOK)
+    }
+
     /// The position with the colours of all pieces and the side to move swapped, and the ranks reversed (a1
     /// becomes a8): the same situation for the side to move.
     pub fn flipped(&self) -> Self {
@@ -252,7 +257,7 @@ impl Packed {
     /// The position with left and right swapped (a1 becomes h1); `None` while either side may castle, because
     /// the mirror image would need the rules of another variant.
     pub fn mirrored(&self) -> Option<Self> {
-        if self.codes().any(|(_, code)| code & 7 == CASTLING_ROOK) {
+        if self.has_castling_rights() {
             return None;
         }
         let squares = self.codes().map(|(square, code)| (square.flip_file(), code));

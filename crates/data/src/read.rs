@@ -4,11 +4,13 @@
 //! the result does not depend on the number of threads, and a [`Cursor`] of any block is enough to resume
 //! there.
 
+use crate::changes::Changes;
 use crate::codec::{Codec, Decoded, Problem};
 use crate::error::DataError;
 use crate::record::Record;
 use crate::source::Source;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -71,6 +73,7 @@ struct DecodedBlock {
     /// Records before filtering, from which record numbers are counted.
     count: usize,
     problems: Vec<(usize, Problem)>,
+    changes: Changes,
 }
 
 struct Job {
@@ -101,6 +104,9 @@ pub struct RecordReader {
     queue: Option<Receiver<QueuedBlock>>,
     on_error: OnError,
     skips: Skips,
+    changes: Changes,
+    /// Bytes of all files that were read so far.
+    read: Arc<AtomicU64>,
     /// Index of the file that is being read.
     current: usize,
     records: u64,
@@ -128,10 +134,12 @@ impl RecordReader {
             thread::spawn(move || decode_blocks(&job_queue, filter));
         }
         let files = Arc::clone(&sources);
+        let read = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&read);
         thread::spawn(move || {
             for (number, source) in files.iter().enumerate().skip(start.source) {
                 let begin = if number == start.source { start } else { Cursor::default() };
-                if cut_file(number, source, begin, &jobs, &sender).is_err() {
+                if cut_file(number, source, begin, &counter, &jobs, &sender).is_err() {
                     return;
                 }
             }
@@ -141,6 +149,8 @@ impl RecordReader {
             queue: Some(queue),
             on_error,
             skips: Skips::default(),
+            changes: Changes::default(),
+            read,
             current: start.source,
             records: start.record,
             block: Vec::new().into_iter(),
@@ -176,6 +186,7 @@ impl RecordReader {
                         return Some(Err(DataError::Record { path: path(), record, byte, problem }));
                     };
                     self.records += (done.count + done.problems.len()) as u64;
+                    self.changes += done.changes;
                     for (earlier, (before, problem)) in done.problems.into_iter().enumerate() {
                         let error = DataError::Record {
                             path: path(),
@@ -222,6 +233,31 @@ impl RecordReader {
         &self.skips
     }
 
+    /// Values that were rounded or clipped so far; final once the reader has returned `None`.
+    pub fn changes(&self) -> Changes {
+        self.changes
+    }
+
+    /// Bytes of the files that were read so far, before decompression. Reading is ahead of the records that were
+    /// returned, by a few blocks.
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Relaxed)
+    }
+
+    /// The counter behind [`Self::bytes_read`], for use while the reader is borrowed.
+    pub fn read_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.read)
+    }
+
+    /// Length of all files, in the unit of [`Self::bytes_read`]; `None` if it is not known, as for a pipe or a bag.
+    pub fn bytes(&self) -> Option<u64> {
+        let length = |source: &Source| {
+            let file = std::fs::metadata(&source.path).ok().filter(std::fs::Metadata::is_file)?;
+            source.kind_of_bag().is_none().then_some(file.len())
+        };
+        self.sources.iter().map(length).sum()
+    }
+
     /// Iterator over single records that borrows the reader, so that [`Self::skips`] can be read afterwards.
     pub fn records(&mut self) -> impl Iterator<Item = Result<Record, DataError>> {
         self.by_ref()
@@ -253,12 +289,12 @@ fn decode_blocks(job_queue: &Mutex<Receiver<Job>>, filter: Option<RecordFilter>)
         let Ok(Job { codec, bytes, cursor, done }) = job else { return };
         let mut decoded = Decoded::default();
         codec.decode(&bytes, &mut decoded);
-        let Decoded { mut records, problems } = decoded;
+        let Decoded { mut records, problems, changes } = decoded;
         let count = records.len();
         if let Some(filter) = &filter {
             filter(&mut records, cursor);
         }
-        let _ = done.send(DecodedBlock { records, count, problems });
+        let _ = done.send(DecodedBlock { records, count, problems, changes });
     }
 }
 
@@ -271,11 +307,12 @@ fn cut_file(
     number: usize,
     source: &Source,
     begin: Cursor,
+    read: &Arc<AtomicU64>,
     jobs: &SyncSender<Job>,
     queue: &SyncSender<QueuedBlock>,
 ) -> Result<(), Disconnected> {
     let fail = |error| queue.send(QueuedBlock::Failure { source: number, error }).map_err(|_| Disconnected);
-    let (mut input, codec, used) = match source.open() {
+    let (mut input, codec, used) = match source.open(read) {
         Ok(Ok(opened)) => opened,
         Ok(Err(problem)) => return fail(Failure::Cut { byte: 0, problem }),
         Err(error) => return fail(Failure::Io(error)),

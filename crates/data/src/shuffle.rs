@@ -3,6 +3,7 @@
 //! Records are first dealt to random buckets in temporary files, then each bucket is shuffled in memory: two
 //! sequential passes over the data, and a uniformly random order.
 
+use crate::changes::Changes;
 use crate::error::DataError;
 use crate::read::{Cursor, OnError, RecordReader, Skips};
 use crate::record::Record;
@@ -27,11 +28,14 @@ pub struct ShuffleReport {
     pub with_rest: u64,
     /// Number of files of which everything after a fault had to be given up.
     pub lost_files: u64,
+    /// Values that were rounded, clipped or left out.
+    pub changes: Changes,
 }
 
 /// Writes the records of all sources into one file in random order, with at most about `memory` bytes of
 /// memory (at least 1 MiB), by way of temporary files beside the output. The order depends only on the seed,
-/// the order of the records, the memory limit and the lengths of the files.
+/// the order of the records, the memory limit and the lengths of the files. Without any records, no file is
+/// written.
 ///
 /// # Errors
 ///
@@ -208,10 +212,19 @@ fn shuffle_bytes(
         32 => buckets.drain_shuffled::<32>(|records| write(records.as_flattened()))?,
         _ => buckets.drain_shuffled::<40>(|records| write(records.as_flattened()))?,
     }
+    if records == 0 {
+        return Ok(ShuffleReport {
+            records,
+            skipped,
+            with_rest: 0,
+            lost_files: 0,
+            changes: Changes::default(),
+        });
+    }
     let file =
         out.into_inner().map_err(io::IntoInnerError::into_error).map_err(DataError::io(&target.path))?;
     file.commit().map_err(DataError::io(&target.path))?;
-    Ok(ShuffleReport { records, skipped, with_rest: 0, lost_files: 0 })
+    Ok(ShuffleReport { records, skipped, with_rest: 0, lost_files: 0, changes: Changes::default() })
 }
 
 fn read_full(file: &mut File, block: &mut [u8]) -> io::Result<usize> {
@@ -254,7 +267,8 @@ fn shuffle_records(
         }
     }
     let Skips { count, lost_rest: with_rest, lost_files, .. } = *reader.skips();
-    let mut report = ShuffleReport { records: 0, skipped: count, with_rest, lost_files };
+    let mut report =
+        ShuffleReport { records: 0, skipped: count, with_rest, lost_files, changes: reader.changes() };
     let mut writer = RecordWriter::create(target.clone())?;
     buckets.drain_shuffled::<{ Record::SIZE }>(|records| {
         for record in records {
@@ -266,7 +280,9 @@ fn shuffle_records(
         }
         Ok(())
     })?;
-    writer.finish()?;
+    if report.records > 0 {
+        report.changes += writer.finish()?;
+    }
     Ok(report)
 }
 
@@ -318,7 +334,8 @@ mod tests {
                 let report =
                     shuffle(vec![source(name)], &source(other), 1 << 20, seed, OnError::Stop).unwrap();
                 let records = records.len() as u64;
-                assert_eq!(report, ShuffleReport { records, skipped: 0, with_rest: 0, lost_files: 0 });
+                let clean = ShuffleReport { skipped: 0, with_rest: 0, lost_files: 0, ..report };
+                assert_eq!(report, ShuffleReport { records, ..clean });
                 outputs.push(std::fs::read(dir.join(other)).unwrap());
             }
             assert!(outputs[0] == outputs[1] && outputs[0] != outputs[2], "{name}");

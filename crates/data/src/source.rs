@@ -3,11 +3,14 @@
 use crate::codec::{Codec, Decoded, Encode, Problem};
 use crate::error::DataError;
 use crate::formats::bag::{self, BagKind};
+use crate::formats::csv::{self, Header};
 use crate::formats::{Format, Open, Opened, Options};
 use crate::record::Record;
-use std::io::{self, BufRead};
+use std::fs::File;
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A file to read or write, with its format and settings. [`Self::parse`] makes it from a path.
 #[derive(Clone, Debug)]
@@ -94,6 +97,23 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(files)
 }
 
+/// Usual factor by which compression makes a file smaller, for estimates.
+const COMPRESSION: f64 = 3.0;
+
+/// A file that counts the bytes that were read from it.
+struct CountedFile {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for CountedFile {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.read.fetch_add(read as u64, Relaxed);
+        Ok(read)
+    }
+}
+
 /// Stream of a file, its codec, and the number of bytes that were consumed.
 pub(crate) type OpenFile = (Box<dyn BufRead + Send>, Arc<dyn Codec>, u64);
 
@@ -137,13 +157,15 @@ impl Source {
         }
     }
 
-    /// Opens the file, decompresses it if needed, and chooses the codec.
-    pub(crate) fn open(&self) -> io::Result<Result<OpenFile, Problem>> {
+    /// Opens the file, decompresses it if needed, and chooses the codec. Bytes that are read from the disk are
+    /// added to `read`, except for formats that are read at random offsets.
+    pub(crate) fn open(&self, read: &Arc<AtomicU64>) -> io::Result<Result<OpenFile, Problem>> {
         if let Open::File(open) = self.format.opener() {
             let stream = || Box::new(io::empty()) as Box<dyn BufRead + Send>;
             return Ok(open(&self.path, &self.options)?.map(|codec| (stream(), codec, 0)));
         }
-        let mut input = tandem_util::input::decode(std::fs::File::open(&self.path)?)?;
+        let file = CountedFile { file: File::open(&self.path)?, read: Arc::clone(read) };
+        let mut input = tandem_util::input::decode(file)?;
         Ok(self.codec(&mut *input)?.map(|(codec, used)| (input, codec, used)))
     }
 
@@ -153,9 +175,52 @@ impl Source {
         matches!(self.format, Format::Bag | Format::Bagz).then(|| bag::kind_of(&self.path, &self.options))
     }
 
-    /// True if records have a field for the move.
-    pub(crate) fn has_moves(&self) -> bool {
-        self.format.properties().has_moves && self.kind_of_bag() != Some(BagKind::StateValue)
+    /// True if records have a field for the move. The header of a CSV file, if there is one already, says so.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the header of a CSV file cannot be read, or has no column for the position.
+    pub fn has_moves(&self) -> Result<bool, DataError> {
+        if self.kind_of_bag() == Some(BagKind::StateValue) {
+            return Ok(false);
+        }
+        match self.csv_header()? {
+            Some(header) => Ok(header.has_moves),
+            None => Ok(self.format.properties().has_moves),
+        }
+    }
+
+    /// Names of the columns of a CSV file that have no place in a record; none for other formats.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::has_moves`].
+    pub fn unused_columns(&self) -> Result<Vec<String>, DataError> {
+        Ok(self.csv_header()?.map_or_else(Vec::new, |header| header.unused))
+    }
+
+    /// Header of a CSV file; `None` for other formats, and for a file that cannot be read twice, such as a pipe.
+    fn csv_header(&self) -> Result<Option<Header>, DataError> {
+        if self.format != Format::Csv || !self.path.is_file() {
+            return Ok(None);
+        }
+        let read = File::open(&self.path).and_then(tandem_util::input::decode);
+        let header = read.and_then(|mut input| csv::header(&self.options.columns, &mut *input));
+        match header.map_err(DataError::io(&self.path))? {
+            Ok(header) => Ok(Some(header)),
+            Err(problem) => Err(DataError::Path { path: self.path.clone(), problem }),
+        }
+    }
+
+    /// Bytes that a record usually takes in this file, to estimate its size.
+    pub fn bytes_per_record(&self) -> f64 {
+        let is_compressed = matches!(self.path.extension().and_then(|end| end.to_str()), Some("zst" | "gz"));
+        self.format.usual_size() / if is_compressed { COMPRESSION } else { 1.0 }
+    }
+
+    /// Number of records that a file of this length usually holds; 0 if its length is unknown.
+    pub fn estimated_records(&self) -> f64 {
+        std::fs::metadata(&self.path).map_or(0.0, |file| file.len() as f64) / self.bytes_per_record()
     }
 
     /// New encoder for the format.

@@ -3,9 +3,11 @@
 //! A file is written beside its final place and moved there at the end, so that an interrupted conversion
 //! never leaves a truncated data set under its final name.
 
+use crate::changes::{Change, Changes};
 use crate::codec::{Encode, Unsupported};
 use crate::error::DataError;
-use crate::record::Record;
+use crate::formats::{Properties, ScoreKinds};
+use crate::record::{Record, Score};
 use crate::source::Source;
 use flate2::write::GzEncoder;
 use std::io::{self, BufWriter, Write};
@@ -79,6 +81,7 @@ pub struct RecordWriter {
     sink: Sink,
     ready: Vec<u8>,
     records: u64,
+    changes: Changes,
 }
 
 impl RecordWriter {
@@ -100,7 +103,14 @@ impl RecordWriter {
             Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(out, flate2::Compression::default()))),
             _ => Sink::Plain(out),
         };
-        Ok(Self { encoder: target.encoder(), target, sink, ready: Vec::new(), records: 0 })
+        Ok(Self {
+            encoder: target.encoder(),
+            target,
+            sink,
+            ready: Vec::new(),
+            records: 0,
+            changes: Changes::default(),
+        })
     }
 
     /// Appends a record to the output, in the format of the target.
@@ -116,25 +126,54 @@ impl RecordWriter {
             record: self.records,
             problem: unsupported.0,
         })?;
+        self.count_changes(record);
         if self.ready.len() >= BUFFER / 4 {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Completes the data and moves the file to its final place.
+    /// Counts the fields that the format has no place for.
+    fn count_changes(&mut self, record: &Record) {
+        let Properties { has_moves, has_castling, clock_ends_at_100, scores, .. } =
+            self.target.format.properties();
+        if !has_moves && record.mv.is_some() {
+            self.changes.count(Change::DroppedMove);
+        }
+        if !has_castling && record.position.has_castling_rights() {
+            self.changes.count(Change::DroppedCastling);
+        }
+        if *clock_ends_at_100 && record.position.halfmove_clock() > 100 {
+            self.changes.count(Change::ClippedClock);
+        }
+        match (record.score, scores) {
+            (None, _) | (_, ScoreKinds::All) => {}
+            (Some(Score::Mate(_)), ScoreKinds::Centipawns) => self.changes.count(Change::MateAsNumber),
+            (Some(Score::WinProbability(_)), ScoreKinds::Centipawns | ScoreKinds::CentipawnsAndMates) => {
+                self.changes.count(Change::ProbabilityAsNumber);
+            }
+            (Some(Score::Centipawns(_) | Score::Mate(_)), ScoreKinds::Probabilities) => {
+                self.changes.count(Change::ScoreAsProbability);
+            }
+            _ => {}
+        }
+    }
+
+    /// Completes the data and moves the file to its final place. Returns the number of values that the format
+    /// could not store as they were.
     ///
     /// # Errors
     ///
     /// Fails if the last game cannot be encoded or the file cannot be written; then no file appears.
-    pub fn finish(mut self) -> Result<(), DataError> {
+    pub fn finish(mut self) -> Result<Changes, DataError> {
         self.encoder.finish(&mut self.ready).map_err(|unsupported| DataError::Unsupported {
             path: self.target.path.clone(),
             record: self.records,
             problem: unsupported.0,
         })?;
         self.flush()?;
-        self.sink.commit().map_err(DataError::io(&self.target.path))
+        self.sink.commit().map_err(DataError::io(&self.target.path))?;
+        Ok(self.changes)
     }
 
     fn flush(&mut self) -> Result<(), DataError> {

@@ -1,14 +1,17 @@
-//! Comma-separated values: a header that names the columns, then one position on a line.
+//! Comma-separated values: a header that names the columns, then one position on a line. Semicolons and tabs
+//! separate as well as commas; the header shows which.
 //!
 //! The headers of well-known data sets are recognised, so that most files need no settings; [`Columns`] names
 //! the columns of others.
 
 use super::epd::{game_result, white_outcome};
+use crate::changes::{Change, Changes};
 use crate::codec::*;
 use crate::formats::Opened;
 use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
 use std::io::{self, BufRead};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use tandem_chess::{Color, fen, pgn::GameResult, uci};
@@ -77,6 +80,7 @@ struct Layout {
     ply: Option<usize>,
     white: bool,
     pawns: bool,
+    separator: char,
 }
 
 /// Known names of score columns, with two flags: seen by White, and in pawns.
@@ -90,12 +94,12 @@ const SCORES: [(&str, bool, bool); 5] = [
 
 impl Layout {
     fn new(header: &str, columns: &Columns) -> Result<Self, String> {
-        let names: Vec<String> = fields(header).into_iter().map(|name| name.trim().to_owned()).collect();
+        let names = names(header);
         let find = |given: &Option<String>, usual: &[&str]| -> Result<Option<usize>, String> {
             match given {
                 Some(name) => match names.iter().position(|known| known == name) {
                     Some(at) => Ok(Some(at)),
-                    None => Err(format!("no column is called {name:?}; there are {}", names.join(", "))),
+                    None => Err(format!("no column is called {name:?}; there are {}", listed(&names))),
                 },
                 None => {
                     let is_usual = |name: &String| usual.contains(&name.to_ascii_lowercase().as_str());
@@ -103,9 +107,7 @@ impl Layout {
                 }
             }
         };
-        let fen = find(&columns.fen, &["fen", "position"])?.ok_or_else(|| {
-            format!("no column holds the position; name it with fen=NAME. There are {}", names.join(", "))
-        })?;
+        let fen = find(&columns.fen, &["fen", "position"])?.ok_or_else(|| no_position(&names))?;
         let score = find(&columns.score, &SCORES.map(|(name, ..)| name))?;
         let usual = score.and_then(|at| {
             let name = names[at].to_ascii_lowercase();
@@ -119,16 +121,91 @@ impl Layout {
             ply: find(&columns.ply, &["ply"])?,
             white: columns.white.unwrap_or(score.is_none() || usual.is_some_and(|(_, white, _)| white)),
             pawns: columns.pawns.unwrap_or(usual.is_some_and(|(_, _, pawns)| pawns)),
+            separator: separator(header),
         })
+    }
+
+    /// Indices of all columns that are read.
+    fn columns(&self) -> [Option<usize>; 5] {
+        [Some(self.fen), self.score, self.mv, self.result, self.ply]
     }
 }
 
+/// Longest text of a file that a message repeats, in characters.
+const QUOTED: usize = 200;
+
+/// The names of columns for a message, cut off where they are too long.
+fn listed(names: &[String]) -> String {
+    let text = names.join(", ");
+    match text.char_indices().nth(QUOTED) {
+        Some((end, _)) => format!("{} …", &text[..end]),
+        None => text,
+    }
+}
+
+/// Reason and remedy if no column holds the position: other names, or no header line at all.
+fn no_position(names: &[String]) -> String {
+    let is_position =
+        |name: &String| name.split(' ').next().is_some_and(|board| board.matches('/').count() == 7);
+    match names.iter().position(is_position) {
+        Some(at) => format!(
+            "the first line is a position, not a header: write the names of the columns above it, for example \
+             `fen,evaluation` (the position is in column {})",
+            at + 1
+        ),
+        None => {
+            format!(
+                "no column holds the position; name it with --columns fen=NAME. There are {}",
+                listed(names)
+            )
+        }
+    }
+}
+
+/// Properties of a CSV file that its header line alone decides.
+pub(crate) struct Header {
+    pub(crate) has_moves: bool,
+    /// Names of the columns that have no place in a record.
+    pub(crate) unused: Vec<String>,
+}
+
+/// Reads the header line, and fails with a reason if no column holds the position.
+pub(crate) fn header(columns: &Columns, input: &mut dyn BufRead) -> io::Result<Result<Header, String>> {
+    let (text, _) = first_line(input)?;
+    Ok(Layout::new(&text, columns).map(|layout| Header {
+        has_moves: layout.mv.is_some(),
+        unused: names(&text)
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| !layout.columns().contains(&Some(*at)))
+            .map(|(_, name)| name)
+            .collect(),
+    }))
+}
+
+/// The header line without byte order mark and line ending, and its length in bytes with them.
+fn first_line(input: &mut dyn BufRead) -> io::Result<(String, usize)> {
+    let mut line = Vec::new();
+    io::Read::take(&mut *input, 1 << 16).read_until(b'\n', &mut line)?;
+    let text = String::from_utf8_lossy(&line);
+    Ok((text.trim_start_matches('\u{feff}').trim_end().to_owned(), line.len()))
+}
+
+/// Names of the columns in a header line.
+fn names(header: &str) -> Vec<String> {
+    fields(header, separator(header)).into_iter().map(|name| name.trim().to_owned()).collect()
+}
+
+/// The character that separates columns: a comma, or a semicolon or a tab in a header without commas.
+fn separator(header: &str) -> char {
+    let others = [';', '\t'].into_iter().filter(|_| !header.contains(','));
+    others.into_iter().find(|&other| header.contains(other)).unwrap_or(',')
+}
+
 pub(crate) fn open(columns: &Columns, input: &mut dyn BufRead) -> io::Result<Opened> {
-    let mut header = Vec::new();
-    io::Read::take(&mut *input, 1 << 16).read_until(b'\n', &mut header)?;
-    let text = String::from_utf8_lossy(&header);
-    Ok(match Layout::new(text.trim_start_matches('\u{feff}').trim_end(), columns) {
-        Ok(layout) => Ok((Arc::new(Csv { layout }), header.len() as u64)),
+    let (text, len) = first_line(input)?;
+    Ok(match Layout::new(&text, columns) {
+        Ok(layout) => Ok((Arc::new(Csv { layout }), len as u64)),
         Err(problem) => Err(Problem::new(0, problem)),
     })
 }
@@ -137,10 +214,10 @@ struct Csv {
     layout: Layout,
 }
 
-/// Fields of a line; fields in quotation marks may contain commas.
-fn fields(line: &str) -> Vec<std::borrow::Cow<'_, str>> {
+/// Fields of a line; fields in quotation marks may contain separators.
+fn fields(line: &str, separator: char) -> Vec<std::borrow::Cow<'_, str>> {
     if !line.contains('"') {
-        return line.split(',').map(Into::into).collect();
+        return line.split(separator).map(Into::into).collect();
     }
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -152,7 +229,7 @@ fn fields(line: &str) -> Vec<std::borrow::Cow<'_, str>> {
                 fields.last_mut().unwrap_or(&mut String::new()).push('"');
             }
             '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(String::new()),
+            char if char == separator && !quoted => fields.push(String::new()),
             other => fields.last_mut().unwrap_or(&mut String::new()).push(other),
         }
     }
@@ -170,7 +247,7 @@ impl Codec for Csv {
             if line.trim().is_empty() {
                 continue;
             }
-            match self.parse(&line) {
+            match self.parse(&line, &mut out.changes) {
                 Ok(record) => out.records.push(record),
                 Err(problem) => out.fail(at, problem),
             }
@@ -179,14 +256,18 @@ impl Codec for Csv {
 }
 
 impl Csv {
-    fn parse(&self, line: &str) -> Result<Record, String> {
+    fn parse(&self, line: &str, changes: &mut Changes) -> Result<Record, String> {
         let layout = &self.layout;
-        let fields = fields(line);
+        let fields = fields(line, layout.separator);
         let field = |at: usize| {
             let text = fields.get(at).map(|field| field.trim());
             text.ok_or_else(|| format!("{} columns, where the header has more", fields.len()))
         };
-        let board = fen::parse(field(layout.fen)?).map_err(|error| error.to_string())?;
+        let text = field(layout.fen)?;
+        let board = fen::parse(text).map_err(|error| error.to_string())?;
+        if board.halfmove_clock() == 100 && crate::fen::clock_above_100(text) {
+            changes.count(Change::ClippedClock);
+        }
         let position = Packed::try_from(&board).map_err(|error| error.to_string())?;
         let side = board.side_to_move();
         let mut record = Record::new(position);
@@ -197,7 +278,7 @@ impl Csv {
             }
         }
         if let Some(at) = layout.score {
-            let score = parse_score(field(at)?, layout.pawns)?;
+            let score = parse_score(field(at)?, layout.pawns, changes)?;
             let turned = layout.white && side == Color::Black;
             record.score = if turned { score.map(Score::flipped) } else { score };
         }
@@ -216,9 +297,12 @@ impl Csv {
     }
 }
 
+/// Difference in centipawns that only the conversion from pawns explains, and that is not counted as rounding.
+const ROUNDING: f64 = 1e-6;
+
 /// Parses `+56`, `-0.32`, mate in moves (`#-3`) or in plies (`M7`, `-M6`), or a win probability (`0.52w`); an
 /// empty field is `None`.
-fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
+fn parse_score(text: &str, pawns: bool, changes: &mut Changes) -> Result<Option<Score>, String> {
     let bad = || format!("{text:?} is not a score");
     let (sign, rest) = match text.as_bytes().first() {
         None => return Ok(None),
@@ -247,7 +331,14 @@ fn parse_score(text: &str, pawns: bool) -> Result<Option<Score>, String> {
     if !value.is_finite() {
         return Err(bad());
     }
-    Ok(Some(Score::Centipawns(value.round().clamp(-32_000.0, 32_000.0) as i16)))
+    let rounded = value.round();
+    let clipped = rounded.clamp(-32_000.0, 32_000.0);
+    if clipped != rounded {
+        changes.count(Change::ClippedScore);
+    } else if (value - rounded).abs() > ROUNDING {
+        changes.count(Change::RoundedScore);
+    }
+    Ok(Some(Score::Centipawns(clipped as i16)))
 }
 
 /// Parses a result as PGN writes it, or as points.
@@ -268,16 +359,30 @@ fn parse_result(text: &str) -> Result<Option<Outcome>, String> {
 
 pub(crate) struct CsvEncoder {
     begun: bool,
+    separator: char,
 }
 
 impl CsvEncoder {
-    pub(crate) fn new() -> Self {
-        Self { begun: false }
+    /// An encoder for a file of this name: a `.tsv` file has tabs between its columns, any other commas.
+    pub(crate) fn new(path: &Path) -> Self {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_tsv = name.split('.').any(|part| part.eq_ignore_ascii_case("tsv"));
+        Self { begun: false, separator: if is_tsv { '\t' } else { ',' } }
+    }
+
+    fn line(&self, fields: [&str; 5], out: &mut Vec<u8>) {
+        for (number, field) in fields.into_iter().enumerate() {
+            if number > 0 {
+                out.push(self.separator as u8);
+            }
+            out.extend(field.as_bytes());
+        }
+        out.push(b'\n');
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.begun, true) {
-            out.extend(b"fen,move,score,result,ply\n");
+            self.line(["fen", "move", "score", "result", "ply"], out);
         }
     }
 }
@@ -296,7 +401,7 @@ impl Encode for CsvEncoder {
         };
         let white = record.result.map(|result| result.from_view_of(board.side_to_move()));
         let result = if white.is_some() { game_result(white).as_str() } else { "" };
-        out.extend(format!("{},{mv},{score},{result},{}\n", fen::format(&board), record.ply).as_bytes());
+        self.line([&fen::format(&board), &mv, &score, result, &record.ply.to_string()], out);
         Ok(())
     }
 
@@ -325,14 +430,40 @@ mod tests {
         records[2].score = Some(Score::WinProbability(0.123_456_789));
         (records[3].score, records[4].mv, records[5].result) = (None, None, None);
         let mut bytes = Vec::new();
-        let mut encoder = CsvEncoder::new();
-        records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
-        let decoded = read(std::str::from_utf8(&bytes).unwrap(), &Columns::default()).unwrap();
-        assert_eq!(decoded.problems, []);
-        assert_eq!(decoded.records.len(), records.len());
-        for (decoded, record) in decoded.records.iter().zip(&records) {
-            assert_eq!(*decoded, Record { starts_game: false, ..*record });
+        for (name, separator) in [("x.csv", ','), ("x.tsv.gz", '\t')] {
+            bytes.clear();
+            let mut encoder = CsvEncoder::new(Path::new(name));
+            records.iter().for_each(|record| encoder.push(record, &mut bytes).unwrap());
+            let text = std::str::from_utf8(&bytes).unwrap();
+            assert_eq!(text.lines().next().unwrap().split(separator).count(), 5);
+            let decoded = read(text, &Columns::default()).unwrap();
+            assert_eq!(decoded.problems, []);
+            assert_eq!(decoded.records.len(), records.len());
+            for (decoded, record) in decoded.records.iter().zip(&records) {
+                assert_eq!(*decoded, Record { starts_game: false, ..*record });
+            }
         }
+    }
+
+    #[test]
+    fn semicolons_and_tabs_separate_columns_too() {
+        for separator in [",", ";", "\t"] {
+            let text = "FEN,Evaluation,note\n4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,+56,x\n".replace(',', separator);
+            let decoded = read(&text, &Columns::default()).unwrap();
+            assert_eq!(decoded.records[0].score, Some(Score::Centipawns(-56)), "{separator:?}");
+            let header = header(&Columns::default(), &mut text.as_bytes()).unwrap().unwrap();
+            assert_eq!((header.has_moves, &header.unused[..]), (false, &["note".to_owned()][..]));
+        }
+    }
+
+    #[test]
+    fn rounded_and_clipped_values_are_counted() {
+        let rows = [("0", "0.42"), ("0", "0.423"), ("100", "900"), ("101", "-7")];
+        let rows = rows.map(|(clock, score)| format!("4k3/8/8/8/8/8/4P3/4K3 w - - {clock} 1,{score}\n"));
+        let decoded = read(&format!("fen,eval_white\n{}", rows.concat()), &Columns::default()).unwrap();
+        assert_eq!(decoded.problems, []);
+        let kinds = [Change::RoundedScore, Change::ClippedScore, Change::ClippedClock];
+        assert_eq!(kinds.map(|kind| decoded.changes.of(kind)), [1, 1, 1], "{}", decoded.changes);
     }
 
     #[test]
@@ -383,6 +514,12 @@ mod tests {
             (Some(Outcome::Loss), Some(Outcome::Loss))
         );
         assert!(read(text, &Columns::default()).unwrap_err().contains("There are where, how good"));
+        for (header, remedy) in
+            [("4k3/8/8/8/8/8/4P3/4K3 b - - 0 1,15", "in column 1"), (&"x,".repeat(30_000), "x, …")]
+        {
+            let error = read(&format!("{header}\n"), &Columns::default()).unwrap_err();
+            assert!(error.contains(remedy) && error.len() < 400, "{error}");
+        }
         assert!(read(text, &"fen=x".parse().unwrap()).unwrap_err().contains("no column is called \"x\""));
         assert!("fen".parse::<Columns>().is_err() && "view=black".parse::<Columns>().is_err());
     }

@@ -4,6 +4,7 @@
 //! Recognised operations: `ce` (centipawns for the side to move), `dm` (mate in this number of moves), `sm`
 //! or `bm` (the move), `c9` (the result, as in PGN).
 
+use crate::changes::{Change, Changes};
 use crate::codec::*;
 use crate::packed::Packed;
 use crate::record::{Outcome, Record, Score};
@@ -19,7 +20,8 @@ impl Codec for Epd {
     fn decode(&self, block: &[u8], out: &mut Decoded) {
         for (at, line) in lines(block) {
             let Some(line) = epd::decode_line(line) else { continue };
-            match if line.contains('|') { parse_bars(&line) } else { parse(&line) } {
+            let parse = if line.contains('|') { parse_bars } else { parse };
+            match parse(&line, &mut out.changes) {
                 Ok(record) => out.records.push(record),
                 Err(problem) => out.fail(at, problem),
             }
@@ -31,7 +33,7 @@ fn start(board: &Board) -> Result<Record, String> {
     Ok(Record::new(Packed::try_from(board).map_err(|error| error.to_string())?))
 }
 
-fn parse(line: &str) -> Result<Record, String> {
+fn parse(line: &str, changes: &mut Changes) -> Result<Record, String> {
     let epd = epd::parse(line).map_err(|error| error.to_string())?;
     let mut record = start(&epd.board)?;
     let side = epd.board.side_to_move();
@@ -42,7 +44,13 @@ fn parse(line: &str) -> Result<Record, String> {
     }
     record.score = match (epd.dm(), epd.ce()) {
         (Some(moves), _) => Some(Score::Mate(moves.min(1000) as i16)),
-        (None, Some(value)) => Some(Score::Centipawns(value.clamp(-32_000, 32_000) as i16)),
+        (None, Some(value)) => {
+            let clipped = value.clamp(-32_000, 32_000);
+            if clipped != value {
+                changes.count(Change::ClippedScore);
+            }
+            Some(Score::Centipawns(clipped as i16))
+        }
         (None, None) => None,
     };
     let result = epd.operand("c9").and_then(GameResult::parse);
@@ -68,9 +76,13 @@ pub(super) fn game_result(white: Option<Outcome>) -> GameResult {
     }
 }
 
-fn parse_bars(line: &str) -> Result<Record, String> {
+fn parse_bars(line: &str, changes: &mut Changes) -> Result<Record, String> {
     let mut fields = line.split('|').map(str::trim);
-    let board = fen::parse(fields.next().unwrap_or_default()).map_err(|error| error.to_string())?;
+    let text = fields.next().unwrap_or_default();
+    let board = fen::parse(text).map_err(|error| error.to_string())?;
+    if board.halfmove_clock() == 100 && crate::fen::clock_above_100(text) {
+        changes.count(Change::ClippedClock);
+    }
     let mut record = start(&board)?;
     let side = board.side_to_move();
     let score = fields.next().unwrap_or_default();

@@ -2,7 +2,9 @@
 //! `e`.
 
 use super::bin::{score_of, value_of};
+use crate::changes::Change;
 use crate::codec::*;
+use crate::fen::clock_above_100;
 use crate::packed::Packed;
 use crate::record::{Outcome, Record};
 use tandem_chess::{Board, fen, uci};
@@ -37,9 +39,12 @@ impl Codec for Plain {
                 entry = Entry::default();
             } else if !line.is_empty() && !entry.broken {
                 let (key, value) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+                let is_clipped = |board: &Board| board.halfmove_clock() == 100 && clock_above_100(value);
                 if let Err(problem) = entry.add(key, value.trim()) {
                     entry.broken = true;
                     out.fail(at, problem);
+                } else if key == "fen" && entry.board.as_ref().is_some_and(is_clipped) {
+                    out.changes.count(Change::ClippedClock);
                 }
             }
         }
