@@ -52,6 +52,6 @@ mod tune;
 pub use adjudication::Adjudication;
 pub use error::SelfPlayError;
 pub use label::{LabelKind, LabelReport, LabelRun, LabelSettings, Labeller, label, label_with};
-pub use opening::Openings;
+pub use opening::{Openings, draw_book};
 pub use play::{GameRecord, PlayObserver, PlayReport, PlaySettings, play, play_game};
 pub use tune::{GameResults, GameSettings, TunedParameter, Tuning, TuningPlan, tune};

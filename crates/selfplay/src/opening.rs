@@ -1,10 +1,15 @@
 //! Openings: start positions of self-play games, varied by random moves and checked for balance.
 
 use crate::error::SelfPlayError;
+use crate::game::draw_opening;
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tandem_chess::random_walk;
 use tandem_chess::{Board, Position, epd};
+use tandem_search::{EvaluatorFactory, Limits, Searcher};
 use tandem_util::input;
 use tandem_util::random::SplitMix;
 
@@ -80,9 +85,70 @@ impl Openings {
     }
 }
 
+/// Draws different openings whose balance a search of `nodes` nodes has confirmed, as FEN. The same arguments give
+/// the same openings. `watch` receives their number so far.
+///
+/// # Errors
+///
+/// Fails if memory is short, if the settings admit no balanced opening, or if they do not admit `count` different
+/// ones. A run that is cancelled returns those that were found.
+pub fn draw_book(
+    openings: &Openings,
+    factory: &Arc<EvaluatorFactory>,
+    count: usize,
+    nodes: u64,
+    seed: u64,
+    cancel: &AtomicBool,
+    watch: &mut dyn FnMut(usize),
+) -> Result<Vec<String>, SelfPlayError> {
+    /// Size of the hash table in MiB, enough for short searches.
+    const HASH: usize = 4;
+    let mut searcher = Searcher::new(Arc::clone(factory), HASH)?;
+    let mut random = SplitMix::new(seed);
+    let (mut book, mut seen) = (Vec::new(), HashSet::new());
+    let mut repeated = 0;
+    while book.len() < count {
+        let opened = draw_opening(openings, &mut random, cancel, |position| {
+            searcher.signals().arm(false);
+            let limits = Limits { nodes: Some(nodes), ..Limits::default() };
+            searcher.clear(&AtomicBool::new(false));
+            searcher.search(position, &limits, &mut |_| ()).score
+        });
+        let Some(position) = opened? else { break };
+        if !seen.insert(position.board().hash()) {
+            repeated += 1;
+            if repeated > MAX_TRIES {
+                return Err(SelfPlayError::NoOpening(MAX_TRIES));
+            }
+            continue;
+        }
+        repeated = 0;
+        book.push(position.fen());
+        watch(book.len());
+    }
+    Ok(book)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drawn_openings_are_balanced_different_and_the_same_for_a_seed() {
+        let factory: Arc<EvaluatorFactory> =
+            Arc::new(|| Box::new(tandem_search::Bootstrap::default()) as Box<dyn tandem_search::Evaluator>);
+        let draw = |count, seed| {
+            let openings = Openings { random_plies: 4, max_score: 100, ..Openings::default() };
+            draw_book(&openings, &factory, count, 200, seed, &AtomicBool::new(false), &mut |_| ())
+        };
+        let book = draw(20, 1).unwrap();
+        assert_eq!(book.iter().collect::<HashSet<_>>().len(), 20);
+        assert_eq!(book, draw(20, 1).unwrap());
+        assert_ne!(book, draw(20, 2).unwrap());
+        let openings = Openings { random_plies: 0, ..Openings::default() };
+        let none = draw_book(&openings, &factory, 2, 200, 1, &AtomicBool::new(false), &mut |_| ());
+        assert!(none.is_err(), "there is only one position without random moves");
+    }
 
     #[test]
     fn a_book_is_read_to_its_end_or_refused() {
