@@ -149,6 +149,58 @@ fn old_keys_of_recipes_still_work_and_are_reported() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Without validation data the training loss is all that shows progress; with it, both losses stand side by side.
+#[test]
+fn losses_and_epochs_are_printed_with_and_without_validation() {
+    let folder = folder("losses");
+    prepare(&folder);
+    let few =
+        "fen,score,result\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,30,1-0\n4k3/4p3/8/8/8/8/8/4K3 w - - 0 1,-30,0-1\n";
+    std::fs::write(folder.join("few.csv"), few).unwrap();
+    let short = RECIPE
+        .replace("positions = 120000", "positions = 20480")
+        .replace("validate_every = 10000", "validate_every = 10240");
+    let run = |name: &str, recipe: &str| {
+        std::fs::write(folder.join("run.toml"), recipe).unwrap();
+        let output = train(&folder, &["run.toml", "--run", name]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}");
+        (String::from_utf8_lossy(&output.stdout).into_owned(), error)
+    };
+    let (printed, _) = run("both", &short);
+    let lines: Vec<&str> = printed.lines().filter(|line| line.starts_with("step ")).collect();
+    assert_eq!(lines.len(), 2, "{printed}");
+    for line in lines {
+        assert!(line.contains("validation loss 0.") && line.contains("; training loss 0."), "{line}");
+        assert!(line.ends_with(" epochs"), "{line}");
+    }
+    let alone = short.replace("validation = [{ path = \"games-0-of-1.vf\" }]\n", "");
+    let alone = alone.replace("validation_positions = 1000\n", "");
+    let (printed, error) = run("alone", &alone);
+    assert!(
+        printed.contains("step 40: training loss 0.") && !printed.contains("validation loss"),
+        "{printed}"
+    );
+    assert!(!error.contains("by heart"), "{error}");
+    let (_, error) =
+        run("few", &alone.replace("games-0-of-1.vf", "few.csv").replace(", filter = \"min-ply=16\"", ""));
+    assert!(error.contains("reads its data ") && error.contains("by heart"), "{error}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_no_folder() {
+    let folder = folder("refused");
+    std::fs::write(folder.join("x.toml"), RECIPE).unwrap();
+    let output = train(&folder, &["x.toml", "--run", "run"]);
+    assert!(!output.status.success() && !folder.join("run").exists(), "{output:?}");
+    // A folder that was there before stays.
+    std::fs::create_dir(folder.join("run")).unwrap();
+    assert!(!train(&folder, &["x.toml", "--run", "run"]).status.success());
+    assert!(folder.join("run").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn errors_in_recipes_are_reported() {
     let folder = folder("wrong");

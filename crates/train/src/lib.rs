@@ -82,7 +82,7 @@ pub use optimiser::{
 };
 pub use pool::{DataCursor, LoadDataError, LoadedBatch, Loader, ProcessRank, Skipped};
 pub use recipe::*;
-pub use run::{Event, RunError, RunOptions, RunOutcome};
+pub use run::{Event, RunError, RunOptions, RunOutcome, TrainingProgress};
 pub use schedule::Schedule;
 pub use state::State;
 pub use trainer::{Job, NnueTrainer, StepMetrics, TrainError, Trainer};

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use streams::SourceCursor;
@@ -235,6 +236,8 @@ pub struct Loader<B> {
     used: SyncSender<B>,
     waited: Duration,
     skipped: Arc<Skipped>,
+    /// Positions of an epoch; 0 while they are unknown.
+    epoch: Arc<AtomicU64>,
 }
 
 impl<B: Default + Send + 'static> Loader<B> {
@@ -253,9 +256,11 @@ impl<B: Default + Send + 'static> Loader<B> {
         let failed = sender.clone();
         let maker = Arc::new(maker);
         let (filler, checker) = (plan.clone(), Arc::clone(&maker));
+        let epoch = Arc::<AtomicU64>::default();
+        let measured = Arc::clone(&epoch);
         std::thread::spawn(move || {
-            let outcome =
-                open_sources().and_then(|sources| fill_pools(&filler, sources, &*checker, &start, &pools));
+            let outcome = open_sources()
+                .and_then(|sources| fill_pools(&filler, sources, &*checker, &start, &pools, &measured));
             if let Err(error) = outcome {
                 let _ = failed.send(Err(error));
             }
@@ -265,7 +270,7 @@ impl<B: Default + Send + 'static> Loader<B> {
                 let _ = sender.send(Err(error));
             }
         });
-        Self { batches, used, waited: Duration::ZERO, skipped }
+        Self { batches, used, waited: Duration::ZERO, skipped, epoch }
     }
 
     /// Starts a thread that hands out the batches of an endless iterator, for data that is in memory.
@@ -278,7 +283,8 @@ impl<B: Default + Send + 'static> Loader<B> {
                 .map(|batch| LoadedBatch { batch, cursor: Arc::clone(&cursor) })
                 .try_for_each(|loaded| sender.send(Ok(loaded)));
         });
-        Self { batches, used: sync_channel(1).0, waited: Duration::ZERO, skipped: Arc::default() }
+        let (used, skipped) = (sync_channel(1).0, Arc::default());
+        Self { batches, used, waited: Duration::ZERO, skipped, epoch: Arc::default() }
     }
 
     /// Returns a used batch, whose memory the next one reuses.
@@ -304,6 +310,13 @@ impl<B: Default + Send + 'static> Loader<B> {
         self.waited
     }
 
+    /// Passes over the source that is repeated most often, after this number of positions of the run; `None`
+    /// during the first pass, when its length is unknown.
+    pub fn epochs(&self, positions: u64) -> Option<f64> {
+        let epoch = self.epoch.load(Ordering::Relaxed);
+        (epoch > 0 && positions > epoch).then(|| positions as f64 / epoch as f64)
+    }
+
     /// Broken records skipped so far, in training and validation data, with the first few as examples.
     pub fn skipped(&self) -> &Arc<Skipped> {
         &self.skipped
@@ -316,6 +329,7 @@ fn fill_pools(
     maker: &impl BatchBuilder,
     start: &DataCursor,
     pools: &SyncSender<Pool>,
+    epoch: &AtomicU64,
 ) -> Result<(), LoadDataError> {
     let mut streams = Streams::new(sources, plan.threads, start);
     let batches = (plan.shuffle_buffer / plan.batch).max(1);
@@ -323,6 +337,7 @@ fn fill_pools(
     loop {
         let cursor = Arc::new(DataCursor { first_step, sources: streams.cursors() });
         let slices = streams.fill(batches * plan.batch)?;
+        epoch.store(streams.positions_per_epoch().unwrap_or(0), Ordering::Relaxed);
         // A resumed run was checked when it began.
         if first_step == 0 {
             maker.check(&slices)?;

@@ -45,7 +45,7 @@ pub enum RecipeError {
         source: std::io::Error,
     },
     /// The text is not TOML, or has an unknown key or a value of the wrong type.
-    #[error("{0}")]
+    #[error("{}", in_words(&.0.to_string()))]
     Toml(#[from] toml::de::Error),
     /// A setting of the form `key=value` cannot be applied to the recipe.
     #[error("{setting:?}: {problem}")]
@@ -79,6 +79,30 @@ pub enum RecipeError {
         /// The problem with the value, and what to change about it.
         problem: String,
     },
+}
+
+/// The text of a TOML error with the types of the program replaced by words for them.
+pub(crate) fn in_words(error: &str) -> String {
+    const TYPES: [(&str, &str); 10] = [
+        ("usize", "a whole number of 0 or more"),
+        ("u64", "a whole number of 0 or more"),
+        ("u32", "a whole number of 0 or more"),
+        ("u16", "a whole number of 0 or more"),
+        ("u8", "a whole number from 0 to 255"),
+        ("i32", "a whole number"),
+        ("i16", "a whole number"),
+        ("f64", "a number"),
+        ("f32", "a number"),
+        ("a boolean", "true or false"),
+    ];
+    let mut text = error.to_owned();
+    for (name, words) in TYPES {
+        text = text.replace(&format!("expected {name}\n"), &format!("expected {words}\n"));
+        if let Some(start) = text.strip_suffix(&format!("expected {name}")) {
+            text = format!("{start}expected {words}");
+        }
+    }
+    text
 }
 
 /// The keys that recipes of all kinds share.
@@ -182,8 +206,8 @@ pub(crate) trait KindOfRecipe: Serialize + DeserializeOwned + DerefMut<Target = 
     }
 }
 
-/// Implements what all kinds of recipes have, for a struct with the core as its field `core`. Checkpoints are
-/// told apart by their kind; a function of the struct may check one further.
+/// Implements what all kinds of recipes have, for a struct with the core as its field `core`. The kind is stored
+/// in checkpoints; a function of the struct may check one further.
 macro_rules! recipe_of_kind {
     ($name:ident, $checkpoint_kind:literal $(, $check_checkpoint:ident)?) => {
         impl std::ops::Deref for $name {

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 use crate::pool::Loader;
 use crate::throughput::Throughput;
 use crate::trainer::{StepMetrics, Trainer};
-use folder::{RECIPE_CHANGED, lock_folder, resume_point, write_recipe};
+use folder::{RECIPE_CHANGED, discard_empty, lock_folder, resume_point, write_recipe};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,11 @@ pub enum Event<'a> {
         step: u64,
         /// Steps of the whole run.
         steps: u64,
+        /// Size of the parameters and buffers of a checkpoint, in bytes.
+        checkpoint_size: u64,
+        /// Largest number of checkpoints in the folder: those of the last validations, the best one, and one that
+        /// is being written.
+        checkpoints: u64,
         /// Baseline loss of each classifying head of a transformer on the validation data, by the head's name:
         /// the entropy of its labels. Empty for other networks.
         baseline: &'a [(String, f64)],
@@ -70,6 +75,11 @@ pub enum Event<'a> {
         /// Fraction of the time since the last event that was spent in waiting for data, from 0 to 1.
         data_wait: f64,
     },
+    /// The run reads its data very often, so that the network will learn it by heart.
+    ManyEpochs {
+        /// Passes over the data in the whole run.
+        epochs: f64,
+    },
     /// More broken records were skipped since the last report, with `on_invalid = "skip"`.
     Skipped {
         /// Records skipped so far, each counted only in the first epoch.
@@ -77,10 +87,19 @@ pub enum Event<'a> {
         /// The first few of them, each with file, record number and reason.
         examples: &'a [String],
     },
+    /// A checkpoint follows, in a run without validation data.
+    Trained {
+        /// Steps done so far.
+        step: u64,
+        /// Progress since the last event of this kind.
+        training: TrainingProgress,
+    },
     /// The network was evaluated on the validation data, and a checkpoint follows.
     Validated {
         /// Steps done so far, after which it was evaluated.
         step: u64,
+        /// Progress since the last event of this kind.
+        training: TrainingProgress,
         /// Metrics on the validation data, as a whole and by groups.
         metrics: &'a Metrics,
         /// Validation loss, by which the best checkpoint is chosen.
@@ -89,6 +108,19 @@ pub enum Event<'a> {
         is_best: bool,
     },
 }
+
+/// Training loss and epochs, to be seen beside a validation: if the training loss goes on falling over many
+/// epochs while the validation loss does not, the network learns its data by heart.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TrainingProgress {
+    /// Mean loss on the batches since the last validation, or since the run was resumed.
+    pub loss: f64,
+    /// Passes over the data so far, over the source that is repeated most often; `None` during the first one.
+    pub epochs: Option<f64>,
+}
+
+/// Passes over the data of a run from which it is reported that there are too many.
+const MANY_EPOCHS: f64 = 50.0;
 
 /// Result of a run that came to its end or was stopped.
 #[derive(Debug)]
@@ -113,9 +145,20 @@ pub(crate) fn run_task<T: Task>(
     options: &RunOptions<'_>,
     watch: &mut dyn FnMut(Event<'_>),
 ) -> Result<RunOutcome<T::Network>, RunError> {
-    let mut run = Run::begin(task, options, watch)?;
-    let finished = run.steps(options, watch)?;
-    run.finish(finished)
+    let is_new = task.process().is_first() && !options.folder.exists();
+    let begun = Run::begin(task, options, watch).and_then(|mut run| {
+        let finished = run.steps(options, watch);
+        finished.map(|finished| (run, finished))
+    });
+    match begun {
+        Ok((run, finished)) => run.finish(finished),
+        Err(error) => {
+            if is_new {
+                discard_empty(options.folder);
+            }
+            Err(error)
+        }
+    }
 }
 
 struct Run<T: Task> {
@@ -135,6 +178,10 @@ struct Run<T: Task> {
     writes: Option<(RunLog, File)>,
     /// Number of skipped records that were reported to the caller, so that each is reported once.
     skips_reported: u64,
+    /// True once the run was reported to read its data too often.
+    many_epochs_reported: bool,
+    /// Sum of the training losses of the steps since the last validation, and the number of those steps.
+    loss_sum: (f64, u64),
     folder: PathBuf,
 }
 
@@ -195,6 +242,8 @@ impl<T: Task> Run<T> {
             metrics: None,
             writes,
             skips_reported: 0,
+            many_epochs_reported: false,
+            loss_sum: (0.0, 0),
             folder: folder.into(),
         })
     }
@@ -208,7 +257,15 @@ impl<T: Task> Run<T> {
         let RunPlan { steps, batch, validate_every, log_every, patience, .. } = self.plan;
         self.check_step()?;
         let baseline = self.baseline()?;
-        watch(Event::Begin { step: self.step, steps, baseline: &baseline });
+        let buffers = self.trainer.state()?;
+        let values: usize = buffers.buffers().iter().map(|(_, values)| values.len()).sum();
+        watch(Event::Begin {
+            step: self.step,
+            steps,
+            checkpoint_size: (values * size_of::<f32>()) as u64,
+            checkpoints: self.plan.keep as u64 + 2,
+            baseline: &baseline,
+        });
         let mut throughput = Throughput::new(self.step, self.loader.waited());
         while self.step < steps && !self.progress.patience_exhausted(patience) {
             let lr = self.plan.lr.at(self.step, steps);
@@ -220,6 +277,10 @@ impl<T: Task> Run<T> {
                 continue;
             }
             let metrics = self.collect_metrics()?;
+            let steps_since = self.step - throughput.step();
+            self.loss_sum.0 += metrics.loss * steps_since as f64;
+            self.loss_sum.1 += steps_since;
+            self.report_epochs(watch);
             // A stop of one process stops all.
             let mut stop = [f64::from(u8::from(stops_now || is_asked_to_stop()))];
             self.trainer.all_reduce_sum(&mut stop)?;
@@ -341,10 +402,33 @@ impl<T: Task> Run<T> {
         }
     }
 
+    /// Reports once that the run reads its data too often.
+    fn report_epochs(&mut self, watch: &mut dyn FnMut(Event<'_>)) {
+        if self.many_epochs_reported || self.loader.epochs(self.task.positions(self.step)).is_none() {
+            return;
+        }
+        self.many_epochs_reported = true;
+        if let Some(epochs) = self.loader.epochs(self.task.positions(self.plan.steps))
+            && epochs >= MANY_EPOCHS
+        {
+            watch(Event::ManyEpochs { epochs });
+        }
+    }
+
+    /// Training loss since the last validation, and the epochs so far.
+    fn training_progress(&mut self) -> TrainingProgress {
+        let (sum, steps) = std::mem::take(&mut self.loss_sum);
+        TrainingProgress {
+            loss: sum / steps.max(1) as f64,
+            epochs: self.loader.epochs(self.task.positions(self.step)),
+        }
+    }
+
     /// Evaluates the network on the validation data, writes a checkpoint, and draws the curves.
     fn validate(&mut self, watch: &mut dyn FnMut(Event<'_>)) -> Result<(), RunError> {
         let mut is_best = false;
         let positions = self.task.positions(self.step);
+        let training = self.training_progress();
         if let Some(metrics) = self.task.evaluate(&mut self.trainer)? {
             let loss = self.task.loss(&metrics).ok_or(RunError::NoValidationTargets)?;
             if !loss.is_finite() {
@@ -357,10 +441,12 @@ impl<T: Task> Run<T> {
                 let tagged = all.map(|(tag, value)| (format!("validation/{tag}"), value));
                 log.scalars(self.step, positions, &tagged.collect::<Vec<_>>())?;
             }
-            watch(Event::Validated { step: self.step, metrics: &metrics, loss, is_best });
+            watch(Event::Validated { step: self.step, training, metrics: &metrics, loss, is_best });
             if is_best || !self.plan.returns_best {
                 self.metrics = Some(metrics);
             }
+        } else {
+            watch(Event::Trained { step: self.step, training });
         }
         let checkpoint = self.checkpoint()?;
         if let Some((log, _)) = &mut self.writes {

@@ -3,6 +3,9 @@
 use crate::progress::StatusLine;
 use tandem_train::Event;
 
+/// Size of all checkpoints in bytes from which it is announced at the start of a run.
+const LARGE_RUN: u64 = 100_000_000;
+
 pub(super) struct Display {
     /// `None` until the run begins.
     status: Option<StatusLine>,
@@ -19,7 +22,11 @@ impl Display {
     pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
             Event::Preparing { .. } => {}
-            Event::Begin { step, steps, baseline } => {
+            Event::Begin { step, steps, checkpoint_size, checkpoints, baseline } => {
+                if checkpoint_size * checkpoints >= LARGE_RUN {
+                    let [all, each] = [checkpoint_size * checkpoints, checkpoint_size].map(megabytes);
+                    outln!("up to {all} on the disk: {checkpoints} checkpoints of {each} (`training.keep`)");
+                }
                 for (head, loss) in baseline {
                     outln!("{head}: baseline cross-entropy (label entropy): {loss:.4}");
                 }
@@ -39,8 +46,21 @@ impl Display {
                     errln!("  {example}");
                 }
             }
-            Event::Validated { step, metrics, loss, is_best } => {
-                self.validated(step, &metrics.summary(Some(loss)), is_best);
+            Event::ManyEpochs { epochs } => errln!(
+                "this run reads its data {epochs:.0} times, and will learn it by heart: use more data, or reduce \
+                 `training.positions`"
+            ),
+            Event::Trained { step, training } => {
+                self.print(step, &format!("training loss {:.6}", training.loss), training.epochs);
+            }
+            Event::Validated { step, training, metrics, loss, is_best } => {
+                let best = if is_best { ", the best so far" } else { "" };
+                let metrics = metrics.summary(Some(loss));
+                self.print(
+                    step,
+                    &format!("{metrics}{best}; training loss {:.6}", training.loss),
+                    training.epochs,
+                );
             }
         }
     }
@@ -68,10 +88,10 @@ impl Display {
         });
     }
 
-    /// Prints the metrics of a validation pass.
-    fn validated(&mut self, step: u64, metrics: &str, is_best: bool) {
-        let best = if is_best { ", the best so far" } else { "" };
-        let line = format!("step {step}: {metrics}{best}");
+    /// Prints the losses at a step, and the passes over the data after the first one.
+    fn print(&mut self, step: u64, losses: &str, epochs: Option<f64>) {
+        let epochs = epochs.map_or_else(String::new, |epochs| format!(", {epochs:.1} epochs"));
+        let line = format!("step {step}: {losses}{epochs}");
         match &self.status {
             Some(status) => status.print(&line),
             None => outln!("{line}"),
@@ -82,6 +102,14 @@ impl Display {
         if let Some(status) = self.status {
             status.finish();
         }
+    }
+}
+
+/// A size in bytes, for example 255 MB or 1.3 GB.
+fn megabytes(bytes: u64) -> String {
+    match bytes {
+        1_000_000_000.. => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{:.0} MB", bytes as f64 / 1e6),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
         Event::Validated { step, loss, .. } => {
             outln!("epoch {}: loss {train_loss:.4}, validation loss {loss:.4}", step / steps_per_epoch);
         }
-        Event::Skipped { .. } => {}
+        Event::Skipped { .. } | Event::Trained { .. } | Event::ManyEpochs { .. } => {}
     })?;
     finished(&outcome)?;
     let TrainedSelector { hybrid, report } = &outcome.network;

@@ -130,6 +130,8 @@ struct Stream {
     empty_passes: u32,
     /// Skipped records that are already added to the counter.
     counted_skips: u64,
+    /// Usable records of a pass, once there was a complete one.
+    pass_length: Option<u64>,
 }
 
 impl Stream {
@@ -137,7 +139,16 @@ impl Stream {
         let start = Cursor { source: cursor.file, byte: cursor.byte, record: cursor.record };
         let reader =
             RecordReader::new(source.files.clone(), threads, source.on_error, source.filter.clone(), start);
-        Self { source, threads, reader, block: Arc::default(), cursor, empty_passes: 0, counted_skips: 0 }
+        Self {
+            source,
+            threads,
+            reader,
+            block: Arc::default(),
+            cursor,
+            empty_passes: 0,
+            counted_skips: 0,
+            pass_length: None,
+        }
     }
 
     /// Takes records of one block, at most `max`; none if the source has just come to its end.
@@ -183,6 +194,7 @@ impl Stream {
             return Err(LoadDataError::Useless { path, records, needed });
         }
         let (passes, taken) = (self.cursor.passes + 1, self.cursor.taken);
+        self.pass_length = Some(taken / passes);
         let cursor = SourceCursor { passes, taken, ..SourceCursor::default() };
         let OpenSource { files, on_error, filter, .. } = &self.source;
         self.reader =
@@ -219,6 +231,14 @@ impl Streams {
     /// Present places of all sources, for the cursor of the next pool.
     pub(super) fn cursors(&self) -> Vec<SourceCursor> {
         self.streams.iter().map(|stream| stream.cursor).collect()
+    }
+
+    /// Positions of a run after which the first source is read to its end; `None` before one was.
+    pub(super) fn positions_per_epoch(&self) -> Option<u64> {
+        let weights: f64 = self.streams.iter().map(|stream| stream.source.weight).sum();
+        let positions =
+            |stream: &Stream| Some((stream.pass_length? as f64 * weights / stream.source.weight) as u64);
+        self.streams.iter().filter_map(positions).min()
     }
 
     /// Fills a pool, always from the source that is furthest behind its weight. A source gives at most a

@@ -173,8 +173,21 @@ impl NetworkRecipe {
         };
         let architecture =
             Architecture { features, outputs: self.accumulator, tied: self.tied, psqt: self.psqt, head };
-        architecture.check().map_err(|error| invalid("network", error.to_string()))?;
+        architecture.check().map_err(|error| invalid(key_of(&error.part), error.problem))?;
         Ok(architecture)
+    }
+}
+
+/// The recipe's key of a part of an architecture, which has another name in network files.
+fn key_of(part: &str) -> &'static str {
+    match part {
+        "outputs" => "network.accumulator",
+        "buckets" => "network.buckets",
+        "psqt" => "network.psqt",
+        "tied" => "network.tied",
+        "hidden" => "network.stacks.hidden",
+        "second" => "network.stacks.second",
+        _ => "network",
     }
 }
 
@@ -245,7 +258,10 @@ mod tests {
         assert!(with("[network]", scores).starts_with("target.loss: "));
         let pulled = "[optimiser]\nkind = \"ranger\"\nlookahead_alpha = 1.5\n[network]";
         assert!(with("[network]", pulled).starts_with("optimiser.lookahead_alpha: "));
-        assert!(with("accumulator = 256", "accumulator = 250").starts_with("network: "));
+        let odd = with("accumulator = 256", "accumulator = 250");
+        assert_eq!(odd, "network.accumulator: 250 is not a multiple of 32");
+        let word = with("accumulator = 256", "accumulator = \"many\"");
+        assert!(word.contains("expected a whole number of 0 or more"), "{word}");
         assert!(with("\"crelu\"", "\"gelu\"").contains("not one of relu, crelu, screlu"));
         assert!(
             with("path = \"train.bf\"", "path = \"train.bf\", filter = \"hm\"").contains("is not a rule")

@@ -33,6 +33,24 @@ pub(super) fn lock_folder(folder: &Path) -> Result<File, RunError> {
     }
 }
 
+/// Removes the folder of a run that failed before its first log entry, for example because its data is missing.
+/// A folder with anything else than the files of its beginning stays.
+pub(super) fn discard_empty(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let is_of_the_beginning = |entry: std::io::Result<std::fs::DirEntry>| {
+        let Ok(entry) = entry else { return false };
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_empty = entry.metadata().is_ok_and(|file| file.len() == 0);
+        name == "lock"
+            || name == RECIPE
+            || name == "log.jsonl" && is_empty
+            || name.starts_with("events.out.tfevents")
+    };
+    if entries.into_iter().all(is_of_the_beginning) {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}
+
 /// The newest checkpoint in a folder, or `None` for a new run.
 ///
 /// # Errors

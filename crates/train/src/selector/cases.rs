@@ -128,7 +128,13 @@ impl EvaluatorPair {
         let unsupported = |problem: String| RunError::from(invalid("selector.hybrid", problem));
         let hybrid = match &pair.hybrid {
             None => Hybrid::new(nnue_file, transformer_file),
-            Some(path) => Hybrid::load(path).map_err(|error| unsupported(error.to_string()))?,
+            Some(path) => Hybrid::load(path).map_err(|error| {
+                unsupported(format!(
+                    "{error}; train it first, name another one, for example with --set \
+                     selector.hybrid=nets/tandem.hybrid, or leave the key out to train without a bridge: --set \
+                     selector.hybrid="
+                ))
+            })?,
         };
         hybrid
             .check(Some(nnue_file), Some(transformer_file))

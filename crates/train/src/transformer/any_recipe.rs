@@ -3,7 +3,7 @@
 
 use super::TransformerRecipe;
 use crate::old_keys;
-use crate::recipe::{Recipe, RecipeError, RecipeKind};
+use crate::recipe::{Recipe, RecipeError, RecipeKind, in_words};
 use crate::selector::SelectorRecipe;
 use std::path::{Path, PathBuf};
 
@@ -55,8 +55,10 @@ impl AnyRecipe {
     ) -> Result<Self, RecipeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| RecipeError::Io { path: path.to_path_buf(), source })?;
-        Self::parse_with(&text, settings, path, notices)
-            .map_err(|source| RecipeError::In { path: path.to_path_buf(), source: Box::new(source) })
+        let parsed = Self::parse_with(&text, settings, path, notices);
+        // The recipe with the settings is no file, so its line numbers would only confuse.
+        let parsed = if settings.is_empty() { parsed } else { parsed.map_err(without_line_numbers) };
+        parsed.map_err(|source| RecipeError::In { path: path.to_path_buf(), source: Box::new(source) })
     }
 
     fn parse_with(
@@ -112,6 +114,18 @@ impl AnyRecipe {
             }
         })
     }
+}
+
+/// The error with the offending line itself instead of its number.
+fn without_line_numbers(error: RecipeError) -> RecipeError {
+    let RecipeError::Toml(error) = &error else { return error };
+    let text = in_words(&error.to_string());
+    let line = text.lines().find_map(|line| {
+        let (number, content) = line.split_once(" | ")?;
+        number.trim().parse::<u32>().is_ok().then_some(content.trim())
+    });
+    let key = line.unwrap_or("the recipe with --set").to_owned();
+    RecipeError::Key { key, problem: in_words(error.message()) }
 }
 
 fn network_of(table: &toml::Table) -> Option<&toml::Table> {
@@ -192,6 +206,13 @@ mod tests {
         let loaded = AnyRecipe::load_with(&path, &settings);
         std::fs::remove_file(path).unwrap();
         loaded
+    }
+
+    #[test]
+    fn errors_of_settings_show_the_line_and_no_number() {
+        let error = with(&["training.batch=many"]).unwrap_err().to_string();
+        assert!(error.contains("batch = \"many\": invalid type"), "{error}");
+        assert!(error.contains("expected a whole number") && !error.contains("line "), "{error}");
     }
 
     #[test]
