@@ -6,12 +6,16 @@
 mod convert;
 mod inspect;
 mod make;
+mod openings;
 mod relabel;
+mod report;
 mod shuffle;
 mod split;
 
 use crate::error::LabError;
+use crate::plural;
 use clap::{Args, Subcommand, ValueEnum};
+use std::sync::Arc;
 use tandem_data::*;
 
 /// Convert, inspect, check, shuffle, split and make training data
@@ -22,7 +26,7 @@ use tandem_data::*;
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
     Convert(convert::ConvertArgs),
-    /// List the formats and the fields of a record that each of them cannot store
+    /// List the formats, their file endings, and the fields of a record that each of them cannot store
     Formats,
     Count(inspect::CountArgs),
     Compare(inspect::CompareArgs),
@@ -33,6 +37,7 @@ pub(crate) enum DataCommand {
     Split(split::SplitArgs),
     Selfplay(make::SelfplayArgs),
     Label(make::LabelArgs),
+    Openings(openings::OpeningsArgs),
 }
 
 /// Runs the subcommand.
@@ -44,8 +49,13 @@ pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
     match command {
         DataCommand::Convert(args) => convert::run(args),
         DataCommand::Formats => {
+            outln!(
+                "Every format is read and written. FORMAT:PATH names the format of a file with another ending.\n"
+            );
+            outln!("{:<9}{:<25}not stored, or stored in another form", "format", "file endings");
             for format in Format::ALL {
-                outln!("{:>8}  {}", format.name(), format.cannot_carry());
+                let endings: Vec<String> = format.extensions().iter().map(|end| format!(".{end}")).collect();
+                outln!("{:<9}{:<25}{}", format.name(), endings.join(" "), format.cannot_carry());
             }
             Ok(())
         }
@@ -58,6 +68,7 @@ pub(crate) fn run(command: &DataCommand) -> Result<(), LabError> {
         DataCommand::Split(args) => split::run(args),
         DataCommand::Selfplay(args) => make::selfplay(args),
         DataCommand::Label(args) => make::label_command(args),
+        DataCommand::Openings(args) => openings::run(args),
     }
 }
 
@@ -155,25 +166,89 @@ impl InputArgs {
         self.filter.parse().map_err(|bad: BadFilter| LabError::Usage(bad.to_string()))
     }
 
+    /// The input files, which the filter's rules suit.
+    fn sources(&self) -> Result<Vec<Source>, LabError> {
+        let sources = self.options.sources(&self.inputs)?;
+        self.filter()?.check(&sources)?;
+        Ok(sources)
+    }
+
     /// A reader of the records that the filter keeps.
     fn reader(&self) -> Result<RecordReader, LabError> {
-        self.reader_with(Filter::record_filter)
+        Ok(self.counting_reader(self.sources()?)?.0)
+    }
+
+    /// A reader of the records that the filter keeps, and the numbers of those that it drops.
+    fn counting_reader(&self, sources: Vec<Source>) -> Result<(RecordReader, Arc<FilterCounts>), LabError> {
+        let counts = Arc::default();
+        Ok((self.reader_with(sources, self.filter()?.counting_filter(&counts)), counts))
     }
 
     /// A reader of all records, whatever the filter says.
-    fn whole_reader(&self) -> Result<RecordReader, LabError> {
-        self.reader_with(|_| None)
+    fn whole_reader(&self, sources: Vec<Source>) -> RecordReader {
+        self.reader_with(sources, None)
     }
 
-    fn reader_with(
-        &self,
-        sieve: impl FnOnce(&Filter) -> Option<RecordFilter>,
-    ) -> Result<RecordReader, LabError> {
-        let filter = self.filter()?;
-        let sources = self.options.sources(&self.inputs)?;
-        filter.check(&sources)?;
+    fn reader_with(&self, sources: Vec<Source>, filter: Option<RecordFilter>) -> RecordReader {
         let threads = self.threads.unwrap_or_else(default_threads);
-        Ok(RecordReader::new(sources, threads, self.on_error.choice(), sieve(&filter), Cursor::default()))
+        RecordReader::new(sources, threads, self.on_error.choice(), filter, Cursor::default())
+    }
+}
+
+/// The arguments that write a field where the input has none.
+#[derive(Args, Debug)]
+struct FillArgs {
+    /// Result to write for positions that have none: win, draw or loss, as the side to move sees it (default:
+    /// they stay without)
+    #[arg(long, value_name = "RESULT")]
+    fill_result: Option<String>,
+    /// Score in centipawns, as the side to move sees it, to write for positions that have none (default: they
+    /// stay without)
+    #[arg(long, allow_negative_numbers = true, value_name = "CENTIPAWNS")]
+    fill_score: Option<i16>,
+}
+
+/// Fields to write where a record has none, with the numbers of records that got them.
+struct Fill {
+    result: Option<Outcome>,
+    score: Option<Score>,
+    results: u64,
+    scores: u64,
+}
+
+impl FillArgs {
+    fn fill(&self) -> Result<Fill, LabError> {
+        let outcome = |text: &String| match text.as_str() {
+            "win" => Ok(Outcome::Win),
+            "draw" => Ok(Outcome::Draw),
+            "loss" => Ok(Outcome::Loss),
+            _ => Err(LabError::Usage(format!("{text:?} is not one of win, draw, loss"))),
+        };
+        let result = self.fill_result.as_ref().map(outcome).transpose()?;
+        Ok(Fill { result, score: self.fill_score.map(Score::Centipawns), results: 0, scores: 0 })
+    }
+}
+
+impl Fill {
+    fn apply(&mut self, record: &mut Record) {
+        if let (None, Some(result)) = (record.result, self.result) {
+            record.result = Some(result);
+            self.results += 1;
+        }
+        if let (None, Some(score)) = (record.score, self.score) {
+            record.score = Some(score);
+            self.scores += 1;
+        }
+    }
+
+    /// Reports the invented fields.
+    fn report(&self) {
+        for (count, field) in [(self.results, "result"), (self.scores, "score")] {
+            if count > 0 {
+                let records = plural::counted(count, "record", "records");
+                errln!("--fill-{field} gave {records} a {field} that the data does not have");
+            }
+        }
     }
 }
 
@@ -182,7 +257,8 @@ pub(crate) fn fail_on_lost_files(files: u64) -> Result<(), LabError> {
     match files {
         0 => Ok(()),
         lost => Err(LabError::Usage(format!(
-            "{lost} files could not be read to their end; the output comes from the rest"
+            "{} could not be read to the end; the output comes from the rest",
+            plural::counted(lost, "file", "files")
         ))),
     }
 }
@@ -190,12 +266,12 @@ pub(crate) fn fail_on_lost_files(files: u64) -> Result<(), LabError> {
 /// Reports the records and files that were skipped, with examples.
 pub(crate) fn report_skips(skips: &Skips) {
     if skips.lost_files > 0 {
-        errln!("{} files could not be read to their end", skips.lost_files);
+        errln!("{} could not be read to the end", plural::counted(skips.lost_files, "file", "files"));
     }
     if skips.count > 0 {
         errln!(
-            "{} broken records were skipped{}; the first of them:",
-            skips.count,
+            "{} skipped{}; the first of them:",
+            plural::counted(skips.count, "broken record was", "broken records were"),
             with_rest_remark(skips.lost_rest)
         );
         for error in &skips.examples {

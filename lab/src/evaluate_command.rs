@@ -14,6 +14,7 @@ mod units;
 
 use crate::data_command::{FormatArgs, default_threads, report_skips};
 use crate::error::LabError;
+use crate::plural::counted;
 use crate::progress::Progress;
 use crate::table::{Table, decimal};
 use clap::Args;
@@ -119,6 +120,9 @@ const CHUNK: usize = 1024;
 /// Chunks that are read before the threads evaluate them.
 const CHUNKS: usize = 64;
 
+/// Number of games below which a part of the data is too uniform to compare networks.
+const FEW_GAMES: u64 = 30;
+
 /// The settings that are the same for all networks.
 struct Task {
     scale: f64,
@@ -174,6 +178,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     let mut progress = Progress::new("positions", args.positions);
     let mut left = args.positions.unwrap_or(u64::MAX);
     let (mut unlabelled, mut illegal) = (0u64, 0u64);
+    let (mut games, mut last_ply) = (0u64, None);
     let mut pending: Vec<Record> = Vec::new();
     while left > 0 {
         let block = reader.next_block().transpose()?;
@@ -183,6 +188,9 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
                 unlabelled += 1;
             } else if left > 0 {
                 left -= 1;
+                // Records that the filter dropped leave gaps in a game, but its plies still rise.
+                games += u64::from(record.starts_game || last_ply.is_none_or(|last| record.ply <= last));
+                last_ply = Some(record.ply);
                 pending.push(record);
             }
         }
@@ -210,6 +218,14 @@ pub(crate) fn run(args: &EvaluateArgs) -> Result<(), LabError> {
     errln!("{summary}");
     if unlabelled + illegal > 0 {
         errln!("{unlabelled} records have neither a score nor a result, {illegal} are not legal positions");
+    }
+    if args.positions.is_some() && left == 0 && games < FEW_GAMES {
+        errln!(
+            "the first {} of the data come from {} only, whose positions are alike: the figures say little. Spread \
+             them with --filter skip=0.9, or evaluate more",
+            counted(args.positions.unwrap_or_default(), "position", "positions"),
+            counted(games, "game", "games")
+        );
     }
     out!("{}", main_table(&models, &totals, &fits).text());
     let phases = Phase::ALL.map(Phase::name);

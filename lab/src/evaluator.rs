@@ -1,7 +1,9 @@
 //! The choice of the evaluator (`--net`) for commands that run the search inside this program: `tune`, `data
 //! selfplay`, `data label`.
 
+use crate::any_network::{TACTICIAN, built_in};
 use crate::error::LabError;
+use std::path::Path;
 use std::sync::Arc;
 use tandem_nets::EvaluatorChoice;
 use tandem_search::{Committee, EvaluatorFactory};
@@ -32,6 +34,7 @@ pub(crate) fn ensemble(nets: &[String]) -> Result<(Arc<EvaluatorFactory>, String
 ///
 /// When the file is missing, damaged or not an NNUE.
 pub(crate) fn evaluator(net: Option<&str>) -> Result<(Arc<EvaluatorFactory>, String), LabError> {
+    let net = net.filter(|net| built_in(Path::new(net)).is_none() || *net != TACTICIAN);
     let choice = EvaluatorChoice::named(net.unwrap_or_default())?;
     let description = match &choice {
         EvaluatorChoice::Bootstrap => choice.describe(),

@@ -5,6 +5,7 @@ mod nnue;
 mod target;
 mod transformer;
 
+use crate::any_network::is_hybrid;
 use crate::data_command::FormatArgs;
 use crate::error::LabError;
 use crate::model_card::{ModelCard, sha256};
@@ -79,6 +80,8 @@ struct Exported {
     architecture: String,
     parameters: usize,
     description: String,
+    /// The most important of the rounding errors in one line, if there are any.
+    summary: Option<String>,
     /// True if weights have been rounded, so that they differ from those of the input.
     is_rounded: bool,
     /// Measurements of what rounding has changed.
@@ -109,6 +112,13 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
         Some(path) => Some(std::fs::read_to_string(path).map_err(LabError::file(path))?),
         None => None,
     };
+    if is_hybrid(&args.net) {
+        return Err(LabError::Usage(format!(
+            "{}: a hybrid has no other format. It holds what was learnt between an NNUE and a transformer, which \
+             can be exported; `tandem-lab inspect` names them",
+            args.net.display()
+        )));
+    }
     let target = args.to.map_or_else(|| Target::of_path(&args.output), Ok)?;
     let given = args.architecture.as_deref().map(architecture_named).transpose()?;
     let exported = match TransformerFile::load(&args.net, given.as_ref())? {
@@ -121,6 +131,9 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), LabError> {
     };
     write(&args.output, &exported.bytes)?;
     outln!("{}: {} bytes, {}", args.output.display(), exported.bytes.len(), exported.architecture);
+    if let Some(summary) = &exported.summary {
+        outln!("{summary}");
+    }
     if !exported.is_rounded {
         outln!("nothing was quantised: the weights are those of {}", args.net.display());
     }

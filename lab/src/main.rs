@@ -16,6 +16,7 @@ mod doctor_command;
 mod elo_command;
 mod engine_args;
 mod error;
+mod eval_command;
 mod evaluate_command;
 mod evaluator;
 mod export_command;
@@ -28,6 +29,7 @@ mod model_card;
 mod model_output;
 mod new_command;
 mod play_command;
+mod plural;
 mod progress;
 mod puzzles_command;
 mod selector_report;
@@ -71,6 +73,7 @@ enum Command {
     Puzzles(puzzles_command::PuzzlesArgs),
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
+    Eval(eval_command::EvalArgs),
     Evaluate(evaluate_command::EvaluateArgs),
     New(new_command::NewArgs),
     Export(export_command::ExportArgs),
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Command::Puzzles(args) => puzzles_command::run(&args),
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
+        Command::Eval(args) => eval_command::run(&args),
         Command::Evaluate(args) => evaluate_command::run(&args),
         Command::New(args) => new_command::run(&args),
         Command::Export(args) => export_command::run(&args),

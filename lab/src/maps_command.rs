@@ -58,6 +58,9 @@ pub(crate) struct MapsArgs {
     architecture: Option<String>,
 }
 
+/// File endings of pictures that cannot be written, and that are not taken for the name of a folder.
+const OTHER_PICTURES: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "pdf", "html"];
+
 /// Runs the command.
 ///
 /// # Errors
@@ -152,6 +155,14 @@ fn check(args: &MapsArgs, architecture: &Architecture) -> Result<(), LabError> {
             let problem = format!("{option} {given}: the network has 0 to {}", count - 1);
             return Err(LabError::Usage(problem));
         }
+    }
+    let extension = args.output.extension().and_then(|end| end.to_str()).map(str::to_ascii_lowercase);
+    if extension.is_some_and(|end| OTHER_PICTURES.contains(&end.as_str())) && !args.output.is_dir() {
+        return Err(LabError::Usage(format!(
+            "{}: maps are drawn as SVG; name it {}, or a folder",
+            args.output.display(),
+            args.output.with_extension("svg").display()
+        )));
     }
     if args.show == Quantity::Pairs && matches!(body.attention, Attention::Plain { .. }) {
         let problem = "the network has plain attention: no logits are added for pairs of squares";

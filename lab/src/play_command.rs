@@ -100,7 +100,7 @@ pub(crate) fn run(args: &PlayArgs) -> Result<(), LabError> {
     let cancel = interrupt::flag();
     let (mut opponent, limits) = match &args.net {
         Some(path) => {
-            let strategist = Strategist::load(path, args.by, &cancel)?;
+            let strategist = Strategist::load(path, args.by, "play", &cancel)?;
             outln!("{}", strategist.describe());
             (Opponent::Network(Box::new(strategist)), EngineLimits::default())
         }

@@ -66,6 +66,8 @@ pub(crate) struct Progress {
     status: StatusLine,
     what: &'static str,
     total: Option<u64>,
+    /// Bytes read and to be read, where the number of items is unknown but the length of their files is not.
+    bytes: Option<[u64; 2]>,
     done: u64,
     first: u64,
     started: Instant,
@@ -80,7 +82,24 @@ impl Progress {
             None => format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}"),
         };
         let status = StatusLine::new(&template, 0, total);
-        Self { status, what, total, done: 0, first: 0, started: Instant::now() }
+        Self { status, what, total, bytes: None, done: 0, first: 0, started: Instant::now() }
+    }
+
+    /// Starts a display for records that are read from files of this length in bytes, if it is known. Percent and
+    /// time left follow from the bytes.
+    pub(crate) fn of_bytes(what: &'static str, bytes: Option<u64>) -> Self {
+        let Some(bytes) = bytes else { return Self::new(what, None) };
+        let status = StatusLine::new("{wide_bar} {percent} %, {msg}, {eta} left", 0, Some(bytes));
+        let (total, bytes, started) = (None, Some([0, bytes]), Instant::now());
+        Self { status, what, total, bytes, done: 0, first: 0, started }
+    }
+
+    /// Adds to the number of items done so far, which took this number of bytes from the start of the files.
+    pub(crate) fn add_read(&mut self, more: u64, bytes: u64) {
+        if let Some([read, _]) = &mut self.bytes {
+            *read = bytes;
+        }
+        self.add(more);
     }
 
     /// Sets the number of items done by earlier runs; they do not count towards the speed.
@@ -93,6 +112,14 @@ impl Progress {
     pub(crate) fn set(&mut self, done: u64) {
         self.done = done;
         let (rate, what, total) = (self.rate(), self.what, self.total);
+        if let Some([read, bytes]) = self.bytes {
+            let text = format!("{done} {what}, {rate:.0} a second");
+            let fraction = (read as f64 / bytes.max(1) as f64).clamp(1e-9, 1.0);
+            let left = self.started.elapsed().as_secs_f64() * (1.0 - fraction) / fraction;
+            let line = || format!("{:.0} %, {text}, {left:.0} s left", 100.0 * fraction);
+            self.status.show(read, Some(&text), line);
+            return;
+        }
         self.status.show(done, None, || match total {
             Some(total) => {
                 let left = total.saturating_sub(done) as f64 / rate.max(1e-9);

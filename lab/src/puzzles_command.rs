@@ -138,7 +138,8 @@ enum Solver {
 impl Solver {
     fn new(args: &PuzzlesArgs, cancel: &Arc<AtomicBool>) -> Result<Self, LabError> {
         if let Some(path) = &args.net {
-            return Ok(Self::Network(Box::new(Strategist::load(path, args.by, cancel)?)));
+            let command = format!("puzzles {}", args.file.display());
+            return Ok(Self::Network(Box::new(Strategist::load(path, args.by, &command, cancel)?)));
         }
         let limits = TimeLimit::PerMove(Duration::from_millis(100));
         Ok(Self::Engine(Box::new(Engine::new(args.engine.as_deref(), limits, cancel)?)))

@@ -1,5 +1,6 @@
 //! A transformer as a player: it chooses moves with forward passes alone, without search.
 
+use crate::any_network::load_transformer;
 use crate::error::LabError;
 use std::io::Read;
 use std::path::Path;
@@ -9,9 +10,7 @@ use std::time::Instant;
 use tandem_arena::{Analysis, Analyst, Fault, GameSoFar, PlayerClock, UciInfo, UciScore};
 use tandem_chess::Position;
 use tandem_transformer::encoding::buckets::centipawns_of_win_probability;
-use tandem_transformer::{
-    FileError, Isa, Method, MoveRanker, Network, RankedMoves, UnsupportedMethod, ValueEstimate,
-};
+use tandem_transformer::{FileError, Method, MoveRanker, RankedMoves, UnsupportedMethod, ValueEstimate};
 
 /// A transformer that plays without search in `play` and `puzzles`.
 pub(crate) struct Strategist {
@@ -22,7 +21,7 @@ pub(crate) struct Strategist {
 
 impl Strategist {
     /// Loads a network. Without a `method` it uses the strongest one that the heads of the network allow:
-    /// action-value, value or policy.
+    /// action-value, value or policy. `command` is the subcommand and its file, for messages.
     ///
     /// # Errors
     ///
@@ -30,9 +29,10 @@ impl Strategist {
     pub(crate) fn load(
         path: &Path,
         method: Option<Method>,
+        command: &str,
         cancel: &Arc<AtomicBool>,
     ) -> Result<Self, LabError> {
-        let network = Network::load(path, Isa::best()).map_err(|error| explain(path, error))?;
+        let network = load_transformer(path).map_err(|error| explain(path, command, error))?;
         let network = Arc::new(network);
         let heads = &network.architecture().heads;
         let best = Method::ALL.into_iter().rfind(|method| method.is_supported_by(heads));
@@ -73,7 +73,7 @@ impl Strategist {
 
 /// Explains why a file is not a transformer. For an NNUE, the message says how to play against it, because it
 /// needs a search.
-fn explain(path: &Path, error: FileError) -> LabError {
+fn explain(path: &Path, command: &str, error: FileError) -> LabError {
     let mut start = [0; 16];
     // A path that was read once is a file, not a pipe that would block.
     let read = match &error {
@@ -87,7 +87,7 @@ fn explain(path: &Path, error: FileError) -> LabError {
             let (path, format) = (path.display(), format.name());
             LabError::Usage(format!(
                 "{path}: an NNUE ({format}), which plays with a search: \
-                 tandem-lab play --engine cmd=@tandem,option.EvalFile={path}"
+                 tandem-lab {command} --engine cmd=@tandem,option.EvalFile={path}"
             ))
         }
     }

@@ -1,7 +1,9 @@
 //! Transformer files of every format, and descriptions of their architectures in words.
 
+use crate::any_network::built_in;
 use crate::error::LabError;
 use crate::model_card::sha256;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use tandem_transformer::{
     Architecture, ArchitectureError, Embedding, FileDescription, FileError, Format, Input, Mask, NormKind,
@@ -30,11 +32,14 @@ impl TransformerFile {
     ///
     /// When the file cannot be read, is damaged, or contradicts the given architecture.
     pub(crate) fn load(path: &Path, given: Option<&Architecture>) -> Result<Option<Self>, LabError> {
-        let start = crate::any_network::start_of(path);
+        let start = crate::any_network::start_of(path)?;
         if Format::of(&start).is_none() {
             return Ok(None);
         }
-        let bytes = std::fs::read(path).map_err(LabError::file(path))?;
+        let bytes = match built_in(path) {
+            Some(bytes) => Cow::Borrowed(bytes),
+            None => Cow::Owned(std::fs::read(path).map_err(LabError::file(path))?),
+        };
         let named = |source| FileError::Load { path: path.into(), source };
         let header = FileDescription::read(&bytes).map_err(named)?;
         // Safetensors hold networks of other kinds too.
@@ -71,9 +76,9 @@ impl TransformerFile {
 ///
 /// # Errors
 ///
-/// When a safetensors file cannot be read.
+/// When the file cannot be read.
 pub(crate) fn is_transformer(path: &Path) -> Result<bool, LabError> {
-    match Format::of(&crate::any_network::start_of(path)) {
+    match Format::of(&crate::any_network::start_of(path)?) {
         None => Ok(false),
         Some(Format::Safetensors) => {
             let bytes = std::fs::read(path).map_err(LabError::file(path))?;

@@ -22,8 +22,14 @@ pub(crate) struct Watch {
     started: Instant,
     /// Games played when the last plain table was printed.
     last_table: usize,
+    last_table_at: Instant,
     live: Option<Live>,
 }
+
+/// Games of each meeting after which the standings are printed again where there is no terminal.
+const TABLE_GAMES: usize = 20;
+/// Time after which they are printed with the next game at the latest.
+const TABLE_PAUSE: Duration = Duration::from_secs(60);
 
 impl Watch {
     pub(crate) fn new(meetings: Vec<summary::Meeting>, sprt: Option<Sprt>, quiet: bool) -> Self {
@@ -37,6 +43,7 @@ impl Watch {
             earlier: 0,
             started: Instant::now(),
             last_table: 0,
+            last_table_at: Instant::now(),
             live,
         }
     }
@@ -102,6 +109,7 @@ impl Observer for Watch {
         self.total = total;
         self.earlier = standings.games();
         self.last_table = standings.games();
+        self.last_table_at = Instant::now();
         self.started = Instant::now();
         if let (Some(sprt), Some(&(a, b))) = (&self.sprt, self.meetings.first()) {
             let state = standings.sprt_state(sprt, a, b);
@@ -137,8 +145,12 @@ impl Observer for Watch {
             if !self.quiet || result.termination.is_forfeit() {
                 outln!("{line}");
             }
-            if standings.games() - self.last_table >= 20 * self.meetings.len() {
+            let is_due = standings.games() - self.last_table >= TABLE_GAMES * self.meetings.len()
+                || self.last_table_at.elapsed() >= TABLE_PAUSE;
+            if is_due {
                 self.last_table = standings.games();
+                self.last_table_at = Instant::now();
+                out!("{}", self.progress(standings));
                 out!("{}", self.table(standings));
             }
         }

@@ -160,6 +160,8 @@ fn a_game_round_trips_through_every_format() {
             "w.binpack",
             "--validation-fraction",
             "0.3",
+            "--test-fraction",
+            "0.3",
         ],
         &dir,
     );
@@ -202,8 +204,148 @@ fn errors_are_reported_with_file_record_and_byte() {
     assert!(error(&share).contains("--validation <"));
     let output = lab(&["convert", "x.csv", "-o", "x.epd", "--on-error", "skip"], &dir);
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && printed.contains("1 broken records were skipped"), "{printed}");
+    assert!(output.status.success() && printed.contains("1 broken record was skipped"), "{printed}");
     assert_eq!(files(&dir), ["x.csv", "x.epd", "y.bin", "z.csv"]);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// Ten games without result and moves, as positions with evaluations that follow each other, and the same rows
+/// with every second one left out.
+fn plain_csv(dir: &Path) {
+    run_ok(&["selfplay", "g", "--games", "10", "--nodes", "40", "--workers", "1", "--hash", "1"], dir);
+    run_ok(&["convert", "g-0-of-1.vf", "-o", "g.csv"], dir);
+    let text = std::fs::read_to_string(dir.join("g.csv")).unwrap();
+    let rows: Vec<String> = text
+        .lines()
+        .skip(1)
+        .map(|row| {
+            let fields: Vec<&str> = row.split(',').collect();
+            format!("{},{}\n", fields[0], fields[2])
+        })
+        .collect();
+    std::fs::write(dir.join("plain.csv"), format!("FEN,Evaluation\n{}", rows.concat())).unwrap();
+    let sparse: String = rows.iter().step_by(2).map(String::as_str).collect();
+    std::fs::write(dir.join("sparse.csv"), format!("FEN,Evaluation\n{sparse}")).unwrap();
+}
+
+/// The standard error of a command, with its success.
+fn stderr(args: &[&str], dir: &Path) -> (bool, String) {
+    let output = lab(args, dir);
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn positions_with_evaluations_alone_become_training_data() {
+    let dir = directory("plain");
+    plain_csv(&dir);
+    let sets = ["--train", "t.bf", "--validation", "v.bf", "--validation-fraction", "0.4"];
+    let split = |input: &'static str, more: &[&'static str]| [&["split", input][..], &sets, more].concat();
+    // A rule that drops everything is named, with the remedy.
+    let (is_ok, error) = stderr(&split("plain.csv", &["--filter", "decided,no-checks"]), &dir);
+    assert!(!is_ok && error.contains("no record is left"), "{error}");
+    assert!(error.contains("decided dropped") && error.contains("--fill-result draw"), "{error}");
+    let (is_ok, error) = stderr(&split("plain.csv", &["--filter", "no-captures"]), &dir);
+    assert!(!is_ok && error.contains("have no moves") && error.contains("use quiet"), "{error}");
+    let (is_ok, error) = stderr(&split("plain.csv", &[]), &dir);
+    assert!(!is_ok && error.contains("--fill-result draw (of"), "{error}");
+    assert!(!dir.join("t.bf").exists() && !dir.join("v.bf").exists());
+
+    let fill = ["--fill-result", "draw", "--filter", "quiet,max-score=3000"];
+    let output = lab(&split("plain.csv", &fill), &dir);
+    let (printed, error) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    assert!(output.status.success(), "{error}");
+    let games = printed.lines().map(|line| line.split_whitespace().nth(1).unwrap().parse::<u32>().unwrap());
+    assert_eq!(games.sum::<u32>(), 10, "{printed}");
+    assert!(
+        error.contains("the filter rule") && error.contains("a result that the data does not have"),
+        "{error}"
+    );
+    assert!(!error.contains("single positions"), "{error}");
+
+    // Where positions are missing, games cannot be recognised.
+    let (is_ok, error) = stderr(&split("sparse.csv", &fill), &dir);
+    assert!(is_ok && error.contains("single positions without a move"), "{error}");
+    assert!(error.contains("--blocks-of"), "{error}");
+    let blocks = [&fill[..], &["--blocks-of", "20"]].concat();
+    let (is_ok, error) = stderr(&split("sparse.csv", &blocks), &dir);
+    assert!(is_ok && !error.contains("single positions"), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn what_is_left_out_or_changed_is_counted() {
+    let dir = directory("losses");
+    let rows = "fen,eval_white,depth,result\n\
+        4k3/8/8/8/8/8/4P3/4K2R w K - 0 1,0.423,9,1-0\n\
+        4k3/8/8/8/8/8/4P3/4K3 w - - 120 90,900,9,1-0\n\
+        4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,#3,9,\n";
+    std::fs::write(dir.join("x.csv"), rows).unwrap();
+    let (is_ok, error) = stderr(&["convert", "x.csv", "-o", "x.bf", "--fill-result", "draw"], &dir);
+    assert!(is_ok, "{error}");
+    for expected in [
+        "x.csv: 1 column without a place in a record was left out: depth",
+        "--fill-result gave 1 record a result that the data does not have",
+        "1 score rounded to whole centipawns",
+        "1 score beyond ±32000 centipawns clipped",
+        "1 half-move clock above 100 set to 100",
+        "1 position stored without its castling rights",
+        "1 mate score stored as a number",
+    ] {
+        assert!(error.contains(expected), "{expected} is missing in {error}");
+    }
+    let (is_ok, error) = stderr(&["convert", "x.csv", "-o", "y.csv", "--filter", "max-pieces=2"], &dir);
+    assert!(!is_ok && error.contains("max-pieces dropped 3"), "{error}");
+    std::fs::write(dir.join("empty.csv"), "fen,score\n").unwrap();
+    let (is_ok, error) = stderr(&["shuffle", "empty.csv", "-o", "y.csv"], &dir);
+    assert!(!is_ok && error.contains("no records to shuffle"), "{error}");
+    assert!(!dir.join("y.csv").exists());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn an_output_that_is_an_input_is_refused() {
+    let dir = directory("same");
+    let rows = "fen,score,result,extra\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,5,1-0,x\n";
+    std::fs::write(dir.join("x.csv"), rows).unwrap();
+    for args in [
+        &["convert", "x.csv", "-o", "x.csv"][..],
+        &["convert", "x.csv", "-o", "./x.csv"],
+        &["shuffle", "x.csv", "-o", "x.csv"],
+        &["split", "x.csv", "--train", "x.csv"],
+        &["label", "x.csv", "-o", "x.csv"],
+    ] {
+        let (is_ok, error) = stderr(args, &dir);
+        assert!(!is_ok && error.contains("x.csv is an input too"), "{args:?}: {error}");
+    }
+    assert_eq!(std::fs::read_to_string(dir.join("x.csv")).unwrap(), rows);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn records_that_differ_are_shown_in_words() {
+    let dir = directory("compare");
+    let row =
+        |score: i32| format!("fen,move,score,result\n4k3/8/8/8/8/8/4P3/4K3 w - - 0 1,e2e4,{score},1-0\n");
+    std::fs::write(dir.join("x.csv"), row(5)).unwrap();
+    std::fs::write(dir.join("y.csv"), row(7)).unwrap();
+    let (is_ok, error) = stderr(&["compare", "x.csv", "y.csv"], &dir);
+    let expected = "x.csv: 4k3/8/8/8/8/8/4P3/4K3 w - - 0 1, move e2e4, score 5 cp, result win, ply 0";
+    assert!(!is_ok && error.contains(expected) && !error.contains("Record {"), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_book_of_openings_is_made_for_matches() {
+    let dir = directory("openings");
+    let args = ["openings", "-o", "book.epd", "--count", "12", "--nodes", "100", "--net", "bootstrap"];
+    assert!(run_ok(&args, &dir).contains("book.epd: 12 openings"));
+    let book = std::fs::read_to_string(dir.join("book.epd")).unwrap();
+    assert_eq!(book.lines().count(), 12);
+    run_ok(&args, &dir);
+    assert_eq!(std::fs::read_to_string(dir.join("book.epd")).unwrap(), book);
     std::fs::remove_dir_all(dir).unwrap();
 }
 

@@ -123,6 +123,61 @@ fn networks_a_format_cannot_hold_fail_and_write_nothing() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
+#[test]
+fn the_built_in_networks_have_names() {
+    let dir = directory("names");
+    let printed =
+        run_ok(&["eval", "--fen", "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"], &dir);
+    assert!(printed.contains("tactician: +") && printed.contains("strategist: "), "{printed}");
+    assert!(printed.contains("% to win"), "{printed}");
+    let json = run_ok(&["eval", "tactician", "strategist", "--json"], &dir);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["side_to_move"], "white");
+    assert!(json["networks"][0]["centipawns"].as_f64().unwrap().abs() < 100.0, "{json}");
+    assert_eq!(json["networks"][1]["moves"].as_array().unwrap().len(), 20);
+
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../nets");
+    let inspected = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&run_ok(&["inspect", "--json", name], &dir)).unwrap()
+    };
+    for (name, file) in [("tactician", "tandem.tnn"), ("strategist", "strategist.ttn")] {
+        let (built_in, file) = (inspected(name), inspected(&format!("{root}/{file}")));
+        assert_eq!((&built_in[0]["sha256"], &built_in[0]["size"]), (&file[0]["sha256"], &file[0]["size"]));
+    }
+    let hybrid = run_ok(&["inspect", &format!("{root}/tandem.hybrid")], &dir);
+    assert!(hybrid.matches("(the built-in one)").count() == 2, "{hybrid}");
+    assert!(hybrid.contains("selector  20 features -> 64 -> 32 -> 1"), "{hybrid}");
+    let error = run_err(&["export", &format!("{root}/tandem.hybrid"), "-o", "x.safetensors"], &dir);
+    assert!(error.contains("a hybrid has no other format"), "{error}");
+    // A file of that name has precedence.
+    std::fs::write(dir.join("tactician"), "x").unwrap();
+    run_err(&["inspect", "tactician"], &dir);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn missing_files_are_reported_as_missing() {
+    let dir = directory("missing");
+    std::fs::write(dir.join("p.csv"), "x\n").unwrap();
+    for args in [
+        &["maps", "nosuchfile", "-o", "n.svg"][..],
+        &["inspect", "nosuchfile"],
+        &["export", "nosuchfile", "-o", "x.tnn"],
+        &["verify", "nosuchfile"],
+        &["eval", "nosuchfile"],
+        &["evaluate", "nosuchfile", "--data", "p.csv"],
+        &["play", "--net", "nosuchfile"],
+        &["puzzles", "nosuchfile"],
+        &["inspect", "nosuchfile.hybrid"],
+        &["data", "count", "nosuchfile.csv"],
+        &["data", "count", "nosuchfile.csv", "--filter", "no-captures"],
+    ] {
+        let error = run_err(args, &dir);
+        assert!(error.contains("nosuchfile") && error.contains("No such file"), "{args:?}: {error}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
 /// The scores are the network's own evaluations: it has no error then, and one whose centipawns are twice as
 /// large has the fitted scale 1/2.
 #[test]

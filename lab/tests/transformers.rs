@@ -99,6 +99,15 @@ fn files_that_are_not_transformers_are_reported_with_their_kind() {
 }
 
 #[test]
+fn maps_are_drawn_as_svg_alone() {
+    let dir = directory("transformers-png");
+    run_ok(&["new", &tiny("board"), "-o", "net.ttn"], &dir);
+    let error = run_err(&["maps", "net.ttn", "-o", "pic.png"], &dir);
+    assert!(error.contains("name it pic.svg, or a folder") && !dir.join("pic.png").exists(), "{error}");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
 #[ignore = "needs data"]
 fn networks_that_are_not_transformers_are_rejected() {
     let dir = directory("transformers-others");

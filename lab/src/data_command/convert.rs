@@ -1,16 +1,18 @@
 //! `tandem-lab data convert`: reads records in any format and writes them in another.
 
-use super::{FormatArgs, InputArgs, fail_on_lost_files, report_skips};
+use super::{FillArgs, FormatArgs, InputArgs, fail_on_lost_files, report, report_skips};
 use crate::error::LabError;
+use crate::plural::counted;
 use crate::progress::Progress;
 use clap::Args;
-use tandem_data::{DataError, OnError, Outcome, Record, RecordWriter, Score, Unique};
+use tandem_data::{DataError, OnError, Record, RecordWriter, Score, Unique};
 
 /// Convert data from one format to another
 ///
-/// Fields that the output format cannot store are lost (see `tandem-lab data formats`). A record that it
-/// cannot store at all is an error, or with --on-error skip is left out and counted. The output file appears
-/// only when it is complete.
+/// Fields that the output format cannot store are lost (see `tandem-lab data formats`), and counted at the end
+/// like everything else that is left out, rounded or filled in. A record that it cannot store at all is an error,
+/// or with --on-error skip is left out and counted. The filter sees records as they were read. The output file
+/// appears only when it is complete and has at least one record.
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
@@ -18,14 +20,8 @@ pub(crate) struct ConvertArgs {
     /// Output file; its extension chooses the format, or FORMAT:PATH names it
     #[arg(short, long)]
     out: String,
-    /// Result to write for positions that have none: win, draw or loss, as the side to move sees it (default:
-    /// they stay without)
-    #[arg(long)]
-    fill_result: Option<String>,
-    /// Score in centipawns, as the side to move sees it, to write for positions that have none (default: they
-    /// stay without)
-    #[arg(long, allow_negative_numbers = true)]
-    fill_score: Option<i16>,
+    #[command(flatten)]
+    fill: FillArgs,
     /// Write each position only once, the first time it occurs; needs at least 8 bytes of memory per position
     #[arg(long)]
     unique: bool,
@@ -42,30 +38,36 @@ pub(crate) struct ConvertArgs {
 }
 
 pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
-    let fill_result = args.fill_result.as_deref().map(outcome).transpose()?;
+    let mut fill = args.fill.fill()?;
     let target = FormatArgs::target(&args.input.options, &args.out)?;
-    let mut reader = args.input.reader()?;
+    let sources = args.input.sources()?;
+    report::check_outputs(&sources, &[&target])?;
+    report::announce_size(&sources, &target, "");
+    let (mut reader, filtered) = args.input.counting_reader(sources.clone())?;
     let mut writer = RecordWriter::create(target.clone())?;
     let on_error = args.input.on_error.choice();
     let mut unique = args.unique.then(Unique::default);
-    let mut progress = Progress::new("records", None);
+    let mut progress = Progress::of_bytes("records", reader.bytes());
     let (mut unsupported, mut example) = (0u64, None);
+    let (mut written, mut repeated, mut worse) = (0, 0u64, 0);
     let mut best = args.best_moves.then(BestRecord::default);
     loop {
         let block = reader.next_block().transpose()?;
         let is_last = block.is_none();
-        let mut written = 0;
+        let before = written;
         let mut records = block.map_or_else(Vec::new, |block| block.records);
         if let Some(best) = &mut best {
+            let all = records.len() as u64 + u64::from(best.last.is_some());
             records = records.into_iter().filter_map(|record| best.next(record)).collect();
             records.extend(best.last.take_if(|_| is_last));
+            worse += all - records.len() as u64 - u64::from(best.last.is_some());
         }
         for mut record in records {
             if unique.as_mut().is_some_and(|unique| !unique.is_new(&record)) {
+                repeated += 1;
                 continue;
             }
-            record.result = record.result.or(fill_result);
-            record.score = record.score.or(args.fill_score.map(Score::Centipawns));
+            fill.apply(&mut record);
             let alone = Record { starts_game: true, ..record };
             let flipped = args.add_flipped.then(|| alone.flipped());
             let mirrored = if args.add_mirrored { alone.mirrored() } else { None };
@@ -76,21 +78,37 @@ pub(super) fn run(args: &ConvertArgs) -> Result<(), LabError> {
                         unsupported += 1;
                         example.get_or_insert(error);
                     }
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(report::with_remedy(error)),
                 }
             }
         }
-        progress.add(written);
+        progress.add_read(written - before, reader.bytes_read());
         if is_last {
             break;
         }
     }
-    writer.finish()?;
+    let mut changes = reader.changes();
+    if written > 0 {
+        changes += writer.finish()?;
+    }
     let summary = progress.finish();
     report_skips(reader.skips());
-    if let Some(example) = example {
-        errln!("{unsupported} records cannot be stored as {}; the first of them: {example}", target.format);
+    report::report_columns(&sources)?;
+    report::report_filter(&filtered);
+    for (count, option, what) in
+        [(repeated, "--unique", "that occurred before"), (worse, "--best-moves", "with another move")]
+    {
+        if count > 0 {
+            errln!("{option} left out {} {what}", counted(count, "record", "records"));
+        }
     }
+    fill.report();
+    report::report_changes(&target, &changes);
+    if let Some(example) = example {
+        let records = counted(unsupported, "record", "records");
+        errln!("{records} cannot be stored as {}; the first of them: {example}", target.format);
+    }
+    report::fail_if_empty(&target.path, written, &filtered)?;
     outln!("{}: {summary}", target.path.display());
     fail_on_lost_files(reader.skips().lost_files)
 }
@@ -115,15 +133,6 @@ impl BestRecord {
             }
             last => last.replace(record),
         }
-    }
-}
-
-fn outcome(text: &str) -> Result<Outcome, LabError> {
-    match text {
-        "win" => Ok(Outcome::Win),
-        "draw" => Ok(Outcome::Draw),
-        "loss" => Ok(Outcome::Loss),
-        _ => Err(LabError::Usage(format!("{text:?} is not one of win, draw, loss"))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{InputArgs, fail_on_lost_files, report_skips};
 use crate::error::LabError;
+use crate::plural::counted;
 use crate::progress::Progress;
 use clap::Args;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ pub(crate) struct CountArgs {
 
 pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
     let mut reader = args.input.reader()?;
-    let mut progress = Progress::new("records", None);
+    let mut progress = Progress::of_bytes("records", reader.bytes());
     let (mut records, mut games, mut results) = (0u64, 0u64, [0u64; 3]);
     while let Some(block) = reader.next_block() {
         let block = block?.records;
@@ -30,7 +31,7 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
             }
         }
         records += block.len() as u64;
-        progress.add(block.len() as u64);
+        progress.add_read(block.len() as u64, reader.bytes_read());
     }
     let summary = progress.finish();
     report_skips(reader.skips());
@@ -45,7 +46,8 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
         );
     } else {
         outln!("{summary}");
-        outln!("{games} games begin in them; the side to move wins {wins}, draws {draws}, loses {losses}");
+        let begin = counted(games, "game begins", "games begin");
+        outln!("{begin} in them; the side to move wins {wins}, draws {draws}, loses {losses}");
     }
     fail_on_lost_files(reader.skips().lost_files)
 }
@@ -114,7 +116,7 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     progress.set(number);
     outln!("{}", progress.finish());
     for (name, count) in FIELDS.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
-        outln!("{name} differs in {count} records");
+        outln!("{name} differs in {}", counted(count, "record", "records"));
     }
     if more_left || more_right {
         let longer = if more_left { &args.left } else { &args.right };
@@ -124,11 +126,48 @@ pub(super) fn compare(args: &CompareArgs) -> Result<(), LabError> {
     }
     match first {
         None => Ok(()),
-        Some((number, a, b)) => Err(LabError::Usage(format!("record {number} differs: {a:?} and {b:?}"))),
+        Some((number, a, b)) => {
+            let (a, b) = (described(&a), described(&b));
+            Err(LabError::Usage(format!(
+                "record {number} differs:\n  {}: {a}\n  {}: {b}",
+                args.left, args.right
+            )))
+        }
     }
 }
 
+/// A record in words: position, move, score and result for the side to move, ply, and the start of a game.
+fn described(record: &Record) -> String {
+    let unknown = || "none".to_owned();
+    let score = match record.score {
+        None => unknown(),
+        Some(Score::Centipawns(value)) => format!("{value} cp"),
+        Some(Score::Mate(moves)) => format!("mate {moves}"),
+        Some(Score::WinProbability(probability)) => format!("win probability {probability:.4}"),
+    };
+    let result = match record.result {
+        None => "unknown",
+        Some(Outcome::Win) => "win",
+        Some(Outcome::Draw) => "draw",
+        Some(Outcome::Loss) => "loss",
+    };
+    let (position, mv) = match record.position.board() {
+        Ok(board) => {
+            let mv = record
+                .mv
+                .map(|mv| tandem_chess::uci::format(&board, mv, tandem_chess::fen::is_chess960(&board)));
+            (tandem_chess::fen::format(&board), mv.unwrap_or_else(unknown))
+        }
+        Err(error) => (format!("({error})"), record.mv.map_or_else(unknown, |mv| mv.to_string())),
+    };
+    let game = if record.starts_game { ", first of a game" } else { "" };
+    format!("{position}, move {mv}, score {score}, result {result}, ply {}{game}", record.ply)
+}
+
 /// Print the first records of a data set as CSV
+///
+/// Scores are centipawns (mates as #-3, win probabilities as 0.52w) for the side to move; results are White's,
+/// as in PGN.
 #[derive(Args, Debug)]
 pub(crate) struct HeadArgs {
     #[command(flatten)]
@@ -164,12 +203,12 @@ pub(crate) struct StatsArgs {
 
 pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
     let mut reader = args.input.reader()?;
-    let mut progress = Progress::new("records", None);
+    let mut progress = Progress::of_bytes("records", reader.bytes());
     let mut stats = Stats::default();
     while let Some(block) = reader.next_block() {
         let block = block?.records;
         block.iter().for_each(|record| stats.add(record));
-        progress.add(block.len() as u64);
+        progress.add_read(block.len() as u64, reader.bytes_read());
     }
     progress.finish();
     report_skips(reader.skips());
@@ -202,17 +241,21 @@ pub(crate) struct ValidateArgs {
 
 pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
     let mut reader = args.input.reader()?;
-    let mut progress = Progress::new("records", None);
+    let mut progress = Progress::of_bytes("records", reader.bytes());
     let mut validator = Validator::new(args.worst, args.clear);
     while let Some(block) = reader.next_block() {
         let block = block?.records;
         block.iter().for_each(|record| validator.add(record));
-        progress.add(block.len() as u64);
+        progress.add_read(block.len() as u64, reader.bytes_read());
     }
     let summary = progress.finish();
     report_skips(reader.skips());
     outln!("{summary}");
-    outln!("{} positions are illegal, {} moves are illegal", validator.bad_positions, validator.bad_moves);
+    outln!(
+        "{} illegal, {} illegal",
+        counted(validator.bad_positions, "position is", "positions are"),
+        counted(validator.bad_moves, "move is", "moves are")
+    );
     if validator.clear_scores > 0 {
         let (wrong, clear) = (validator.contradictions, validator.clear_scores);
         let percent = 100.0 * wrong as f64 / clear as f64;

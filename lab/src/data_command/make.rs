@@ -236,6 +236,7 @@ pub(super) fn label_command(args: &LabelArgs) -> Result<(), LabError> {
     };
     let sources = args.options.sources(&args.inputs)?;
     let target = args.options.target(&args.out)?;
+    super::report::check_outputs(&sources, &[&target])?;
     let mut progress = LabelProgress::new("positions", None);
     if args.unsearched && target.format.needs_moves() {
         let problem = "--unsearched gives no moves, but this format needs them: write .bin, .bf or .csv";

@@ -2,6 +2,7 @@
 //! a transformer.
 
 use super::make::{LabelArgs, LabelProgress};
+use crate::any_network::load_transformer;
 use crate::device::Device;
 use crate::error::LabError;
 use crate::interrupt;
@@ -16,7 +17,7 @@ use tandem_data::{Record, Score};
 use tandem_selfplay::{LabelRun as LabelJob, Labeller, SelfPlayError, label_with};
 use tandem_train::sigmoid;
 use tandem_train::transformer::*;
-use tandem_transformer::{Isa, Network, Scratch};
+use tandem_transformer::{Network, Scratch};
 
 /// Records that the CPU labels in one block, which is the most that a killed run loses. The history of a
 /// position reaches back to the first record of its block only.
@@ -73,6 +74,7 @@ pub(super) fn run(args: &LabelArgs, path: &Path) -> Result<(), LabError> {
     let work = LabelJob { kind: "Transformer".into(), method, block, on_error: args.on_error.choice() };
     let sources = args.options.sources(&args.inputs)?;
     let target = args.options.target(&args.out)?;
+    super::report::check_outputs(&sources, &[&target])?;
     let mut progress = LabelProgress::new("positions", None);
     let mut watch = |done| progress.set(done, block as u64);
     let report = label_with(sources, &target, &work, labellers.collect(), &interrupt::flag(), &mut watch)?;
@@ -132,7 +134,7 @@ impl Backend {
     ) -> Result<Vec<Self>, LabError> {
         if device == Device::Cpu {
             // The precision is that of the file.
-            let network = Arc::new(Network::load(path, Isa::best())?);
+            let network = Arc::new(load_transformer(path)?);
             return Ok((0..threads).map(|_| Self::Cpu(Arc::clone(&network), Box::default())).collect());
         }
         Self::on_gpu(file, device, threads)
@@ -268,7 +270,7 @@ impl Labeller for Relabeller {
 mod tests {
     use super::*;
     use tandem_data::Packed;
-    use tandem_transformer::{Precision, Preset, Weights};
+    use tandem_transformer::{Isa, Precision, Preset, Weights};
 
     #[test]
     fn scores_are_mixed_as_win_probabilities() {

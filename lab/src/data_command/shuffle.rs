@@ -1,7 +1,8 @@
 //! `tandem-lab data shuffle`: shuffles data sets that may be larger than memory.
 
-use super::{ErrorChoice, FormatArgs, fail_on_lost_files, with_rest_remark};
+use super::{ErrorChoice, FormatArgs, fail_on_lost_files, report, with_rest_remark};
 use crate::error::LabError;
+use crate::plural::counted;
 use clap::Args;
 use std::time::Instant;
 
@@ -35,15 +36,27 @@ pub(crate) struct ShuffleArgs {
 pub(super) fn run(args: &ShuffleArgs) -> Result<(), LabError> {
     let sources = args.options.sources(&args.inputs)?;
     let target = args.options.target(&args.out)?;
+    report::check_outputs(&sources, &[&target])?;
+    report::announce_size(&sources, &target, ", and as much to temporary files beside it");
     let start = Instant::now();
     let memory = args.memory.saturating_mul(1 << 20);
-    let report = tandem_data::shuffle(sources, &target, memory, args.seed, args.on_error.choice())?;
+    let report = tandem_data::shuffle(sources.clone(), &target, memory, args.seed, args.on_error.choice())
+        .map_err(report::with_remedy)?;
     let seconds = start.elapsed().as_secs_f64();
     let rate = report.records as f64 / seconds.max(1e-3);
+    report::report_columns(&sources)?;
+    report::report_changes(&target, &report.changes);
+    if report.records == 0 {
+        let problem = format!("there are no records to shuffle ({} skipped)", report.skipped);
+        return Err(LabError::Usage(format!(
+            "{}: {problem}; the file was not created",
+            target.path.display()
+        )));
+    }
     outln!(
-        "{}: {} records in {seconds:.1} s, {rate:.0} a second; {} skipped{}",
+        "{}: {} in {seconds:.1} s, {rate:.0} a second; {} skipped{}",
         target.path.display(),
-        report.records,
+        counted(report.records, "record", "records"),
         report.skipped,
         with_rest_remark(report.with_rest)
     );

@@ -1,6 +1,6 @@
 //! The networks of a comparison: loading them, and evaluating positions with them.
 
-use crate::any_network::AnyNetwork;
+use crate::any_network::{AnyNetwork, built_in, is_hybrid, load_transformer};
 use crate::error::LabError;
 use crate::transformer_file::{is_transformer, outline};
 use std::path::Path;
@@ -9,7 +9,6 @@ use tandem_chess::{Board, Position};
 use tandem_hybrid::{AccumulatorReader, Bridge, Fingerprint, Hybrid, HybridNetworks};
 use tandem_nnue::{Accumulators, FloatNetwork, Network};
 use tandem_search::{Bootstrap, Evaluator};
-use tandem_transformer::Isa;
 
 /// The name that stands for the hand-written evaluation on the command line.
 const BOOTSTRAP: &str = "bootstrap";
@@ -55,9 +54,7 @@ impl Model {
             let kind = match text.as_str() {
                 BOOTSTRAP => ModelKind::Bootstrap,
                 _ if is_hybrid(path) => hybrid(path, names)?,
-                _ if is_transformer(path)? => {
-                    ModelKind::Transformer(Box::new(tandem_transformer::Network::load(path, Isa::best())?))
-                }
+                _ if is_transformer(path)? => ModelKind::Transformer(Box::new(load_transformer(path)?)),
                 _ => ModelKind::Nnue(AnyNetwork::load(path)?.0),
             };
             let description = match &kind {
@@ -111,11 +108,6 @@ impl Model {
     }
 }
 
-/// True if the file name has the extension of a hybrid.
-pub(super) fn is_hybrid(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "hybrid")
-}
-
 /// Loads a hybrid, whose networks must be among the named files, and checks that all three fit together.
 fn hybrid(path: &Path, names: &[String]) -> Result<ModelKind, LabError> {
     let shown = path.display();
@@ -149,20 +141,23 @@ impl JoinedNetworks {
         let Hybrid { nnue, transformer, .. } = hybrid;
         let shown = path.display();
         let found = |wanted: Fingerprint| {
-            names.iter().find(|name| Fingerprint::of_file(name).is_ok_and(|hash| hash == wanted))
+            names.iter().find(|name| match built_in(Path::new(name)) {
+                Some(bytes) => Fingerprint::of(bytes) == wanted,
+                None => Fingerprint::of_file(name).is_ok_and(|hash| hash == wanted),
+            })
         };
         let missing = |which: &str, hash: Fingerprint| {
             LabError::Usage(format!("{shown}: name its {which} too, the file with SHA-256 {hash}"))
         };
         let network = found(transformer).ok_or_else(|| missing("transformer", transformer))?;
-        let built_in = Fingerprint::of(tandem_nets::built_in_bytes()) == nnue;
+        let is_built_in = Fingerprint::of(tandem_nets::built_in_bytes()) == nnue;
         let nnue = match found(nnue) {
-            Some(name) => Network::load(name)?,
-            None if built_in => Network::from_bytes(tandem_nets::built_in_bytes())
+            Some(name) if built_in(Path::new(name)).is_none() => Network::load(name)?,
+            _ if is_built_in => Network::from_bytes(tandem_nets::built_in_bytes())
                 .map_err(|error| LabError::Usage(format!("the built-in network: {error}")))?,
-            None => return Err(missing("NNUE", nnue)),
+            _ => return Err(missing("NNUE", nnue)),
         };
-        let network = tandem_transformer::Network::load(network, Isa::best())?;
+        let network = load_transformer(Path::new(network))?;
         Ok(Self { nnue: Arc::new(nnue), transformer: Arc::new(network), hybrid })
     }
 }

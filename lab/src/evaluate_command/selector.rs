@@ -1,7 +1,8 @@
 //! `evaluate --selector`: precision, recall and benefit of a hybrid's selector on given positions.
 
 use super::EvaluateArgs;
-use super::model::{JoinedNetworks, is_hybrid};
+use super::model::JoinedNetworks;
+use crate::any_network::is_hybrid;
 use crate::data_command::report_skips;
 use crate::error::LabError;
 use crate::interrupt;

@@ -4,6 +4,7 @@
 use super::{ExportArgs, Exported, RoundingErrors, Target};
 use crate::any_network::{AnyNetwork, parameters};
 use crate::error::LabError;
+use crate::plural::counted;
 use crate::table::Table;
 use tandem_chess::Position;
 use tandem_nnue::{FloatNetwork, HeadShape, LayerReport, Network, Quantisation};
@@ -33,6 +34,7 @@ pub(super) fn export(target: Target, args: &ExportArgs) -> Result<Exported, LabE
         architecture: architecture.to_string(),
         parameters: parameters(&architecture),
         description: network.description().into(),
+        summary: (!reports.is_empty()).then(|| summary(&reports)),
         is_rounded: !rounding_errors.table.is_empty(),
         rounding_errors: if rounding_errors.table.is_empty() { Vec::new() } else { vec![rounding_errors] },
         facts,
@@ -80,12 +82,12 @@ fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Enc
         Target::Bullet => {
             let (bytes, layout) = network.to_bullet()?;
             let needed = format!(
-                "features {}, {} values, {}, scale {}, {} output buckets: not stored in the file",
+                "features {}, {} values, {}, scale {}, {}: not stored in the file",
                 layout.features.name(),
                 layout.outputs,
                 layout.activation.name(),
                 layout.scale,
-                layout.buckets
+                counted(layout.buckets as u64, "output bucket", "output buckets")
             );
             facts.push(("layout".into(), needed));
             let again = Network::from_bullet(&bytes, &layout);
@@ -120,6 +122,23 @@ fn encode(network: &AnyNetwork, args: &ExportArgs, target: Target) -> Result<Enc
         facts.push(("a pawn".into(), pawn));
     }
     Ok((bytes, reports, facts))
+}
+
+/// Clipped weights, which should be none, and the largest rounding error.
+fn summary(reports: &[LayerReport]) -> String {
+    let clipped: usize = reports.iter().map(|report| report.clipped).sum();
+    let weights: usize = reports.iter().map(|report| report.parameters).sum();
+    let worst = reports.iter().max_by(|one, other| one.max_error.total_cmp(&other.max_error));
+    let error = worst.map_or_else(String::new, |layer| {
+        format!("; largest rounding error {:.6}, in {}", layer.max_error, layer.name)
+    });
+    match clipped {
+        0 => format!("no weight was clipped{error}"),
+        _ => format!(
+            "{clipped} of {weights} weights were CLIPPED to the range of their integers, so the network has changed; \
+             train with `training.clip_weights = true`{error}"
+        ),
+    }
 }
 
 pub(crate) fn report_table(reports: &[LayerReport]) -> Table {

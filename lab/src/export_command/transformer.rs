@@ -82,6 +82,7 @@ pub(super) fn export(
         architecture: outline(weights.architecture()),
         parameters: weights.architecture().parameters(),
         description: file.header.description.clone(),
+        summary: None,
         is_rounded: false,
         rounding_errors: Vec::new(),
         facts: Vec::new(),

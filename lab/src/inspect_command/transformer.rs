@@ -1,55 +1,58 @@
 //! The description of transformers for `inspect`.
 
+use super::facts::Facts;
 use crate::error::LabError;
 use crate::strategist::evaluate;
 use crate::table::Table;
-use crate::transformer_file::{TransformerFile, architecture_named, facts, parameters_by_part};
+use crate::transformer_file::{TransformerFile, architecture_named, parameters_by_part};
 use std::path::Path;
 use tandem_chess::{Position, san};
 use tandem_transformer::{Architecture, Isa, Network, Precision, Scratch, Weights};
 
-/// Prints the properties of a transformer file, and its tensors if requested.
+/// The properties of a transformer file.
 ///
 /// # Errors
 ///
-/// When the file is an ONNX graph and its tensors are requested.
-pub(super) fn inspect(path: &Path, file: &TransformerFile, with_tensors: bool) -> Result<(), LabError> {
-    outln!("{}: {}", path.display(), file.header.format.name());
+/// When the network cannot evaluate the starting position.
+pub(super) fn facts(file: &TransformerFile) -> Result<Facts, LabError> {
+    let mut facts = Facts::default();
+    facts.push("format", file.header.format.name());
     match file.architecture() {
-        Some(architecture) => print_architecture(architecture),
-        None => outln!("  architecture  not stated: the graph was not written by Tandem"),
+        Some(architecture) => push_architecture(&mut facts, architecture),
+        None => facts.push("architecture", "not stated: the graph was not written by Tandem"),
     }
-    outln!("  precision  {}", file.header.dtypes);
-    outln!("  size  {} bytes", file.size);
-    outln!("  sha256  {}", file.sha256);
+    facts.push("precision", file.header.dtypes.to_string());
+    facts.push("size", file.size);
+    facts.push("sha256", file.sha256.as_str());
     if !file.header.description.is_empty() {
-        outln!("  described as  {}", file.header.description);
+        facts.push("described as", file.header.description.as_str());
     }
     if let Ok(weights) = file.weights() {
-        outln!("  start position  {}", start_position(weights)?);
+        facts.push("start position", start_position(weights)?);
     }
-    if with_tensors {
-        out!("{}", tensors(file.weights()?).text());
-    }
-    Ok(())
+    Ok(facts)
 }
 
-/// Prints the architecture that a TOML file describes.
+/// The architecture that a TOML file describes.
 ///
 /// # Errors
 ///
 /// When the file is missing or invalid.
-pub(super) fn inspect_description(path: &Path) -> Result<(), LabError> {
+pub(super) fn facts_of_description(path: &Path) -> Result<Facts, LabError> {
     let architecture = architecture_named(&path.to_string_lossy())?;
-    outln!("{}: description of a transformer", path.display());
-    print_architecture(&architecture);
-    Ok(())
+    let mut facts = Facts::default();
+    facts.push("format", "description of a transformer");
+    push_architecture(&mut facts, &architecture);
+    Ok(facts)
 }
 
-fn print_architecture(architecture: &Architecture) {
-    facts(architecture).iter().for_each(|(name, text)| outln!("  {name}  {text}"));
-    outln!("  parameters  {}", architecture.parameters());
-    out!("{}", parts(architecture));
+fn push_architecture(facts: &mut Facts, architecture: &Architecture) {
+    for (name, text) in crate::transformer_file::facts(architecture) {
+        facts.push(name, text);
+    }
+    facts.push("parameters", architecture.parameters());
+    let parts = parameters_by_part(architecture).into_iter().map(|(name, count)| (name, count.into()));
+    facts.push("parts", serde_json::Value::Object(parts.collect()));
 }
 
 /// Prints the architecture as TOML, for other programs.
@@ -67,7 +70,7 @@ pub(super) fn toml(path: &Path, file: &TransformerFile) -> Result<(), LabError> 
 }
 
 /// The number of parameters of each part, as indented lines.
-fn parts(architecture: &Architecture) -> String {
+pub(super) fn parts(architecture: &Architecture) -> String {
     let all = architecture.parameters() as f64;
     let mut table = Table::new(&["    part", "parameters", "fraction"]);
     for (name, count) in parameters_by_part(architecture) {
@@ -96,7 +99,7 @@ fn start_position(weights: &Weights) -> Result<String, LabError> {
 }
 
 /// A table of all tensors, with statistics of their values.
-fn tensors(weights: &Weights) -> Table {
+pub(super) fn tensors(weights: &Weights) -> Table {
     let mut table = Table::new(&["tensor", "shape", "min", "max", "mean", "std", "zeros"]);
     for (spec, values) in weights.iter() {
         let shape: Vec<String> = spec.shape.iter().map(ToString::to_string).collect();

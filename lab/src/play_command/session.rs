@@ -254,6 +254,7 @@ impl<'a> Session<'a> {
             Color::Black => [self.opponent.name(), human],
         };
         game.set_tag("Event", "Game at the terminal");
+        game.set_tag("Date", &tandem_arena::date_utc(std::time::SystemTime::now()));
         game.set_tag("White", names[0]);
         game.set_tag("Black", names[1]);
         game.result = self.result;
