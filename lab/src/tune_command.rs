@@ -127,6 +127,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<(), LabError> {
     let mut watch = |tuning: &Tuning| {
         let done = tuning.results().games();
         if !std::mem::replace(&mut begun, true) {
+            tuning.notices().iter().for_each(|notice| errln!("{notice}"));
             progress.resume(done);
         }
         progress.set(done);

@@ -105,6 +105,10 @@ impl Watch {
 }
 
 impl Observer for Watch {
+    fn notice(&mut self, text: &str) {
+        errln!("{text}");
+    }
+
     fn started(&mut self, standings: &Standings, total: usize) -> bool {
         self.total = total;
         self.earlier = standings.games();

@@ -1,7 +1,7 @@
 //! Files that survive a crash: the state of a match, and its PGN.
 //!
-//! The state file has one line of JSON for the match and one for each finished game, appended in a single
-//! write once the PGN of the game is safely on the disk. A match that is started again with the same state
+//! The state file has one line of JSON for the match and one for each finished game, each with a checksum, appended
+//! in a single write once the PGN of the game is safely on the disk. A match that is started again with the same state
 //! file resumes: an unfinished last line is cut off, and so is the one game in the PGN that the state may not
 //! know yet. Both files are locked while the match runs, and nothing in them is cut before they have proved
 //! to be those of this match.
@@ -50,6 +50,17 @@ pub enum JournalError {
         /// First difference between the two matches.
         what: String,
     },
+    /// The state file was emptied, or cut within its first line, after games were played.
+    #[error(
+        "state file {path} has lost its contents, but {pgn} is not empty: if no game of this match was played, remove \
+         the state file; otherwise move both aside, or name others"
+    )]
+    Emptied {
+        /// Path of the state file.
+        path: String,
+        /// Path of the PGN file.
+        pgn: String,
+    },
     /// Another match holds the lock on the file.
     #[error("{kind} {path} is in use by another match")]
     InUse {
@@ -89,8 +100,12 @@ impl JournalError {
             journal::JournalError::Io { path, source } => {
                 Self::Io { path: path.display().to_string(), source }
             }
-            journal::JournalError::Damaged { path, .. } => {
-                invalid_line(&path, 1, "it does not begin as one".into())
+            journal::JournalError::Damaged { path, entries, .. } => {
+                let what = match entries {
+                    0 => "it does not begin as one",
+                    _ => "its contents and its checksum disagree",
+                };
+                invalid_line(&path, entries as usize + 1, what.into())
             }
             journal::JournalError::Entry { path, problem } => invalid_line(&path, 1, problem),
         }
@@ -109,6 +124,7 @@ const FORMAT: JournalFormat = JournalFormat::Lines { start: b"{\"tandem_match\":
 /// First line of a state file: everything that identifies a match. A run whose header differs is another
 /// match.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct MatchHeader {
     /// Version of the file format.
     pub(crate) tandem_match: u32,
@@ -127,12 +143,14 @@ pub(crate) struct Journal(journal::Journal);
 
 impl Journal {
     /// Opens the state file of a match of `games` games, or creates it. Returns the results that it holds,
-    /// and the offset in the PGN at which the last of them ends.
+    /// and the offset in the PGN at which the last of them ends. `pgn` is the path of the PGN, if there is one.
     pub(crate) fn open(
         path: &Path,
         header: &MatchHeader,
         games: usize,
+        pgn: Option<&Path>,
     ) -> Result<(Self, Vec<GameResult>, u64), JournalError> {
+        let existed = path.exists();
         let journal = journal::Journal::open(path, FORMAT)?;
         let (mut results, mut pgn_end) = (Vec::new(), header.pgn_start);
         if let Some(first) = journal.header() {
@@ -150,10 +168,19 @@ impl Journal {
                 )));
             }
             pgn_end = results.last().map_or(found.pgn_start, |result| result.pgn_end);
+        } else if let Some(pgn) = pgn.filter(|_| existed && header.pgn_start > 0) {
+            // Its games may be those in the PGN, which would then hold them twice.
+            let [path, pgn] = [path, pgn].map(|path| path.display().to_string());
+            return Err(JournalError::Emptied { path, pgn });
         }
         // Only after these checks is it certain that the file belongs to this match and may be cut.
         let journal = journal.resume(&json(path, header)?)?;
         Ok((Self(journal), results, pgn_end))
+    }
+
+    /// Sentences for the user about the state file as it was found.
+    pub(crate) fn notices(&self) -> &[String] {
+        self.0.notices()
     }
 
     /// Appends the result of a finished game and waits until it is on the disk.

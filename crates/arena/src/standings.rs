@@ -8,6 +8,7 @@ use tandem_chess::Color;
 
 /// Result of a finished game of a match. The state file stores it as one line of JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GameResult {
     /// Number of the game in the match, from 0.
     pub index: usize,

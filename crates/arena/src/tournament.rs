@@ -76,6 +76,10 @@ pub struct Tournament {
 
 /// Callbacks by which a program follows a match and can end it. The default implementations do nothing.
 pub trait Observer {
+    /// Called before [`Self::started`] with each sentence that the user should read about the state file, for
+    /// example that a damaged entry at its end was removed.
+    fn notice(&mut self, _text: &str) {}
+
     /// Called before the first game with the engines' names, the results of earlier runs and the total number
     /// of games. Returning false plays no further games.
     fn started(&mut self, _standings: &Standings, _total: usize) -> bool {
@@ -179,6 +183,7 @@ impl Tournament {
         }
         let names = self.check_engines(cancel)?;
         let mut recorder = MatchRecorder::open(self, names, schedule.len())?;
+        recorder.notices().iter().for_each(|notice| observer.notice(notice));
         let keeps_playing = observer.started(&recorder.standings, schedule.len());
         let pending: VecDeque<usize> =
             (0..schedule.len()).filter(|&index| keeps_playing && !recorder.standings.has(index)).collect();

@@ -51,7 +51,7 @@ pub struct LabelRun {
 }
 
 /// Counts of a labelling run: positions labelled, and records written and left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelReport {
     /// Number of input positions that were labelled in this run; those of earlier runs are not counted.
     pub positions: u64,
@@ -67,6 +67,9 @@ pub struct LabelReport {
     pub with_rest: u64,
     /// Number of files of which everything after a fault had to be given up.
     pub lost_files: u64,
+    /// Sentences for the user about the journal as it was found, for example that a damaged block at its end was
+    /// removed.
+    pub notices: Vec<String>,
     /// True if everything is labelled and the output is complete; false if the run was cancelled and can be
     /// resumed.
     pub finished: bool,
@@ -145,8 +148,12 @@ pub fn label_with(
     // it.
     let about = format!("{kind} of {}, {method}, {block} records a block", names.join(", "));
     let mut journal = journal::open(&path, FORMAT, &about)?;
-    let mut report =
-        LabelReport { earlier_blocks: journal.entries(), finished: true, ..LabelReport::default() };
+    let mut report = LabelReport {
+        earlier_blocks: journal.entries(),
+        notices: journal.notices().to_vec(),
+        finished: true,
+        ..LabelReport::default()
+    };
     let threads = labellers.len().max(1);
     let (jobs, job_queue) = sync_channel::<Job>(threads);
     // Only the threads hold the receiver: once the last of them has ended, sending fails instead of blocking.

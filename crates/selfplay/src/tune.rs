@@ -35,6 +35,7 @@ pub struct Tuning {
     done: Vec<bool>,
     results: GameResults,
     trajectory: Vec<(u64, Vec<f64>)>,
+    notices: Vec<String>,
 }
 
 impl Tuning {
@@ -46,6 +47,7 @@ impl Tuning {
             done: vec![false; plan.iterations as usize],
             results: GameResults::default(),
             trajectory,
+            notices: Vec::new(),
             plan,
         }
     }
@@ -86,6 +88,12 @@ impl Tuning {
     /// random perturbation, against those changed by minus it.
     pub fn results(&self) -> GameResults {
         self.results
+    }
+
+    /// Sentences for the user about the journal as it was found, for example that a damaged iteration at its end
+    /// was removed.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// True if all games of the plan are played.
@@ -196,6 +204,7 @@ fn run<C: PairPlayer>(
     let pairs = plan.pairs;
     let mut tuning = Tuning::new(plan);
     journal.read(|block| tuning.replay(block, path))?;
+    tuning.notices = journal.notices().to_vec();
     watch(&tuning);
     let shared = Mutex::new(SharedState { tuning, journal, next: 0, watch });
     let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,7 +301,9 @@ mod tests {
         let bytes = std::fs::read(&broken).unwrap();
         std::fs::write(&broken, &bytes[..bytes.len() - 5]).unwrap();
         assert_eq!(Tuning::read(&broken).unwrap().results().games(), 4 * (1 + 50 + 3 - 1));
-        assert_eq!(go(plan(300), &broken, 1, u64::MAX).unwrap(), expected);
+        let resumed = go(plan(300), &broken, 1, u64::MAX).unwrap();
+        assert!(resumed.notices()[0].contains("the last entry is incomplete"), "{:?}", resumed.notices());
+        assert_eq!(Tuning { notices: Vec::new(), ..resumed }, expected);
         assert_eq!(std::fs::read(&whole).unwrap(), std::fs::read(&broken).unwrap());
 
         // Nothing is left to do, and everything can be read.

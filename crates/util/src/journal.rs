@@ -1,26 +1,28 @@
 //! Append-only journals, from which work that was killed resumes: it loses no more than the entry that it was
 //! writing.
 //!
-//! The first entry of a journal is its header, which identifies the work that the others belong to. Entries are either lines
-//! of text or blocks of bytes with a checksum ([`JournalFormat`]). A journal is locked as long as it is open, and
-//! nothing in it is removed before its user has accepted the header:
+//! The first entry of a journal is its header, which identifies the work that the others belong to. Entries are
+//! either lines of JSON or blocks of bytes, each with a checksum ([`JournalFormat`]). An entry at the end that is
+//! incomplete or damaged, as after a crash, is removed with a notice, and its work is done again. Damage with further
+//! entries behind it is an error. A journal is locked as long as it is open, and nothing in it is removed before its
+//! user has accepted the header:
 //!
 //! ```
 //! use tandem_util::journal::{Journal, JournalFormat, JournalError};
 //!
 //! let path = std::env::temp_dir().join(format!("tandem-journal-example-{}", std::process::id()));
-//! const FORMAT: JournalFormat = JournalFormat::Lines { start: b"squares" };
+//! const FORMAT: JournalFormat = JournalFormat::Lines { start: b"{\"squares\":" };
 //!
 //! let found = Journal::open(&path, FORMAT)?;
 //! assert!(found.header().is_none(), "nothing was done before");
-//! let mut journal = found.resume(b"squares of numbers")?;
+//! let mut journal = found.resume(b"{\"squares\":\"of numbers\"}")?;
 //! for number in 0..3 {
-//!     journal.append(format!("{}", number * number).as_bytes())?;
+//!     journal.append(format!("{{\"square\":{}}}", number * number).as_bytes())?;
 //! }
 //! drop(journal); // Killed.
 //!
 //! let found = Journal::open(&path, FORMAT)?;
-//! assert_eq!(found.header(), Some(&b"squares of numbers"[..]));
+//! assert_eq!(found.header(), Some(&b"{\"squares\":\"of numbers\"}"[..]));
 //! assert_eq!(found.entries(), 3);
 //! # std::fs::remove_file(path).unwrap();
 //! # Ok::<(), JournalError>(())
@@ -56,10 +58,12 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// The file is of another kind, or its contents have changed since they were written.
-    #[error("{}: no journal of this kind, or damaged at byte {end}; move it away to begin anew", path.display())]
+    #[error("{}: {}", path.display(), describe_damage(*entries, *end))]
     Damaged {
         /// Path of the journal.
         path: PathBuf,
+        /// Number of valid entries before the damage, the header included.
+        entries: u64,
         /// Offset at which the last valid entry ends; 0 if there is none.
         end: u64,
     },
@@ -71,6 +75,16 @@ pub enum JournalError {
         /// Description of the fault.
         problem: String,
     },
+}
+
+fn describe_damage(entries: u64, end: u64) -> String {
+    match entries {
+        0 => "no journal of this kind, or its beginning is damaged; move it away to begin anew".into(),
+        _ => format!(
+            "damaged at byte {end}, in entry {entries}, and more follows; `truncate -s {end}` keeps what is before it, or move \
+             it away to begin anew"
+        ),
+    }
 }
 
 impl JournalError {
@@ -85,6 +99,7 @@ pub struct Journal {
     file: AppendFile,
     format: JournalFormat,
     entries: u64,
+    notices: Vec<String>,
 }
 
 /// Contents of a journal that is open and locked, but not changed yet.
@@ -105,14 +120,19 @@ struct Scan {
     end: u64,
     /// True if the bytes behind that were written completely and have changed since.
     is_damaged: bool,
+    /// True if the last valid entry has a checksum; later ones must have one too.
+    is_checked: bool,
+    /// True if an entry has none, because an earlier version wrote it.
+    has_unchecked: bool,
 }
 
 impl Scan {
-    /// Reads a journal and passes every entry after the header to `sink`.
+    /// Reads a journal up to a number of entries and passes every entry after the header to `sink`.
     fn run<E: From<JournalError>>(
         file: &File,
         path: &Path,
         format: JournalFormat,
+        max_entries: u64,
         mut sink: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut input = BufReader::new(file);
@@ -124,26 +144,40 @@ impl Scan {
             return Ok(found);
         }
         found.end = magic.len() as u64;
-        loop {
+        while found.header.is_none() || found.entries < max_entries {
             let entry = match format.next(&mut input).map_err(JournalError::io(path))? {
-                NextEntry::Entry(entry) => entry,
+                // Damage to the name of a checksum would make an entry look like one of an earlier version.
+                NextEntry::Entry(entry) if entry.is_checked || !found.is_checked => entry,
                 NextEntry::End => return Ok(found),
-                NextEntry::Damaged => {
+                NextEntry::Entry(_) | NextEntry::Damaged => {
                     // The last entry may be incomplete, or filled with zeros by a file system that lost the rest.
                     let mut rest = Vec::new();
                     input.take(MAX_BLOCK).read_to_end(&mut rest).map_err(JournalError::io(path))?;
-                    found.is_damaged = rest.iter().any(|byte| *byte != 0);
+                    // The start of a block cannot be distinguished from damage until the header is known.
+                    let is_header_line =
+                        found.header.is_none() && matches!(format, JournalFormat::Lines { .. });
+                    found.is_damaged = is_header_line || rest.iter().any(|byte| *byte != 0);
                     return Ok(found);
                 }
             };
-            found.end += format.framed_len(&entry);
+            found.end += entry.framed_len;
+            found.is_checked = entry.is_checked;
+            found.has_unchecked |= !entry.is_checked;
             if found.header.is_none() {
-                found.header = Some(entry);
+                found.header = Some(entry.bytes);
             } else {
                 found.entries += 1;
-                sink(&entry)?;
+                sink(&entry.bytes)?;
             }
         }
+        Ok(found)
+    }
+}
+
+impl Scan {
+    fn damaged(&self, path: &Path) -> JournalError {
+        let entries = self.entries + u64::from(self.header.is_some());
+        JournalError::Damaged { path: path.into(), entries, end: self.end }
     }
 }
 
@@ -164,7 +198,7 @@ impl FoundJournal {
     ///
     /// Fails if the file cannot be read, and with the errors of `sink`.
     pub fn read<E: From<JournalError>>(&self, sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        Scan::run(self.file.file(), self.file.path(), self.format, sink).map(|_| ())
+        Scan::run(self.file.file(), self.file.path(), self.format, u64::MAX, sink).map(|_| ())
     }
 
     /// Removes an incomplete last entry and continues after the entry before it. A new journal begins with
@@ -175,18 +209,33 @@ impl FoundJournal {
     /// Fails if the file has no header and holds something else than the beginning of one, or cannot be written.
     pub fn resume(self, header: &[u8]) -> Result<Journal, JournalError> {
         let Self { mut file, format, scan } = self;
+        let mut notices = Vec::new();
         if scan.header.is_some() {
+            if file.end() > scan.end {
+                notices.push(format!(
+                    "{}: the last entry is incomplete or damaged, as after a crash; its {} bytes are removed and its work is \
+                     done again",
+                    file.path().display(),
+                    file.end() - scan.end
+                ));
+            }
+            if scan.has_unchecked {
+                notices.push(format!(
+                    "{}: begun by an earlier version without checksums, so damage may go unnoticed",
+                    file.path().display()
+                ));
+            }
             file.cut(scan.end)?;
         } else {
             let start = [format.magic(), &format.framed(header)].concat();
             let found = read_start(file.file()).map_err(JournalError::io(file.path()))?;
             if !format.is_torn_start(&found, &start) {
-                return Err(JournalError::Damaged { path: file.path().into(), end: scan.end });
+                return Err(scan.damaged(file.path()));
             }
             file.cut(0)?;
             file.append(&start)?;
         }
-        Ok(Journal { file, format, entries: scan.entries })
+        Ok(Journal { file, format, entries: scan.entries, notices })
     }
 }
 
@@ -207,11 +256,11 @@ impl Journal {
     /// Fails if the file is locked by another process, cannot be read, or is damaged.
     pub fn open(path: &Path, format: JournalFormat) -> Result<FoundJournal, JournalError> {
         let file = AppendFile::open(path)?;
-        let scan = Scan::run(file.file(), path, format, |_| Ok::<(), JournalError>(()))?;
+        let scan = Scan::run(file.file(), path, format, u64::MAX, |_| Ok::<(), JournalError>(()))?;
         // A killed process leaves less than one entry behind the last valid one. A longer rest was not written by
         // this program.
         if scan.is_damaged || format.max_framed_len().is_some_and(|most| file.end() - scan.end > most) {
-            return Err(JournalError::Damaged { path: path.into(), end: scan.end });
+            return Err(scan.damaged(path));
         }
         Ok(FoundJournal { file, format, scan })
     }
@@ -228,9 +277,9 @@ impl Journal {
         sink: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<Option<Vec<u8>>, E> {
         let file = File::open(path).map_err(JournalError::io(path))?;
-        let scan = Scan::run(&file, path, format, sink)?;
+        let scan = Scan::run(&file, path, format, u64::MAX, sink)?;
         if scan.is_damaged {
-            return Err(JournalError::Damaged { path: path.into(), end: scan.end }.into());
+            return Err(scan.damaged(path).into());
         }
         Ok(scan.header)
     }
@@ -245,12 +294,17 @@ impl Journal {
         self.entries
     }
 
+    /// Sentences for the user about the journal as it was found: an entry that was removed, missing checksums.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
     /// Appends an entry. After a failure the file ends with the entry before it.
     ///
     /// # Errors
     ///
-    /// Fails if the disk is full, or if the entry is one that could not be read again: a line with a line break in
-    /// it, or a block of more than [`MAX_BLOCK`] bytes.
+    /// Fails if the disk is full, or if the entry is one that could not be read again: a line that is not a JSON
+    /// object or has a line break in it, or a block of more than [`MAX_BLOCK`] bytes.
     pub fn append(&mut self, entry: &[u8]) -> Result<(), JournalError> {
         if let Some(problem) = self.format.refuses(entry) {
             return Err(JournalError::Entry { path: self.path().into(), problem });
@@ -271,13 +325,25 @@ impl Journal {
         self.file.sync().inspect_err(|_| self.entries -= 1)
     }
 
+    /// Removes all but the first entries, for work that another file has lost.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be read or truncated.
+    pub fn truncate(&mut self, entries: u64) -> Result<(), JournalError> {
+        let kept =
+            Scan::run(self.file.file(), self.path(), self.format, entries, |_| Ok::<(), JournalError>(()))?;
+        self.entries = kept.entries;
+        self.file.cut(kept.end)
+    }
+
     /// Passes all entries after the header to `sink`, in order.
     ///
     /// # Errors
     ///
     /// Fails if an entry that was there before can no longer be read, and with the errors of `sink`.
     pub fn read<E: From<JournalError>>(&mut self, sink: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        let found = Scan::run(self.file.file(), self.path(), self.format, sink)?;
+        let found = Scan::run(self.file.file(), self.path(), self.format, u64::MAX, sink)?;
         if found.entries < self.entries {
             let problem = format!("damaged: {} of {} entries can be read", found.entries, self.entries);
             return Err(JournalError::Entry { path: self.path().into(), problem }.into());

@@ -84,6 +84,7 @@ impl LabelProgress {
     /// end.
     pub(super) fn finish(self, method: &str, target: &Path, report: &LabelReport) -> Result<(), LabError> {
         outln!("{}; {method}", self.progress.finish());
+        report.notices.iter().for_each(|notice| errln!("{notice}"));
         if !report.finished {
             return Err(LabError::interrupted());
         }
@@ -96,6 +97,10 @@ impl LabelProgress {
 impl PlayObserver for LabelProgress {
     fn on_game(&mut self, games: u64, _: u64, _: u64) {
         self.set(games, 1);
+    }
+
+    fn on_notice(&mut self, text: &str) {
+        errln!("{text}");
     }
 }
 

@@ -29,7 +29,7 @@ impl MatchRecorder {
         let mut journal = None;
         if let Some(path) = &tournament.state {
             let header = tournament.header(&standings.names, pgn.as_ref().map_or(0, PgnFile::end));
-            let (opened, results, pgn_end) = Journal::open(path, &header, games)?;
+            let (opened, results, pgn_end) = Journal::open(path, &header, games, tournament.pgn.as_deref())?;
             results.into_iter().for_each(|result| standings.add(result));
             journal = Some(opened);
             if let Some(pgn) = &mut pgn {
@@ -37,6 +37,11 @@ impl MatchRecorder {
             }
         }
         Ok(Self { standings, overhead: Overhead::default(), journal, pgn })
+    }
+
+    /// Sentences for the user about the state file as it was found.
+    pub(super) fn notices(&self) -> &[String] {
+        self.journal.as_ref().map(Journal::notices).unwrap_or_default()
     }
 
     /// Saves a finished game. After an error no further game may be saved, because the files would no longer

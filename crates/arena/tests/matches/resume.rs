@@ -176,7 +176,8 @@ fn a_state_that_does_not_fit_is_refused() {
     run(&resumable(&dir, 4), &mut Silent).unwrap();
     let error = run(&resumable(&dir, 2), &mut Silent).unwrap_err().to_string();
     assert!(error.contains("but this one ends with game 2"), "{error}");
-    let text = std::fs::read_to_string(&state).unwrap();
+    // Lines as earlier versions wrote them, without checksums, so that other faults are found.
+    let text = without_checksums(&std::fs::read_to_string(&state).unwrap());
     let last = text.lines().last().unwrap();
     let culprit = last.replace("\"plies\"", "\"culprit\":7,\"plies\"");
     for (line, expected) in [(last, "for the second time"), (culprit.as_str(), "not in the game")] {
@@ -184,6 +185,66 @@ fn a_state_that_does_not_fit_is_refused() {
         let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
         assert!(error.contains("line 6") && error.contains(expected), "{error}");
     }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+fn without_checksums(state: &str) -> String {
+    let old = |line: &str| format!("{}}}\n", &line[..line.rfind(",\"checksum\":").expect("a checksum")]);
+    state.lines().map(old).collect()
+}
+
+/// Collects the notices about the state file.
+#[derive(Default)]
+struct Notices(Vec<String>);
+impl Observer for Notices {
+    fn notice(&mut self, text: &str) {
+        self.0.push(text.into());
+    }
+}
+
+#[test]
+fn a_damaged_state_is_noticed() {
+    let dir = directory("damaged");
+    let (state, pgn) = (dir.join("match.state"), dir.join("games.pgn"));
+    run(&resumable(&dir, 4), &mut Silent).unwrap();
+    let (whole, games) = (std::fs::read(&state).unwrap(), std::fs::read(&pgn).unwrap());
+    let lines: Vec<&str> = std::str::from_utf8(&whole).unwrap().split_inclusive('\n').collect();
+    let [header, last] = [lines[0].len(), whole.len() - lines[4].len()];
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    for (line, at) in [(1, header / 2), (2, header + 10), (4, last - 30)] {
+        std::fs::write(&state, flipped(at)).unwrap();
+        let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
+        assert!(error.contains(&format!("line {line}: it")), "{error}");
+        assert_eq!(std::fs::read(&pgn).unwrap(), games);
+    }
+    // The last game is played again.
+    std::fs::write(&state, flipped(last + 20)).unwrap();
+    let mut notices = Notices::default();
+    assert_eq!(run(&resumable(&dir, 4), &mut notices).unwrap().standings.games(), 4);
+    assert!(notices.0[0].contains("the last entry is incomplete or damaged"), "{:?}", notices.0);
+    assert_eq!(rounds(&pgn), ["1.1", "1.2", "2.1", "2.2"]);
+
+    // A state that was emptied does not append the same games again.
+    for rest in [&b""[..], b"{\"tandem_ma"] {
+        std::fs::write(&state, rest).unwrap();
+        let error = run(&resumable(&dir, 4), &mut Silent).unwrap_err().to_string();
+        assert!(error.contains("match.state has lost its contents, but"), "{error}");
+        assert_eq!(std::fs::read(&state).unwrap(), rest);
+    }
+
+    // A state of an earlier version goes on, and says so.
+    std::fs::remove_file(&pgn).unwrap();
+    std::fs::remove_file(&state).unwrap();
+    run(&resumable(&dir, 2), &mut Silent).unwrap();
+    std::fs::write(&state, without_checksums(&std::fs::read_to_string(&state).unwrap())).unwrap();
+    let mut notices = Notices::default();
+    assert_eq!(run(&resumable(&dir, 4), &mut notices).unwrap().standings.games(), 4);
+    assert!(notices.0[0].contains("begun by an earlier version without checksums"), "{:?}", notices.0);
+    assert_eq!(run(&resumable(&dir, 4), &mut Silent).unwrap().overhead.moves, 0);
     std::fs::remove_dir_all(dir).unwrap();
 }
 

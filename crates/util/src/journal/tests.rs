@@ -37,19 +37,23 @@ fn an_entry_that_could_not_be_read_is_not_written() {
 
     let mut journal = open(&path, LINES, b"{\"test\": 1}").unwrap();
     assert!(journal.append(b"two\nlines").is_err());
-    journal.append_synced(b"one").unwrap();
+    assert!(journal.append(b"no object").is_err());
+    journal.append_synced(b"{\"one\":1}").unwrap();
     drop(journal);
-    assert_eq!(entries(&path, LINES), [b"one"]);
+    assert_eq!(entries(&path, LINES), [b"{\"one\":1}"]);
     std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn incomplete_entries_are_dropped_and_whole_ones_stay() {
     let path = path("torn-journal");
-    for (format, header) in [(BLOCKS, &b"blocks"[..]), (LINES, b"{\"test\": 1}")] {
+    let blocks = (BLOCKS, &b"blocks"[..], [&b"first"[..], b"", b"third", b"fourth"]);
+    let lines =
+        (LINES, &b"{\"test\": 1}"[..], [&b"{\"n\":1}"[..], b"{\"n\":\"}\"}", b"{\"n\":3}", b"{\"n\":4}"]);
+    for (format, header, all) in [blocks, lines] {
         let mut journal = open(&path, format, header).unwrap();
         let mut ends = Vec::new();
-        for entry in [&b"first"[..], b"", b"third"] {
+        for entry in &all[..3] {
             journal.append(entry).unwrap();
             ends.push(std::fs::metadata(&path).unwrap().len() as usize);
         }
@@ -71,9 +75,52 @@ fn incomplete_entries_are_dropped_and_whole_ones_stay() {
         }
         std::fs::write(&path, &whole).unwrap();
         let mut journal = open(&path, format, header).unwrap();
-        journal.append(b"fourth").unwrap();
+        assert!(journal.notices().is_empty());
+        journal.append(all[3]).unwrap();
         drop(journal);
-        assert_eq!(entries(&path, format), [&b"first"[..], b"", b"third", b"fourth"]);
+        assert_eq!(entries(&path, format), all);
+        let mut journal = open(&path, format, b"").unwrap();
+        journal.truncate(1).unwrap();
+        journal.append(all[1]).unwrap();
+        drop(journal);
+        assert_eq!(entries(&path, format), all[..2]);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// No flipped bit passes: in the last entry the entry is removed with a notice, elsewhere it is an error.
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let path = path("flipped-journal");
+    let blocks = (BLOCKS, &b"blocks"[..], [&b"first"[..], b"second", b"third"]);
+    let lines = (LINES, &b"{\"test\": 1}"[..], [&b"{\"n\":1}"[..], b"{\"n\":2}", b"{\"n\":3}"]);
+    for (format, header, all) in [blocks, lines] {
+        let mut journal = open(&path, format, header).unwrap();
+        let mut last = 0;
+        for entry in all {
+            last = std::fs::metadata(&path).unwrap().len() as usize;
+            journal.append(entry).unwrap();
+        }
+        drop(journal);
+        let whole = std::fs::read(&path).unwrap();
+        for (at, bit) in (0..whole.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << bit;
+            std::fs::write(&path, &flipped).unwrap();
+            match open(&path, format, header) {
+                Ok(journal) => {
+                    // Without the line break before it, the last line is one with the line before.
+                    let is_joined = format == LINES && at + 1 == last;
+                    assert!(at >= last || is_joined, "{format:?}, byte {at}, bit {bit}: accepted");
+                    let entries = if is_joined { 1 } else { 2 };
+                    assert_eq!((journal.entries(), journal.notices().len()), (entries, 1), "{at}, {bit}");
+                    assert!(whole[..last].starts_with(&std::fs::read(&path).unwrap()));
+                }
+                Err(_) => assert_eq!(std::fs::read(&path).unwrap(), flipped, "a refused file stays"),
+            }
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(entries(&path, format), all);
         std::fs::remove_file(&path).unwrap();
     }
 }
@@ -120,10 +167,17 @@ fn journals_of_earlier_versions_are_resumed() {
         &(!checksum(b"first")).to_le_bytes(),
         b"first",
     ];
-    for (format, bytes) in [(BLOCKS, block.concat()), (LINES, b"{\"test\": 1}\nfirst\n".to_vec())] {
+    let blocks = (BLOCKS, block.concat(), [&b"first"[..], b"second"]);
+    let lines = (LINES, b"{\"test\": 1}\n{\"n\":1}\n".to_vec(), [&b"{\"n\":1}"[..], b"{\"n\":2}"]);
+    for (format, bytes, all) in [blocks, lines] {
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(entries(&path, format), [b"first"]);
+        assert_eq!(entries(&path, format), all[..1]);
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        let mut journal = open(&path, format, b"").unwrap();
+        assert!(journal.notices()[0].contains("without checksums"), "{:?}", journal.notices());
+        journal.append(all[1]).unwrap();
+        drop(journal);
+        assert_eq!(entries(&path, format), all);
+        std::fs::remove_file(&path).unwrap();
     }
-    std::fs::remove_file(path).unwrap();
 }
