@@ -1,23 +1,23 @@
 //! Self-play: games of the search against itself, stored as training data.
 //!
-//! Each worker appends whole games to a file of its own. A game depends on the seed and its number alone, so
-//! that a resumed run gives the same files as an uninterrupted one.
+//! Each worker appends whole games to a file of its own, and their checksums to a journal. A game depends on the
+//! seed and its number alone, so that a resumed run gives the same files as an uninterrupted one.
+
+mod game_log;
 
 use crate::adjudication::Adjudication;
 use crate::error::SelfPlayError;
 use crate::game;
 use crate::opening::Openings;
 use crate::threads::on_threads;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use game_log::{GameLog, forget_finished};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
-use tandem_data::{Encoder, Format, Options, Packed, Record, Source};
+use tandem_data::{Packed, Record};
 use tandem_search::{EvaluatorFactory, Limits, Searcher};
-use tandem_util::journal::AppendFile;
 use tandem_util::random::SplitMix;
 
 /// Settings of a self-play run; a resumed run must have the same ones.
@@ -50,6 +50,12 @@ pub trait PlayObserver: Send {
     /// games in all.
     fn on_game(&mut self, games: u64, positions: u64, of: u64) {
         let _ = (games, positions, of);
+    }
+
+    /// Called at the start of a resumed run with each sentence that the user should read, for example that
+    /// damaged games at the end of a file were removed.
+    fn on_notice(&mut self, text: &str) {
+        let _ = text;
     }
 }
 
@@ -153,17 +159,19 @@ pub fn play(
         return Err(SelfPlayError::File { path: other, problem });
     }
     if (0..workers).all(|worker| file_of(stem, worker, workers).exists()) {
+        (0..workers).for_each(|worker| forget_finished(&file_of(stem, worker, workers)));
         let problem = "these games are all played; choose another name or move the files away".into();
         return Err(SelfPlayError::File { path: file_of(stem, 0, workers), problem });
     }
     let total = Mutex::new((PlayReport { finished: true, ..PlayReport::default() }, watch));
     let run = |worker: usize| -> Result<(), SelfPlayError> {
         let count = (settings.games + (workers - 1 - worker) as u64) / workers as u64;
-        let mut log = GameLog::open(stem, (worker, workers), count, settings)?;
+        let mut log = GameLog::open(file_of(stem, worker, workers), count, settings)?;
         {
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.0.earlier += log.games;
-            total.0.games += log.games;
+            let (total, watch) = &mut *total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.earlier += log.games;
+            total.games += log.games;
+            log.notices.iter().for_each(|notice| watch.on_notice(notice));
         }
         let start = Instant::now();
         let mut searcher = Searcher::new(Arc::clone(&settings.factory), settings.hash)?;
@@ -196,10 +204,6 @@ fn file_of(stem: &Path, worker: usize, workers: usize) -> PathBuf {
     stem.with_file_name(format!("{}-{worker}-of-{workers}.vf", name_of(stem)))
 }
 
-fn part_of(path: &Path) -> PathBuf {
-    path.with_extension("vf.part")
-}
-
 /// A file that a run with another number of workers has left, complete or not.
 fn other_run(stem: &Path, workers: usize) -> Option<PathBuf> {
     let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -216,134 +220,13 @@ fn workers_of(stem: &Path, file: &Path) -> Option<usize> {
     worker.parse::<usize>().and(workers.parse::<usize>()).ok()
 }
 
-/// File of one worker's games, to which only whole games are appended.
-struct GameLog {
-    /// `None` if an earlier run has completed the file.
-    part: Option<AppendFile>,
-    path: PathBuf,
-    games: u64,
-}
-
-impl GameLog {
-    /// Opens and locks the file, counts its games, and truncates what a killed run has left behind the last
-    /// of them.
-    fn open(
-        stem: &Path,
-        (worker, workers): (usize, usize),
-        count: u64,
-        settings: &PlaySettings,
-    ) -> Result<Self, SelfPlayError> {
-        let path = file_of(stem, worker, workers);
-        let part = part_of(&path);
-        if path.exists() && !part.exists() {
-            // This worker finished before the others.
-            let file = File::open(&path).map_err(SelfPlayError::io(&path))?;
-            let (games, _) = count_games(BufReader::new(&file)).map_err(SelfPlayError::io(&path))?;
-            if games < count {
-                let problem =
-                    format!("this worker has played its {games} games already; ask for as many as before");
-                return Err(SelfPlayError::File { path, problem });
-            }
-            return Ok(Self { part: None, path, games });
-        }
-        let mut file = AppendFile::open(&part)?;
-        check_settings(&part, settings)?;
-        let (games, end) = count_games(BufReader::new(file.file())).map_err(SelfPlayError::io(&part))?;
-        file.cut(end)?;
-        Ok(Self { part: Some(file), path, games })
-    }
-
-    fn add(&mut self, game: &[Record]) -> Result<(), SelfPlayError> {
-        let target = Source { path: self.path.clone(), format: Format::Viri, options: Options::default() };
-        let mut encoder = Encoder::new(&target);
-        let mut bytes = Vec::new();
-        let encoded = game.iter().try_for_each(|record| encoder.push(record, &mut bytes));
-        let encoded = encoded.and_then(|()| encoder.finish(&mut bytes));
-        encoded
-            .map_err(|error| SelfPlayError::File { path: self.path.clone(), problem: error.to_string() })?;
-        if let Some(part) = &mut self.part {
-            part.append(&bytes)?;
-        }
-        self.games += 1;
-        Ok(())
-    }
-
-    /// Moves the complete file to its final name.
-    fn finish(self) -> Result<(), SelfPlayError> {
-        let Some(mut part) = self.part else { return Ok(()) };
-        part.sync()?;
-        std::fs::rename(part.path(), &self.path).map_err(SelfPlayError::io(&self.path))?;
-        let _ = std::fs::remove_file(settings_file(part.path()));
-        Ok(())
-    }
-}
-
-fn settings_file(part: &Path) -> PathBuf {
-    part.with_extension("settings")
-}
-
-/// Stores the settings beside the file, or refuses to resume with others.
-fn check_settings(part: &Path, settings: &PlaySettings) -> Result<(), SelfPlayError> {
-    let PlaySettings { evaluator, seed, soft_nodes, hash, openings, adjudication, .. } = settings;
-    let text = format!(
-        "judged by {evaluator}, seed {seed}, {soft_nodes} soft nodes, hash {hash} MiB, {openings}, {adjudication:?}\n" // language: old name
-    );
-    let path = settings_file(part);
-    match std::fs::read_to_string(&path) {
-        Ok(known) if known != text => {
-            let problem = format!(
-                "games were begun with other settings ({}); use those, or another name",
-                known.trim()
-            );
-            Err(SelfPlayError::File { path: part.into(), problem })
-        }
-        Ok(_) => Ok(()),
-        Err(_) => {
-            tandem_util::output::write_atomically(&path, text.as_bytes()).map_err(SelfPlayError::io(path))
-        }
-    }
-}
-
-/// Number of complete games in a file, and the offset at which the last of them ends.
-fn count_games(mut input: impl Read) -> io::Result<(u64, u64)> {
-    const HEADER: usize = 32;
-    let mut full = |bytes: &mut [u8]| -> io::Result<bool> {
-        match input.read_exact(bytes) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
-        }
-    };
-    let (mut games, mut end) = (0, 0);
-    let mut at = 0;
-    let mut header = [0; HEADER];
-    'games: while full(&mut header)? {
-        // A board without pieces: the file system filled the end of the file with zeros.
-        if header[..8] == [0; 8] {
-            break;
-        }
-        at += HEADER as u64;
-        loop {
-            let mut ply = [0; 4];
-            if !full(&mut ply)? {
-                break 'games;
-            }
-            at += 4;
-            if ply == [0; 4] {
-                break;
-            }
-        }
-        games += 1;
-        end = at;
-    }
-    Ok((games, end))
-}
-
 #[cfg(test)]
 mod tests {
+    use super::game_log::{journal_of, part_of, settings_file, settings_text};
     use super::*;
+    use std::fs::File;
     use std::sync::atomic::Ordering::Relaxed;
-    use tandem_data::{Cursor, OnError, RecordReader};
+    use tandem_data::{Cursor, OnError, Options, RecordReader, Source};
     use tandem_search::{Bootstrap, Evaluator};
 
     struct Silent;
@@ -384,19 +267,22 @@ mod tests {
         let whole: Vec<Vec<u8>> =
             (0..2).map(|worker| std::fs::read(file_of(&dir.join("whole"), worker, 2)).unwrap()).collect();
 
-        // Zeros at the end of a file are not counted as a game.
-        let filled = [&whole[0][..], &[0; 100]].concat();
-        assert_eq!(count_games(&filled[..]).unwrap(), count_games(&whole[0][..]).unwrap());
-
-        // The same games, interrupted within a game of each worker.
+        // The same games, interrupted within a game of each worker of an earlier version, which stored the
+        // settings and no checksums.
         let stem = dir.join("broken");
         for (worker, bytes) in whole.iter().enumerate() {
             let part = part_of(&file_of(&stem, worker, 2));
-            check_settings(&part, &settings(6, 2)).unwrap();
+            std::fs::write(settings_file(&part), settings_text(&settings(6, 2)) + "\n").unwrap();
             std::fs::write(&part, &bytes[..bytes.len() * (worker + 1) / 3]).unwrap();
         }
-        let report = play(&settings(6, 2), &stem, &go, &mut Silent).unwrap();
+        let mut notices = Notices::default();
+        let report = play(&settings(6, 2), &stem, &go, &mut notices).unwrap();
         assert!(report.earlier > 0 && report.earlier < 6, "{report:?}");
+        assert!(
+            notices.0.concat().contains("begun by an earlier version without checksums"),
+            "{:?}",
+            notices.0
+        );
         for (worker, bytes) in whole.iter().enumerate() {
             assert_eq!(std::fs::read(file_of(&stem, worker, 2)).unwrap(), *bytes);
         }
@@ -405,6 +291,73 @@ mod tests {
         let all = records(&file_of(&stem, 0, 2));
         assert_eq!(all.iter().filter(|record| record.starts_game).count(), 3);
         assert!(all.iter().all(|record| record.result.is_some() && record.score.is_some()));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[derive(Default)]
+    struct Notices(Vec<String>);
+    impl PlayObserver for Notices {
+        fn on_notice(&mut self, text: &str) {
+            self.0.push(text.into());
+        }
+    }
+
+    /// Stops a run after a number of games.
+    struct StopAfter(u64, Arc<AtomicBool>);
+    impl PlayObserver for StopAfter {
+        fn on_game(&mut self, games: u64, _: u64, _: u64) {
+            self.1.store(games >= self.0, Relaxed);
+        }
+    }
+
+    #[test]
+    fn damaged_games_are_noticed_and_those_at_the_end_are_played_again() {
+        let dir = directory("damaged");
+        let go = Arc::new(AtomicBool::new(false));
+        play(&settings(5, 1), &dir.join("whole"), &go, &mut Silent).unwrap();
+        let whole = std::fs::read(file_of(&dir.join("whole"), 0, 1)).unwrap();
+        let stem = dir.join("x");
+        let stop = Arc::new(AtomicBool::new(false));
+        play(&settings(5, 1), &stem, &stop, &mut StopAfter(4, Arc::clone(&stop))).unwrap();
+        let part = part_of(&file_of(&stem, 0, 1));
+        let (games, journal) = (std::fs::read(&part).unwrap(), std::fs::read(journal_of(&part)).unwrap());
+        assert!(whole.starts_with(&games));
+        let resume = |notices: &mut Notices| {
+            go.store(false, Relaxed);
+            play(&settings(5, 1), &stem, &go, notices)
+        };
+
+        // A bit of the first game: the others behind it are intact, so the file did not end there.
+        let mut flipped = games.clone();
+        flipped[40] ^= 1;
+        std::fs::write(&part, &flipped).unwrap();
+        let error = resume(&mut Notices::default()).unwrap_err().to_string();
+        assert!(error.contains("x-0-of-1.vf.part: game 1 (from byte 0) is damaged"), "{error}");
+        assert_eq!(std::fs::read(&part).unwrap(), flipped, "a refused file stays");
+
+        // A journal that was removed or emptied, and one of other settings.
+        std::fs::write(&part, &games).unwrap();
+        std::fs::write(journal_of(&part), b"").unwrap();
+        let error = resume(&mut Notices::default()).unwrap_err().to_string();
+        assert!(error.contains("its journal"), "{error}");
+        std::fs::remove_file(journal_of(&part)).unwrap();
+        assert!(resume(&mut Notices::default()).unwrap_err().to_string().contains("its journal"));
+
+        // The last game has a flipped bit; the last two are gone; the end is filled with zeros.
+        let mut last = games.clone();
+        *last.last_chunk_mut::<8>().unwrap() = [7; 8];
+        let third = games.len() / 2;
+        let zeros = [&games[..third], &vec![0; games.len() - third]].concat();
+        for damaged in [last, games[..third].to_vec(), zeros] {
+            std::fs::write(&part, &damaged).unwrap();
+            std::fs::write(journal_of(&part), &journal).unwrap();
+            let mut notices = Notices::default();
+            resume(&mut notices).unwrap();
+            assert!(notices.0.concat().contains("played again"), "{:?}", notices.0);
+            assert!(std::fs::read(file_of(&stem, 0, 1)).unwrap() == whole);
+            assert!(!journal_of(&part).exists() && !part.exists());
+            std::fs::remove_file(file_of(&stem, 0, 1)).unwrap();
+        }
         std::fs::remove_dir_all(dir).unwrap();
     }
 
