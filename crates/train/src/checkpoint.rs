@@ -1,8 +1,9 @@
 //! Checkpoints: files that hold everything needed to resume a run exactly.
 //!
 //! A checkpoint is a safetensors file with the parameters and optimiser buffers as tensors, and the recipe,
-//! the step and the run's progress as metadata, alike for all kinds of networks. Names in the file are older
-//! than those in the code, and stay as they are so that old checkpoints can be read.
+//! the step and the run's progress as metadata, alike for all kinds of networks. A checksum covers the whole
+//! file, so that damage is noticed and an older checkpoint is used. Names in the file are older than those in
+//! the code, and stay as they are so that old checkpoints can be read.
 
 mod container;
 mod folder;
@@ -13,7 +14,7 @@ use crate::pool::DataCursor;
 use crate::recipe::{Recipe, RecipeError};
 use crate::state::State;
 use crate::trainer::Job;
-use container::{Metadata, read_tensors, write_tensors};
+use container::{Contents, Metadata, read_tensors, write_tensors};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use tandem_nnue::FloatNetwork;
@@ -140,13 +141,19 @@ impl<R: RunRecipe> Checkpoint<R> {
     ///
     /// If the file cannot be read, or is not an intact checkpoint of this kind of network.
     pub fn load(path: &Path) -> Result<Self, CheckpointError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
-        Self::from_bytes(&bytes).map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+        Self::load_checked(path).map(|(checkpoint, _)| checkpoint)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
-        let (metadata, mut tensors) = read_tensors(bytes, R::CHECKPOINT_KIND)?;
+    /// Reads a checkpoint, and returns false with it if it has no checksum, as in earlier versions.
+    fn load_checked(path: &Path) -> Result<(Self, bool), CheckpointError> {
+        let mut bytes =
+            std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.into(), source })?;
+        Self::from_bytes(&mut bytes)
+            .map_err(|problem| CheckpointError::Damaged { path: path.into(), problem })
+    }
+
+    fn from_bytes(bytes: &mut [u8]) -> Result<(Self, bool), String> {
+        let Contents { metadata, mut tensors, has_checksum } = read_tensors(bytes, R::CHECKPOINT_KIND)?;
         // Checkpoints of earlier versions have neither of these if they are not used.
         let count = |name: &str| metadata.find(name).map_or(Ok(0), |_| metadata.integer(name));
         let mut state = State {
@@ -171,7 +178,7 @@ impl<R: RunRecipe> Checkpoint<R> {
             progress: metadata.json("standing")?,
         };
         R::check(&checkpoint)?;
-        Ok(checkpoint)
+        Ok((checkpoint, has_checksum))
     }
 }
 
@@ -198,6 +205,7 @@ impl Checkpoint {
 mod tests {
     use super::*;
     use crate::transformer::TransformerRecipe;
+    use std::cell::RefCell;
 
     fn checkpoint(step: u64) -> Checkpoint {
         let text = "name = \"x\"\n[data]\ntrain = [{ path = \"x.bf\" }]\n[network]\nfeatures = \"768\"\naccumulator = 32\n";
@@ -216,6 +224,98 @@ mod tests {
         }
     }
 
+    fn newest_of(checkpoints: &Checkpoints) -> Result<Option<Checkpoint>, CheckpointError> {
+        checkpoints.newest(&mut |_| ())
+    }
+
+    #[test]
+    fn any_damage_is_noticed_and_an_older_checkpoint_is_used() {
+        let folder = std::env::temp_dir().join(format!("tandem-damaged-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let checkpoints = Checkpoints::new(&folder, 2);
+        for step in [5, 10] {
+            checkpoints.save(&checkpoint(step), false).unwrap();
+        }
+        let newest_path = checkpoints.list()[1].1.clone();
+        let whole = std::fs::read(&newest_path).unwrap();
+        let notices = RefCell::new(Vec::new());
+        let newest = || checkpoints.newest::<Recipe>(&mut |notice| notices.borrow_mut().push(notice));
+        assert_eq!(newest().unwrap().unwrap().state.step, 10);
+        assert_eq!(notices.take(), [""; 0]);
+
+        // Bits everywhere in the header, which has the checksum itself, and some among the parameters.
+        let header = 8 + u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        let mut random = tandem_util::random::SplitMix::new(3);
+        let flips = (0..header).chain((header..whole.len()).step_by(997));
+        let flipped = flips.map(|at| {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << random.below(8);
+            bytes
+        });
+        let zeroed = [whole.len() / 2, header, 8].map(|from| {
+            let mut bytes = whole.clone();
+            bytes[from..].fill(0);
+            bytes
+        });
+        for (index, damaged) in flipped.chain(zeroed).enumerate() {
+            assert!(damaged != whole, "{index}: not damaged");
+            let error = Checkpoint::<Recipe>::from_bytes(&mut damaged.clone()).err();
+            assert!(error.is_some(), "{index}: accepted");
+            if index % 100 == 0 {
+                std::fs::write(&newest_path, &damaged).unwrap();
+                assert_eq!(newest().unwrap().unwrap().state.step, 5, "{index}");
+                let notice = notices.take().concat();
+                assert!(notice.contains("step-000000010.checkpoint: not a checkpoint: "), "{notice}");
+                assert!(notice.contains("going on from step-000000005.checkpoint"), "{notice}");
+            }
+        }
+
+        // A damaged checkpoint of a stopped run is named too, and without another one it is an error.
+        std::fs::write(&newest_path, &whole).unwrap();
+        checkpoints.save_stopped(&checkpoint(12)).unwrap();
+        let mut stopped = std::fs::read(checkpoints.stopped()).unwrap();
+        *stopped.last_mut().unwrap() ^= 1;
+        std::fs::write(checkpoints.stopped(), stopped).unwrap();
+        assert_eq!(newest().unwrap().unwrap().state.step, 10);
+        assert!(
+            notices.take().concat().contains("stopped.checkpoint: not a checkpoint: damaged: its checksum")
+        );
+        for (_, path) in checkpoints.list() {
+            std::fs::write(path, b"").unwrap();
+        }
+        assert!(newest().is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_without_a_checksum_is_read_with_a_notice() {
+        let folder = std::env::temp_dir().join(format!("tandem-unchecked-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let checkpoints = Checkpoints::new(&folder, 2);
+        checkpoints.save(&checkpoint(5), false).unwrap();
+        let path = checkpoints.list()[0].1.clone();
+        std::fs::write(&path, without_checksum(&std::fs::read(&path).unwrap())).unwrap();
+        let mut notices = Vec::new();
+        let found = checkpoints.newest::<Recipe>(&mut |notice| notices.push(notice)).unwrap();
+        assert_eq!(found, Some(checkpoint(5)));
+        assert!(notices.concat().contains("step-000000005.checkpoint has no checksum"), "{notices:?}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A checkpoint as earlier versions wrote it.
+    fn without_checksum(bytes: &[u8]) -> Vec<u8> {
+        let (len, rest) = bytes.split_first_chunk::<8>().unwrap();
+        let (header, tensors) = rest.split_at(u64::from_le_bytes(*len) as usize);
+        let header = std::str::from_utf8(header).unwrap();
+        let start = header.find("\"checksum\":").unwrap();
+        let end = start + header[start..].find(',').unwrap() + 1;
+        let mut shorter = format!("{}{}", &header[..start], &header[end..]);
+        while !shorter.len().is_multiple_of(8) {
+            shorter.push(' ');
+        }
+        [&(shorter.len() as u64).to_le_bytes(), shorter.as_bytes(), tensors].concat()
+    }
+
     #[test]
     fn a_checkpoint_is_restored_exactly_and_damage_is_reported() {
         let folder = std::env::temp_dir().join(format!("tandem-checkpoint-{}", std::process::id()));
@@ -225,7 +325,7 @@ mod tests {
             checkpoints.save(&checkpoint(step), step == 5).unwrap();
         }
         assert_eq!(checkpoints.list().iter().map(|(step, _)| *step).collect::<Vec<_>>(), [10, 15]);
-        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(15)));
+        assert_eq!(newest_of(&checkpoints).unwrap(), Some(checkpoint(15)));
         let again = folder.join("again");
         checkpoint(15).save(&again).unwrap();
         let newest = checkpoints.list()[1].1.clone();
@@ -243,17 +343,17 @@ mod tests {
                 "{len}"
             );
         }
-        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(10)));
+        assert_eq!(newest_of(&checkpoints).unwrap(), Some(checkpoint(10)));
         checkpoints.save_stopped(&checkpoint(12)).unwrap();
-        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(12)));
+        assert_eq!(newest_of(&checkpoints).unwrap(), Some(checkpoint(12)));
         // Only unreadable checkpoints are an error, unlike none at all.
         for path in checkpoints.list().into_iter().map(|(_, path)| path).chain([checkpoints.stopped()]) {
             std::fs::write(path, b"").unwrap();
         }
-        assert!(checkpoints.newest::<Recipe>().is_err());
+        assert!(newest_of(&checkpoints).is_err());
         checkpoints.save(&checkpoint(3), false).unwrap();
-        assert_eq!(checkpoints.newest().unwrap(), Some(checkpoint(3)));
-        assert_eq!(Checkpoints::new(&folder.join("none"), 1).newest::<Recipe>().unwrap(), None);
+        assert_eq!(newest_of(&checkpoints).unwrap(), Some(checkpoint(3)));
+        assert_eq!(newest_of(&Checkpoints::new(&folder.join("none"), 1)).unwrap(), None);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -40,6 +40,9 @@ pub struct RunOptions<'a> {
 /// Progress of a run, reported to the caller while it goes on; logs are written without it.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// Something that the user should know although the run goes on, for example that a checkpoint is damaged
+    /// and an older one is used.
+    Notice(&'a str),
     /// Data is prepared before the first step: records evaluated so far, of all that a selector learns from.
     Preparing {
         /// Number of records handled so far.
@@ -194,7 +197,8 @@ impl<T: Task> Run<T> {
         let folder = options.folder;
         let invalid = |problem: String| RunError::Folder { path: folder.into(), problem };
         let lock = if task.process().is_first() { Some(lock_folder(folder)?) } else { None };
-        let newest = resume_point::<T::Recipe>(folder, options.resume)?;
+        let mut notice = |text: String| watch(Event::Notice(&text));
+        let newest = resume_point::<T::Recipe>(folder, options.resume, &mut notice)?;
         let bases = task.bases();
         if let Some(found) = &newest {
             if found.recipe != *task.recipe() {

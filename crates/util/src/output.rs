@@ -1,7 +1,8 @@
 //! Writing files atomically: a file appears complete or not at all.
 //!
 //! Networks, data sets and checkpoints take minutes to write, so an interrupted program must not leave half
-//! of one under its final name.
+//! of one under its final name. A killed program leaves its temporary file, which the next one that writes the
+//! same file removes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,6 +21,9 @@ pub struct AtomicFile {
     paths: Option<Paths>,
 }
 
+/// Number of temporary files that this process has created, which is part of their names.
+static CREATED: AtomicU64 = AtomicU64::new(0);
+
 /// Temporary and final path of a file.
 #[derive(Debug)]
 struct Paths {
@@ -30,7 +34,6 @@ struct Paths {
 impl Paths {
     /// A temporary name that no other file of this process or another one uses.
     fn new(path: PathBuf) -> io::Result<Self> {
-        static CREATED: AtomicU64 = AtomicU64::new(0);
         let name = path.file_name().ok_or_else(|| io::Error::other("not the name of a file"))?;
         let mut temporary = name.to_owned();
         temporary.push(format!(".{}-{}.part", std::process::id(), CREATED.fetch_add(1, Relaxed)));
@@ -57,8 +60,13 @@ impl AtomicFile {
             }
             _ => {}
         }
-        let paths = Paths::new(end_of_links(path)?)?;
-        Ok(Self { file: Some(File::create(&paths.temporary)?), paths: Some(paths) })
+        let path = end_of_links(path)?;
+        remove_stale_parts(&path);
+        let paths = Paths::new(path)?;
+        let file = File::create(&paths.temporary)?;
+        // The lock says that the file is in use. On a file system without locks, the process id has to suffice.
+        let _ = file.try_lock();
+        Ok(Self { file: Some(file), paths: Some(paths) })
     }
 
     /// Flushes the file to the disk and moves it to its final path.
@@ -72,11 +80,8 @@ impl AtomicFile {
         drop(file);
         let moved = synced.and_then(|()| fs::rename(&paths.temporary, &paths.path));
         moved.inspect_err(|_| paths.discard())?;
-        // The directory entry must reach the disk too. Not every file system supports this, and the file
-        // exists already.
-        let parent = paths.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let _ = File::open(parent.unwrap_or(Path::new("."))).and_then(|directory| directory.sync_all());
-        Ok(())
+        // The directory entry must reach the disk too.
+        sync_folder(folder_of(&paths.path))
     }
 }
 
@@ -98,6 +103,80 @@ impl Write for AtomicFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }
+}
+
+/// Waits until the names of the files in a folder are on the disk: those that were created, renamed and removed.
+/// Does nothing on systems and file systems that do not support it.
+///
+/// # Errors
+///
+/// Fails if the disk reports an error.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    let Ok(folder) = File::open(folder) else { return Ok(()) };
+    match folder.sync_all() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
+/// Removes temporary files that killed processes have left beside `path` and for it. Those of running processes
+/// stay, and so do files whose lock another process holds, for example one on another machine.
+fn remove_stale_parts(path: &Path) {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
+    let entries = fs::read_dir(folder_of(path)).into_iter().flatten().flatten();
+    for part in
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(|part| is_stale_name(part, name)))
+    {
+        let is_free = File::options().write(true).open(part.path()).is_ok_and(|file| file.try_lock().is_ok());
+        if is_free {
+            // A file that stays does no harm.
+            let _ = fs::remove_file(part.path());
+        }
+    }
+}
+
+/// True if `part` is the name of a temporary file for `name` by a process that has ended.
+fn is_stale_name(part: &str, name: &str) -> bool {
+    let numbers = || part.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".part")?.split_once('-');
+    let Some((Ok(process), Ok(number))) = numbers().map(|(a, b)| (a.parse::<u32>(), b.parse::<u64>())) else {
+        return false;
+    };
+    if process == std::process::id() {
+        // An earlier process had the same id, as in containers.
+        return number >= CREATED.load(Relaxed);
+    }
+    // Where there is no /proc, the lock decides alone.
+    !Path::new("/proc").join(process.to_string()).exists()
+}
+
+/// Creates a file without a name in a folder, for temporary data: the operating system removes it when it is closed,
+/// however the program ends.
+///
+/// # Errors
+///
+/// Fails if the folder is missing or not writable.
+pub fn unnamed_file(folder: &Path) -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let unnamed = File::options().read(true).write(true).custom_flags(libc::O_TMPFILE).open(folder);
+        // Some file systems do not support it.
+        if unnamed.is_ok() {
+            return unnamed;
+        }
+    }
+    let number = CREATED.fetch_add(1, Relaxed);
+    let path = folder.join(format!(".tandem-{}-{number}.part", std::process::id()));
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+/// Folder that contains a file.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Target of a chain of symbolic links; it need not exist yet.
@@ -148,6 +227,59 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         assert!(write_atomically(&dir.join("no/such/x"), b"").is_err());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn only_parts_of_ended_processes_are_removed() {
+        let dir = directory("stale");
+        let path = dir.join("x.csv");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended = child.id();
+        child.wait().unwrap();
+        let own = std::process::id();
+        let stale = [format!("x.csv.{ended}-0.part"), format!("x.csv.{own}-{}.part", u64::MAX)];
+        let others = [
+            "x.csv.1-0.part".to_owned(),
+            format!("y.csv.{ended}-0.part"),
+            format!("x.csv.{ended}-0.part.bak"),
+            format!("x.csv.{ended}.part"),
+            format!("x.csv.{ended}-x.part"),
+            format!("x.csv.{ended}-1.part"),
+        ];
+        for name in stale.iter().chain(&others) {
+            fs::write(dir.join(name), b"half").unwrap();
+        }
+        let held = File::open(dir.join(&others[5])).unwrap();
+        held.lock().unwrap();
+        let in_use = AtomicFile::create(&path).unwrap();
+        write_atomically(&path, b"whole").unwrap();
+        let in_use_path = in_use.paths.as_ref().unwrap().temporary.clone();
+        assert!(in_use_path.exists(), "another thread writes it");
+        drop(in_use);
+        let mut left: Vec<String> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        let mut expected = [&["x.csv".to_owned()][..], &others].concat();
+        expected.sort();
+        assert_eq!(left, expected);
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_file_without_a_name_leaves_nothing() {
+        use io::{Read, Seek};
+        let dir = directory("unnamed");
+        let mut file = unnamed_file(&dir).unwrap();
+        file.write_all(b"data").unwrap();
+        file.rewind().unwrap();
+        let mut read = String::new();
+        file.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "data");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        assert!(unnamed_file(&dir.join("none")).is_err());
         fs::remove_dir_all(&dir).unwrap();
     }
 

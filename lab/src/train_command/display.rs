@@ -21,6 +21,7 @@ impl Display {
     /// Shows what has happened in a run.
     pub(super) fn show(&mut self, event: Event<'_>) {
         match event {
+            Event::Notice(text) => errln!("{text}"),
             Event::Preparing { .. } => {}
             Event::Begin { step, steps, checkpoint_size, checkpoints, baseline } => {
                 if checkpoint_size * checkpoints >= LARGE_RUN {

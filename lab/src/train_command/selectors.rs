@@ -31,6 +31,7 @@ pub(super) fn train(args: &TrainArgs, recipe: &SelectorRecipe) -> Result<(), Lab
     let mut progress = None;
     let (mut train_loss, mut steps_per_epoch) = (f64::NAN, 1);
     let outcome = train_selector(recipe, &options, &mut |event| match event {
+        Event::Notice(text) => errln!("{text}"),
         Event::Preparing { done, all } => {
             progress.get_or_insert_with(|| Progress::new("cases", Some(all as u64))).set(done as u64);
         }

@@ -2,6 +2,7 @@
 
 use super::{Checkpoint, CheckpointError, RunRecipe};
 use std::path::{Path, PathBuf};
+use tandem_util::output;
 
 /// The checkpoints in a run's folder: the last few, the best one, and one of a stopped run.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl Checkpoints {
     ///
     /// # Errors
     ///
-    /// If a file cannot be written; failing to remove an old one is not an error.
+    /// If a file cannot be written, or does not reach the disk; failing to remove an old one is not an error.
     pub fn save<R: RunRecipe>(
         &self,
         checkpoint: &Checkpoint<R>,
@@ -59,6 +60,9 @@ impl Checkpoints {
         } else {
             checkpoint.save(&path)?;
         }
+        // Before older ones are removed, the name of the new one must be on the disk, as its contents are.
+        output::sync_folder(&self.folder)
+            .map_err(|source| CheckpointError::Io { path: self.folder.clone(), source })?;
         // Checkpoints of later steps belong to another run.
         let earlier = |(step, _): &(u64, PathBuf)| *step <= checkpoint.state.step;
         let all: Vec<(u64, PathBuf)> = self.list().into_iter().filter(earlier).collect();
@@ -100,31 +104,50 @@ impl Checkpoints {
     }
 
     /// The newest readable checkpoint, or `None` if there are no checkpoints. A damaged one is skipped in
-    /// favour of an older one.
+    /// favour of an older one; `notice` receives a line about each such file, and about a checkpoint of an
+    /// earlier version, which has no checksum.
     ///
     /// # Errors
     ///
     /// If there are checkpoints but none of them can be read.
-    pub fn newest<R: RunRecipe>(&self) -> Result<Option<Checkpoint<R>>, CheckpointError> {
-        let stopped =
-            Some(self.stopped()).filter(|path| path.exists()).map(|path| Checkpoint::<R>::load(&path));
-        let mut problem = None;
-        let mut newest = None;
-        for (_, path) in self.list().iter().rev() {
-            match Checkpoint::<R>::load(path) {
-                Ok(checkpoint) => {
-                    newest = Some(checkpoint);
+    pub fn newest<R: RunRecipe>(
+        &self,
+        notice: &mut dyn FnMut(String),
+    ) -> Result<Option<Checkpoint<R>>, CheckpointError> {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut newest: Option<(Checkpoint<R>, bool, PathBuf)> = None;
+        let mut problems = Vec::new();
+        let stopped = Some(self.stopped()).filter(|path| path.exists());
+        for path in self.list().into_iter().rev().map(|(_, path)| path) {
+            match Checkpoint::load_checked(&path) {
+                Ok((checkpoint, has_checksum)) => {
+                    newest = Some((checkpoint, has_checksum, path));
                     break;
                 }
-                Err(error) => problem = problem.or(Some(error)),
+                Err(error) => problems.push(error),
             }
         }
-        match (stopped, newest) {
-            (Some(Ok(stopped)), Some(newest)) if newest.state.step > stopped.state.step => Ok(Some(newest)),
-            (Some(Ok(stopped)), _) => Ok(Some(stopped)),
-            (_, Some(newest)) => Ok(Some(newest)),
-            (Some(Err(error)), None) => Err(error),
-            (None, None) => problem.map_or(Ok(None), Err),
+        match stopped.map(|path| (Checkpoint::load_checked(&path), path)) {
+            Some((Ok((checkpoint, has_checksum)), path))
+                if newest.as_ref().is_none_or(|(newest, ..)| newest.state.step <= checkpoint.state.step) =>
+            {
+                newest = Some((checkpoint, has_checksum, path));
+            }
+            Some((Err(error), _)) => problems.insert(0, error),
+            _ => {}
         }
+        let Some((checkpoint, has_checksum, path)) = newest else {
+            return problems.into_iter().next().map_or(Ok(None), Err);
+        };
+        for problem in problems {
+            notice(format!("{problem}; going on from {}", name(&path)));
+        }
+        if !has_checksum {
+            let name = name(&path);
+            notice(format!(
+                "{name} has no checksum (an earlier version wrote it), so damage may go unnoticed"
+            ));
+        }
+        Ok(Some(checkpoint))
     }
 }

@@ -51,7 +51,8 @@ pub(super) fn discard_empty(folder: &Path) {
     }
 }
 
-/// The newest checkpoint in a folder, or `None` for a new run.
+/// The newest checkpoint in a folder, or `None` for a new run. `notice` receives a line about each damaged
+/// one.
 ///
 /// # Errors
 ///
@@ -59,8 +60,9 @@ pub(super) fn discard_empty(folder: &Path) {
 pub(super) fn resume_point<R: RunRecipe>(
     folder: &Path,
     resume: bool,
+    notice: &mut dyn FnMut(String),
 ) -> Result<Option<Checkpoint<R>>, RunError> {
-    let newest = Checkpoints::new(folder, 1).newest()?;
+    let newest = Checkpoints::new(folder, 1).newest(notice)?;
     if newest.is_some() && !resume {
         let problem = "there is a run in this folder: --resume goes on with it, --run names another folder";
         return Err(RunError::Folder { path: folder.into(), problem: problem.into() });
