@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C and SIGTERM: the first asks long work to stop cleanly, the second ends the program at
-//! once.
+//! Handling of signals. The first Ctrl-C or SIGTERM asks long work to stop cleanly, the second ends the program at
+//! once. A write beyond the limit of `ulimit -f` is an error like a full disk.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -16,4 +16,12 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
         let _ = signal_hook::flag::register(signal, Arc::clone(&flag));
     }
     flag
+}
+
+/// Lets writes beyond the shell's limit of the file size (`ulimit -f`) fail with an error. By default, SIGXFSZ would
+/// end the program without a message and without removing its temporary files.
+pub(crate) fn report_file_size_limit() {
+    // The flag is not needed: a handler that returns makes the write fail.
+    #[cfg(unix)]
+    let _ = signal_hook::flag::register(signal_hook::consts::signal::SIGXFSZ, Arc::default());
 }

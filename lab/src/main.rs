@@ -88,6 +88,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    interrupt::report_file_size_limit();
     let outcome = match Cli::parse().command {
         Command::Match(args) => match_command::run(&args),
         Command::Sprt(args) => match_command::run_sprt(&args),

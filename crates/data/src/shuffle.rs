@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use tandem_util::output::AtomicFile;
+use tandem_util::output::{AtomicFile, unnamed_file};
 use tandem_util::random::SplitMix;
 
 /// Numbers of records that a finished [`shuffle`] wrote and left out.
@@ -84,16 +84,14 @@ struct Buckets {
 }
 
 impl Buckets {
-    /// Creates unlinked files: the operating system removes them when the program ends, however it ends.
+    /// Creates files without names: the operating system removes them when the program ends, however it ends.
     fn new(target: &Path, count: usize, memory: usize, seed: u64) -> Result<Self, DataError> {
         let buffer = (memory / 4 / count).clamp(1 << 12, 1 << 20);
         let mut files = Vec::with_capacity(count);
-        for number in 0..count {
-            let name = format!(".tandem-shuffle-{}-{number}", std::process::id());
-            let path = target.with_file_name(name);
-            let file = File::options().read(true).write(true).create_new(true).open(&path);
-            let file = file.map_err(DataError::io(&path))?;
-            std::fs::remove_file(&path).map_err(DataError::io(&path))?;
+        let folder =
+            target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        for _ in 0..count {
+            let file = unnamed_file(folder).map_err(DataError::io(folder))?;
             files.push(BufWriter::with_capacity(buffer, file));
         }
         Ok(Self { files, path: target.into(), random: SplitMix::new(seed) })
