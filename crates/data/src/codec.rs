@@ -22,10 +22,25 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
+    /// A fault with its reason. Reasons quote the file, where a line may have a megabyte, so the middle of a long one
+    /// is left out.
     pub(crate) fn new(byte: usize, text: impl Into<String>) -> Self {
-        Self { byte, text: text.into(), with_rest: false }
+        Self { byte, text: shortened(text.into()), with_rest: false }
     }
 }
+
+/// Text in which ... replaces the middle if it has more than [`MAX_REASON`] bytes.
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_REASON {
+        let (start, end) =
+            (text.floor_char_boundary(MAX_REASON / 2), text.ceil_char_boundary(text.len() - MAX_REASON / 2));
+        text.replace_range(start..end, " ... ");
+    }
+    text
+}
+
+/// Largest length in bytes of a reason that is printed whole.
+const MAX_REASON: usize = 400;
 
 /// Result of decoding a block: its records, and the faults between them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -215,4 +230,20 @@ pub(crate) fn lines(block: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
         at += line.len();
         (start, line.trim_ascii_end())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_shortened() {
+        assert_eq!(Problem::new(0, "short").text, "short");
+        let long = Problem::new(0, format!("start {} end", "\u{e9}".repeat(40_000))).text;
+        assert!(
+            long.len() <= MAX_REASON + 10 && long.starts_with("start ") && long.ends_with(" end"),
+            "{long}"
+        );
+        assert!(long.contains(" ... "), "{long}");
+    }
 }

@@ -19,6 +19,19 @@ pub enum DataError {
         /// Error of the operating system, for example that the disk is full.
         source: io::Error,
     },
+    /// A file whose contents end early or are damaged in their compression, or that the operating system cannot read
+    /// further.
+    #[error("{}: after record {record}, byte {byte}: {source}", path.display())]
+    Read {
+        /// File that was being read.
+        path: PathBuf,
+        /// Number of records before the fault, in the blocks that were read completely.
+        record: u64,
+        /// Number of bytes that were read, after decompression.
+        byte: u64,
+        /// Error of the decompression or of the operating system.
+        source: io::Error,
+    },
     /// A record that is malformed in its format, or whose position or move is illegal. With
     /// [`crate::OnError::Skip`] it is counted and left out instead of returned.
     #[error("{}: record {record}, byte {byte}: {problem}", path.display())]

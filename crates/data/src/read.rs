@@ -90,12 +90,10 @@ enum QueuedBlock {
 }
 
 enum Failure {
-    Io(io::Error),
+    /// Fault of the operating system or of the compression, after this many bytes of data.
+    Io { byte: u64, error: io::Error },
     /// The stream is damaged so that the end of the next block cannot be found.
-    Cut {
-        byte: u64,
-        problem: Problem,
-    },
+    Cut { byte: u64, problem: Problem },
 }
 
 /// Reads records from a list of files, one file after the other, in order.
@@ -205,8 +203,11 @@ impl RecordReader {
                     }
                     return Some(Ok(RecordBlock { records: done.records, cursor }));
                 }
-                QueuedBlock::Failure { error: Failure::Io(source), .. } => {
+                QueuedBlock::Failure { error: Failure::Io { byte: 0, error: source }, .. } => {
                     return Some(Err(DataError::Io { path: path(), source }));
+                }
+                QueuedBlock::Failure { error: Failure::Io { byte, error: source }, .. } => {
+                    return Some(Err(DataError::Read { path: path(), record: self.records, byte, source }));
                 }
                 QueuedBlock::Failure { error: Failure::Cut { byte, problem }, .. } => {
                     let error = DataError::Record {
@@ -315,14 +316,14 @@ fn cut_file(
     let (mut input, codec, used) = match source.open(read) {
         Ok(Ok(opened)) => opened,
         Ok(Err(problem)) => return fail(Failure::Cut { byte: 0, problem }),
-        Err(error) => return fail(Failure::Io(error)),
+        Err(error) => return fail(Failure::Io { byte: 0, error }),
     };
     let mut cut = codec.cut();
     let mut byte = used;
     if begin.byte > byte {
         match cut.skip_to(&mut *input, begin.byte - byte) {
             Ok(()) => byte = begin.byte,
-            Err(error) => return fail(Failure::Io(error)),
+            Err(error) => return fail(Failure::Io { byte, error }),
         }
     }
     loop {
@@ -331,7 +332,7 @@ fn cut_file(
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(()),
             Ok(Err(problem)) => return fail(Failure::Cut { byte, problem }),
-            Err(error) => return fail(Failure::Io(error)),
+            Err(error) => return fail(Failure::Io { byte: byte + bytes.len() as u64, error }),
         }
         let len = cut.length(&bytes);
         let (done, result) = channel();
@@ -409,6 +410,26 @@ mod tests {
         assert!(reader.records().next().is_some());
         assert_eq!(reader.records().count(), 20_002);
         assert_eq!(reader.skips().count, 1);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn damage_within_compressed_data_is_reported_with_its_place() {
+        let dir = std::env::temp_dir().join(format!("tandem-packed-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let text = "fen,score\n".to_owned() + &"4k3/8/8/8/8/8/8/4K3 w - - 0 1,1\n".repeat(100_000);
+        let mut packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+        packed.truncate(packed.len() - 10);
+        std::fs::write(dir.join("x.csv.zst"), packed).unwrap();
+        let sources = Source::parse(dir.join("x.csv.zst").to_str().unwrap(), &Options::default()).unwrap();
+        let mut reader = RecordReader::new(sources, 1, OnError::Stop, None, Cursor::default());
+        let error = reader.records().find_map(Result::err).unwrap();
+        let DataError::Read { record, byte, .. } = &error else { panic!("{error}") };
+        assert!(*record > 10_000 && *byte >= 32 * record, "{error}");
+        assert!(
+            error.to_string().contains(&format!("x.csv.zst: after record {record}, byte {byte}")),
+            "{error}"
+        );
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -17,6 +17,11 @@ use tandem_util::protobuf::{MessageView, Value};
 
 /// Largest uncompressed size in bytes. The largest known networks have 0.4 GB.
 const MAX_LEN: u64 = 1 << 30;
+/// Largest ratio of the uncompressed size to the compressed one for files that unpack to more than [`FREE_LEN`].
+/// Networks reach about 2, and some with many zeros 10.
+const MAX_RATIO: u64 = 32;
+/// Uncompressed size in bytes up to which any ratio is accepted.
+const FREE_LEN: u64 = 1 << 26;
 /// Largest number of blocks, far more than any network has.
 const MAX_BLOCKS: usize = 1 << 12;
 /// Highest field number among the known weights.
@@ -33,13 +38,16 @@ impl Weights {
         if !bytes.starts_with(GZIP) {
             return Self::from_unpacked(bytes);
         }
+        let max_len = (MAX_RATIO * bytes.len() as u64).clamp(FREE_LEN, MAX_LEN);
         let mut unpacked = Vec::new();
         MultiGzDecoder::new(bytes)
-            .take(MAX_LEN + 1)
+            .take(max_len + 1)
             .read_to_end(&mut unpacked)
-            .map_err(|error| LoadError::new("gzip", 0, error.to_string()))?;
-        if unpacked.len() as u64 > MAX_LEN {
-            return Err(LoadError::new("gzip", 0, format!("unpacks to more than {MAX_LEN} bytes")));
+            .map_err(|error| LoadError::new("gzip", unpacked.len(), error.to_string()))?;
+        if unpacked.len() as u64 > max_len {
+            let problem =
+                format!("{} bytes unpack to more than {max_len}, which no network does", bytes.len());
+            return Err(LoadError::new("gzip", 0, problem));
         }
         Self::from_unpacked(&unpacked)
     }

@@ -157,3 +157,12 @@ fn truncated_and_damaged_files_are_refused() {
     let error = Weights::from_lc0(&packed(&infinite)).unwrap_err().to_string();
     assert!(error.contains("embedding.squares.weight: number 0 is NaN"), "{error}");
 }
+
+/// A small file must not take gigabytes of memory.
+#[test]
+fn a_file_that_unpacks_to_far_more_than_networks_do_is_refused() {
+    let bytes = packed(&vec![0; 70 << 20]);
+    assert!(bytes.len() < 1 << 20);
+    let error = Weights::from_lc0(&bytes).unwrap_err().to_string();
+    assert!(error.contains("unpack to more than 67108864"), "{error}");
+}
