@@ -1,6 +1,6 @@
 //! `tandem-lab match`, and `tandem-lab sprt`, which is a match that stops when its test is decided.
 
-use crate::{error::LabError, interrupt, watch::Watch};
+use crate::{error::LabError, interrupt, plural::counted, watch::Watch};
 use clap::Args;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -256,13 +256,15 @@ fn check_openings(tournament: &Tournament, is_test: bool) -> Result<(), LabError
     let repeats = |engine: &EngineSpec| engine.limits.time == TimeLimit::Unlimited && engine.threads() == 1;
     if is_test && tournament.engines.iter().all(repeats) {
         return Err(LabError::Usage(format!(
-            "engines that are limited by nodes or depth alone repeat the same games, and there are {openings} openings for \
-             {pairs} pairs: give a larger book with --openings, or --games {}",
+            "engines that are limited by nodes or depth alone repeat the same games, and the book has {} for {pairs} pairs: \
+             give a larger book with --openings (`tandem-lab data openings` makes one), or --games {}",
+            counted(openings as u64, "opening", "openings"),
             2 * openings
         )));
     }
     errln!(
-        "there are {openings} openings for {pairs} pairs of games: they repeat from pair {} on",
+        "the book has {} for {pairs} pairs of games: they repeat from pair {} on",
+        counted(openings as u64, "opening", "openings"),
         openings + 1
     );
     Ok(())

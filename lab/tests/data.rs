@@ -299,6 +299,17 @@ fn what_is_left_out_or_changed_is_counted() {
     let (is_ok, error) = stderr(&["convert", "x.csv", "-o", "y.csv", "--filter", "max-pieces=2"], &dir);
     assert!(!is_ok && error.contains("max-pieces dropped 3"), "{error}");
     std::fs::write(dir.join("empty.csv"), "fen,score\n").unwrap();
+    for command in ["validate", "stats"] {
+        let (is_ok, error) = stderr(&[command, "empty.csv"], &dir);
+        assert!(!is_ok && error.contains("there are no records"), "{error}");
+    }
+    let (is_ok, error) = stderr(&["label", "empty.csv", "-o", "y.csv", "--net", "bootstrap"], &dir);
+    assert!(!is_ok && error.contains("no record is left"), "{error}");
+    for (command, key) in [("validate", "illegal_moves"), ("stats", "with_score")] {
+        let json: serde_json::Value =
+            serde_json::from_str(&run_ok(&[command, "x.csv", "--json"], &dir)).unwrap();
+        assert!(json["records"] == 3 && json[key].is_u64(), "{json}");
+    }
     let (is_ok, error) = stderr(&["shuffle", "empty.csv", "-o", "y.csv"], &dir);
     assert!(!is_ok && error.contains("no records to shuffle"), "{error}");
     assert!(!dir.join("y.csv").exists());

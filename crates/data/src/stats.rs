@@ -134,6 +134,25 @@ impl Stats {
         }
     }
 
+    /// Number of records with a move, with a score, and with a mate score.
+    pub fn fields(&self) -> [u64; 3] {
+        [self.moved, self.scored, self.mates]
+    }
+
+    /// Mean and mean absolute score in centipawns; `None` without scores.
+    pub fn mean_scores(&self) -> Option<[f64; 2]> {
+        let count = self.scored as f64;
+        (self.scored > 0).then(|| [self.score_sum / count, self.score_sizes / count])
+    }
+
+    /// The distributions: each with its name, and the label and the count of every bin.
+    pub fn histograms(&self) -> impl Iterator<Item = (&'static str, Vec<(&str, u64)>)> {
+        [&self.results, &self.phases, &self.pieces, &self.plies, &self.scores].into_iter().map(|histogram| {
+            let bins = histogram.labels.iter().map(String::as_str).zip(histogram.counts.iter().copied());
+            (histogram.name, bins.collect())
+        })
+    }
+
     /// All counts and distributions as plain text with bars, for a terminal.
     pub fn table(&self) -> String {
         let mut text = format!("{} records", self.records);
@@ -145,9 +164,7 @@ impl Stats {
             ", {} with a move, {} with a score ({} mates)",
             self.moved, self.scored, self.mates
         );
-        if self.scored > 0 {
-            let count = self.scored as f64;
-            let (mean, size) = (self.score_sum / count, self.score_sizes / count);
+        if let Some([mean, size]) = self.mean_scores() {
             let _ = writeln!(text, "mean score {mean:.1}, mean absolute score {size:.1}");
         }
         for histogram in [&self.results, &self.phases, &self.pieces, &self.plies, &self.scores] {
@@ -239,6 +256,10 @@ mod tests {
             assert_eq!(histogram.total(), stats.records, "{}", histogram.name);
         }
         assert!(stats.kings.iter().all(|squares| squares.iter().sum::<u64>() == stats.records));
+        for (name, bins) in stats.histograms() {
+            assert_eq!(bins.iter().map(|(_, count)| count).sum::<u64>(), stats.records, "{name}");
+        }
+        assert_eq!(stats.fields()[0], stats.records);
         let table = stats.table();
         assert!(table.contains("of 20 games") && table.contains("mean score"), "{table}");
         let page = stats.page("a <b>");

@@ -126,7 +126,8 @@ pub fn label(
 }
 
 /// Labels data sets and writes the result, or resumes an earlier run from `TARGET.journal`. Each labeller
-/// gets a thread of its own; `watch` receives the number of labelled positions.
+/// gets a thread of its own; `watch` receives the number of labelled positions. Without any record to write, no
+/// file is written.
 ///
 /// # Errors
 ///
@@ -245,7 +246,9 @@ pub fn label_with(
     journal.read(|block| -> Result<(), SelfPlayError> {
         block.as_chunks::<{ Record::SIZE }>().0.iter().try_for_each(|record| write(&Record::unpack(record)))
     })?;
-    writer.finish()?;
+    if report.written > 0 {
+        writer.finish()?;
+    }
     drop(journal);
     std::fs::remove_file(&path).map_err(SelfPlayError::io(path))?;
     Ok(report)

@@ -5,6 +5,7 @@ use crate::error::LabError;
 use crate::plural::counted;
 use crate::progress::Progress;
 use clap::Args;
+use serde_json::json;
 use std::path::PathBuf;
 use tandem_data::*;
 
@@ -40,7 +41,7 @@ pub(super) fn count(args: &CountArgs) -> Result<(), LabError> {
         let skipped = reader.skips().count;
         outln!(
             "{}",
-            serde_json::json!({
+            json!({
                 "records": records, "games": games, "wins": wins, "draws": draws, "losses": losses, "skipped": skipped
             })
         );
@@ -199,6 +200,9 @@ pub(crate) struct StatsArgs {
     /// Also write an HTML page with histograms to this file
     #[arg(long)]
     html: Option<PathBuf>,
+    /// Print the statistics as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
@@ -212,11 +216,34 @@ pub(super) fn stats(args: &StatsArgs) -> Result<(), LabError> {
     }
     progress.finish();
     report_skips(reader.skips());
-    out!("{}", stats.table());
+    fail_without_records(stats.records)?;
+    if args.json {
+        let [moves, scores, mates] = stats.fields();
+        let distributions: serde_json::Map<String, serde_json::Value> = stats
+            .histograms()
+            .map(|(name, bins)| {
+                let bins: Vec<_> =
+                    bins.iter().map(|(from, count)| json!({ "bin": from, "count": count })).collect();
+                (name.to_owned(), bins.into())
+            })
+            .collect();
+        let means = stats.mean_scores();
+        outln!(
+            "{:#}",
+            json!({
+                "records": stats.records, "games": stats.games, "with_move": moves, "with_score": scores,
+                "mates": mates, "mean_score": means.map(|[mean, _]| mean),
+                "mean_absolute_score": means.map(|[_, size]| size), "skipped": reader.skips().count,
+                "distributions": distributions,
+            })
+        );
+    } else {
+        out!("{}", stats.table());
+    }
     if let Some(path) = &args.html {
         let page = stats.page(&args.input.inputs.join(", "));
         tandem_util::output::write_atomically(path, page.as_bytes()).map_err(LabError::file(path))?;
-        outln!("\n{}: HTML page", path.display());
+        errln!("{}: HTML page", path.display());
     }
     fail_on_lost_files(reader.skips().lost_files)
 }
@@ -237,6 +264,15 @@ pub(crate) struct ValidateArgs {
     /// lost the game counts as a contradiction
     #[arg(long, default_value_t = 600)]
     clear: i16,
+    /// Print the counts and the worst records as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Fails if there was no record to look at.
+fn fail_without_records(records: u64) -> Result<(), LabError> {
+    let problem = "there are no records, or the filter dropped all of them";
+    if records > 0 { Ok(()) } else { Err(LabError::Usage(problem.into())) }
 }
 
 pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
@@ -250,6 +286,23 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
     }
     let summary = progress.finish();
     report_skips(reader.skips());
+    fail_without_records(validator.records + reader.skips().count)?;
+    if args.json {
+        let worst: Vec<_> = validator
+            .worst()
+            .iter()
+            .map(|fault| json!({ "record": fault.record, "position": fault.position, "problem": fault.problem }))
+            .collect();
+        outln!(
+            "{:#}",
+            json!({
+                "records": validator.records, "illegal_positions": validator.bad_positions,
+                "illegal_moves": validator.bad_moves, "clear_scores": validator.clear_scores,
+                "contradictions": validator.contradictions, "skipped": reader.skips().count, "worst": worst,
+            })
+        );
+        return verdict(&validator, reader.skips().count);
+    }
     outln!("{summary}");
     outln!(
         "{} illegal, {} illegal",
@@ -264,7 +317,12 @@ pub(super) fn validate(args: &ValidateArgs) -> Result<(), LabError> {
     for violation in validator.worst() {
         outln!("  record {}: {} ({})", violation.record, violation.problem, violation.position);
     }
-    if validator.is_legal() && reader.skips().count == 0 {
+    verdict(&validator, reader.skips().count)
+}
+
+/// Fails if a record is illegal or broken.
+fn verdict(validator: &Validator, skipped: u64) -> Result<(), LabError> {
+    if validator.is_legal() && skipped == 0 {
         Ok(())
     } else {
         Err(LabError::Usage("the data is invalid".into()))

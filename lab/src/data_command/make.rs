@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::error::LabError;
 use crate::evaluator::{ensemble, evaluator};
 use crate::interrupt;
+use crate::plural::counted;
 use crate::progress::Progress;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,15 @@ impl LabelProgress {
             return Err(LabError::interrupted());
         }
         let rest = with_rest_remark(report.with_rest);
-        outln!("{}: {} records, {} skipped{rest}", target.display(), report.written, report.skipped);
+        if report.written == 0 {
+            return Err(LabError::Usage(format!(
+                "{}: no record is left to be written ({} skipped{rest}); the file was not created",
+                target.display(),
+                report.skipped
+            )));
+        }
+        let records = counted(report.written, "record", "records");
+        outln!("{}: {records}, {} skipped{rest}", target.display(), report.skipped);
         fail_on_lost_files(report.lost_files)
     }
 }
