@@ -9,6 +9,7 @@ mod output;
 
 mod any_network;
 mod board_art;
+mod compliance_command;
 mod data_command;
 mod device;
 mod distance;
@@ -71,6 +72,7 @@ enum Command {
     Elo(elo_command::EloArgs),
     Suite(suite_command::SuiteArgs),
     Puzzles(puzzles_command::PuzzlesArgs),
+    Compliance(compliance_command::ComplianceArgs),
     Play(play_command::PlayArgs),
     Inspect(inspect_command::InspectArgs),
     Eval(eval_command::EvalArgs),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Elo(args) => elo_command::run(&args),
         Command::Suite(args) => suite_command::run(&args),
         Command::Puzzles(args) => puzzles_command::run(&args),
+        Command::Compliance(args) => compliance_command::run(&args),
         Command::Play(args) => play_command::run(&args),
         Command::Inspect(args) => inspect_command::run(&args),
         Command::Eval(args) => eval_command::run(&args),

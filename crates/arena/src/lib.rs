@@ -25,6 +25,8 @@ mod adjudication;
 mod affinity;
 mod analyst_pool;
 mod book;
+mod child;
+pub mod compliance;
 mod game;
 mod in_process;
 mod info;

@@ -1,6 +1,6 @@
 //! Options that a UCI engine announces, and the check that a setting fits them before it is sent.
 
-use crate::process::clip;
+use crate::child::clip;
 use thiserror::Error;
 
 /// Error for a setting that an engine does not accept.
@@ -53,6 +53,8 @@ pub struct UciOption {
     pub name: String,
     /// Type of the option and its accepted values.
     pub kind: OptionKind,
+    /// Value that the engine starts with, if it announces one.
+    pub default: Option<String>,
 }
 
 impl UciOption {
@@ -76,7 +78,37 @@ impl UciOption {
             "button" => OptionKind::Button,
             _ => OptionKind::Text,
         };
-        Some(Self { name: name.trim().to_owned(), kind })
+        let default = rest.split_once("default").map(|(_, rest)| {
+            let end = [" min ", " max ", " var "].iter().filter_map(|key| rest.find(key)).min();
+            rest[..end.unwrap_or(rest.len())].trim().to_owned()
+        });
+        Some(Self { name: name.trim().to_owned(), kind, default })
+    }
+
+    /// Describes a faulty announcement: an option without a name, a range without values, or a default that the
+    /// option does not accept. `None` if there is no fault.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        if self.name.is_empty() {
+            return Some("the option has no name");
+        }
+        let default = self.default.as_deref();
+        match &self.kind {
+            OptionKind::Spin { min, max } => {
+                let value = default.and_then(|value| value.parse::<i64>().ok());
+                match value {
+                    _ if min > max => Some("the smallest value exceeds the largest"),
+                    Some(value) if (min..=max).contains(&&value) => None,
+                    _ => Some("the default is not in the range"),
+                }
+            }
+            OptionKind::Combo(choices) if !choices.iter().any(|choice| Some(choice.as_str()) == default) => {
+                Some("the default is not among the choices")
+            }
+            OptionKind::Check if !matches!(default, Some("true" | "false")) => {
+                Some("the default is neither true nor false")
+            }
+            _ => None,
+        }
     }
 
     /// Returns the `setoption` command for a setting. Names are compared without regard to case, as UCI
@@ -137,6 +169,24 @@ mod tests {
         assert_eq!(set("Style", "Very Risky").unwrap(), "setoption name Style value Very Risky\n");
         assert_eq!(set("Clear Hash", "").unwrap(), "setoption name Clear Hash\n");
         assert_eq!(set("EvalFile", "/a b").unwrap(), "setoption name EvalFile value /a b\n");
+    }
+
+    #[test]
+    fn announcements_are_checked() {
+        let problem = |line: &str| UciOption::parse(line).unwrap().problem();
+        assert!(options().iter().all(|option| option.problem().is_none()));
+        assert_eq!(options()[2].default.as_deref(), Some("Normal"));
+        assert_eq!(options()[5].default.as_deref(), Some("nn.nnue"));
+        for line in [
+            "option name Hash type spin default 0 min 1 max 1024",
+            "option name Hash type spin default 16 min 1024 max 1",
+            "option name Hash type spin min 1 max 1024",
+            "option name Style type combo default Wild var Solid var Normal",
+            "option name Ponder type check default no",
+            "option name  type check default true",
+        ] {
+            assert!(problem(line).is_some(), "{line}");
+        }
     }
 
     #[test]

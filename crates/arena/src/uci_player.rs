@@ -1,8 +1,11 @@
 //! An engine in its own process that speaks the UCI protocol: handshake, searches, pondering and timeouts.
 
-use crate::process::{EngineEvent, Process, SearchAnswer, clip};
 use crate::uci_option::{OptionError, UciOption};
 use crate::{Analysis, Analyst, ChosenMove, EngineSpec, Fault, GameSoFar, Player, PlayerClock, UciInfo};
+use crate::{
+    child::clip,
+    process::{EngineEvent, Process, SearchAnswer},
+};
 use std::fmt::Write as _;
 use std::sync::{
     Arc,
