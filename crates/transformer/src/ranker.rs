@@ -1,20 +1,20 @@
 //! Play without search: a network ranks the legal moves of a position.
 
+mod batches;
 mod method;
 mod value_estimate;
 
 pub use method::{Method, UnknownMethod, UnsupportedMethod};
 pub use value_estimate::ValueEstimate;
 
+use batches::Batches;
+
 use crate::legal::{self, Temperature, allows_repetition};
 use crate::{Mask, Network, Outputs, PositionBatch, Scratch};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tandem_chess::move_map::lc0;
 use tandem_chess::{Move, Position};
-
-/// Positions evaluated at a time. More would not be faster, and would take longer to notice that the caller
-/// has stopped waiting.
-const BATCH_SIZE: usize = 16;
 
 /// Ranks moves with a network, without search.
 ///
@@ -117,12 +117,24 @@ impl MoveRanker {
     }
 
     /// Ranks some of the legal moves, or all if `only` is empty. Once `stop` returns true the network is not
-    /// called again; the first few moves are always evaluated, so that there is a move to play.
+    /// called again; the first move is always evaluated, so that there is a move to play.
     pub fn rank_selected(
         &mut self,
         game: &mut Position,
         only: &[Move],
-        stop: impl FnMut() -> bool,
+        mut stop: impl FnMut() -> bool,
+    ) -> RankedMoves<'_> {
+        self.rank_within(game, only, |_| !stop())
+    }
+
+    /// Ranks moves as [`Self::rank_selected`] does. `may_run` says if the network may be called for as long as it is
+    /// expected to take; if not, fewer moves are evaluated at a time, or no more. A clock is then overstepped by the
+    /// error of the expectation, not by a whole batch.
+    pub fn rank_within(
+        &mut self,
+        game: &mut Position,
+        only: &[Move],
+        may_run: impl FnMut(Duration) -> bool,
     ) -> RankedMoves<'_> {
         let legal = game.legal_moves().into_iter().filter(|mv| only.is_empty() || only.contains(mv));
         self.moves.clear();
@@ -130,8 +142,8 @@ impl MoveRanker {
         let num_evaluated = match self.method {
             _ if self.moves.is_empty() => 0,
             Method::Policy => self.rank_by_policy(game),
-            Method::Value => self.rank_by_value(game, stop),
-            Method::ActionValue if self.reads_moves() => self.rank_by_action_value(game, stop),
+            Method::Value => self.rank_by_value(game, may_run),
+            Method::ActionValue if self.reads_moves() => self.rank_by_action_value(game, may_run),
             Method::ActionValue => self.rank_by_move_value(game),
         };
         let class = |scored: &ScoredMove| match scored.value {
@@ -173,7 +185,7 @@ impl MoveRanker {
     }
 
     /// Evaluates the position after each move, except where the rules decide the value.
-    fn rank_by_value(&mut self, game: &mut Position, mut stop: impl FnMut() -> bool) -> usize {
+    fn rank_by_value(&mut self, game: &mut Position, may_run: impl FnMut(Duration) -> bool) -> usize {
         let Self { network, scratch, batch, moves, to_evaluate, .. } = self;
         to_evaluate.clear();
         for (index, scored) in moves.iter_mut().enumerate() {
@@ -182,11 +194,11 @@ impl MoveRanker {
                 None => to_evaluate.push(index),
             }
         }
+        let mut batches = Batches::growing(may_run);
         let mut num_evaluated = 0;
-        for chunk in to_evaluate.chunks(BATCH_SIZE) {
-            if num_evaluated > 0 && stop() {
-                break;
-            }
+        while let Some(size) = batches.next(to_evaluate.len() - num_evaluated) {
+            let start = Instant::now();
+            let chunk = &to_evaluate[num_evaluated..num_evaluated + size];
             batch.clear();
             for &index in chunk {
                 game.play(moves[index].mv);
@@ -199,14 +211,15 @@ impl MoveRanker {
                     moves[index].set_value(value.for_opponent());
                 }
             }
-            num_evaluated += chunk.len();
+            num_evaluated += size;
+            batches.record(size, start.elapsed());
         }
         num_evaluated
     }
 
     /// Evaluates the position together with each move. Networks whose position tokens do not attend to the
     /// move compute those once.
-    fn rank_by_action_value(&mut self, game: &mut Position, mut stop: impl FnMut() -> bool) -> usize {
+    fn rank_by_action_value(&mut self, game: &mut Position, may_run: impl FnMut(Duration) -> bool) -> usize {
         let Self { network, scratch, batch, moves, to_evaluate, actions, .. } = self;
         to_evaluate.clear();
         actions.clear();
@@ -216,20 +229,21 @@ impl MoveRanker {
                 actions.push(action);
             }
         }
-        let batch_size = match network.architecture().body.mask {
-            Mask::Full => BATCH_SIZE,
-            Mask::Prefix => actions.len().max(1),
+        let mut batches = match network.architecture().body.mask {
+            Mask::Full => Batches::growing(may_run),
+            Mask::Prefix => Batches::single(may_run),
         };
         batch.of(game);
         let mut num_evaluated = 0;
-        for (chunk, actions) in to_evaluate.chunks(batch_size).zip(actions.chunks(batch_size)) {
-            if num_evaluated > 0 && stop() {
-                break;
-            }
+        while let Some(size) = batches.next(to_evaluate.len() - num_evaluated) {
+            let start = Instant::now();
+            let chunk = &to_evaluate[num_evaluated..num_evaluated + size];
+            let actions = &actions[num_evaluated..num_evaluated + size];
             for (&index, output) in chunk.iter().zip(forward(network, batch, &[actions], scratch)) {
                 moves[index].set_value(ValueEstimate::from_bucket_logits(&output.action_value));
             }
-            num_evaluated += chunk.len();
+            num_evaluated += size;
+            batches.record(size, start.elapsed());
         }
         score_repetitions_as_draws(moves, game);
         num_evaluated

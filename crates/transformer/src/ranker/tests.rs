@@ -247,9 +247,9 @@ fn a_stopped_ranker_still_returns_a_move() {
         let mut calls = 0;
         let ranked = ranker.rank_selected(&mut game, &[], || {
             calls += 1;
-            calls == 2
+            calls >= 2
         });
-        assert_eq!((ranked.moves.len(), ranked.num_evaluated), (218, 2 * BATCH_SIZE));
+        assert_eq!((ranked.moves.len(), ranked.num_evaluated), (218, 1 + 2));
         let known = ranked.moves.iter().take_while(|scored| scored.value.is_some()).count();
         assert!((ranked.num_evaluated..218).contains(&known), "{known}");
         assert!(ranked.moves[known..].iter().all(|scored| scored.value.is_none() && scored.score == 0.0));
