@@ -4,6 +4,7 @@
 //! weights of a network. With pages of 4 KiB, such accesses miss the translation lookaside buffer (TLB) most
 //! of the time. Linux gives out huge pages to programs that ask before they touch fresh memory, which
 //! [`AlignedArray::zeroed`] does. Small or growing arrays are better served by a `Vec`.
+//! [`has_room`] tells beforehand if much memory can be had.
 //!
 //! ```
 //! use tandem_memory::AlignedArray;
@@ -12,6 +13,10 @@
 //! scores[77] = -3;
 //! assert_eq!(scores.iter().filter(|&&score| score != 0).count(), 1);
 //! ```
+
+mod room;
+
+pub use room::has_room;
 
 use bytemuck::Zeroable;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

@@ -7,6 +7,7 @@ use crate::report::{Info, ScoreBound};
 use crate::time::StabilityStats;
 use crate::value::*;
 use crate::worker::Worker;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tandem_chess::Move;
 
@@ -49,6 +50,7 @@ impl Worker {
             if self.id != 0 {
                 continue;
             }
+            self.shared.has_move.store(true, Relaxed);
 
             // The main thread decides if another iteration begins.
             let best = &self.root_moves[0];

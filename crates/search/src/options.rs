@@ -39,8 +39,7 @@ pub const SEARCHER: &[UciOption<Searcher>] = &[
         |searcher, mib| Ok(searcher.set_hash(mib as usize)?),
     ),
     UciOption::spin("Threads", 1, 1..=1024, "", "search threads", |searcher, threads| {
-        searcher.set_threads(threads as usize);
-        Ok(())
+        Ok(searcher.try_set_threads(threads as usize)?)
     }),
     UciOption::spin("MultiPV", 1, 1..=256, "", "number of best lines to show", |searcher, lines| {
         searcher.settings.multipv = lines as usize;

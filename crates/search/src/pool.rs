@@ -7,6 +7,7 @@ use crate::params::Tuned;
 #[cfg(feature = "tune")]
 use crate::params::Values;
 use crate::report::{Info, ScoreBound, SearchResult};
+use crate::room::{NoRoom, ensure_room};
 use crate::root_move::RootMove;
 use crate::settings::Settings;
 use crate::shared::{Counters, Shared, Signals};
@@ -20,8 +21,8 @@ use crate::tt::{OutOfMemory, TranspositionTable};
 use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score};
 use crate::vote::{ThreadVote, best_thread};
 use crate::worker::Worker;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tandem_chess::{Color, Move, PackedMove, Position};
 use tandem_util::random::SplitMix;
@@ -92,16 +93,33 @@ impl Searcher {
     }
 
     /// Sets the number of threads of the next searches; 0 counts as 1. Threads that stay keep their histories
-    /// (statistics of moves for ordering).
+    /// (statistics of moves for ordering). The memory of new ones is touched now, because that takes time which a
+    /// search with a clock does not have. If it cannot be allocated the program is aborted;
+    /// [`Self::try_set_threads`] refuses instead.
     pub fn set_threads(&mut self, threads: usize) {
         let threads = threads.max(1);
         self.workers.truncate(threads);
         let shared = Arc::new(self.shared(threads));
-        for id in self.workers.len()..threads {
+        let old = self.workers.len();
+        for id in old..threads {
             let mut worker = Worker::new(id, Arc::clone(&shared), (self.factory)());
             worker.strategist = self.strategist.clone().map(Strategist::handle);
             self.workers.push(worker);
         }
+        in_parallel(&mut self.workers[old..], |worker| worker.touch());
+    }
+
+    /// Sets the number of threads as [`Self::set_threads`] does, unless there is not enough memory for them.
+    ///
+    /// # Errors
+    /// If the memory of new threads or their stacks would not fit; then nothing has changed.
+    pub fn try_set_threads(&mut self, threads: usize) -> Result<(), NoRoom> {
+        let new = threads.saturating_sub(self.workers.len());
+        if new > 0 {
+            ensure_room(format!("{threads} threads"), new * Worker::SIZE, threads * STACK_SIZE)?;
+        }
+        self.set_threads(threads);
+        Ok(())
     }
 
     /// Sets the strategist that the next searches query; `None` searches without one.
@@ -182,9 +200,7 @@ impl Searcher {
     /// a new game. Setting `cancel` ends the work early.
     pub fn clear(&mut self, cancel: &AtomicBool) {
         self.table.clear(available_threads(), cancel);
-        for worker in &mut self.workers {
-            worker.histories.clear();
-        }
+        in_parallel(&mut self.workers, |worker| worker.histories.clear());
         if let Some(strategist) = &self.strategist {
             strategist.clear();
         }
@@ -213,6 +229,7 @@ impl Searcher {
             tablebases: self.tablebases.clone(),
             tb_probe_depth: self.settings.syzygy_probe_depth,
             strategist: self.strategist.clone(),
+            has_move: AtomicBool::new(false),
             counters: (0..threads).map(|_| Counters::default()).collect(),
         }
     }
@@ -237,10 +254,13 @@ impl Searcher {
             let time = start.elapsed();
             return SearchResult { best: None, ponder: None, score, depth: 0, nodes: 0, time };
         }
-        // A player of limited strength searches more lines than requested; only those requested are reported.
+        let mut deepest = 0;
         let mut report = |info: Info| {
+            // The move of a helper thread, or of an unfinished iteration, may come from a shallower one.
+            deepest = info.depth.max(deepest);
+            // A player of limited strength searches more lines than requested; only those requested are reported.
             if info.multipv <= requested {
-                report(info);
+                report(Info { depth: deepest, ..info });
             }
         };
         self.run_threads(lines, limits, &mut report);
@@ -248,7 +268,7 @@ impl Searcher {
             strategist.end_search(self.workers.iter().map(|worker| worker.evaluations).sum());
         }
         let (thread, line) = self.elect(lines, limits);
-        self.conclude(position, thread, line, &mut report)
+        self.conclude(position, lines, thread, line, &mut report)
     }
 
     /// Prepares all threads for a search of the position.
@@ -315,36 +335,46 @@ impl Searcher {
         (thread, line)
     }
 
-    /// The result of a search whose move is this line of this thread, which is reported unless it was before.
+    /// The result of a search for the best `lines` lines, whose move is line `line` of a thread. Unless they were
+    /// reported, all lines are reported together, so that the last reports are always a whole set.
     fn conclude(
         &mut self,
         position: &Position,
+        lines: usize,
         thread: usize,
         line: usize,
         report: &mut dyn FnMut(Info),
     ) -> SearchResult {
-        let worker = &self.workers[thread];
-        let root = &worker.root_moves[line];
-        let (depth, mut info) = (worker.completed_depth, worker.info(line, ScoreBound::Exact));
-        let unreported = thread != 0 || worker.root_depth != depth;
-        let (best, value, rank) = (root.mv, root.value(), root.tb_rank);
-        if value == -INFINITE {
-            // Stopped before anything was searched: only the static evaluation is known.
-            let value = self.evaluate(position).0.clamp(-MAX_EVAL, MAX_EVAL);
-            info.score = Score::from_value(table_value(value, rank));
-        }
-        let result = SearchResult {
-            best: Some(best),
-            ponder: info.pv.get(1).copied().or_else(|| self.ponder_move(position, best)),
-            score: info.score,
-            depth: depth as u32,
-            nodes: info.nodes,
-            time: info.time,
+        let lines = lines.clamp(1, self.workers[thread].root_moves.len());
+        let is_unsearched = |root: &RootMove| root.value() == -INFINITE;
+        // Nothing but the static evaluation is known of a line that was never searched.
+        let evaluation = match self.workers[thread].root_moves[..lines].iter().any(is_unsearched) {
+            true => self.evaluate(position).0.clamp(-MAX_EVAL, MAX_EVAL),
+            false => DRAW,
         };
-        // The result of an unfinished iteration is played, but was not reported yet.
-        if unreported {
-            info.depth = result.depth.max(1);
-            report(info);
+        let worker = &self.workers[thread];
+        let (depth, root_depth) = (worker.completed_depth, worker.root_depth);
+        let mut infos = Vec::with_capacity(lines);
+        let mut bound = INFINITE;
+        for (index, root) in worker.root_moves[..lines].iter().enumerate() {
+            let value = if is_unsearched(root) { evaluation } else { root.value() };
+            // An iteration that was not finished showed that the lines left are not better than those before.
+            bound = table_value(value, root.tb_rank).min(bound);
+            let score = Score::from_value(bound);
+            infos.push(Info { depth: depth.max(1) as u32, score, ..worker.info(index, ScoreBound::Exact) });
+        }
+        let best = &infos[line];
+        let mv = worker.root_moves[line].mv;
+        let result = SearchResult {
+            best: Some(mv),
+            ponder: best.pv.get(1).copied().or_else(|| self.ponder_move(position, mv)),
+            score: best.score,
+            depth: depth as u32,
+            nodes: best.nodes,
+            time: best.time,
+        };
+        if thread != 0 || root_depth != depth {
+            infos.into_iter().for_each(report);
         }
         result
     }
@@ -397,6 +427,25 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.stop();
     }
+}
+
+/// Applies a function to all workers, on as many threads as there are cores. If the system refuses a thread, the others
+/// do its work.
+fn in_parallel(workers: &mut [Worker], function: impl Fn(&mut Worker) + Sync) {
+    let helpers = available_threads().min(workers.len()).saturating_sub(1);
+    let queue = Mutex::new(workers.iter_mut());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || {
+        while let Some(worker) = next() {
+            function(worker);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
 }
 
 fn available_threads() -> usize {

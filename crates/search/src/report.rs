@@ -18,7 +18,7 @@ pub enum ScoreBound {
 /// A report on one line of a running search; the contents of UCI's `info`.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Depth of the current iteration, in plies.
+    /// Depth of the current iteration, in plies; never less than in the report before.
     pub depth: u32,
     /// Selective depth: the length of the longest line searched so far, in plies.
     pub sel_depth: u32,

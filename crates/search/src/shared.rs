@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(crate) tablebases: Option<Arc<Tablebases>>,
     pub(crate) tb_probe_depth: i32,
     pub(crate) strategist: Option<Arc<dyn Strategist>>,
+    /// Set once the first thread has finished an iteration, so that there is a move to play.
+    pub(crate) has_move: AtomicBool,
     pub(crate) counters: Vec<Counters>,
 }
 

@@ -99,6 +99,14 @@ pub(crate) struct Worker {
 const CHECK_INTERVAL: u64 = 1024;
 
 impl Worker {
+    /// Memory of a worker in bytes, most of it histories; rounded up.
+    pub(crate) const SIZE: usize = 12 << 20;
+
+    /// Writes to the large tables, so that the system gives their pages out now.
+    pub(crate) fn touch(&mut self) {
+        self.histories.clear();
+    }
+
     pub(crate) fn new(id: usize, shared: Arc<Shared>, evaluator: Box<dyn Evaluator>) -> Self {
         Self {
             id,
@@ -287,8 +295,16 @@ impl Worker {
         if self.reached_max_nodes() {
             return self.stop_all();
         }
+        if self.id != 0 {
+            // With more threads than cores the first one may not run when the time is over.
+            let has_move = self.shared.has_move.load(Relaxed) && !self.shared.signals.is_pondering();
+            if has_move && self.time.hard_limit_reached() {
+                self.stop_all();
+            }
+            return;
+        }
         // The first iteration must finish, or there would only be a random move to play.
-        if self.id != 0 || self.completed_depth < 1 && !self.out_of_nodes() {
+        if self.completed_depth < 1 && !self.out_of_nodes() {
             return;
         }
         let over = !self.shared.signals.is_pondering()

@@ -114,6 +114,71 @@ fn several_lines_are_different_and_in_order() {
     });
 }
 
+/// The last reports are a whole set of lines, wherever the search is stopped.
+#[test]
+fn lines_are_different_and_in_order_even_if_the_search_is_stopped() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        for fen in [
+            "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+            "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+            "6k1/5ppp/8/8/8/8/5PPP/K3R3 w - - 0 1",
+            "8/8/8/8/8/5k2/8/r6K w - - 0 1",
+        ] {
+            let position = Position::from_fen(fen).unwrap();
+            let (mut stopped_between, mut nodes) = (0, 1);
+            while nodes < 60_000 {
+                let lines = 1 + nodes as usize % 5;
+                searcher.settings.multipv = lines;
+                searcher.clear(&AtomicBool::new(false));
+                let (result, infos) =
+                    search(&mut searcher, fen, &Limits { nodes: Some(nodes), ..Limits::default() });
+                nodes += 1 + nodes / 7;
+
+                let lines = lines.min(position.legal_moves().len());
+                assert!(infos.len() >= lines, "{fen} {nodes}");
+                let last = &infos[infos.len() - lines..];
+                let context = || format!("{fen} {nodes}: {last:#?}");
+                assert_eq!(last[0].pv.first(), result.best.as_ref(), "{}", context());
+                assert_eq!(last[0].score, result.score, "{}", context());
+                for (index, info) in last.iter().enumerate() {
+                    assert_eq!((info.multipv, info.depth), (index + 1, last[0].depth), "{}", context());
+                    assert!(last[..index].iter().all(|other| other.pv[0] != info.pv[0]), "{}", context());
+                }
+                assert!(last.is_sorted_by(|a, b| rank(a.score) >= rank(b.score)), "{}", context());
+                assert!(infos.is_sorted_by_key(|info| info.depth), "{fen} {nodes}: {infos:#?}");
+                stopped_between += usize::from(result.depth > 0 && infos.len() > lines);
+            }
+            assert!(stopped_between > 10 || position.legal_moves().len() < 5, "{fen}: {stopped_between}");
+        }
+    });
+}
+
+/// A number that grows with the score.
+fn rank(score: Score) -> i32 {
+    match score {
+        Score::Centipawns(Centipawns(value)) => value,
+        Score::Mate(moves) if moves > 0 => 1_000_000 - moves,
+        Score::Mate(moves) => -1_000_000 - moves,
+    }
+}
+
+/// The move of a helper thread may come from a shallower iteration than the last report of the first thread.
+#[test]
+fn the_depth_never_falls_with_several_threads() {
+    with_stack(|| {
+        let mut searcher = searcher();
+        searcher.set_threads(4);
+        for nodes in (1..60).map(|step| 997 * step) {
+            let fen = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1";
+            let (result, infos) =
+                search(&mut searcher, fen, &Limits { nodes: Some(nodes), ..Limits::default() });
+            assert!(infos.is_sorted_by_key(|info| info.depth), "{nodes}: {infos:#?}");
+            assert_eq!(infos.last().unwrap().pv.first(), result.best.as_ref());
+        }
+    });
+}
+
 #[test]
 fn every_reported_line_is_legal() {
     with_stack(|| {
