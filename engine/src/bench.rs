@@ -5,7 +5,7 @@ use crate::output::send;
 use crate::positions::BENCH;
 use std::time::{Duration, Instant};
 use tandem_chess::Position;
-use tandem_search::{Limits, OutOfMemory, Searcher, nodes_per_second};
+use tandem_search::{Limits, NoRoom, OutOfMemory, Searcher, nodes_per_second};
 use thiserror::Error;
 
 /// Arguments of `bench`: depth in plies, threads, and hash in MiB.
@@ -27,44 +27,43 @@ impl Default for Bench {
 pub(crate) enum BenchError {
     #[error(transparent)]
     Memory(#[from] OutOfMemory),
+    #[error(transparent)]
+    Threads(#[from] NoRoom),
     #[error("stopped before all positions were searched")]
     Stopped,
 }
 
-/// Searches every position to a fixed depth and prints the signature. With one thread, all builds of a
+/// Searches every position to a fixed depth and returns the line with the signature. With one thread, all builds of a
 /// version count the same nodes.
 ///
 /// # Errors
-/// If the hash table cannot be allocated or the bench is stopped.
-pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<(), BenchError> {
+/// If the memory is not available or the bench is stopped.
+pub(crate) fn run(bench: Bench, parent: &Searcher) -> Result<String, BenchError> {
     let limits = Limits { depth: Some(bench.depth), ..Limits::default() };
     let (nodes, time) = search_all(bench, &limits, true, parent)?;
     let nps = nodes_per_second(nodes, time);
-    send(format_args!("Bench: {nodes} nodes {nps} nps"));
-    Ok(())
+    Ok(format!("Bench: {nodes} nodes {nps} nps"))
 }
 
-/// Searches the positions for `seconds` in all, usually with every core, and prints the speed.
+/// Searches the positions for `seconds` in all, usually with every core, and returns lines with the speed.
 ///
 /// # Errors
-/// If the hash table cannot be allocated or the test is stopped.
+/// If the memory is not available or the test is stopped.
 pub(crate) fn speedtest(
     seconds: u64,
     threads: usize,
     hash: usize,
     parent: &Searcher,
-) -> Result<(), BenchError> {
+) -> Result<String, BenchError> {
     let each = Duration::from_secs(seconds) / BENCH.len() as u32;
     let limits = Limits { move_time: Some(each), ..Limits::default() };
     let bench = Bench { depth: 0, threads, hash };
     let (nodes, time) = search_all(bench, &limits, false, parent)?;
     let nps = nodes_per_second(nodes, time);
-    send(format_args!("Threads     {threads}"));
-    send(format_args!("Hash        {hash} MiB"));
-    send(format_args!("Time        {:.2} s", time.as_secs_f64()));
-    send(format_args!("Nodes       {nodes}"));
-    send(format_args!("Nodes/s     {nps}"));
-    Ok(())
+    Ok(format!(
+        "Threads     {threads}\nHash        {hash} MiB\nTime        {:.2} s\nNodes       {nodes}\nNodes/s     {nps}",
+        time.as_secs_f64()
+    ))
 }
 
 fn search_all(
@@ -74,7 +73,7 @@ fn search_all(
     parent: &Searcher,
 ) -> Result<(u64, Duration), BenchError> {
     let mut searcher = parent.sibling(bench.hash)?;
-    searcher.set_threads(bench.threads);
+    searcher.try_set_threads(bench.threads)?;
     // The strategist is queried from the search, so that node counts can be compared.
     searcher.set_strategist(parent.strategist().map(|strategist| strategist.synchronous()));
     let signals = searcher.signals();

@@ -55,7 +55,11 @@ pub(crate) fn describe(
     let own = if position.side_to_move() == Color::White { whole } else { -whole };
     let wdl = Wdl::from_score(Score::Centipawns(Centipawns(own)));
     let _ = writeln!(text, "Evaluation: {:+.2} (White's side)", f64::from(whole) / 100.0);
-    let _ = write!(text, "For the side to move: win {} draw {} loss {} of 1000", wdl.win, wdl.draw, wdl.loss);
+    let _ = write!(
+        text,
+        "For the side to move: win {} draw {} loss {} of 1000, as in this engine's own games at this evaluation",
+        wdl.win, wdl.draw, wdl.loss
+    );
     text
 }
 

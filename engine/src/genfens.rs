@@ -55,16 +55,17 @@ impl Request {
         Ok(Self { count, seed, book, chess960 })
     }
 
-    /// Makes and prints the openings. Equal requests always print the same ones.
+    /// Makes the openings and prints all but the last, which is returned. Equal requests always make the same ones.
     ///
     /// # Errors
     /// If the book cannot be read or has no balanced positions, or memory is short.
-    pub(crate) fn run(&self, parent: &Searcher) -> Result<(), GenfensError> {
+    pub(crate) fn run(&self, parent: &Searcher) -> Result<String, GenfensError> {
         let book = self.read_book()?;
         let mut random = SplitMix::new(self.seed);
         let mut searcher = parent.sibling(1)?;
         let signals = searcher.signals();
         let (mut made, mut tries) = (0, 0);
+        let mut last = String::new();
         while made < self.count && !parent.signals().is_stopped() {
             tries += 1;
             if tries > MAX_TRIES {
@@ -79,12 +80,15 @@ impl Request {
             let result = searcher.search(&position, &limits, &mut |_| ());
             let even = matches!(result.score, Score::Centipawns(score) if score.0.abs() <= MAX_SCORE);
             if even {
-                send(format_args!("info string genfens {}", position.fen()));
+                if made > 0 {
+                    send(&last);
+                }
+                last = format!("info string genfens {}", position.fen());
                 made += 1;
                 tries = 0;
             }
         }
-        Ok(())
+        Ok(last)
     }
 
     fn start(&self, book: &[Board], random: &mut SplitMix) -> Board {

@@ -15,7 +15,7 @@ Playing
                                  wtime btime winc binc (ms), movestogo, movetime (ms),
                                  depth, nodes, mate (moves), infinite, ponder,
                                  searchmoves M..., or perft D to count positions
-  stop                         answer now
+  stop                         answer now, and end all that was read before
   ponderhit                    the expected move was played
   quit                         leave
 

@@ -197,6 +197,8 @@ impl HybridOptions {
                 if let Some(Wdl { win, draw, loss }) = wdl {
                     let (win, loss) = if is_white { (win, loss) } else { (loss, win) };
                     let _ = write!(text, ", win {win} draw {draw} loss {loss} of 1000");
+                    // The figures above it in `eval` have another origin.
+                    text += ", as its value head predicts for games like those it was trained on";
                 }
                 text.push('\n');
             }

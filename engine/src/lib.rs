@@ -15,6 +15,7 @@
 
 mod bench;
 mod board_text;
+mod command_queue;
 mod eval_text;
 mod genfens;
 mod go;

@@ -8,7 +8,7 @@ use tandem_chess::Position;
 use tandem_nets::EvaluatorChoice;
 use tandem_nnue::Isa;
 use tandem_search::options::{Applied, UciOption};
-use tandem_search::{Centipawns, Limits, Searcher};
+use tandem_search::{Centipawns, Limits, NoRoom, Searcher};
 
 /// Options of the strategist: none.
 pub(crate) const TABLE: &[UciOption<Session>] = &[];
@@ -26,7 +26,9 @@ impl StrategistOptions {
         Ok(())
     }
 
-    pub(crate) fn attach(&self, _searcher: &mut Searcher) {}
+    pub(crate) fn attach(&self, _searcher: &mut Searcher) -> Result<(), NoRoom> {
+        Ok(())
+    }
 
     pub(crate) fn player(
         &self,
@@ -35,6 +37,10 @@ impl StrategistOptions {
         _output: &UciOutput,
         _faults: &Faults,
     ) -> Option<Task> {
+        None
+    }
+
+    pub(crate) fn problem(&self) -> Option<String> {
         None
     }
 

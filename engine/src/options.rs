@@ -7,12 +7,13 @@
 use crate::old_options;
 use crate::output::{info_string, send};
 use crate::strategist::{self, StrategistOptions};
+use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tandem_nets::{BOOTSTRAP, EvaluatorChoice};
 use tandem_nnue::{Isa, Network, NetworkError};
-use tandem_search::Searcher;
 use tandem_search::options::{OptionError, SEARCHER, TUNED, UciOption, find};
+use tandem_search::{NoRoom, Searcher, ensure_room};
 use thiserror::Error;
 
 /// Settings of the engine rather than of the search.
@@ -70,6 +71,7 @@ const ENGINE: &[UciOption<Session>] = &[
         "NNUE to use instead of the embedded one: `.tnn`, Stockfish's `.nnue` (versions 12 to 17), `.jnn` or \
          `.halfkp16` ([formats](docs/formats.md)). The word `bootstrap` selects the hand-written evaluation",
         |session, path| {
+            check_network_file(path)?;
             let (evaluator, file) = load_evaluator(path)?;
             session.options.strategist.set_eval_file(file.as_deref());
             session.use_evaluator(evaluator);
@@ -163,6 +165,8 @@ pub(crate) enum SetOptionError {
     NoStrategist(&'static str),
     #[error(transparent)]
     Refused(#[from] OptionError),
+    #[error("{0}; what was in use stays")]
+    NoRoom(#[from] NoRoom),
 }
 
 impl SetOptionError {
@@ -199,8 +203,7 @@ impl Session {
         } else {
             return Err(SetOptionError::not_found(name));
         }
-        self.options.strategist.attach(&mut self.searcher);
-        Ok(())
+        Ok(self.options.strategist.attach(&mut self.searcher)?)
     }
 
     fn use_evaluator(&mut self, evaluator: EvaluatorChoice) {
@@ -209,6 +212,33 @@ impl Session {
         info_string(format_args!("evaluating by {}", self.options.evaluator.describe()));
         self.options.rebuild_hybrid();
     }
+}
+
+/// Memory that a network needs while it is loaded and afterwards, as a multiple of the size of its file.
+const NETWORK_MEMORY: usize = 6;
+
+/// Refuses what cannot be loaded as a network before it is opened: pipes and devices, because their content may
+/// never come or never end, and files for which there is not enough memory.
+///
+/// # Errors
+/// If it is one of these. A path that does not exist is reported when it is opened.
+pub(crate) fn check_network_file(path: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => ensure_room_for_network(path, metadata.len() as usize),
+        Ok(metadata) if !metadata.is_dir() => Err(format!("{path}: this is not a regular file").into()),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that there is memory for a network whose file has this size.
+///
+/// # Errors
+/// If there is not.
+pub(crate) fn ensure_room_for_network(
+    name: &str,
+    file_bytes: usize,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    Ok(ensure_room(name, file_bytes.saturating_mul(NETWORK_MEMORY), 0)?)
 }
 
 /// Loads the evaluator that `EvalFile` names, with the content of its file unless it is built in.
@@ -266,25 +296,31 @@ mod tests {
         assert_eq!(names, if cfg!(feature = "strategist") { &STRATEGIST_NAMES[..] } else { &[] });
     }
 
-    /// The table in the README is the declaration; `TANDEM_BLESS=1` rewrites it.
+    /// The tables in the README are the declarations; `TANDEM_BLESS=1` rewrites them.
     #[test]
     #[cfg(feature = "strategist")]
     fn the_readme_lists_the_options_as_they_are_declared() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-        let readme = std::fs::read_to_string(path).unwrap();
-        let section = readme.find("## UCI options\n\n").unwrap() + "## UCI options\n\n".len();
-        let table = readme[section..].split("\n\n").next().unwrap();
-        let rows = SEARCHER.iter().map(UciOption::markdown_row);
-        let rows = rows.chain(ENGINE.iter().chain(strategist::TABLE).map(UciOption::markdown_row));
-        let head = ["| option | default | range | effect |".to_owned(), "|---|---|---|---|".into()];
-        let declared = head.into_iter().chain(rows).collect::<Vec<_>>().join("\n");
-        if std::env::var_os("TANDEM_BLESS").is_some() {
-            std::fs::write(path, readme.replacen(table, &declared, 1)).unwrap();
-            return;
+        let mut readme = std::fs::read_to_string(path).unwrap();
+        let search = SEARCHER.iter().map(UciOption::markdown_row);
+        let transformer = strategist::TABLE.iter().map(UciOption::markdown_row);
+        for (heading, rows) in [
+            ("## UCI options", search.chain(ENGINE.iter().map(UciOption::markdown_row)).collect::<Vec<_>>()),
+            ("### Options of the transformer", transformer.collect()),
+        ] {
+            const HEAD: &str = "| option | default | range | effect |\n|---|---|---|---|";
+            let section = readme.find(heading).unwrap_or_else(|| panic!("no heading {heading}"));
+            let start = section + readme[section..].find(HEAD).unwrap();
+            let end = start + readme[start..].find("\n\n").unwrap();
+            let declared = format!("{HEAD}\n{}", rows.join("\n"));
+            if std::env::var_os("TANDEM_BLESS").is_some() {
+                readme.replace_range(start..end, &declared);
+                std::fs::write(path, &readme).unwrap();
+            }
+            assert!(
+                readme[start..].starts_with(&format!("{declared}\n\n")),
+                "run this test with TANDEM_BLESS=1 to write the tables of UCI options in README.md:\n{declared}"
+            );
         }
-        assert!(
-            table == declared,
-            "run this test with TANDEM_BLESS=1 to write the table of UCI options in README.md:\n{declared}"
-        );
     }
 }

@@ -1,12 +1,12 @@
 //! `perft`: counting the leaves of the tree of legal moves.
 
-use crate::output::{info_string, send};
+use crate::output::send;
 use std::time::Instant;
 use tandem_chess::{Position, perft, uci};
 use tandem_search::{Signals, nodes_per_second};
 
-/// Counts and prints the leaves behind each move, and their sum, unless it is stopped.
-pub(crate) fn count(mut position: Position, depth: u32, chess960: bool, signals: &Signals) {
+/// Counts and prints the leaves behind each move. Returns a text with their sum, unless it is stopped.
+pub(crate) fn count(mut position: Position, depth: u32, chess960: bool, signals: &Signals) -> String {
     let start = Instant::now();
     let mut total = u64::from(depth == 0);
     for mv in position.legal_moves() {
@@ -23,10 +23,10 @@ pub(crate) fn count(mut position: Position, depth: u32, chess960: bool, signals:
         }
     }
     if signals.is_stopped() {
-        info_string("perft stopped");
+        "info string perft stopped".into()
     } else {
         let nps = nodes_per_second(total, start.elapsed());
-        send(format_args!("\nNodes searched: {total} ({nps} nodes/s)\n"));
+        format!("\nNodes searched: {total} ({nps} nodes/s)\n")
     }
 }
 

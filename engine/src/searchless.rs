@@ -1,5 +1,6 @@
 //! Playing without search: a transformer alone chooses the move (option `SearchMode`).
 
+use crate::options::ensure_room_for_network;
 use crate::output::info_string;
 use crate::uci_output::{Cost, UciOutput};
 use std::error::Error;
@@ -92,6 +93,10 @@ impl Searchless {
         if self.network.is_some() || !self.file.is_empty() || bytes.is_empty() {
             return false;
         }
+        if let Err(error) = ensure_room_for_network("the built-in transformer", bytes.len()) {
+            info_string(error);
+            return false;
+        }
         match Network::from_bytes(bytes, self.isa) {
             Ok(network) => self.install(Some((Fingerprint::of(bytes), Arc::new(network)))),
             Err(error) => info_string(format_args!("the built-in transformer: {error}")),
@@ -132,9 +137,6 @@ impl Searchless {
             return;
         };
         let ranker = MoveRanker::new(Arc::clone(network), method);
-        if let Err(error) = &ranker {
-            info_string(format_args!("SearchMode {method}: {error}"));
-        }
         self.ranker = Some(ranker.map(|ranker| Arc::new(Mutex::new(ranker))));
     }
 
@@ -143,11 +145,9 @@ impl Searchless {
         match (self.method, &self.ranker) {
             (None, _) => Choice::Search,
             (Some(_), Some(Ok(ranker))) => Choice::Transformer(Arc::clone(ranker)),
-            (Some(method), Some(Err(error))) => {
-                Choice::Unavailable(format!("no move: SearchMode {method}: {error}"))
-            }
+            (Some(method), Some(Err(error))) => Choice::Unavailable(format!("SearchMode {method}: {error}")),
             (Some(method), None) => Choice::Unavailable(format!(
-                "no move: SearchMode {method} needs a transformer; set TransformerFile to one, or SearchMode to {ALPHABETA}"
+                "SearchMode {method} needs a transformer; set TransformerFile to one, or SearchMode to {ALPHABETA}"
             )),
         }
     }
@@ -185,32 +185,38 @@ fn describe(network: &Network) -> String {
     )
 }
 
-/// Plays a move without search. Waits like a search if it may not answer yet.
+/// Plays a move without search and returns the answer. Waits like a search if it may not answer yet.
 pub(crate) fn play(
     ranker: &Mutex<MoveRanker>,
     searcher: &Searcher,
     position: &mut Position,
     limits: &Limits,
     output: &UciOutput,
-) {
+) -> String {
     let start = Instant::now();
     let signals = searcher.signals();
     let allowed = time_allowed(limits, searcher.settings.move_overhead);
     // Our clock runs once the opponent has played the expected move.
     let mut ours_since = start;
-    let is_late = || {
+    let may_run = |expected| {
         if signals.is_pondering() {
             ours_since = Instant::now();
-            return signals.is_stopped();
+            return !signals.is_stopped();
         }
-        signals.is_stopped() || allowed.is_some_and(|allowed| ours_since.elapsed() >= allowed)
+        !signals.is_stopped() && allowed.is_none_or(|allowed| ours_since.elapsed() + expected <= allowed)
     };
     // All state in it is rewritten for each move, so that a panic in one move does not affect the next.
     let mut ranker = ranker.lock().unwrap_or_else(PoisonError::into_inner);
-    let ranked = ranker.rank_selected(position, &limits.search_moves, is_late);
+    let method = ranker.method();
+    let ranked = ranker.rank_within(position, &limits.search_moves, may_run);
     let cost = Cost { nodes: ranked.num_evaluated as u64, time: start.elapsed() };
     for (index, scored) in ranked.moves.iter().take(searcher.settings.multipv).enumerate() {
         output.ranked_move(index + 1, scored.mv, scored.value.map(score), &cost);
+    }
+    if method == Method::Policy && !ranked.moves.is_empty() {
+        // The score of each line is that of the position; the moves differ by their probabilities.
+        let shown = ranked.moves.iter().take(searcher.settings.multipv);
+        info_string(output.policy(shown.map(|scored| (scored.mv, scored.score))));
     }
     searcher.wait_until_answer_allowed(limits);
     let best = ranked.moves.first();
@@ -219,7 +225,7 @@ pub(crate) fn play(
     let score = best.and_then(|best| best.value).map_or(end, |value| score(value).0);
     let Cost { nodes, time } = cost;
     let best = best.map(|best| best.mv);
-    output.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time });
+    output.best_move(&SearchResult { best, ponder: None, score, depth: 1, nodes, time })
 }
 
 /// Time for ranking moves; those ranked by then have to suffice. At most a quarter of the clock plus half the

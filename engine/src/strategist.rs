@@ -4,8 +4,8 @@
 //! and what is missing is reported when a move is asked for.
 
 use crate::hybrid_options::{BaseNetworks, HybridOptions};
-use crate::options::{Options, Session};
-use crate::output::{Faults, info_string, send};
+use crate::options::{Options, Session, check_network_file};
+use crate::output::{Faults, info_string};
 use crate::searcher_thread::Task;
 use crate::searchless::{self, Choice, Searchless};
 use crate::uci_output::UciOutput;
@@ -15,7 +15,10 @@ use tandem_hybrid::Fingerprint;
 use tandem_nets::EvaluatorChoice;
 use tandem_nnue::Isa;
 use tandem_search::options::{Applied, UciOption};
-use tandem_search::{Centipawns, Limits, Searcher, Strategist, StrategistEval};
+use tandem_search::{Centipawns, Limits, NoRoom, Searcher, Strategist, StrategistEval, ensure_room};
+
+/// Memory in bytes that a search thread needs to run a transformer, rounded up.
+const THREAD_MEMORY: usize = 8 << 20;
 
 /// Options of the strategist.
 pub(crate) const TABLE: &[UciOption<Session>] = &[
@@ -36,6 +39,7 @@ pub(crate) const TABLE: &[UciOption<Session>] = &[
         "transformer for `SearchMode` and `Strategist`: `.ttn`, `.safetensors`, or an lc0 network of the BT \
          family (`.pb.gz`). Empty means the embedded transformer, `none` means no transformer",
         |session, path| {
+            check_network_file(path)?;
             session.options.strategist.searchless.set_file(path)?;
             session.options.rebuild_hybrid();
             Ok(())
@@ -95,6 +99,7 @@ pub(crate) const TABLE: &[UciOption<Session>] = &[
         "file with the bridge and the selector; it must have been trained for the NNUE and the transformer in \
          use ([hybrid](docs/hybrid.md))",
         |session, path| {
+            check_network_file(path)?;
             session.options.strategist.hybrid.set_file(path)?;
             session.options.rebuild_hybrid();
             Ok(())
@@ -142,15 +147,22 @@ impl StrategistOptions {
 
     /// Makes the search query the strategist from now on. An unchanged client is not set again, because each
     /// search thread allocates memory for it.
-    pub(crate) fn attach(&self, searcher: &mut Searcher) {
+    ///
+    /// # Errors
+    /// If there is not enough memory; then nothing has changed.
+    pub(crate) fn attach(&self, searcher: &mut Searcher) -> Result<(), NoRoom> {
         let client = self.hybrid.client().map(|client| Arc::clone(client) as Arc<dyn Strategist>);
         let same = match (&client, searcher.strategist()) {
             (Some(new), Some(old)) => Arc::ptr_eq(new, old),
             (new, old) => new.is_none() && old.is_none(),
         };
         if !same {
+            if client.is_some() {
+                ensure_room("the strategist", searcher.threads() * THREAD_MEMORY, 0)?;
+            }
             searcher.set_strategist(client);
         }
+        Ok(())
     }
 
     /// The choice of a move without search, if the options ask for it.
@@ -167,17 +179,26 @@ impl StrategistOptions {
             Choice::Transformer(ranker) => {
                 let output = output.clone();
                 Some(Box::new(move |searcher| {
-                    searchless::play(&ranker, searcher, &mut position, &limits, &output);
+                    Ok(searchless::play(&ranker, searcher, &mut position, &limits, &output))
                 }))
             }
             Choice::Unavailable(reason) => {
                 let faults = faults.clone();
                 Some(Box::new(move |searcher| {
-                    faults.report(reason);
+                    faults.report(format_args!("no move: {reason}"));
                     searcher.wait_until_answer_allowed(&limits);
-                    send("bestmove (none)");
+                    Ok("bestmove (none)".into())
                 }))
             }
+        }
+    }
+
+    /// The reason why no move can be chosen as the options ask; `None` if one can. The options may come in any order, so
+    /// this is a question for `isready`, when all have been sent.
+    pub(crate) fn problem(&self) -> Option<String> {
+        match self.searchless.choice() {
+            Choice::Unavailable(reason) => Some(reason),
+            Choice::Search | Choice::Transformer(_) => None,
         }
     }
 

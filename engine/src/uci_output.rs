@@ -56,11 +56,21 @@ impl UciOutput {
         ));
     }
 
-    /// Sends `bestmove`, with the move to ponder on if it is legal.
-    pub(crate) fn best_move(&self, result: &SearchResult) {
+    /// Moves with their probabilities, from 0 to 1, as a list in percent.
+    #[cfg(feature = "strategist")]
+    pub(crate) fn policy(&self, moves: impl Iterator<Item = (Move, f32)>) -> String {
+        let board = self.position.board();
+        let text = |(mv, share): (Move, f32)| {
+            format!("{} {:.1} %", uci::format(board, mv, self.chess960), 100.0 * share)
+        };
+        format!("policy: {}", moves.map(text).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The line `bestmove`, with the move to ponder on if it is legal. Without a legal move, a line with the score comes
+    /// before it.
+    pub(crate) fn best_move(&self, result: &SearchResult) -> String {
         let Some(best) = result.best else {
-            send(format_args!("info depth 0 score {}", result.score));
-            return send("bestmove (none)");
+            return format!("info depth 0 score {}\nbestmove (none)", result.score);
         };
         let board = self.position.board();
         let text = uci::format(board, best, self.chess960);
@@ -69,9 +79,9 @@ impl UciOutput {
         match result.ponder.filter(|&mv| after.board().is_legal(mv)) {
             Some(ponder) => {
                 let ponder = uci::format(after.board(), ponder, self.chess960);
-                send(format_args!("bestmove {text} ponder {ponder}"));
+                format!("bestmove {text} ponder {ponder}")
             }
-            None => send(format_args!("bestmove {text}")),
+            None => format!("bestmove {text}"),
         }
     }
 

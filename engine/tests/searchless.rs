@@ -107,7 +107,7 @@ fn every_method_plays_a_game() {
             assert_eq!(after(info, "pv"), Some(best));
             let evaluated: usize = after(info, "nodes").unwrap().parse().unwrap();
             assert!((1..=game.legal_moves().len()).contains(&evaluated), "{info}");
-            assert_eq!(answer.len(), 2);
+            assert_eq!(answer.len(), if method == "policy" { 3 } else { 2 });
             moves += &format!(" {best}");
             game.play(uci::parse(game.board(), best).unwrap());
         }
@@ -140,6 +140,40 @@ fn lines_are_sorted_and_only_those_that_were_asked_for() {
     assert_eq!((lines, answer.len()), (vec!["a2a3", "h2h3"], 3));
 }
 
+/// The score is that of the position for each move, so that the probabilities are sent besides.
+#[test]
+fn the_policy_of_each_line_is_shown() {
+    let file = NetworkFile::new("policy-lines", SQUARES);
+    let mut engine = engine(&file, "policy");
+    engine.ask("setoption name MultiPV value 20");
+    engine.send("go depth 1");
+    let answer = engine.until("bestmove");
+    let (_, policy) = answer[20].split_once("info string policy: ").unwrap();
+    let shares: Vec<(&str, f64)> = policy
+        .split(", ")
+        .map(|share| share.strip_suffix(" %").unwrap().split_once(' ').unwrap())
+        .map(|(mv, share)| (mv, share.parse().unwrap()))
+        .collect();
+    assert!(
+        answer[..20].iter().zip(&shares).all(|(line, (mv, _))| after(line, "pv") == Some(*mv)),
+        "{answer:?}"
+    );
+    assert!(shares.is_sorted_by(|a, b| a.1 >= b.1) && shares[0].1 > shares[19].1, "{shares:?}");
+    assert!((shares.iter().map(|(_, share)| share).sum::<f64>() - 100.0).abs() < 1.1, "{shares:?}");
+}
+
+/// Nothing is missing before all options have been sent.
+#[test]
+fn the_mode_may_be_set_before_the_network_that_it_needs() {
+    let file = NetworkFile::new("later", ACTIONS);
+    let mut engine = Engine::start();
+    engine.send("setoption name SearchMode value action-value");
+    let lines = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
+    assert!(lines.iter().all(|line| line.starts_with("info string strategist: ")), "{lines:?}");
+    let lines = engine.ask("setoption name SearchMode value policy");
+    assert!(lines.len() == 1 && lines[0].contains("no head for policy"), "{lines:?}");
+}
+
 #[test]
 fn no_answer_is_sent_before_it_is_allowed() {
     let file = NetworkFile::new("waits", SQUARES);
@@ -148,7 +182,7 @@ fn no_answer_is_sent_before_it_is_allowed() {
         [("go infinite", "stop"), ("go ponder wtime 1000 btime 1000", "ponderhit"), ("go", "stop")]
     {
         engine.send(go);
-        engine.until("info depth 1");
+        engine.until("info string policy");
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(engine.ask(""), [""; 0], "{go}");
         engine.send(leave);
@@ -225,8 +259,7 @@ fn without_a_usable_transformer_there_is_no_move() {
     engine.ask("setoption name SearchMode value policy");
     refuses_to_move(&mut engine, "SearchMode policy needs a transformer; set TransformerFile to one");
 
-    // A network without the head is reported at once, in either order of the options, and again when a move
-    // is asked for.
+    // A network without the head is reported by `isready`, and again when a move is asked for.
     let file = NetworkFile::new("heads", ACTIONS);
     let lines = engine.ask(&format!("setoption name TransformerFile value {}", file.0.display()));
     let unfit = "this network has no head for policy; it has action_value: use action-value";

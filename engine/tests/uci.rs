@@ -60,16 +60,6 @@ fn nonsense_gets_one_line_and_changes_nothing() {
     let before = engine.ask("d");
     for line in [
         "xyzzy",
-        "position",
-        "position fen",
-        "position startpos moves e2e5",
-        "position startpos moves e2e4 e2e4",
-        "position startpos moves garbage",
-        "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
-        "position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBKR w KQkq - 0 1",
-        "position fen P6k/8/8/8/8/8/8/K7 w - - 0 1",
-        "position fen 4k3/8/8/8/8/8/4R3/4K3 w - - 0 1",
-        "position fen 4k3/8/8/8/8/8/8/4K3 x - - 0 1",
         "go perft",
         "go perft banana",
         "setoption",
@@ -103,6 +93,61 @@ fn nonsense_gets_one_line_and_changes_nothing() {
         assert!(answer[0].starts_with("info string "), "{line}: {answer:?}");
     }
     assert_eq!(engine.ask("d"), before);
+}
+
+/// A move in another position would be illegal.
+#[test]
+fn after_a_position_that_was_refused_there_is_no_move() {
+    let mut engine = Engine::start();
+    for refused in [
+        "position",
+        "position fen",
+        "position startpos moves e2e5",
+        "position startpos moves e2e4 e2e4",
+        "position startpos moves garbage",
+        "position fen 8/8/8/8/8/8/8/8 w - - 0 1",
+        "position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBKR w KQkq - 0 1",
+        "position fen P6k/8/8/8/8/8/8/K7 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/4R3/4K3 w - - 0 1",
+        "position fen 4k3/8/8/8/8/8/8/4K3 x - - 0 1",
+    ] {
+        let answer = engine.ask(refused);
+        assert!(answer.len() == 1 && answer[0].starts_with("info string "), "{refused}: {answer:?}");
+        for needs_position in ["d", "eval", "perft 1", "go perft 1"] {
+            let answer = engine.ask(needs_position);
+            assert!(answer.len() == 1 && answer[0].contains("there is no position"), "{answer:?}");
+        }
+        engine.send("go wtime 100 btime 100 searchmoves e2e4");
+        let answer = engine.until("bestmove");
+        assert!(answer.len() == 2 && answer[0].contains("there is no position"), "{answer:?}");
+        assert_eq!(answer[1], "bestmove 0000");
+        engine.ask("position startpos moves e2e4");
+        engine.send("go depth 1");
+        assert_ne!(last(&engine.until("bestmove")), "bestmove 0000");
+    }
+    // An infinite search is not answered before `stop`.
+    engine.ask("position garbage");
+    engine.send("go infinite");
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(engine.ask("").iter().all(|line| !line.starts_with("bestmove")));
+    engine.send("stop");
+    assert_eq!(last(&engine.until("bestmove")), "bestmove 0000");
+    engine.send("ucinewgame");
+    engine.send("go depth 1");
+    assert_ne!(last(&engine.until("bestmove")), "bestmove 0000");
+}
+
+#[test]
+fn a_line_that_is_too_long_is_refused_by_its_length() {
+    let mut engine = Engine::start();
+    let moves = " g1f3 g8f6 f3g1 f6g8".repeat(60_000);
+    let answer = engine.ask(&format!("position startpos moves{moves}"));
+    assert_eq!(answer, ["info string 'position': this line is longer than 1048576 bytes"]);
+    engine.send("go depth 1");
+    assert_eq!(last(&engine.until("bestmove")), "bestmove 0000");
+    engine.ask("position startpos");
+    engine.send(&format!("go depth 1 searchmoves{moves}"));
+    assert_ne!(last(&engine.until("bestmove")), "bestmove 0000");
 }
 
 /// Scripts and match files written for older versions still set options by these names.
@@ -271,24 +316,6 @@ fn a_stop_right_behind_go_is_not_lost() {
 }
 
 #[test]
-fn commands_during_a_search_are_safe() {
-    let mut engine = Engine::start();
-    for endless in ["go infinite", "go mate 3"] {
-        engine.send(endless);
-        for line in ["go depth 3", "setoption name Hash value 32", "ucinewgame", "bench"] {
-            let answer: Vec<String> =
-                engine.ask(line).into_iter().filter(|line| line.starts_with("info string")).collect();
-            assert_eq!(answer, ["info string busy thinking; send 'stop' first"], "{line}");
-        }
-        engine.ask("position startpos moves d2d4");
-        engine.send("stop");
-        engine.until("bestmove");
-    }
-    engine.send("go depth 4");
-    engine.until("bestmove");
-}
-
-#[test]
 fn a_ponder_hit_turns_into_a_move() {
     let mut engine = Engine::start();
     engine.send("position startpos moves e2e4 e7e5");
@@ -337,11 +364,7 @@ fn after_a_ponder_hit_the_clock_ends_the_search_even_without_input() {
     let mut engine = Engine::start();
     engine.send("go ponder wtime 1000 btime 1000");
     engine.send("ponderhit");
-    // The command waits for it, as for any bounded search.
-    assert_eq!(
-        engine.ask("setoption name Hash value 2").iter().filter(|line| line.starts_with("bestmove")).count(),
-        1
-    );
+    engine.until("bestmove");
     let start = Instant::now();
     engine.send("go ponder movetime 300");
     engine.send("ponderhit");
@@ -356,30 +379,18 @@ fn a_bench_that_is_stopped_has_no_signature() {
     engine.send("bench 40");
     std::thread::sleep(Duration::from_millis(100));
     engine.send("stop");
-    engine.send("isready");
-    let mut lines = engine.until("readyok");
+    let mut lines = engine.until("info string stopped");
     lines.extend(engine.ask("setoption name Hash value 1"));
-    assert!(
-        lines.iter().any(|line| line.starts_with("info string") && line.contains("stopped")),
-        "{lines:?}"
-    );
     assert!(!lines.iter().any(|line| line.starts_with("Bench:")), "{lines:?}");
 }
 
 #[test]
-fn the_end_of_input_ends_the_engine_but_not_a_bounded_search() {
+fn a_short_search_is_finished_after_the_end_of_input() {
     let mut engine = Engine::start();
-    engine.send("go depth 8");
+    engine.send("go depth 4");
     drop(engine.input.take());
-    engine.until("bestmove");
-    // There is no mate in three.
-    for endless in ["go infinite", "go mate 3"] {
-        let mut engine = Engine::start();
-        engine.send(endless);
-        drop(engine.input.take());
-        engine.until("bestmove");
-        assert!(matches!(engine.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected)));
-    }
+    assert!(engine.until("bestmove").iter().any(|line| line.starts_with("info depth 4 ")));
+    assert!(matches!(engine.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected)));
 }
 
 #[test]
@@ -465,4 +476,35 @@ fn the_exit_status_reports_a_failed_command() {
     let mut engine = Engine::start();
     engine.ask("xyzzy");
     engine.wait_for_end();
+}
+
+/// Some GUIs keep the castling rights of rooks that have gone.
+#[test]
+fn impossible_castling_rights_are_left_out_with_a_message() {
+    let mut engine = Engine::start();
+    let answer = engine.ask("position fen r3k3/8/8/8/8/8/8/4K2R w KQkq - 0 1 moves e1e2");
+    assert_eq!(
+        answer,
+        ["info string position: castling rights 'Qk' are left out: no king and rook in place for them"]
+    );
+    assert!(engine.ask("d").iter().any(|line| line == "Fen: r3k3/8/8/8/8/8/4K3/7R b q - 1 1"));
+    engine.send("go depth 2");
+    assert_ne!(last(&engine.until("bestmove")), "bestmove 0000");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_a_failure() {
+    for arguments in
+        [&["bench", "1"][..], &["perft", "2"], &["help"], &["go depth 1"], &["genfens 1 seed 1 book None"]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_tandem")).args(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            String::from_utf8_lossy(&output.stderr).starts_with("tandem: standard output: "),
+            "{output:?}"
+        );
+    }
 }
