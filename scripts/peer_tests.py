@@ -61,6 +61,7 @@ NEEDS = {
     "reference values": lambda: is_folder(DATA / "../reference/golden"),
     "Stockfish 15.1": has_stockfish,
     "python-chess": lambda: has_package("chess.pgn"),
+    "data and python-chess": lambda: is_folder(DATA) or has_package("chess.syzygy"),
     "TensorBoard": lambda: has_package("tensorboard.backend"),
     "NVRTC": lambda: has_library("libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"),
     "a GPU": lambda: has_library("libcuda.so.1"),

@@ -93,20 +93,12 @@ const ENGINE: &[UciOption<Session>] = &[
     UciOption::text(
         "SyzygyPath",
         "folders",
-        "folders of Syzygy tablebases, separated by `:` (by `;` on Windows). A path cannot contain a colon, so \
-         leave out the drive letter on Windows (`\\tables\\syzygy`)",
+        "folders of Syzygy tablebases, separated by `:` (by `;` on Windows). A table that turns out to be damaged is \
+         reported after the search, and not used any more",
         |session, path| {
-            let before = session.searcher.syzygy_path().to_owned();
-            match session.searcher.set_syzygy(path) {
-                Ok(0) => {}
-                Ok(pieces) => info_string(format_args!("Syzygy tables with up to {pieces} pieces")),
-                Err(error) => {
-                    // Tables that could not be opened have already replaced the old ones.
-                    if session.searcher.syzygy_path() != before {
-                        session.searcher.set_syzygy(&before)?;
-                    }
-                    return Err(error.into());
-                }
+            let pieces = session.searcher.set_syzygy(path)?;
+            if pieces > 0 {
+                info_string(format_args!("Syzygy tables with up to {pieces} pieces"));
             }
             Ok(())
         },

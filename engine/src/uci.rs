@@ -331,6 +331,7 @@ impl Uci {
             Box::new(move |searcher| {
                 before();
                 let result = searcher.search(&position, &limits, &mut |info| output.info(&info));
+                searcher.take_broken_tables().into_iter().for_each(info_string);
                 after();
                 Ok(output.best_move(&result))
             })

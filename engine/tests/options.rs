@@ -219,3 +219,23 @@ fn the_options_of_the_tables_change_the_number_of_hits() {
     let deep = hits(&[path, "SyzygyProbeDepth value 100"]);
     assert!(deep < with, "{deep}, {with}");
 }
+
+#[test]
+#[ignore = "needs data"]
+fn a_damaged_table_is_reported_once_and_the_search_goes_on() {
+    let folder = std::env::temp_dir().join(format!("tandem-damaged-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let whole = std::fs::read(tandem_util::test_data::path("syzygy/3-4/KPvK.rtbw")).unwrap();
+    // A possible length, so that only reading finds it out.
+    std::fs::write(folder.join("KPvK.rtbw"), &whole[..3920]).unwrap();
+    let mut engine = Engine::start();
+    engine.ask(&format!("setoption name SyzygyPath value {}", folder.display()));
+    engine.send("position fen 8/8/3k4/8/8/8/4P3/K7 w - - 0 1");
+    let mut reports = || {
+        engine.send("go depth 6");
+        let lines = engine.until("bestmove");
+        lines.into_iter().filter(|line| line.contains("KPvK.rtbw' is damaged")).count()
+    };
+    assert_eq!([reports(), reports()], [1, 0]);
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -287,6 +287,9 @@ fn play(args: &MatchArgs, sprt: Option<Sprt>) -> Result<(), LabError> {
     let mut watch = Watch::new(meetings.clone(), sprt, args.quiet);
     let report = tournament.run(&cancel, &mut watch)?;
     watch.clear();
+    for message in tournament.rules.tablebase.iter().flat_map(Tablebase::take_broken) {
+        errln!("{message}; no game was ended by it since then");
+    }
 
     let standings = &report.standings;
     for &meeting in &meetings {

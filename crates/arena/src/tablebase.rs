@@ -19,7 +19,7 @@ impl Tablebase {
     ///
     /// # Errors
     ///
-    /// Fails if a folder cannot be read or holds no tables.
+    /// Fails if the folders hold no tables, or one is incomplete.
     pub fn open(path: &str) -> Result<Self, SyzygyError> {
         Ok(Self { tables: Arc::new(Tablebases::open(path)?), path: path.to_owned() })
     }
@@ -27,6 +27,12 @@ impl Tablebase {
     /// Folders of the tables as they were given.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Messages about tables that turned out to be damaged or unreadable since the last call. They prove nothing any
+    /// more.
+    pub fn take_broken(&self) -> Vec<String> {
+        self.tables.take_broken().iter().map(ToString::to_string).collect()
     }
 
     /// Proven result of a position with best play; `None` if the tables do not contain it, or if moves

@@ -1,4 +1,5 @@
-//! Fixed-size arrays that are aligned to a cache line and, if they are large, lie on huge pages.
+//! Memory that the standard library does not provide: fixed-size arrays that are aligned to a cache line and, if they
+//! are large, lie on huge pages, and files mapped into memory ([`MappedFile`]).
 //!
 //! Use [`AlignedArray`] instead of a boxed slice for large tables with random access, such as a hash table or the
 //! weights of a network. With pages of 4 KiB, such accesses miss the translation lookaside buffer (TLB) most
@@ -14,8 +15,10 @@
 //! assert_eq!(scores.iter().filter(|&&score| score != 0).count(), 1);
 //! ```
 
+mod mapped_file;
 mod room;
 
+pub use mapped_file::MappedFile;
 pub use room::has_room;
 
 use bytemuck::Zeroable;

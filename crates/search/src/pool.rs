@@ -15,7 +15,7 @@ use crate::strategist::Strategist;
 use crate::strategist_effect::blended_value;
 use crate::strategist_eval::StrategistEval;
 use crate::strength::Strength;
-use crate::syzygy::{FoundTables, SyzygyError, Tablebases};
+use crate::syzygy::{SyzygyError, Tablebases};
 use crate::time::TimeManager;
 use crate::tt::{OutOfMemory, TranspositionTable};
 use crate::value::{Centipawns, DRAW, INFINITE, MATE, MAX_EVAL, Score};
@@ -174,21 +174,24 @@ impl Searcher {
     ///
     /// # Errors
     ///
-    /// If there are no tables, or a table is incomplete or in a folder whose name cannot be read: the tables
-    /// in use stay. If tables are found but cannot be opened, none are in use any more.
+    /// If there are no tables, or one is incomplete: the tables in use stay.
     pub fn set_syzygy(&mut self, path: &str) -> Result<u32, SyzygyError> {
-        let found = if path.is_empty() { None } else { Some(FoundTables::scan(path)?) };
-        // The library serves one set of tables at a time, so the old ones are closed first.
-        self.tablebases = None;
+        let tables = if path.is_empty() { None } else { Some(Tablebases::open(path)?) };
+        let pieces = tables.as_ref().map_or(0, Tablebases::max_pieces);
+        self.tablebases = tables.map(Arc::new);
+        // The threads let go of the old tables now, not with the next search.
         let shared = Arc::new(self.shared(self.workers.len()));
         for worker in &mut self.workers {
             worker.shared = Arc::clone(&shared);
         }
-        let Some(found) = found else { return Ok(0) };
-        let tables = Tablebases::open_found(path, found)?;
-        let pieces = tables.max_pieces();
-        self.tablebases = Some(Arc::new(tables));
         Ok(pieces)
+    }
+
+    /// Messages about endgame tables that a search found to be damaged or unreadable, each only once. They are not
+    /// used any more.
+    pub fn take_broken_tables(&self) -> Vec<String> {
+        let broken = self.tablebases.as_ref().map(|tables| tables.take_broken());
+        broken.into_iter().flatten().map(|table| table.to_string()).collect()
     }
 
     /// Path of the endgame tables in use; empty if there are none.

@@ -412,8 +412,7 @@ fn endgame_tables_overrule_the_evaluation() {
         }
         // An incomplete file is refused before it is read.
         let whole = std::fs::read(folder.join("KRvK.rtbw")).unwrap();
-        // Removed first, because the library has the old file mapped, and cutting it in place could end the
-        // program.
+        // Removed first, because the old file is mapped, and cutting it in place could end the program.
         std::fs::remove_file(folder.join("KRvK.rtbw")).unwrap();
         std::fs::write(folder.join("KRvK.rtbw"), &whole[..whole.len() / 2]).unwrap();
         let refused = searcher.set_syzygy(results).unwrap_err().to_string();
