@@ -267,7 +267,9 @@ fn a_resumed_run_ends_like_an_uninterrupted_one() {
         assert!(!first.finished && first.steps < 120);
         let (second, late) = run(&recipe, &parts, true, |_| false);
         assert!(second.finished);
-        assert_eq!(early.into_iter().chain(late).filter(|loss| losses.contains(loss)).count(), losses.len());
+        // The run stops within the steps of one entry, whose mean is then that of its parts.
+        let same = early.into_iter().chain(late).filter(|loss| losses.contains(loss)).count();
+        assert_eq!(same, losses.len() - 1);
         assert_eq!(second.network.weights, uninterrupted.network.weights, "{optimiser}");
     }
 }
