@@ -105,9 +105,6 @@ class Outcome:
         out_of_memory = "memory allocation of" in self.text or "out of memory" in self.text.lower()
         if may_abort_for_memory and out_of_memory and self.status in (-signal.SIGABRT, ABORT):
             return None
-        # The readers of data start threads by a function that panics where memory has no place for a stack.
-        if may_abort_for_memory and "failed to spawn thread" in self.text and self.status == PANIC:
-            return None
         if self.status < 0:
             return f"ended by {signal.Signals(-self.status).name}: {self.command}: {self.tail()}"
         if self.status in (PANIC, ABORT) or "panicked at" in self.text:

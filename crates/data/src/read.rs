@@ -127,21 +127,39 @@ impl RecordReader {
         let (jobs, job_queue) = sync_channel::<Job>(threads);
         let (sender, queue) = sync_channel(2 * threads);
         let job_queue = Arc::new(Mutex::new(job_queue));
+        // Where memory is limited, threads may be refused. One of each kind is enough; without it, the first
+        // read fails.
+        let mut refused = None;
+        let mut decoders = 0;
         for _ in 0..threads {
             let (job_queue, filter) = (Arc::clone(&job_queue), filter.clone());
-            thread::spawn(move || decode_blocks(&job_queue, filter));
+            match thread::Builder::new().spawn(move || decode_blocks(&job_queue, filter)) {
+                Ok(_) => decoders += 1,
+                Err(error) => refused = Some(error),
+            }
         }
+        let refused = refused.filter(|_| decoders == 0);
         let files = Arc::clone(&sources);
         let read = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&read);
-        thread::spawn(move || {
+        let failed = sender.clone();
+        let cutter = move || {
             for (number, source) in files.iter().enumerate().skip(start.source) {
                 let begin = if number == start.source { start } else { Cursor::default() };
                 if cut_file(number, source, begin, &counter, &jobs, &sender).is_err() {
                     return;
                 }
             }
-        });
+        };
+        let started = match refused {
+            Some(error) => Err(error),
+            None => thread::Builder::new().spawn(cutter).map(drop),
+        };
+        if let Err(error) = started {
+            let error = Failure::Io { byte: 0, error };
+            let _ = failed.try_send(QueuedBlock::Failure { source: start.source, error });
+        }
+        drop(failed);
         Self {
             sources,
             queue: Some(queue),

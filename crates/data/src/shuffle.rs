@@ -111,14 +111,15 @@ impl Buckets {
         let Self { files, path, mut random } = self;
         std::thread::scope(|scope| {
             let (sender, buckets) = sync_channel(1);
-            scope.spawn(move || {
+            let read = move || {
                 for file in files {
                     // The receiver is gone once something has failed.
                     if sender.send(read_bucket(file)).is_err() {
                         return;
                     }
                 }
-            });
+            };
+            std::thread::Builder::new().spawn_scoped(scope, read).map_err(DataError::io(&path))?;
             for bucket in buckets {
                 let mut bytes = bucket.map_err(DataError::io(&path))?;
                 let (records, _) = bytes.as_chunks_mut::<N>();

@@ -63,6 +63,9 @@ pub enum LoadDataError {
         /// The evidence, for example the median score, and what to change.
         problem: String,
     },
+    /// The operating system has refused a thread, for example because memory is limited.
+    #[error("a thread that loads data cannot be started: {0}")]
+    Thread(std::io::Error),
     /// The threads that load data have ended unexpectedly.
     #[error("the loader has stopped")]
     Stopped,
@@ -240,6 +243,16 @@ pub struct Loader<B> {
     epoch: Arc<AtomicU64>,
 }
 
+/// Puts the refusal of a thread into the queue of batches, where the run finds it.
+fn report_refusal<B>(
+    started: std::io::Result<std::thread::JoinHandle<()>>,
+    batches: &SyncSender<Result<LoadedBatch<B>, LoadDataError>>,
+) {
+    if let Err(error) = started {
+        let _ = batches.try_send(Err(LoadDataError::Thread(error)));
+    }
+}
+
 impl<B: Default + Send + 'static> Loader<B> {
     /// Starts the threads, with the pool at a cursor. Sources are opened in the reading thread, and count
     /// skipped records in `skipped`.
@@ -258,18 +271,21 @@ impl<B: Default + Send + 'static> Loader<B> {
         let (filler, checker) = (plan.clone(), Arc::clone(&maker));
         let epoch = Arc::<AtomicU64>::default();
         let measured = Arc::clone(&epoch);
-        std::thread::spawn(move || {
+        let refused = sender.clone();
+        let started = std::thread::Builder::new().spawn(move || {
             let outcome = open_sources()
                 .and_then(|sources| fill_pools(&filler, sources, &*checker, &start, &pools, &measured));
             if let Err(error) = outcome {
                 let _ = failed.send(Err(error));
             }
         });
-        std::thread::spawn(move || {
+        report_refusal(started, &refused);
+        let started = std::thread::Builder::new().spawn(move || {
             if let Err(error) = cut_pools(&plan, &*maker, &waiting, &empty, &sender) {
                 let _ = sender.send(Err(error));
             }
         });
+        report_refusal(started, &refused);
         Self { batches, used, waited: Duration::ZERO, skipped, epoch }
     }
 
@@ -277,12 +293,14 @@ impl<B: Default + Send + 'static> Loader<B> {
     pub(crate) fn from_batches(ahead: usize, made: impl Iterator<Item = B> + Send + 'static) -> Self {
         let (sender, batches) = sync_channel(ahead);
         let cursor = Arc::<DataCursor>::default();
-        std::thread::spawn(move || {
+        let refused = sender.clone();
+        let started = std::thread::Builder::new().spawn(move || {
             // Ends when the receiver is gone.
             let _ = made
                 .map(|batch| LoadedBatch { batch, cursor: Arc::clone(&cursor) })
                 .try_for_each(|loaded| sender.send(Ok(loaded)));
         });
+        report_refusal(started, &refused);
         let (used, skipped) = (sync_channel(1).0, Arc::default());
         Self { batches, used, waited: Duration::ZERO, skipped, epoch: Arc::default() }
     }
