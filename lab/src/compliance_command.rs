@@ -41,6 +41,9 @@ pub(crate) struct ComplianceArgs {
     /// The engine is weakened on purpose by an option, so its move need not be that of its first line
     #[arg(long)]
     weakened: bool,
+    /// Do not set this option, for example because one of its values needs a file; may be repeated
+    #[arg(long, value_name = "NAME")]
+    skip_option: Vec<String>,
     /// Write the results as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -81,6 +84,7 @@ pub(crate) fn run(args: &ComplianceArgs) -> Result<(), LabError> {
         ready: Duration::from_millis(args.ready),
         timeouts: Timeouts::default(),
         weakened: args.weakened,
+        skip_options: args.skip_option.clone(),
     };
     let cancel = interrupt::flag();
     let report = compliance.run(&cancel, &|report: &Report| {

@@ -43,6 +43,8 @@ pub struct Compliance {
     pub timeouts: Timeouts,
     /// True if an option weakens the engine on purpose, so that its move need not be that of its first line.
     pub weakened: bool,
+    /// Names of options that are not set, for example because a value needs a file.
+    pub skip_options: Vec<String>,
 }
 
 /// A part of the checks.

@@ -18,6 +18,7 @@ fn check(spec: EngineSpec) -> Report {
         ready: Duration::from_secs(2),
         timeouts: Timeouts::default(),
         weakened: false,
+        skip_options: Vec::new(),
     };
     compliance.run(&AtomicBool::new(false), &|_| {}).unwrap()
 }

@@ -160,8 +160,12 @@ impl Session<'_> {
         let is_mode = |name: &str| {
             ["UCI_Chess960", "MultiPV", "Ponder"].iter().any(|mode| name.eq_ignore_ascii_case(mode))
         };
+        let is_skipped = |name: &str| {
+            is_mode(name)
+                || self.settings.skip_options.iter().any(|skipped| name.eq_ignore_ascii_case(skipped))
+        };
         let options: Vec<UciOption> =
-            self.options.iter().filter(|option| !is_mode(&option.name)).cloned().collect();
+            self.options.iter().filter(|option| !is_skipped(&option.name)).cloned().collect();
         self.set_mode(false, 1)?;
         let setup = Setup::new(&start_position(false, random), &[], false);
         for option in &options {
@@ -183,6 +187,12 @@ impl Session<'_> {
                 let (best, _) = self.search(&question, Ending::Limit)?;
                 self.report
                     .check(Check::Options, best.is_some(), || format!("no legal move after {command}"));
+            }
+            // One option's fault is not counted again with the next.
+            let is_value =
+                matches!(option.kind, OptionKind::Check | OptionKind::Spin { .. } | OptionKind::Combo(_));
+            if let Some(default) = option.default.as_deref().filter(|_| is_value) {
+                self.send(&format!("setoption name {} value {default}\n", option.name))?;
             }
         }
         Ok(())

@@ -37,8 +37,7 @@ pub(super) struct OutputLine {
     pub(super) text: String,
 }
 
-/// Last line of play at each rank of MultiPV, without those that failed low, which say nothing about their
-/// move.
+/// Last line of play at each rank of MultiPV.
 type Lines = Vec<Option<InfoLine>>;
 
 /// Checks the `info` lines of a search and its `bestmove` line. Returns the best move, if it is legal.
@@ -51,7 +50,8 @@ pub(super) fn check_search(
     report.searches += 1;
     report.infos += infos.len() as u64;
     let mut lines: Lines = Vec::new();
-    let mut last_of_all = None;
+    // First move of the first line, as printed last without having failed low.
+    let mut first_move = None;
     let mut counters = Counters { is_relaxed: question.relaxed, ..Counters::default() };
     for output in infos {
         let described =
@@ -89,17 +89,15 @@ pub(super) fn check_search(
         let old = lines[rank - 1].as_ref();
         let fell = old.is_some_and(|old| info.depth < old.depth);
         report.check(Check::Depth, !fell, || described("the depth has fallen".into()));
-        if rank == 1 {
-            last_of_all = info.pv.first().cloned();
+        if rank == 1 && (info.bound != Some(Bound::Upper) || first_move.is_none()) {
+            first_move = info.pv.first().cloned();
         }
-        if info.bound != Some(Bound::Upper) || old.is_none() {
-            lines[rank - 1] = Some(info);
-        }
+        lines[rank - 1] = Some(info);
     }
     check_multipv(question, &lines, report);
     // After a line that failed low, engines play its move or that of the line before.
-    let first = lines.first().and_then(Option::as_ref).and_then(|line| line.pv.first().cloned());
-    check_best_move(question, [first, last_of_all], best_line, report)
+    let last = lines.first().and_then(Option::as_ref).and_then(|line| line.pv.first().cloned());
+    check_best_move(question, [first_move, last], best_line, report)
 }
 
 /// Values that only rise within a search.
